@@ -1,0 +1,5 @@
+"""Shim: all metadata is in setup.cfg."""
+
+from setuptools import setup
+
+setup()

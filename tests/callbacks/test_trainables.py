@@ -1,0 +1,210 @@
+"""Function trainables under Tune: what they report at any depth arrives once, in files, index and TensorBoard."""
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ray import tune
+from ray.tune.schedulers import AsyncHyperBandScheduler
+
+import tune_media as tm
+from tests.helpers import image_steps, media_files, rows_of, tensorboard_events, trial_folders
+from tune_media.encoding import decode_video
+
+STRICT = tm.MediaOptions(strict=True)
+
+
+def clip(level: int, count: int = 3) -> list[np.ndarray]:
+    """A clip whose first frame has this brightness."""
+    return [np.full((16, 24, 3), min(255, level + 40 * index), np.uint8) for index in range(count)]
+
+
+def level_of(path: str) -> float:
+    return float(next(iter(decode_video(Path(path).read_bytes()))).mean())
+
+
+def fit(trainable, storage, callbacks, *, param_space=None, iterations=None, **tune_config):
+    return tune.Tuner(
+        trainable,
+        param_space=param_space or {},
+        tune_config=tune.TuneConfig(**tune_config),
+        run_config=tune.RunConfig(
+            name="exp", storage_path=str(storage), verbose=0, callbacks=callbacks, stop=iterations
+        ),
+    ).fit()
+
+
+def nested(config):
+    for step in range(1, 7):
+        level = config["trial"] * 20 + step
+        tune.report(
+            {
+                "score": config["trial"] * step,
+                "rollout": tm.Video(clip(level), fps=10),
+                "deep": {"list": [{"clips": [tm.Video(clip(level), fps=10), tm.Video(clip(level), fps=10)]}]},
+                "evaluation": {"picture": tm.Image(clip(level)[0])},
+                "weights": [float(value) for value in range(step)],
+                "histogram": tm.Histogram(np.arange(step * 10)),
+            }
+        )
+
+
+@pytest.mark.parametrize(
+    "callbacks",
+    [
+        lambda: [tm.JsonMediaLoggerCallback(STRICT), tm.TBXMediaLoggerCallback(STRICT)],
+        lambda: [tm.TBXMediaLoggerCallback(STRICT), tm.JsonMediaLoggerCallback(STRICT)],
+    ],
+)
+def test_eight_trials_at_once_some_stopped_early_nothing_missing_nothing_double(ray_session, tmp_path, callbacks):
+    scheduler = AsyncHyperBandScheduler(metric="score", mode="max", max_t=6, grace_period=2, reduction_factor=2)
+    results = fit(
+        nested,
+        tmp_path,
+        callbacks(),
+        param_space={"trial": tune.grid_search(list(range(8)))},
+        scheduler=scheduler,
+        max_concurrent_trials=8,
+    )
+    assert not results.errors
+    iterations = [result.metrics["training_iteration"] for result in results]
+    assert len(iterations) == 8
+    assert min(iterations) < 6 == max(iterations)  # the scheduler did stop some
+    catalog = tm.load(tmp_path / "exp")
+    for result in results:
+        rows = [row for row in catalog if row["trial"] == Path(result.path).name]
+        steps = list(range(1, result.metrics["training_iteration"] + 1))
+        assert [row["step"] for row in rows_of(rows, key="rollout")] == steps
+        assert [row["step"] for row in rows_of(rows, key="deep/list/0/clips")] == sorted(steps * 2)
+        assert [row["step"] for row in rows_of(rows, key="picture", section="evaluation")] == steps
+        assert len(rows) == 5 * len(steps)
+        assert len({row["id"] for row in rows}) == len(rows)
+        for row in rows_of(rows, key="rollout"):  # the right clip of the right trial
+            assert level_of(row["file"]) == pytest.approx(result.config["trial"] * 20 + row["step"], abs=3)
+        assert image_steps(result.path) == {
+            "train/rollout": steps,
+            "train/deep/list/0/clips": sorted(steps * 2),
+            "evaluation/picture": steps,
+        }
+        events = tensorboard_events(result.path)
+        assert {"ray/tune/weights", "train/histogram"} <= set(events.Tags()["histograms"])
+        assert [event.histogram_value.num for event in events.Histograms("train/histogram")] == [10 * s for s in steps]
+        assert isinstance(result.metrics["rollout"], str)
+        assert isinstance(result.metrics["deep"]["list"][0]["clips"], tuple)
+    assert len(media_files(tmp_path / "exp")) == len(catalog)
+
+
+@pytest.mark.parametrize("only", [tm.JsonMediaLoggerCallback, tm.TBXMediaLoggerCallback])
+def test_one_callback_alone_is_enough(ray_session, tmp_path, only):
+    results = fit(nested, tmp_path, [only(STRICT)], param_space={"trial": 1})
+    assert len(tm.load(tmp_path / "exp")) == 30
+    lines = [json.loads(line) for line in (Path(results[0].path) / "result.json").read_text().splitlines()]
+    assert [line["rollout"][-4:] for line in lines] == [".mp4"] * 6
+    assert all(len(json.dumps(line)) < 3000 for line in lines)
+
+
+def checkpointing(config):
+    import tempfile
+
+    for step in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "state").write_text(str(step))
+            tune.report(
+                {"rollout": tm.Video(clip(step, 40), fps=10), "noise": np.random.bytes(0)},
+                checkpoint=tune.Checkpoint.from_directory(folder),
+            )
+
+
+def test_metrics_kept_with_checkpoints_hold_paths_too(ray_session, tmp_path):
+    results = fit(checkpointing, tmp_path, [tm.JsonMediaLoggerCallback(STRICT)])
+    for _, metrics in results[0].best_checkpoints:
+        assert isinstance(metrics["rollout"], str)
+    (state,) = (tmp_path / "exp").glob("experiment_state-*.json")
+    assert "tune_media" not in state.read_text()
+    assert len(tm.load(tmp_path / "exp")) == 3
+
+
+def raw_and_odd(config):
+    frames = np.random.default_rng(0).integers(0, 255, (1, 4, 3, 16, 24), np.uint8)
+    for step in range(3):
+        tune.report(
+            {
+                "clip": frames + np.uint8(step),
+                "ragged": [frames[:, :2] + np.uint8(step), frames[:, :3] + np.uint8(step)],
+                "thwc_4d": np.zeros((4, 16, 24, 3), np.uint8),  # ends a run with Ray's own logger
+                "number": step,
+            }
+        )
+
+
+def test_raw_arrays_are_stored_and_a_faulty_value_costs_one_warning(ray_session, tmp_path, caplog):
+    results = fit(raw_and_odd, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
+    assert not results.errors
+    assert results[0].metrics["training_iteration"] == 3
+    catalog = tm.load(tmp_path / "exp")
+    assert len(rows_of(catalog, key="clip")) == 3
+    assert [row["frames"] for row in rows_of(catalog, key="ragged")] == [2, 3] * 3
+    assert len([record for record in caplog.records if "TensorBoard" in record.getMessage()]) == 1
+    assert "number" in " ".join(tensorboard_events(results[0].path).Tags()["scalars"])
+
+
+def repeating(config):
+    video = tm.Video(clip(9), fps=10)
+    for step in range(3):
+        tune.report({"again": video, "step": step})
+
+
+def test_a_value_that_is_reported_again_is_stored_and_shown_once(ray_session, tmp_path):
+    results = fit(repeating, tmp_path, [tm.TBXMediaLoggerCallback(STRICT)])
+    (row,) = tm.load(tmp_path / "exp")
+    assert row["training_iteration"] == 1
+    assert image_steps(results[0].path) == {"train/again": [1]}
+    assert results[0].metrics["again"] == row["path"]
+
+
+def test_a_failing_store_never_ends_a_trial(ray_session, tmp_path, caplog, capsys):
+    (tmp_path / "exp").mkdir()
+    blocked = tm.JsonMediaLoggerCallback()
+    original = blocked.log_trial_start
+
+    def block(trial):
+        original(trial)
+        Path(trial.storage.trial_fs_path).mkdir(parents=True, exist_ok=True)
+        (Path(trial.storage.trial_fs_path) / "media").write_text("a file where the folder should be")
+
+    blocked.log_trial_start = block
+    results = fit(repeating, tmp_path, [blocked])
+    assert not results.errors
+    assert results[0].metrics["training_iteration"] == 3
+    assert len([record for record in caplog.records if "writing media/" in record.getMessage()]) == 1
+    assert "could not be stored" in capsys.readouterr().out
+
+
+def test_the_end_of_an_experiment_says_what_there_is(ray_session, tmp_path, capsys):
+    fit(repeating, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
+    out = capsys.readouterr().out
+    assert out.count("tune_media:") == 1
+    assert "1 media of 1 trials" in out
+    assert str(tmp_path / "exp") in out
+
+
+def test_callbacks_can_be_pickled_before_and_are_rays_own_subclasses():
+    from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
+
+    for callback, base in (
+        (tm.JsonMediaLoggerCallback(), JsonLoggerCallback),
+        (tm.TBXMediaLoggerCallback(), TBXLoggerCallback),
+    ):
+        assert isinstance(pickle.loads(pickle.dumps(callback)), base)
+
+
+def test_wrong_options_fail_where_they_are_given():
+    with pytest.raises(TypeError, match="MediaOptions"):
+        tm.JsonMediaLoggerCallback(media={"strict": True})
+
+
+def test_trial_folders_are_found(ray_session, tmp_path):
+    fit(repeating, tmp_path, [tm.JsonMediaLoggerCallback()])
+    assert len(trial_folders(tmp_path / "exp")) == 1

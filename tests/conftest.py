@@ -1,0 +1,50 @@
+"""One Ray for the whole test run: starting it is the slowest thing that tests do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+# Before Ray is imported: quiet, local, and workers that find the tests' own modules.
+os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+ROOT = str(Path(__file__).parents[1])
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
+
+
+@pytest.fixture(scope="session")
+def ray_session():
+    """Ray with more logical CPUs than there are cores, so that trials run side by side."""
+    import ray
+
+    ray.init(num_cpus=24, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture
+def frames():
+    """Return a maker of clips in which every frame differs."""
+
+    def make(count: int = 6, height: int = 32, width: int = 48) -> list[np.ndarray]:
+        clip = []
+        for index in range(count):
+            frame = np.full((height, width, 3), 30, np.uint8)
+            frame[:, : (index + 1) * width // (count + 1)] = [200, 40, 40]
+            clip.append(frame)
+        return clip
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def _doctest_names(doctest_namespace):
+    doctest_namespace["np"] = np
+    from tune_media import Video, VideoOptions
+    from tune_media.encoding import VideoEncoder
+
+    doctest_namespace.update(Video=Video, VideoOptions=VideoOptions, VideoEncoder=VideoEncoder)

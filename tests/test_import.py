@@ -1,0 +1,28 @@
+import subprocess
+import sys
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = (
+        "import sys, tune_media; heavy = {'torch', 'ray.rllib', 'wandb', 'mlflow', 'av', 'tensorboard', 'gymnasium'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_the_callbacks_load_neither_rllib_nor_the_encoder():
+    code = (
+        "import sys, tune_media as tm; tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), tm.load;"
+        "print(sorted({'ray.rllib', 'wandb', 'mlflow', 'av'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there():
+    import tune_media
+
+    for name in tune_media.__all__:
+        assert getattr(tune_media, name) is not None
+    assert set(tune_media.__all__) <= set(dir(tune_media))

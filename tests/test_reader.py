@@ -1,0 +1,167 @@
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tune_media.reader import is_raw_video, replace_media, section_counters
+
+
+def clip(seed=0, frames=4, layout="TCHW"):
+    array = np.random.default_rng(seed).integers(0, 255, (1, frames, 3, 16, 24), np.uint8)
+    return array if layout == "TCHW" else array.transpose(0, 1, 3, 4, 2)
+
+
+def read(result):
+    """Replace the media of a result by numbered paths, and return what was found."""
+    found = []
+
+    def place(item):
+        found.append(item)
+        return f"path{len(found) - 1}"
+
+    replace_media(result, place)
+    return found
+
+
+def places(found):
+    return [(item.section, item.key) for item in found]
+
+
+def test_values_at_any_depth_bare_and_in_lists(frames):
+    def video():
+        return tm.Video(frames(2))
+
+    result = {
+        "score": 1.0,
+        "rollout": video(),
+        "nested": {"deep": [{"clip": video()}, {"clips": [video(), video()]}], "numbers": [1, 2, 3]},
+        "several": (video(), [video(), [video()]]),
+        "evaluation": {"env_runners": {"episodes": {"best": video()}}, "mine": tm.Histogram([1, 2])},
+        "env_runners": {"episodes": {"best": [video()]}},
+    }
+    found = read(result)
+    assert places(found) == [
+        ("train", "rollout"),
+        ("train", "nested/deep/0/clip"),
+        ("train", "nested/deep/1/clips"),
+        ("train", "nested/deep/1/clips"),
+        ("train", "several"),
+        ("train", "several"),
+        ("train", "several"),
+        ("evaluation", "episodes/best"),
+        ("evaluation", "mine"),
+        ("train", "episodes/best"),
+    ]
+    assert result == {
+        "score": 1.0,
+        "rollout": "path0",
+        "nested": {"deep": [{"clip": "path1"}, {"clips": ("path2", "path3")}], "numbers": [1, 2, 3]},
+        "several": ("path4", "path5", "path6"),
+        "evaluation": {"env_runners": {"episodes": {"best": "path7"}}, "mine": "path8"},
+        "env_runners": {"episodes": {"best": ("path9",)}},
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        clip(),
+        [clip()],
+        [clip(0), clip(1)],
+        [[clip(0), clip(1)], [clip(2)]],
+        [clip(0, frames=3), clip(1, frames=5)],  # ragged
+        np.concatenate([clip(0), clip(1)]),
+        clip(layout="THWC"),
+        clip() / 255.0,
+    ],
+)
+def test_raw_clips_as_people_send_them(value):
+    result = {"evaluation": {"env_runners": {"videos_best": value}}}
+    found = read(result)
+    assert set(places(found)) == {("evaluation", "videos_best")}
+    standing = result["evaluation"]["env_runners"]["videos_best"]
+    assert standing == "path0" or standing == tuple(f"path{i}" for i in range(len(found)))
+    for item in found:
+        facts = item.medium.facts()
+        assert (facts["width"], facts["height"]) == (24, 16)
+        assert item.medium.content()[4:8] == b"ftyp"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.zeros(5),
+        np.zeros((3, 16, 16), np.uint8),
+        np.zeros((2, 3, 16, 16), np.uint8),
+        np.zeros((1, 4, 7, 16, 16), np.uint8),  # seven channels
+        np.zeros((2, 2, 3, 2, 2), np.uint8),  # too small to be a picture
+        np.random.default_rng(0).normal(size=(1, 4, 3, 16, 16)),  # weights, not light
+        np.zeros((1, 4, 3, 16, 16), np.int64),
+        np.zeros((0, 4, 3, 16, 16), np.uint8),
+        [1.0, 2.0],
+        ["a", "b"],
+        [np.zeros(3), np.zeros(4)],
+        [[]],
+        [],
+        None,
+    ],
+)
+def test_numbers_are_left_alone(value):
+    result = {"env_runners": {"x": value}}
+    assert read(result) == []
+    assert result["env_runners"]["x"] is value
+    assert not is_raw_video(value)
+
+
+def evaluation(value, steps=100, episodes=4):
+    counters = {"num_env_steps_sampled_lifetime": steps, "num_episodes_lifetime": episodes}
+    return {"evaluation": {"env_runners": {"videos_best": value, **counters}}}
+
+
+def ids(result):
+    return [item.medium.id for item in read(result)]
+
+
+def test_a_repeated_evaluation_has_the_same_ids_whatever_its_shape():
+    fresh = ids(evaluation([clip()]))
+    assert ids(evaluation(clip())) == ids(evaluation([[clip()]])) == fresh
+
+
+def test_a_later_evaluation_that_looks_the_same_is_another_one():
+    assert ids(evaluation(clip(), steps=100)) != ids(evaluation(clip(), steps=200))
+
+
+def test_equal_clips_of_one_report_are_two_and_their_order_does_not_matter():
+    first = ids(evaluation([clip(0), clip(0), clip(1)]))
+    assert len(set(first)) == 3
+    assert set(ids(evaluation([clip(1), clip(0), clip(0)]))) == set(first)
+
+
+def test_without_counters_the_content_decides():
+    assert ids({"x": clip(0)}) == ids({"x": clip(0), "training_iteration": 2})
+    assert ids({"x": clip(0)}) != ids({"x": clip(1)})
+
+
+def test_counters_of_both_layouts():
+    counters = {"num_env_steps_sampled_lifetime": 5}
+    assert section_counters({"evaluation": {"env_runners": counters}}, "evaluation") == (5.0,)
+    assert section_counters({"evaluation": counters}, "evaluation") == (5.0,)
+    assert section_counters({"env_runners": counters}, "train") == (5.0,)
+    assert section_counters({"evaluation": None}, "evaluation") == ()
+
+
+def test_results_that_refer_to_themselves_end(frames):
+    result = {"rollout": tm.Video(frames(2))}
+    result["self"] = result
+    result["list"] = [result]
+    shared = [tm.Video(frames(2))]
+    result["a"], result["b"] = shared, shared
+    found = read(result)
+    assert len(found) == 2
+    assert result["a"] == result["b"] == ("path1",)
+
+
+def test_the_config_is_not_searched(frames):
+    video = tm.Video(frames(2))
+    result = {"config": {"env_config": {"clip": video}}}
+    assert read(result) == []
+    assert result["config"]["env_config"]["clip"] is video

@@ -1,0 +1,253 @@
+"""Real PPO runs: what every evaluation and every training iteration leaves, frame by frame."""
+
+import json
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+import tune_media as tm
+from tests.envs import CountingEnv
+from tests.helpers import assert_whole_episode, image_steps, media_files, rows_of, trial_folders
+
+ray = pytest.importorskip("ray")
+tune = pytest.importorskip("ray.tune")
+from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
+
+NEWER_METRICS = Version(ray.__version__) >= Version("2.52")  # an evaluation's return_max is of this round only
+
+
+def ppo(callbacks=None, env_config=None, **evaluation):
+    config = (
+        PPOConfig()
+        .environment(CountingEnv, env_config=env_config or {})
+        .env_runners(num_env_runners=0)
+        .training(train_batch_size=64, minibatch_size=64, num_epochs=1)
+        .rl_module(model_config={"fcnet_hiddens": [8]})
+    )
+    if evaluation:
+        config.evaluation(**evaluation)
+    return config.callbacks(callbacks) if callbacks is not None else config
+
+
+def fit(config, storage, name, iterations, callbacks):
+    tuner = tune.Tuner(
+        "PPO",
+        param_space=config,
+        run_config=tune.RunConfig(
+            name=name,
+            storage_path=str(storage),
+            stop={"training_iteration": iterations},
+            verbose=0,
+            callbacks=callbacks,
+        ),
+    )
+    results = tuner.fit()
+    assert not results.errors
+    return results
+
+
+EVALUATION = {"evaluation_interval": 3, "evaluation_num_env_runners": 2, "evaluation_duration": 4}
+
+
+@pytest.fixture(scope="module")
+def evaluated(ray_session, tmp_path_factory):
+    """8 iterations, an evaluation every third, 4 episodes on 2 env runners, best and worst kept."""
+    storage = tmp_path_factory.mktemp("evaluated")
+    callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True)), tm.TBXMediaLoggerCallback()]
+    config = ppo(tm.rllib.record_episodes(keep=("best", "worst")), **EVALUATION)
+    results = fit(config, storage, "with_clips", 8, callbacks)
+    return results, storage / "with_clips"
+
+
+def test_exactly_one_best_and_one_worst_per_evaluation(evaluated):
+    _, experiment = evaluated
+    catalog = tm.load(experiment)
+    for selector in ("best", "worst"):
+        rows = rows_of(catalog, section="evaluation", key=f"episodes/{selector}")
+        assert [row["training_iteration"] for row in rows] == [3, 6]
+    assert len(catalog) == 4
+    assert len(media_files(experiment)) == 4
+    assert {row["file"] for row in catalog} == {str(path) for path in media_files(experiment)}
+
+
+def test_tensorboard_shows_the_same_clips_at_the_same_steps(evaluated):
+    _, experiment = evaluated
+    (trial,) = trial_folders(experiment)
+    assert image_steps(trial) == {"evaluation/episodes/best": [3, 6], "evaluation/episodes/worst": [3, 6]}
+
+
+def test_each_clip_is_its_whole_episode_and_nothing_else(evaluated):
+    _, experiment = evaluated
+    for row in tm.load(experiment):
+        assert row["frames"] == row["episode_length"] + 1
+        assert_whole_episode(row["file"], row["episode_length"])
+        assert row["fps"] == CountingEnv.metadata["render_fps"]
+        assert row["env_runner"] in (1, 2)
+        assert row["env_index"] == 0
+        assert row["env_steps"] == row["training_iteration"] * 64
+        assert row["episode_id"]
+        assert "note" not in row
+
+
+def test_best_and_worst_are_over_all_env_runners_of_the_round(evaluated):
+    results, experiment = evaluated
+    frame = results[0].metrics_dataframe.set_index("training_iteration")
+    for iteration in (3, 6):
+        best, worst = (
+            rows_of(tm.load(experiment), key=f"episodes/{name}", training_iteration=iteration)[0]["episode_return"]
+            for name in ("best", "worst")
+        )
+        assert best > worst
+        if NEWER_METRICS:
+            assert best == pytest.approx(frame.loc[iteration, "evaluation/env_runners/episode_return_max"])
+            assert worst == pytest.approx(frame.loc[iteration, "evaluation/env_runners/episode_return_min"])
+
+
+def test_the_result_holds_paths_in_the_iterations_that_evaluated(evaluated):
+    _, experiment = evaluated
+    (trial,) = trial_folders(experiment)
+    results = [json.loads(line) for line in (trial / "result.json").read_text().splitlines()]
+    held = {
+        result["training_iteration"]: result["evaluation"]["env_runners"]["episodes"]
+        for result in results
+        if "episodes" in result.get("evaluation", {}).get("env_runners", {})
+    }
+    assert sorted(held) == [3, 6]
+    for paths in held.values():
+        assert set(paths) == {"best", "worst"}
+        assert all((trial / path).is_file() for path in paths.values())
+
+
+def test_results_and_the_experiment_state_stay_small(evaluated, tmp_path):
+    results, experiment = evaluated
+    without = fit(ppo(**EVALUATION), tmp_path, "without", 8, None)
+
+    def mean_line(path):
+        lines = (Path(path) / "result.json").read_bytes().splitlines()
+        return sum(map(len, lines)) / len(lines)
+
+    assert mean_line(results[0].path) - mean_line(without[0].path) < 1000
+    (state,) = experiment.glob("experiment_state-*.json")
+    text = state.read_text()
+    assert "ftyp" not in text
+    assert "tune_media.values" not in text
+    (bare,) = (tmp_path / "without").glob("experiment_state-*.json")
+    assert len(text) - bare.stat().st_size < 20_000
+
+
+def test_the_result_grid_holds_paths(ray_session, tmp_path):
+    config = ppo(tm.rllib.record_episodes(keep="best"), evaluation_interval=2, evaluation_duration=2)
+    results = fit(config, tmp_path, "grid", 2, [tm.TBXMediaLoggerCallback()])
+    path = results[0].metrics["evaluation"]["env_runners"]["episodes"]["best"]
+    assert isinstance(path, str)
+    assert (Path(results[0].path) / path).is_file()
+    assert all(isinstance(row["file"], str) for row in tm.load(results.experiment_path))
+
+
+def run_plain(config, iterations):
+    """Train without Tune; return what each iteration brought, by iteration."""
+    algorithm = config.build_algo()
+    try:
+        return {i: algorithm.train() for i in range(1, iterations + 1)}
+    finally:
+        algorithm.stop()
+
+
+def test_training_episodes_of_chosen_sub_envs(ray_session, tmp_path):
+    config = ppo(
+        tm.rllib.record_episodes(sections="train", keep="all", env_indices=[1], name="trained"),
+    ).env_runners(num_envs_per_env_runner=3)
+    total = 0
+    for result in run_plain(config, 3).values():
+        for clip in result["env_runners"]["trained"]["all"]:
+            total += 1
+            (tmp_path / "clip.mp4").write_bytes(clip.data)
+            assert_whole_episode(tmp_path / "clip.mp4", clip.episode.episode_length)
+            assert clip.episode.env_index == 1
+    assert total > 3
+
+
+def test_both_sections_with_a_local_evaluation_runner_and_chosen_env_runners(ray_session):
+    config = ppo(
+        [tm.rllib.record_episodes(sections=("train", "evaluation"), keep="last", env_runners=[0])],
+        evaluation_interval=1,
+        evaluation_duration=1,
+    )
+    for iteration, result in run_plain(config, 2).items():
+        for section in (result["env_runners"], result["evaluation"]["env_runners"]):
+            clip = section["episodes"]["last"]
+            assert clip.frames == clip.episode.episode_length + 1
+            assert clip.episode.training_iteration == iteration
+
+
+def test_two_recorders_and_the_users_own_callbacks_in_one_list(ray_session):
+    from ray.rllib.callbacks.callbacks import RLlibCallback
+
+    ended = []
+
+    class Own(RLlibCallback):
+        def on_episode_end(self, *, episode, **kwargs):
+            ended.append(episode.id_)
+
+    also = []
+    config = ppo(evaluation_interval=1, evaluation_duration=2).callbacks(
+        [
+            tm.rllib.record_episodes(keep="best"),
+            Own,
+            tm.rllib.record_episodes(
+                keep=tm.selection.best(2), video=tm.VideoOptions(height=64, width=96), name="small"
+            ),
+        ],
+        on_episode_end=lambda episode, **kwargs: also.append(episode.id_),
+    )
+    result = run_plain(config, 1)[1]["evaluation"]["env_runners"]
+    assert result["episodes"]["best"].episode.episode_id == result["small"]["best"][0].episode.episode_id
+    assert [(clip.width, clip.height) for clip in result["small"]["best"]] == [(96, 64)] * 2
+    assert ended == also
+    assert len(ended) > 2
+
+
+def test_an_env_that_does_not_render_trains_on_and_says_why(ray_session, caplog):
+    config = ppo(
+        tm.rllib.record_episodes(),
+        env_config={"render_mode": None},
+        evaluation_interval=1,
+        evaluation_duration=1,
+    )
+    result = run_plain(config, 1)[1]
+    assert "episodes" not in result["evaluation"]["env_runners"]
+    assert any("CountingEnv" in message and "render_mode='rgb_array'" in message for message in caplog.messages)
+
+
+def test_records_without_frames_when_no_video_is_wanted(ray_session):
+    config = ppo(
+        tm.rllib.record_episodes(keep="all", video=None),
+        env_config={"render_mode": None},
+        evaluation_interval=1,
+        evaluation_duration=3,
+    )
+    records = run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]["all"]
+    assert len(records) >= 3
+    assert all(isinstance(record, tm.EpisodeRecord) for record in records)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"sections": "eval"}, "evaluation"),
+        ({"sections": ()}, "evaluation"),
+        ({"keep": "bets"}, "no selector"),
+        ({"name": "a/b"}, "letters"),
+        ({"video": 30}, "VideoOptions"),
+        ({"trigger": 3}, "callable"),
+        ({"frame": "render"}, "callable"),
+        ({"video": None, "frame": lambda env: None}, "leave one of them out"),
+        ({"env_runners": []}, "indices"),
+        ({"env_indices": [-1]}, "indices"),
+        ({"env_indices": [True]}, "indices"),
+    ],
+)
+def test_bad_arguments_fail_before_anything_is_started(arguments, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        tm.rllib.record_episodes(**arguments)

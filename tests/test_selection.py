@@ -1,0 +1,96 @@
+import pytest
+
+from tune_media import selection
+from tune_media.selection import as_selectors, survivors, winners
+from tune_media.values import EpisodeRecord
+
+
+def episode(id, value, finished_at=0.0, length=10):
+    return EpisodeRecord(f"episode {id}", float(value), length, finished_at=finished_at, id=str(id))
+
+
+RETURNS = [3, 1, 4, 1, 5, 9, 2, 6]
+EPISODES = [episode(i, value, finished_at=i) for i, value in enumerate(RETURNS)]
+
+
+def ids(records):
+    return [record.id for record in records]
+
+
+@pytest.mark.parametrize(
+    ("keep", "expected"),
+    [
+        ("best", ["5"]),
+        ("worst", ["3"]),  # of the two ones, the later
+        ("median", ["0"]),
+        ("first", ["0"]),
+        ("last", ["7"]),
+        ("all", list("01234567")),
+        (selection.best(3), ["5", "7", "4"]),
+        (selection.worst(2), ["3", "1"]),
+        (selection.where(lambda record: record.episode_return > 4, name="good"), ["4", "5", "7"]),
+    ],
+)
+def test_what_selectors_choose(keep, expected):
+    (selector,) = as_selectors(keep)
+    assert ids(winners(EPISODES, [selector])[selector.name]) == expected
+
+
+@pytest.mark.parametrize("keep", ["best", "worst", "median", "first", "last", "all", selection.best(3)])
+@pytest.mark.parametrize("runners", [1, 2, 3, 8])
+def test_the_choice_over_all_env_runners_needs_only_the_survivors_of_each(keep, runners):
+    selectors = as_selectors(keep)
+    held = []
+    for runner in range(runners):
+        candidates: list[EpisodeRecord] = []
+        for record in EPISODES[runner::runners]:  # as they end, the losers go
+            candidates.append(record)
+            alive = survivors(candidates, selectors)
+            candidates = [candidate for candidate in candidates if candidate.id in alive]
+        held += candidates
+    assert winners(held, selectors) == winners(EPISODES, selectors)
+
+
+def test_best_and_worst_of_equals_differ():
+    chosen = winners([episode(i, 7, finished_at=i) for i in range(3)], as_selectors(("best", "worst")))
+    assert ids(chosen["best"]) != ids(chosen["worst"])
+
+
+def test_a_return_that_is_not_a_number_is_neither_best_nor_worst():
+    records = [episode(0, float("nan")), episode(1, 1), episode(2, 2)]
+    chosen = winners(records, as_selectors(("best", "worst")))
+    assert (ids(chosen["best"]), ids(chosen["worst"])) == (["2"], ["1"])
+
+
+def test_by_another_number_of_the_episode():
+    records = [episode(0, 9, length=5), episode(1, 1, length=50)]
+    assert ids(winners(records, [selection.best(by="episode_length")])["best"]) == ["1"]
+
+
+def test_triggers():
+    assert [index for index in range(10) if selection.every(3)(index)] == [0, 3, 6, 9]
+    assert [index for index in range(10) if selection.every(4, start=2)(index)] == [2, 6]
+
+
+@pytest.mark.parametrize(
+    ("keep", "error", "words"),
+    [
+        ("bets", ValueError, "no selector"),
+        ((), ValueError, "empty"),
+        (("best", "best"), ValueError, "twice"),
+        (("best", selection.best(3)), ValueError, "twice"),
+        (3, TypeError, "int"),
+        ([3], TypeError, "names and selectors"),
+    ],
+)
+def test_bad_selectors_fail_at_once(keep, error, words):
+    with pytest.raises(error, match=words):
+        as_selectors(keep)
+
+
+def test_bad_numbers_fail_at_once():
+    for make in (selection.best, selection.worst, selection.first, selection.last):
+        with pytest.raises(ValueError, match="k >= 1"):
+            make(0)
+    with pytest.raises(ValueError, match="n >= 1"):
+        selection.every(0)

@@ -1,0 +1,60 @@
+"""See what your agents do: clips, custom metrics and histograms of every trial of a Ray Tune or RLlib sweep.
+
+Importing this package imports neither torch, RLlib, W&B, MLflow nor PyAV; each name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tune_media._version import __version__
+
+_NAMES = {
+    "Artifact": "values",
+    "EpisodeRecord": "values",
+    "Histogram": "values",
+    "Image": "values",
+    "MediaOptions": "values",
+    "Video": "values",
+    "VideoOptions": "values",
+    "JsonMediaLoggerCallback": "callbacks.json",
+    "TBXMediaLoggerCallback": "callbacks.tensorboard",
+    "load": "catalog",
+}
+_MODULES = ("rllib", "selection")
+
+__all__ = [
+    "Artifact",
+    "EpisodeRecord",
+    "Histogram",
+    "Image",
+    "JsonMediaLoggerCallback",
+    "MediaOptions",
+    "TBXMediaLoggerCallback",
+    "Video",
+    "VideoOptions",
+    "__version__",
+    "load",
+    "rllib",
+    "selection",
+]
+
+if TYPE_CHECKING:
+    from tune_media import rllib, selection
+    from tune_media.callbacks.json import JsonMediaLoggerCallback
+    from tune_media.callbacks.tensorboard import TBXMediaLoggerCallback
+    from tune_media.catalog import load
+    from tune_media.values import Artifact, EpisodeRecord, Histogram, Image, MediaOptions, Video, VideoOptions
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,117 @@
+"""The indices of an experiment as one table: what was recorded, in which trial, with which hyperparameters."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.fs
+
+from tune_media.store import INDEX_PATH, STORED, parse_index, read_if_there
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PARAMS = "params.json"
+
+
+class Catalog(Sequence[dict[str, Any]]):
+    """Everything recorded in an experiment, one row (a dict) a medium, ordered by trial, step and key.
+
+    A row is a line of a trial's index and, added to it: ``trial`` (the name of the trial's folder), ``params`` (its
+    hyperparameters) and ``file`` (the medium's place on the filesystem).
+    """
+
+    def __init__(self, path: str, filesystem: pyarrow.fs.FileSystem, rows: list[dict[str, Any]]) -> None:
+        self.path = path
+        self.filesystem = filesystem
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._rows)
+
+    def __repr__(self) -> str:
+        trials = len({row["trial"] for row in self._rows})
+        return f"Catalog({len(self)} media of {trials} trials in {self.path})"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows as a DataFrame, each hyperparameter in a column ``config/<name>``."""
+        import pandas as pd
+
+        flat = [
+            {name: value for name, value in row.items() if name != "params"}
+            | {f"config/{name}": value for name, value in row["params"].items()}
+            for row in self._rows
+        ]
+        return pd.DataFrame(flat)
+
+    def _repr_html_(self) -> str:
+        return self.to_pandas().to_html()
+
+
+def load(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalog:
+    """Read what was recorded in an experiment (or in one trial), while it runs or afterwards.
+
+    Args:
+        path: The experiment's folder: a local path, a URI such as ``s3://bucket/experiment``, or a path on
+            ``filesystem``.
+        filesystem: A pyarrow filesystem that ``path`` is on. None: told by the path.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+    """
+    if filesystem is None:
+        text = str(path)
+        if "://" in text:
+            filesystem, text = pyarrow.fs.FileSystem.from_uri(text)
+        else:
+            filesystem, text = pyarrow.fs.LocalFileSystem(), str(Path(path).expanduser().resolve())
+    else:
+        text = str(path)
+    if filesystem.get_file_info(text).type != pyarrow.fs.FileType.Directory:
+        raise FileNotFoundError(f"There is no folder {text!r}; pass the experiment's, which tuner.fit() prints.")
+    folders = [text, *(i.path for i in filesystem.get_file_info(pyarrow.fs.FileSelector(text)) if not i.is_file)]
+    rows: list[dict[str, Any]] = []
+    for folder in folders:
+        rows.extend(_trial_rows(filesystem, folder))
+    rows.sort(key=lambda row: (row["trial"], row.get("step", 0), row["section"], row["key"]))
+    return Catalog(text, filesystem, rows)
+
+
+def _trial_rows(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[dict[str, Any]]:
+    content = read_if_there(filesystem, posixpath.join(folder, INDEX_PATH))
+    if content is None:
+        return []
+    added = {"trial": posixpath.basename(folder), "params": _params(filesystem, folder)}
+    return [
+        {**line, **added, "file": posixpath.join(folder, line["path"])}
+        for line in parse_index(content)
+        if line.get("status") == STORED
+    ]
+
+
+def _params(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, Any]:
+    """Return the trial's scalar settings, nested ones as ``outer/inner``."""
+    content = read_if_there(filesystem, posixpath.join(folder, _PARAMS))
+    try:
+        params = json.loads(content or b"{}")
+    except ValueError:
+        return {}
+    return dict(_scalars(params, "")) if isinstance(params, dict) else {}
+
+
+def _scalars(params: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in params.items():
+        if isinstance(value, dict):
+            yield from _scalars(value, f"{prefix}{name}/")
+        elif value is None or isinstance(value, (bool, int, float, str)):
+            yield f"{prefix}{name}", value

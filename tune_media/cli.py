@@ -1,0 +1,45 @@
+"""The command line: ``tune-media demo`` and ``tune-media list``."""
+
+from __future__ import annotations
+
+import click
+
+from tune_media._version import __version__
+
+
+@click.group()
+@click.version_option(__version__)
+def main() -> None:
+    """See what the agents of a Ray Tune or RLlib sweep do."""
+
+
+@main.command()
+@click.option("--storage", default="~/ray_results", show_default=True, help="Folder for results.")
+@click.option("--iterations", default=10, show_default=True, type=click.IntRange(2), help="Iterations of each trial.")
+def demo(storage: str, iterations: int) -> None:
+    """Run a real sweep of four PPO trials on CartPole and say where to look."""
+    try:
+        from tune_media.demo import format_table, run_demo, tensorboard_command
+        from tune_media.rllib import record_episodes as _  # noqa: F401 - says what to install where RLlib is missing
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+    catalog = run_demo(storage, iterations)
+    click.echo(f"\n{format_table(catalog, ('lr', 'gamma'))}\n")
+    click.echo(f"{len(catalog)} clips in {catalog.path}")
+    click.echo("See them side by side, trial by trial, in the Images tab of TensorBoard:\n")
+    click.echo(f"    {tensorboard_command(catalog.path)}\n")
+
+
+@main.command("list")
+@click.argument("experiment")
+def list_media(experiment: str) -> None:
+    """List what was recorded in EXPERIMENT, a folder or a URI."""
+    from tune_media.catalog import load
+    from tune_media.demo import format_table
+
+    try:
+        catalog = load(experiment)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(format_table(catalog))
+    click.echo(f"{len(catalog)} media in {catalog.path}")

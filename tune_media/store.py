@@ -1,0 +1,263 @@
+"""The media of one trial on its storage: what they are called, written once, and the index that lists them.
+
+Media are written straight to the trial's place on its storage (any pyarrow filesystem), not into the folder that Tune
+uploads again at every sync: each byte travels once. The index is text and small. Its lines are appended in that folder,
+where Tune's sync and whoever looks there find them, and the whole of it is copied to the storage every few seconds and
+at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import posixpath
+import re
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.values import Medium, json_bytes
+
+logger = logging.getLogger(__name__)
+
+INDEX_VERSION = 1
+INDEX_PATH = "media/index.jsonl"
+STORED, FAILED, DROPPED = "stored", "failed", "dropped"
+
+_MAX_PART = 60
+_ID_DIGITS = 12
+_INDEX_UPLOAD_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a trial's files are.
+
+    Attributes:
+        filesystem: Where results end up.
+        path: The trial's folder on it.
+        local_path: The folder of the trial that Tune syncs to there.
+        trial_id: The trial.
+    """
+
+    filesystem: pyarrow.fs.FileSystem
+    path: str
+    local_path: Path
+    trial_id: str
+
+
+@dataclass
+class Entry:
+    """A medium of a result, as the loggers get it.
+
+    Attributes:
+        medium: The medium.
+        section: ``train`` or ``evaluation``.
+        key: Its place inside its section.
+        path: Its file, relative to the trial folder.
+        step: The step that TensorBoard shows for the result.
+        training_iteration: That of the result.
+        status: ``stored``, ``failed`` or ``dropped``; None while it waits to be written.
+    """
+
+    medium: Medium
+    section: str
+    key: str
+    path: str
+    step: int
+    training_iteration: int
+    status: str | None = None
+
+
+class TrialStore:
+    """Files and index of one trial.
+
+    ``register`` is quick and called by whoever reads results; ``write`` and ``finish`` do the work and are called by
+    one background thread.
+
+    Args:
+        place: Where.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._paths: dict[str, str] = {}  # id of a medium -> its file
+        self._listed: set[tuple[str, str, str]] = set()  # (id, section, key)
+        self._index = _Index(place)
+        for line in self._index.lines():
+            if line.get("status") == STORED:
+                self._paths[line["id"]] = line["path"]
+                self._listed.add((line["id"], line["section"], line["key"]))
+
+    def register(
+        self, medium: Medium, section: str, key: str, step: int, training_iteration: int
+    ) -> tuple[str, Entry | None]:
+        """Say where a medium is or will be.
+
+        Returns:
+            Its path relative to the trial folder, and the entry to ``write``, which is None where this medium has been
+            registered under this key before.
+        """
+        path = self._paths.get(medium.id)
+        if path is None:
+            name = f"step_{step:09d}-{safe_id(medium.id)}{safe_suffix(medium.suffix)}"
+            path = self._paths[medium.id] = posixpath.join("media", section, safe_key(key), name)
+        if (medium.id, section, key) in self._listed:
+            return path, None
+        self._listed.add((medium.id, section, key))
+        return path, Entry(medium, section, key, path, step, training_iteration)
+
+    def write(self, entry: Entry) -> None:
+        """Write the file of an entry, unless another entry has, and list it in the index.
+
+        Raises:
+            Exception: Whatever encoding or writing raised; the index has it too.
+        """
+        try:
+            content = entry.medium.content()
+            facts = entry.medium.facts()
+            write_once(self.place.filesystem, posixpath.join(self.place.path, entry.path), content)
+        except Exception as error:
+            self.give_up(entry, FAILED, f"{type(error).__name__}: {error}")
+            raise
+        entry.status = STORED
+        digest = hashlib.sha256(content).hexdigest()
+        self._index.append(self._line(entry, bytes=len(content), sha256=digest, **facts, note=entry.medium.note))
+
+    def give_up(self, entry: Entry, status: str, reason: str) -> None:
+        """List an entry that has no file, and why."""
+        entry.status = status
+        self._paths.pop(entry.medium.id, None)
+        self._listed.discard((entry.medium.id, entry.section, entry.key))
+        self._index.append(self._line(entry, note=reason[:500]))
+
+    def finish(self) -> None:
+        """Bring the storage's copy of the index up to date."""
+        self._index.upload()
+
+    def _line(self, entry: Entry, **facts: Any) -> dict[str, Any]:
+        line = {
+            "v": INDEX_VERSION,
+            "id": entry.medium.id,
+            "kind": entry.medium.kind,
+            "section": entry.section,
+            "key": entry.key,
+            "path": entry.path,
+            **facts,
+            "training_iteration": entry.training_iteration,
+            "step": entry.step,
+            "time": round(time.time(), 3),
+            "trial_id": self.place.trial_id,
+            "status": entry.status,
+        }
+        return {name: value for name, value in line.items() if value is not None}
+
+
+class _Index:
+    """The index file: appended locally, copied to the storage."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._local = place.local_path / INDEX_PATH
+        self._remote = posixpath.join(place.path, INDEX_PATH)
+        self._uploaded_at = 0.0
+        self._stale = False
+        self._lock = threading.Lock()
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Read what an earlier run of this trial listed; a local file that is gone is brought back first."""
+        if not self._local.exists():
+            content = read_if_there(self._place.filesystem, self._remote)
+            if content:
+                self._local.parent.mkdir(parents=True, exist_ok=True)
+                self._local.write_bytes(content)
+        return list(parse_index(self._local.read_bytes())) if self._local.exists() else []
+
+    def append(self, line: dict[str, Any]) -> None:
+        with self._lock:
+            self._local.parent.mkdir(parents=True, exist_ok=True)
+            with self._local.open("ab") as file:
+                file.write(json_bytes(line) + b"\n")
+            self._stale = True
+        if time.monotonic() - self._uploaded_at > _INDEX_UPLOAD_SECONDS:
+            self.upload()
+
+    def upload(self) -> None:
+        with self._lock:
+            if not self._stale:
+                return
+            write_atomically(self._place.filesystem, self._remote, self._local.read_bytes())
+            self._stale = False
+            self._uploaded_at = time.monotonic()
+
+
+def parse_index(content: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the lines of an index; what is half-written or no index line is passed over."""
+    for raw in content.split(b"\n"):
+        try:
+            line = json.loads(raw)
+        except ValueError:
+            continue
+        if isinstance(line, dict) and {"id", "section", "key", "path"} <= line.keys():
+            yield line
+
+
+def write_once(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a file whose name is its identity: where it is already, whole, nothing is done."""
+    info = filesystem.get_file_info(path)
+    if info.type == pyarrow.fs.FileType.File and info.size == len(content):
+        return
+    write_atomically(filesystem, path, content)
+
+
+def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a file so that nobody ever sees half of it: under a temporary name, then renamed.
+
+    Object stores show an object when all of it has arrived, and rename by copying: there it is written directly.
+    """
+    direct = not isinstance(filesystem, pyarrow.fs.LocalFileSystem)
+    filesystem.create_dir(posixpath.dirname(path), recursive=True)
+    target = path if direct else f"{path}.partial"
+    with filesystem.open_output_stream(target) as stream:
+        stream.write(content)
+    if not direct:
+        filesystem.move(target, path)
+
+
+def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
+    """Return the content of a file, or None where there is none."""
+    if filesystem.get_file_info(path).type != pyarrow.fs.FileType.File:
+        return None
+    with filesystem.open_input_stream(path) as stream:
+        return bytes(stream.read())
+
+
+def safe_key(key: str) -> str:
+    """Turn a key into path parts that every filesystem takes; the index keeps the key itself."""
+    parts = [_safe_part(part) for part in key.split("/") if part]
+    return posixpath.join(*parts or ["_"])
+
+
+def safe_id(id: str) -> str:
+    """Return the digits of an id that go into a file name."""
+    clean = re.sub(r"[^0-9A-Za-z]", "", id)
+    return clean[:_ID_DIGITS] if len(clean) >= _ID_DIGITS else hashlib.sha256(id.encode()).hexdigest()[:_ID_DIGITS]
+
+
+def safe_suffix(suffix: str) -> str:
+    """Return a file name ending of letters and digits."""
+    clean = re.sub(r"[^0-9A-Za-z]", "", suffix)[:12]
+    return f".{clean}" if clean else ".bin"
+
+
+def _safe_part(part: str) -> str:
+    clean = re.sub(r"[^0-9A-Za-z_.=-]", "_", part).lstrip(".") or "_"
+    if len(clean) <= _MAX_PART:
+        return clean
+    return f"{clean[: _MAX_PART - 9]}-{hashlib.sha256(part.encode('utf-8', 'replace')).hexdigest()[:8]}"

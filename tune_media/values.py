@@ -1,0 +1,478 @@
+"""What a result may hold besides numbers: clips, pictures, histograms, episodes, files.
+
+Each value is frozen, small to print, safe to pickle, and carries an ``id`` made where it was recorded, so that it is
+stored and logged once however often a result repeats it. Each can turn itself into one file (``content``) and into
+the facts that its line of the index states (``facts``).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mimetypes
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+
+def new_id() -> str:
+    """Make the id of something recorded just now: 32 hexadecimal digits, unique everywhere."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True)
+class VideoOptions:
+    """How episodes are turned into clips.
+
+    Attributes:
+        fps: Frames per second. None: the env's own ``metadata["render_fps"]``, or 30 where it has none.
+        height: Height to scale to, pixels. None: as rendered, or in proportion to ``width``.
+        width: Width to scale to, pixels. None: as rendered, or in proportion to ``height``.
+        crf: x264's constant rate factor, 0 (lossless) to 51 (worst).
+        preset: x264's speed preset.
+        max_frames: Frames after which a clip is cut, and says so in its note. None: never.
+
+    Raises:
+        ValueError: A value that no clip can have.
+    """
+
+    fps: float | None = None
+    height: int | None = None
+    width: int | None = None
+    crf: int = 23
+    preset: str = "veryfast"
+    max_frames: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("fps", "height", "width", "max_frames"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"VideoOptions({name}=...) must be positive or None, got {value!r}.")
+        if not 0 <= self.crf <= 51:
+            raise ValueError(f"VideoOptions(crf=...) must be in 0..51, got {self.crf!r}.")
+        presets = ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
+        if self.preset not in presets:
+            raise ValueError(f"VideoOptions(preset=...) must be one of {', '.join(presets)}, got {self.preset!r}.")
+
+    def encoder_keywords(self) -> dict[str, Any]:
+        """Return the options as keywords of ``encoding.VideoEncoder``, without ``fps``."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "fps"}
+
+
+@dataclass(frozen=True)
+class MediaOptions:
+    """How the logger callbacks of one experiment handle media; the same for all of them.
+
+    Attributes:
+        raw_fps: Frames per second of raw arrays, which carry none.
+        gif_width: Width above which TensorBoard's GIFs are scaled down, pixels.
+        gif_fps: Most frames a second in TensorBoard's GIFs; the speed stays the clip's own.
+        max_pending_bytes: How much may wait to be written before further clips are dropped, counted and named.
+        flush_seconds: How long the end of an experiment waits for outstanding writes.
+        strict: Raise at the first fault instead of warning, for tests.
+    """
+
+    raw_fps: float = 30.0
+    gif_width: int = 320
+    gif_fps: float = 15.0
+    max_pending_bytes: int = 512 * 2**20
+    flush_seconds: float = 120.0
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("raw_fps", "gif_width", "gif_fps", "max_pending_bytes", "flush_seconds"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"MediaOptions({name}=...) must be positive, got {getattr(self, name)!r}.")
+
+
+class Medium:
+    """What all values share: an id, a kind, and one file."""
+
+    kind: ClassVar[str] = ""
+    id: str
+    note: str | None = None
+
+    @property
+    def suffix(self) -> str:
+        """File name ending, with its dot."""
+        raise NotImplementedError
+
+    def content(self) -> bytes:
+        """Return the file."""
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the index says of it beyond id, kind, place and time; only what applies."""
+        return {}
+
+
+@dataclass(frozen=True)
+class EpisodeRecord(Medium):
+    """What is known of one finished episode.
+
+    Attributes:
+        episode_id: The id the env runner gave it.
+        episode_return: Sum of its rewards, over all agents.
+        episode_length: Its length in env steps.
+        seed: The seed its env was reset with, where known.
+        env_runner: Index of the env runner that played it; 0 is the local one.
+        env_index: Index of the sub-env inside the env runner's vector env.
+        agent: The agent, where a record is of one agent only.
+        section: ``train`` or ``evaluation``.
+        training_iteration: The Algorithm's iteration when it was collected.
+        env_steps: The Algorithm's lifetime env steps then.
+        terminated: Whether the env ended it; False: it was truncated. None: not known.
+        finished_at: Unix time of its end, seconds.
+        metrics: Further numbers of the episode, by name.
+    """
+
+    kind: ClassVar[str] = "episode"
+
+    episode_id: str
+    episode_return: float
+    episode_length: int
+    seed: int | None = None
+    env_runner: int | None = None
+    env_index: int | None = None
+    agent: str | None = None
+    section: str | None = None
+    training_iteration: int | None = None
+    env_steps: int | None = None
+    terminated: bool | None = None
+    finished_at: float = 0.0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    id: str = field(default_factory=new_id)
+    note: str | None = None
+
+    @property
+    def suffix(self) -> str:  # noqa: D102
+        return ".json"
+
+    def content(self) -> bytes:  # noqa: D102
+        return json_bytes({**self.facts(), "metrics": dict(self.metrics)})
+
+    def facts(self) -> dict[str, Any]:  # noqa: D102
+        names = ("episode_id", "episode_return", "episode_length", "seed", "env_runner", "env_index", "agent")
+        facts = {name: getattr(self, name) for name in (*names, "env_steps", "terminated")}
+        return {name: value for name, value in facts.items() if value is not None}
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Video(Medium):
+    """An encoded clip.
+
+    Made from frames, which are encoded at once, one after the other, and not kept:
+
+        >>> clip = Video((np.full((48, 64, 3), 20 * t, np.uint8) for t in range(5)), fps=10)
+        >>> clip
+        Video(5 frames, 64x48, 10 fps, 1.5 kB)
+
+    or from a file by ``Video.from_file``.
+
+    Args:
+        frames: THWC uint8 RGB frames: an array, or any iterable of HWC frames.
+        fps: Frames per second.
+        layout: ``THWC`` (1, 3 or 4 channels), ``TCHW`` or ``THW`` (grey).
+        value_range: 255 for uint8, or 1.0 for floats in 0..1.
+        options: Size and quality.
+        episode: What is known of the episode it shows.
+        note: What a viewer should be told.
+
+    Raises:
+        ValueError: The frames are not of that layout, or there is none.
+    """
+
+    kind: ClassVar[str] = "video"
+
+    data: bytes
+    width: int
+    height: int
+    frames: int
+    fps: float
+    episode: EpisodeRecord | None
+    note: str | None
+    id: str
+
+    def __init__(
+        self,
+        frames: Iterable[npt.ArrayLike],
+        fps: float = 30.0,
+        *,
+        layout: str = "THWC",
+        value_range: float = 255,
+        options: VideoOptions | None = None,
+        episode: EpisodeRecord | None = None,
+        note: str | None = None,
+    ) -> None:
+        from tune_media import encoding  # PyAV is loaded where a clip is made, not where results are read
+
+        options = options or VideoOptions()
+        encoded = encoding.encode_video(
+            encoding.frames_in_layout(frames, layout, value_range), options.fps or fps, **options.encoder_keywords()
+        )
+        note = "; ".join(text for text in (note, encoded.note) if text) or None
+        self._fill(encoded, episode=episode, note=note, id=new_id())
+
+    @classmethod
+    def from_encoded(
+        cls, encoded: Any, *, episode: EpisodeRecord | None = None, note: str | None = None, id: str | None = None
+    ) -> Video:
+        """Wrap what the streaming encoder finished (an ``encoding.EncodedVideo``)."""
+        video = cls.__new__(cls)
+        video._fill(encoded, episode=episode, note=note or encoded.note, id=id or new_id())
+        return video
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, episode: EpisodeRecord | None = None, note: str | None = None) -> Video:
+        """Take a finished mp4 as it is.
+
+        Raises:
+            ValueError: The file is no video that FFmpeg reads.
+            OSError: It cannot be read.
+        """
+        from tune_media import encoding
+
+        return cls.from_encoded(encoding.probe_video(Path(path).read_bytes()), episode=episode, note=note)
+
+    def of_episode(self, episode: EpisodeRecord) -> Video:
+        """Return the same clip (same id) with another record of its episode."""
+        video = Video.__new__(Video)
+        video._fill(self, episode=episode, note=self.note, id=self.id)
+        return video
+
+    @property
+    def suffix(self) -> str:  # noqa: D102
+        return ".mp4"
+
+    def content(self) -> bytes:  # noqa: D102
+        return self.data
+
+    def facts(self) -> dict[str, Any]:  # noqa: D102
+        own = {"format": "mp4", "width": self.width, "height": self.height, "frames": self.frames, "fps": self.fps}
+        return own | (self.episode.facts() if self.episode else {})
+
+    def _fill(self, encoded: Any, **others: Any) -> None:
+        for name in ("data", "width", "height", "frames", "fps"):
+            object.__setattr__(self, name, getattr(encoded, name))
+        for name, value in others.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        size = f"{len(self.data) / 1000:.1f} kB"
+        return f"Video({self.frames} frames, {self.width}x{self.height}, {self.fps:g} fps, {size})"
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Image(Medium):
+    """A picture, stored as PNG.
+
+    Args:
+        pixels: HWC uint8 (1, 3 or 4 channels) or HW uint8 (grey).
+        caption: A line of text that goes with it.
+
+    Raises:
+        ValueError: The array is no picture of this kind.
+    """
+
+    kind: ClassVar[str] = "image"
+
+    data: bytes
+    width: int
+    height: int
+    caption: str | None
+    id: str
+
+    def __init__(self, pixels: npt.ArrayLike, *, caption: str | None = None) -> None:
+        from tune_media import encoding
+
+        shape = np.shape(pixels)
+        contents = {"data": encoding.png_from_frame(pixels), "width": shape[1], "height": shape[0]}
+        for name, value in {**contents, "caption": caption, "id": new_id()}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def suffix(self) -> str:  # noqa: D102
+        return ".png"
+
+    def content(self) -> bytes:  # noqa: D102
+        return self.data
+
+    def facts(self) -> dict[str, Any]:  # noqa: D102
+        facts = {"format": "png", "width": self.width, "height": self.height, "caption": self.caption}
+        return {name: value for name, value in facts.items() if value is not None}
+
+    def __repr__(self) -> str:
+        return f"Image({self.width}x{self.height})"
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Histogram(Medium):
+    """How often values fall between edges.
+
+    Made from the values themselves, or with ``from_counts`` from what was counted elsewhere. Values that are not
+    finite are counted apart; no values and all-equal values are fine.
+
+    Args:
+        values: Numbers, any shape.
+        bins: Number of bins, or their edges in rising order.
+
+    Attributes:
+        edges: Edges of the bins, rising, one more than there are bins.
+        counts: Number of values in each bin.
+        count: Number of finite values.
+        nonfinite: Number of NaN and infinite values.
+        minimum: Smallest finite value, NaN where there is none.
+        maximum: Largest finite value, likewise.
+        total: Sum of the finite values.
+        squares: Sum of their squares.
+    """
+
+    kind: ClassVar[str] = "histogram"
+
+    edges: tuple[float, ...]
+    counts: tuple[float, ...]
+    count: int
+    nonfinite: int
+    minimum: float
+    maximum: float
+    total: float
+    squares: float
+    id: str
+
+    def __init__(self, values: npt.ArrayLike, bins: int | Sequence[float] = 64) -> None:
+        array = np.asarray(values, dtype=np.float64).ravel()
+        finite = array[np.isfinite(array)]
+        if finite.size:
+            counts, edges = np.histogram(finite, bins=bins)
+        else:
+            edges = np.asarray(bins, dtype=np.float64) if np.ndim(bins) else np.array([0.0, 1.0])
+            counts = np.zeros(len(edges) - 1)
+        self._fill(
+            edges=tuple(edges.tolist()),
+            counts=tuple(counts.tolist()),
+            count=int(finite.size),
+            nonfinite=int(array.size - finite.size),
+            minimum=float(finite.min()) if finite.size else math.nan,
+            maximum=float(finite.max()) if finite.size else math.nan,
+            total=float(finite.sum()),
+            squares=float(np.square(finite).sum()),
+            id=new_id(),
+        )
+
+    @classmethod
+    def from_counts(cls, edges: Sequence[float], counts: Sequence[float]) -> Histogram:
+        """Make one from what was counted: ``len(edges) == len(counts) + 1``, edges rising.
+
+        Raises:
+            ValueError: They do not fit together.
+        """
+        if len(edges) != len(counts) + 1 or not np.all(np.diff(edges) > 0):
+            raise ValueError(
+                f"Histogram.from_counts needs rising edges, one more than counts; got {len(edges)} edges and "
+                f"{len(counts)} counts."
+            )
+        middles = (np.asarray(edges[:-1], float) + np.asarray(edges[1:], float)) / 2
+        weights = np.asarray(counts, float)
+        filled = np.flatnonzero(weights)
+        histogram = cls.__new__(cls)
+        histogram._fill(
+            edges=tuple(float(edge) for edge in edges),
+            counts=tuple(float(count) for count in counts),
+            count=int(weights.sum()),
+            nonfinite=0,
+            minimum=float(edges[filled[0]]) if filled.size else math.nan,
+            maximum=float(edges[filled[-1] + 1]) if filled.size else math.nan,
+            total=float((middles * weights).sum()),
+            squares=float((middles**2 * weights).sum()),
+            id=new_id(),
+        )
+        return histogram
+
+    @property
+    def suffix(self) -> str:  # noqa: D102
+        return ".json"
+
+    def content(self) -> bytes:  # noqa: D102
+        names = [f.name for f in fields(self) if f.name not in ("id", "note")]
+        return json_bytes({name: getattr(self, name) for name in names})
+
+    def facts(self) -> dict[str, Any]:  # noqa: D102
+        return {"format": "json", "count": self.count}
+
+    def _fill(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"Histogram({self.count} values in {len(self.counts)} bins)"
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Artifact(Medium):
+    """Any file, stored under the trial as it is.
+
+    Args:
+        source: The bytes, or the path of a file, which is read now.
+        name: File name; its ending is kept. None: that of the path.
+
+    Raises:
+        ValueError: Bytes came without a name.
+        OSError: The file cannot be read.
+    """
+
+    kind: ClassVar[str] = "artifact"
+
+    data: bytes
+    name: str
+    id: str
+
+    def __init__(self, source: bytes | str | Path, name: str | None = None) -> None:
+        if isinstance(source, bytes):
+            if not name:
+                raise ValueError("Artifact(bytes) needs a name, for example Artifact(data, name='buffer.msgpack').")
+            data = source
+        else:
+            data, name = Path(source).read_bytes(), name or Path(source).name
+        for field_name, value in {"data": data, "name": name, "id": new_id()}.items():
+            object.__setattr__(self, field_name, value)
+
+    @property
+    def suffix(self) -> str:  # noqa: D102
+        return Path(self.name).suffix or ".bin"
+
+    def content(self) -> bytes:  # noqa: D102
+        return self.data
+
+    def facts(self) -> dict[str, Any]:  # noqa: D102
+        guessed = mimetypes.guess_type(self.name)[0]
+        return {"name": self.name, "format": guessed or self.suffix.lstrip(".")}
+
+    def __repr__(self) -> str:
+        return f"Artifact({self.name!r}, {len(self.data)} bytes)"
+
+
+def json_bytes(value: Any) -> bytes:
+    """Write JSON that every parser reads: numpy becomes numbers and lists, what is not finite becomes null."""
+    return json.dumps(_plain(value), allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (Mapping, MappingProxyType)):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)
