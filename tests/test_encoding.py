@@ -172,3 +172,11 @@ def test_png_is_lossless(frames):
     with av.open(io.BytesIO(encoding.png_from_frame(picture)), format="png_pipe") as container:
         decoded = next(container.decode(video=0)).to_ndarray(format="rgb24")
     assert np.array_equal(picture, decoded)
+
+
+def test_resizing_averages_over_areas():
+    stripes = np.zeros((40, 40, 3), np.uint8)
+    stripes[:, ::2] = 200
+    small = encoding.resize(stripes, height=10, width=20)
+    assert small.shape == (10, 20, 3)
+    assert abs(small.mean() - 100) < 3

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tune_media.reader import is_raw_video, replace_media, section_counters
+from tune_media.reader import is_raw_video, replace_media
 
 
 def clip(seed=0, frames=4, layout="TCHW"):
@@ -112,41 +112,47 @@ def test_numbers_are_left_alone(value):
     assert not is_raw_video(value)
 
 
-def evaluation(value, steps=100, episodes=4):
-    counters = {"num_env_steps_sampled_lifetime": steps, "num_episodes_lifetime": episodes}
-    return {"evaluation": {"env_runners": {"videos_best": value, **counters}}}
+def evaluated(value, iteration=2, new=True):
+    """Make a result as RLlib does: what is new brings health counts, what repeats does not."""
+    section = {"env_runners": {"videos_best": value}} | ({"num_healthy_workers": 1} if new else {})
+    return {"training_iteration": iteration, "evaluation": section}
 
 
-def ids(result):
-    return [item.medium.id for item in read(result)]
+def media(result):
+    return [item.medium for item in read(result)]
 
 
-def test_a_repeated_evaluation_has_the_same_ids_whatever_its_shape():
-    fresh = ids(evaluation([clip()]))
-    assert ids(evaluation(clip())) == ids(evaluation([[clip()]])) == fresh
+def test_a_repeated_evaluation_is_recognised_whatever_its_shape():
+    (fresh,) = media(evaluated([clip()]))
+    assert fresh.may_repeat is None
+    for shape in (clip(), [clip()], [[clip()]]):
+        (repeat,) = media(evaluated(shape, iteration=3, new=False))
+        assert fresh.id.startswith(repeat.may_repeat)
 
 
 def test_a_later_evaluation_that_looks_the_same_is_another_one():
-    assert ids(evaluation(clip(), steps=100)) != ids(evaluation(clip(), steps=200))
+    first, second = media(evaluated(clip())) + media(evaluated(clip(), iteration=4))
+    assert first.id != second.id
+    assert second.may_repeat is None
 
 
 def test_equal_clips_of_one_report_are_two_and_their_order_does_not_matter():
-    first = ids(evaluation([clip(0), clip(0), clip(1)]))
-    assert len(set(first)) == 3
-    assert set(ids(evaluation([clip(1), clip(0), clip(0)]))) == set(first)
+    first = {medium.id for medium in media(evaluated([clip(0), clip(0), clip(1)]))}
+    assert len(first) == 3
+    assert {medium.id for medium in media(evaluated([clip(1), clip(0), clip(0)]))} == first
+
+
+def test_training_sections_are_told_apart_by_their_counters():
+    def trained(steps):
+        return media({"env_runners": {"videos": clip(), "num_env_steps_sampled_lifetime": steps}})[0]
+
+    assert trained(100).id == trained(100).id != trained(200).id
 
 
 def test_without_counters_the_content_decides():
-    assert ids({"x": clip(0)}) == ids({"x": clip(0), "training_iteration": 2})
-    assert ids({"x": clip(0)}) != ids({"x": clip(1)})
-
-
-def test_counters_of_both_layouts():
-    counters = {"num_env_steps_sampled_lifetime": 5}
-    assert section_counters({"evaluation": {"env_runners": counters}}, "evaluation") == (5.0,)
-    assert section_counters({"evaluation": counters}, "evaluation") == (5.0,)
-    assert section_counters({"env_runners": counters}, "train") == (5.0,)
-    assert section_counters({"evaluation": None}, "evaluation") == ()
+    (first,), (again,), (other,) = media({"x": clip(0)}), media({"x": clip(0), "epoch": 2}), media({"x": clip(1)})
+    assert first.id.startswith(again.may_repeat)
+    assert not first.id.startswith(other.may_repeat)
 
 
 def test_results_that_refer_to_themselves_end(frames):

@@ -20,7 +20,9 @@ def test_a_video_is_made_of_any_named_layout(frames):
         "float": tm.Video(clip / 255.0, fps=10, value_range=1.0),
         "float TCHW": tm.Video(clip.transpose(0, 3, 1, 2) / 255.0, fps=10, layout="TCHW", value_range=1.0),
     }
-    assert len({video.data for video in cases.values()}) == 1
+    pictures = {name: np.stack(list(decode_video(video.data))).astype(int) for name, video in cases.items()}
+    for name, decoded in pictures.items():  # two encodings of the same frames may differ in a few bits
+        assert np.abs(decoded - pictures["THWC"]).mean() < 1, name
     assert tm.Video(grey, layout="THW").frames == 4
     assert tm.Video(np.concatenate([clip, clip[..., :1]], axis=-1)).frames == 4  # RGBA
 

@@ -364,6 +364,15 @@ def png_from_frame(frame: npt.ArrayLike) -> bytes:
     return b"".join(bytes(packet) for packet in packets)
 
 
+def resize(frame: npt.ArrayLike, height: int, width: int) -> Frame:
+    """Scale one picture (as ``VideoEncoder.feed`` takes it) to an exact size, averaging over areas."""
+    import av
+
+    picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(as_rgb(frame)), format="rgb24")
+    scaled = picture.reformat(width=width, height=height, interpolation="AREA")
+    return np.asarray(scaled.to_ndarray(format="rgb24"), np.uint8)
+
+
 def as_rgb(frame: npt.ArrayLike) -> Frame:
     """Check one picture and give it three channels.
 

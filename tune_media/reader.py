@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.values import Medium, Video
+from tune_media.values import CONTENT_DIGITS, Medium, Video
 
 EVALUATION, TRAIN = "evaluation", "train"
+EVALUATION_IS_NEW = "num_healthy_workers"
 
 _NOT_READ = frozenset({"config"})  # large, and never media
 _TRANSPARENT = frozenset({"env_runners", "sampler_results"})  # RLlib's own levels: no part of a medium's key
@@ -50,12 +51,14 @@ class RawVideo(Medium):
         frames: THWC or TCHW, uint8 0..255 or floats 0..1.
         fps: Frames per second.
         id: What it is known by.
+        may_repeat: Start of the ids of which it may be a repetition; None: it is new.
     """
 
     kind: ClassVar[str] = "video"
 
-    def __init__(self, frames: npt.NDArray[Any], fps: float, id: str) -> None:
+    def __init__(self, frames: npt.NDArray[Any], fps: float, id: str, may_repeat: str | None = None) -> None:
         self.id = id
+        self.may_repeat = may_repeat
         self.frames = frames
         self._fps = fps
         self._video: Video | None = None
@@ -166,19 +169,22 @@ class _Walk:
             return [value]
         if not is_raw_video(value):
             return None
-        return [RawVideo(clip, self._raw_fps, self._raw_id(clip, section, path)) for clip in value]
+        return [self._raw_video(clip, section, path) for clip in value]
 
-    def _raw_id(self, clip: npt.NDArray[Any], section: str, path: tuple[str, ...]) -> str:
-        """Identify a clip that brings no id: by what it shows and by how far its section had counted.
+    def _raw_video(self, clip: npt.NDArray[Any], section: str, path: tuple[str, ...]) -> RawVideo:
+        """Identify a clip that brings no id: by what it shows, and by the round of its section that brought it.
 
-        A repeated evaluation repeats both. A later evaluation that happens to look the same has counted further.
-        Two equal clips of one report differ in which of them it is.
+        A later evaluation that happens to look the same is another round. Where the result does not say that its
+        section is new, the clip may be a repetition. Two equal clips of one report differ in which of them it is.
         """
         digest = hashlib.blake2b(np.ascontiguousarray(clip).view(np.uint8).data, digest_size=16)
-        digest.update(repr((section, path, clip.shape, section_counters(self._result, section))).encode())
+        digest.update(repr((section, path, clip.shape)).encode())
         nth = self._occurrences[digest.hexdigest()] = self._occurrences.get(digest.hexdigest(), 0) + 1
         digest.update(str(nth).encode())
-        return digest.hexdigest()
+        content_id = digest.hexdigest()[:CONTENT_DIGITS]
+        token = section_round(self._result, section)
+        round_id = hashlib.blake2b(repr(token).encode(), digest_size=4).hexdigest()
+        return RawVideo(clip, self._raw_fps, content_id + round_id, may_repeat=None if token else content_id)
 
 
 def is_raw_video(value: Any) -> bool:
@@ -194,18 +200,22 @@ def is_raw_video(value: Any) -> bool:
     return value.dtype == np.uint8 or bool(value.min() >= 0 and value.max() <= 1)
 
 
-def section_counters(result: dict[str, Any], section: str) -> tuple[float, ...]:
-    """Return RLlib's lifetime counters of a section, which stand still when it is repeated; empty where it has none."""
-    part = result.get(EVALUATION) if section == EVALUATION else result
-    if not isinstance(part, dict):
-        return ()
-    inner = part.get("env_runners")
-    for counters in (inner, part) if section == EVALUATION else (inner,):
-        if isinstance(counters, dict):
-            found = tuple(float(counters[name]) for name in _COUNTERS if _is_number(counters.get(name)))
-            if found:
-                return found
-    return ()
+def section_round(result: dict[str, Any], section: str) -> tuple[Any, ...] | None:
+    """Return what tells this round of a section from all others, or None where it may repeat an earlier one.
+
+    RLlib repeats its last evaluation in every iteration that runs none, without the health counts that it adds to a
+    new one. Its lifetime counters are no help there: on Ray 2.60 a new evaluation counts from zero and only its
+    repetition counts on. In the training section they rise with every sample.
+    """
+    if section == EVALUATION:
+        evaluation = result.get(EVALUATION)
+        if isinstance(evaluation, dict) and EVALUATION_IS_NEW in evaluation:
+            return (result.get("training_iteration"),)
+        return None
+    counters = result.get("env_runners")
+    if not isinstance(counters, dict):
+        return None
+    return tuple(float(counters[name]) for name in _COUNTERS if _is_number(counters.get(name))) or None
 
 
 def _is_number(value: Any) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow.fs
 
-from tune_media.values import Medium, json_bytes
+from tune_media.values import CONTENT_DIGITS, Medium, json_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -88,11 +88,12 @@ class TrialStore:
     def __init__(self, place: Place) -> None:
         self.place = place
         self._paths: dict[str, str] = {}  # id of a medium -> its file
+        self._by_content: dict[str | None, str] = {}  # what a repetition would say -> the file of what it repeats
         self._listed: set[tuple[str, str, str]] = set()  # (id, section, key)
         self._index = _Index(place)
         for line in self._index.lines():
             if line.get("status") == STORED:
-                self._paths[line["id"]] = line["path"]
+                self._remember(line["id"], line["path"])
                 self._listed.add((line["id"], line["section"], line["key"]))
 
     def register(
@@ -104,10 +105,12 @@ class TrialStore:
             Its path relative to the trial folder, and the entry to ``write``, which is None where this medium has been
             registered under this key before.
         """
+        if medium.may_repeat in self._by_content:
+            return self._by_content[medium.may_repeat], None
         path = self._paths.get(medium.id)
         if path is None:
             name = f"step_{step:09d}-{safe_id(medium.id)}{safe_suffix(medium.suffix)}"
-            path = self._paths[medium.id] = posixpath.join("media", section, safe_key(key), name)
+            path = self._remember(medium.id, posixpath.join("media", section, safe_key(key), name))
         if (medium.id, section, key) in self._listed:
             return path, None
         self._listed.add((medium.id, section, key))
@@ -134,8 +137,13 @@ class TrialStore:
         """List an entry that has no file, and why."""
         entry.status = status
         self._paths.pop(entry.medium.id, None)
+        self._by_content.pop(entry.medium.id[:CONTENT_DIGITS], None)
         self._listed.discard((entry.medium.id, entry.section, entry.key))
         self._index.append(self._line(entry, note=reason[:500]))
+
+    def _remember(self, id: str, path: str) -> str:
+        self._paths[id] = self._by_content[id[:CONTENT_DIGITS]] = path
+        return path
 
     def finish(self) -> None:
         """Bring the storage's copy of the index up to date."""

@@ -91,12 +91,23 @@ class MediaOptions:
                 raise ValueError(f"MediaOptions({name}=...) must be positive, got {getattr(self, name)!r}.")
 
 
+CONTENT_DIGITS = 24
+"""Of an id made of a medium's content, so many digits are of the content alone; the rest tells who brought it."""
+
+
 class Medium:
-    """What all values share: an id, a kind, and one file."""
+    """What all values share: an id, a kind, and one file.
+
+    Attributes:
+        id: What it is known by, everywhere and for ever.
+        note: What a viewer should be told, or None.
+        may_repeat: The first ``CONTENT_DIGITS`` of its id where it may repeat a medium that is stored already.
+    """
 
     kind: ClassVar[str] = ""
     id: str
     note: str | None = None
+    may_repeat: str | None = None
 
     @property
     def suffix(self) -> str:
