@@ -181,8 +181,8 @@ class Video(Medium):
     Made from frames, which are encoded at once, one after the other, and not kept:
 
         >>> clip = Video((np.full((48, 64, 3), 20 * t, np.uint8) for t in range(5)), fps=10)
-        >>> clip
-        Video(5 frames, 64x48, 10 fps, 1.5 kB)
+        >>> clip.frames, clip.fps, clip.width, clip.height
+        (5, 10.0, 64, 48)
 
     or from a file by ``Video.from_file``.
 
