@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tune_media.reader import is_raw_video, replace_media
+from tune_media.reader import raw_layout, replace_media
 
 
 def clip(seed=0, frames=4, layout="TCHW"):
@@ -72,6 +72,9 @@ def test_values_at_any_depth_bare_and_in_lists(frames):
         np.concatenate([clip(0), clip(1)]),
         clip(layout="THWC"),
         clip() / 255.0,
+        clip().astype(np.int64),
+        clip().astype(np.float32),
+        np.array([clip(), None], dtype=object)[:1],
     ],
 )
 def test_raw_clips_as_people_send_them(value):
@@ -95,7 +98,9 @@ def test_raw_clips_as_people_send_them(value):
         np.zeros((1, 4, 7, 16, 16), np.uint8),  # seven channels
         np.zeros((2, 2, 3, 2, 2), np.uint8),  # too small to be a picture
         np.random.default_rng(0).normal(size=(1, 4, 3, 16, 16)),  # weights, not light
-        np.zeros((1, 4, 3, 16, 16), np.int64),
+        np.full((1, 4, 3, 16, 16), -1, np.int64),
+        np.full((1, 4, 3, 16, 16), 256.0),
+        np.zeros((1, 4, 3, 16, 16), bool),
         np.zeros((0, 4, 3, 16, 16), np.uint8),
         [1.0, 2.0],
         ["a", "b"],
@@ -109,7 +114,7 @@ def test_numbers_are_left_alone(value):
     result = {"env_runners": {"x": value}}
     assert read(result) == []
     assert result["env_runners"]["x"] is value
-    assert not is_raw_video(value)
+    assert raw_layout(value) is None
 
 
 def evaluated(value, iteration=2, new=True):
@@ -171,3 +176,21 @@ def test_the_config_is_not_searched(frames):
     result = {"config": {"env_config": {"clip": video}}}
     assert read(result) == []
     assert result["config"]["env_config"]["clip"] is video
+
+
+def test_deep_nesting_ends_and_media_after_it_are_found(frames):
+    deep: list = []
+    for _ in range(3000):
+        deep = [deep]
+    result = {"deep": deep, "rollout": tm.Video(frames(2))}
+    assert places(read(result)) == [("train", "rollout")]
+
+
+def test_a_large_array_that_is_no_clip_is_named_with_the_remedy():
+    told = []
+    array = np.zeros((1000, 1000))
+    replace_media({"weights": {"all": array}}, lambda found: "", unread=lambda key, reason: told.append((key, reason)))
+    ((key, reason),) = told
+    assert key == "weights/all"
+    assert "8 MB" in reason
+    assert "Histogram" in reason

@@ -1,8 +1,10 @@
+import time
+
 import numpy as np
 import pytest
 
 from tests.envs import CountingEnv, read_frame
-from tune_media import VideoOptions
+from tune_media import VideoOptions, selection
 from tune_media.encoding import decode_video
 from tune_media.recorder import EpisodeRecorder, Plan
 from tune_media.selection import as_selectors, every
@@ -15,11 +17,16 @@ def make_recorder(keep="all", **options):
 def play(recorder, env, slot=0, rewards=None, seed=None):
     """Play one episode of a CountingEnv and return its record."""
     env.reset(seed=seed)
-    recorder.start(slot, f"episode-{env.episode}", env.render, fps=12, seed=seed)
+    recorder.start(slot, f"episode-{env.episode}", only(env), fps=12, seed=seed)
     for step in range(env.length):
         _, reward, *_ = env.step(0)
         recorder.step(slot, reward if rewards is None else rewards[step])
     return recorder.end(slot)
+
+
+def only(env):
+    """Return what renders an env that has one view."""
+    return lambda: {"": env.render()}
 
 
 def take_all(recorder):
@@ -56,7 +63,7 @@ def test_episodes_in_different_slots_do_not_mix():
     recorder, envs = make_recorder(), [CountingEnv({"length": 4}), CountingEnv({"length": 7})]
     for slot, env in enumerate(envs):
         env.reset()
-        recorder.start(slot, str(slot), env.render, fps=12)
+        recorder.start(slot, str(slot), only(env), fps=12)
     records = {}
     for step in range(7):
         for slot, env in enumerate(envs):
@@ -74,11 +81,11 @@ def test_episodes_in_different_slots_do_not_mix():
 def test_an_episode_that_is_never_finished_is_dropped_and_counted():
     recorder, env = make_recorder(), CountingEnv()
     env.reset()
-    recorder.start(0, "a", env.render, fps=12)
+    recorder.start(0, "a", only(env), fps=12)
     recorder.step(0, env.step(0)[1])
     play(recorder, env)  # starts in the same slot
     env.reset()
-    recorder.start(1, "b", env.render, fps=12)
+    recorder.start(1, "b", only(env), fps=12)
     recorder.step(1, env.step(0)[1])
     recorder.abandon_all()
     assert recorder.end(1) is None
@@ -130,7 +137,7 @@ def test_a_seed_belongs_to_the_episode_that_was_reset_with_it():
     seeds = []
     for given in (7, 7, 7, 8):  # what the generator states; only a change is a new seed
         env.reset()
-        recorder.start(0, "a", env.render, fps=12, seed=given)
+        recorder.start(0, "a", only(env), fps=12, seed=given)
         recorder.step(0, env.step(0)[1])
         seeds.append(recorder.end(0).seed)
     assert seeds == [7, None, None, 8]
@@ -143,3 +150,40 @@ def test_the_env_may_reuse_its_buffer():
     env.step(0)
     assert env.render() is first
     assert not np.array_equal(read_frame(env.render()), (env.number, env.episode, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"trigger": lambda first, second: True},
+        {"keep": selection.where(lambda record: record.metrics["missing"] > 0, name="won")},
+        {"keep": selection.best(by="retrun")},
+        {"keep": selection.best(by="episode_id")},
+        {"video": VideoOptions(overlay=lambda facts: facts.nothing)},
+    ],
+)
+def test_a_users_function_that_raises_costs_the_episode_and_one_warning(options, caplog):
+    recorder, env = make_recorder(**{"keep": "all", **options}), CountingEnv()
+    for _ in range(3):
+        play(recorder, env)
+    assert recorder.records() == []
+    assert len(caplog.records) == 1
+    with pytest.raises((TypeError, KeyError, ValueError, AttributeError)):
+        play(make_recorder(**{"keep": "all", "strict": True, **options}), env)
+
+
+def test_rendering_keeps_to_its_budget():
+    class SlowToRender(CountingEnv):
+        def render(self):
+            time.sleep(0.004)
+            return super().render()
+
+    recorder, env = make_recorder(trigger=selection.RenderBudget(0.2)), SlowToRender({"length": 5})
+    for _ in range(40):
+        env.reset()
+        recorder.start(0, "a", only(env), fps=12)
+        for _ in range(env.length):
+            time.sleep(0.002)
+            recorder.step(0, env.step(0)[1])
+        recorder.end(0)
+    assert 1 < len(recorder.records()) < 20

@@ -241,7 +241,7 @@ def test_records_without_frames_when_no_video_is_wanted(ray_session):
         ({"name": "a/b"}, "letters"),
         ({"video": 30}, "VideoOptions"),
         ({"trigger": 3}, "callable"),
-        ({"frame": "render"}, "callable"),
+        ({"frame": 3}, "callable"),
         ({"video": None, "frame": lambda env: None}, "leave one of them out"),
         ({"env_runners": []}, "indices"),
         ({"env_indices": [-1]}, "indices"),
@@ -251,3 +251,80 @@ def test_records_without_frames_when_no_video_is_wanted(ray_session):
 def test_bad_arguments_fail_before_anything_is_started(arguments, words):
     with pytest.raises((ValueError, TypeError), match=words):
         tm.rllib.record_episodes(**arguments)
+
+
+def test_two_recorders_of_one_name_are_told_apart(ray_session, caplog):
+    config = ppo(
+        [tm.rllib.record_episodes(keep="best"), tm.rllib.record_episodes(keep="worst")],
+        evaluation_interval=1,
+        evaluation_duration=2,
+    )
+    found = run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]
+    assert set(found) == {"best"}
+    assert found["best"].frames == found["best"].episode.episode_length + 1
+    assert any("another name=" in message for message in caplog.messages)
+
+
+def test_a_selector_that_raises_costs_a_warning_and_no_env_runner(ray_session, caplog):
+    wrong = tm.selection.where(lambda episode: episode.metrics["success"] > 0, name="won")
+    config = ppo(tm.rllib.record_episodes(keep=wrong), evaluation_interval=1, evaluation_duration=2)
+    result = run_plain(config, 1)[1]
+    assert result["evaluation"]["env_runners"]["num_episodes"] == 2
+    assert any("KeyError" in message for message in caplog.messages)
+
+
+def test_the_same_seeds_in_every_run_show_the_same_episodes(ray_session):
+    def run():
+        config = ppo(
+            tm.rllib.record_episodes(keep="all", seeds=[5, 6, 7, 8]),
+            evaluation_interval=1,
+            evaluation_num_env_runners=2,
+            evaluation_duration=4,
+        )
+        rounds = []
+        for result in run_plain(config, 2).values():
+            episodes = [clip.episode for clip in result["evaluation"]["env_runners"]["episodes"]["all"]]
+            rounds.append({(e.seed, e.episode_length, round(e.episode_return, 4)) for e in episodes})
+        return rounds
+
+    first, second = run()
+    assert {seed for seed, *_ in first} == {5, 6, 7, 8}
+    if NEWER_METRICS:  # Ray 2.50 plays some episodes more
+        assert first == second
+        assert run() == [first, second]
+    else:
+        assert len({*first, *second}) == 4  # an episode's seed says all of it
+
+
+def test_what_is_known_of_an_episode_stands_in_its_record(ray_session):
+    def harder(*, algorithm, **kwargs):
+        algorithm.eval_env_runner_group.foreach_env_runner(
+            lambda runner: [env.unwrapped.set_task(3) for env in runner.env.unwrapped.envs]
+        )
+
+    config = ppo(
+        tm.rllib.record_episodes(keep="last"),
+        evaluation_interval=1,
+        evaluation_duration=1,
+        evaluation_config={"explore": False},
+    ).callbacks(on_evaluate_start=harder)
+    episode = run_plain(config, 2)[2]["evaluation"]["env_runners"]["episodes"]["last"].episode
+    assert episode.task == 3
+    assert episode.explored is False
+    assert episode.weights_version is not None
+
+
+def test_a_checkpoint_loaded_in_between_does_no_harm(ray_session, tmp_path):
+    config = ppo(tm.rllib.record_episodes(keep="all"), evaluation_interval=1, evaluation_duration=2)
+    algorithm = config.build_algo()
+    try:
+        results = [algorithm.train()]
+        algorithm.restore_from_path(algorithm.save_to_path(str(tmp_path / "checkpoint")))
+        results += [algorithm.train(), algorithm.train()]
+    finally:
+        algorithm.stop()
+    clips = [clip for result in results for clip in result["evaluation"]["env_runners"]["episodes"]["all"]]
+    assert len({clip.id for clip in clips}) == len(clips) >= 6
+    for clip in clips:
+        (tmp_path / "clip.mp4").write_bytes(clip.data)
+        assert_whole_episode(tmp_path / "clip.mp4", clip.episode.episode_length)

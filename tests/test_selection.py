@@ -67,7 +67,17 @@ def test_by_another_number_of_the_episode():
     assert ids(winners(records, [selection.best(by="episode_length")])["best"]) == ["1"]
 
 
+def test_failures():
+    (selector,) = as_selectors(selection.failures(below=2))
+    assert ids(winners(EPISODES, [selector])["failures"]) == ["1", "3"]
+
+
 def test_triggers():
+    assert [index for index in range(5) if selection.first_episodes(2)(index)] == [0, 1]
+    chosen = [index for index in range(1000) if selection.sometimes(0.1, seed=1)(0)]
+    trigger = selection.sometimes(0.1, seed=1)
+    assert 60 < sum(trigger(index) for index in range(1000)) < 140
+    assert chosen in ([], list(range(1000)))  # a trigger made anew begins anew
     assert [index for index in range(10) if selection.every(3)(index)] == [0, 3, 6, 9]
     assert [index for index in range(10) if selection.every(4, start=2)(index)] == [2, 6]
 
@@ -94,3 +104,7 @@ def test_bad_numbers_fail_at_once():
             make(0)
     with pytest.raises(ValueError, match="n >= 1"):
         selection.every(0)
+    with pytest.raises(ValueError, match="probability"):
+        selection.sometimes(2)
+    with pytest.raises(ValueError, match="share"):
+        selection.RenderBudget(0)

@@ -73,7 +73,8 @@ def test_a_half_written_last_line_is_passed_over(place, frames, tmp_path):
     index = tmp_path / "staging" / "media" / "index.jsonl"
     index.write_bytes(index.read_bytes() + b'{"v": 1, "id": "ab')
     assert len(list(parse_index(index.read_bytes()))) == 1
-    TrialStore(place)
+    store_one(TrialStore(place), tm.Video(frames(3)))
+    assert len(list(parse_index(index.read_bytes()))) == 2  # and does not swallow the next
 
 
 def test_what_cannot_be_written_is_listed_with_the_reason(place, frames, tmp_path):

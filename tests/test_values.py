@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tune_media.encoding import decode_video, encode_video
+from tune_media.encoding import decode_video, encode_video, gif_from_video
 from tune_media.values import json_bytes
 
 
@@ -47,6 +47,9 @@ def test_a_video_comes_from_a_file(frames, tmp_path):
     (tmp_path / "broken.mp4").write_bytes(b"0123")
     with pytest.raises(ValueError, match="no video"):
         tm.Video.from_file(tmp_path / "broken.mp4")
+    (tmp_path / "clip.gif").write_bytes(gif_from_video(video.data))
+    with pytest.raises(ValueError, match="no mp4"):
+        tm.Video.from_file(tmp_path / "clip.gif")
 
 
 def test_values_are_small_to_print_and_survive_pickling(frames):
@@ -78,7 +81,20 @@ def test_options_scale_and_bad_options_fail_where_they_are_given(frames):
         tm.MediaOptions(gif_width=0)
 
 
-@pytest.mark.parametrize("values", [[], [math.nan], [1.0, 1.0], [1, 2, math.inf, -math.inf, math.nan], [5]])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        [math.nan],
+        [1.0, 1.0],
+        [1, 2, math.inf, -math.inf, math.nan],
+        [5],
+        [0.3, 0.1 + 0.2],
+        [1e16, 1e16 + 2],
+        [1e308, -1e308],
+        [5e-324, 0],
+    ],
+)
 def test_a_histogram_takes_what_would_break_others(values):
     histogram = tm.Histogram(values)
     finite = [value for value in values if math.isfinite(value)]

@@ -22,7 +22,7 @@ _NAMES = {
     "TBXMediaLoggerCallback": "callbacks.tensorboard",
     "load": "catalog",
 }
-_MODULES = ("rllib", "selection")
+_MODULES = ("gym", "rllib", "selection")
 
 __all__ = [
     "Artifact",
@@ -35,13 +35,14 @@ __all__ = [
     "Video",
     "VideoOptions",
     "__version__",
+    "gym",
     "load",
     "rllib",
     "selection",
 ]
 
 if TYPE_CHECKING:
-    from tune_media import rllib, selection
+    from tune_media import gym, rllib, selection
     from tune_media.callbacks.json import JsonMediaLoggerCallback
     from tune_media.callbacks.tensorboard import TBXMediaLoggerCallback
     from tune_media.catalog import load

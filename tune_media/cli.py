@@ -1,4 +1,4 @@
-"""The command line: ``tune-media demo`` and ``tune-media list``."""
+"""The command line: ``tune-media demo``, ``list`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -43,3 +43,25 @@ def list_media(experiment: str) -> None:
         raise click.ClickException(str(error)) from error
     click.echo(format_table(catalog))
     click.echo(f"{len(catalog)} media in {catalog.path}")
+
+
+@main.command()
+@click.argument("env")
+@click.option("--config", default='{"render_mode": "rgb_array"}', show_default=True, help="The env's config, JSON.")
+def doctor(env: str, config: str) -> None:
+    """Render frames of ENV in a Ray actor and say what a recording would be, and what is wrong.
+
+    ENV is an id that Gymnasium knows (CartPole-v1, module:Id-v0) or module:EnvClass.
+    """
+    import json
+
+    from tune_media.doctor import examine_in_actor
+
+    try:
+        parsed = json.loads(config)
+    except ValueError as error:
+        raise click.BadParameter(f"no JSON: {error}", param_hint="--config") from error
+    report = examine_in_actor(env, parsed)
+    click.echo(report.text())
+    if report.problems:
+        raise SystemExit(1)

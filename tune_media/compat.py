@@ -17,6 +17,27 @@ def call_env_runners(group: Any, function: Callable[[Any], Any], timeout_seconds
     return list(group.foreach_env_runner(function, local_env_runner=True, timeout_seconds=timeout_seconds))
 
 
+def remote_env_runners(group: Any) -> dict[int, Any]:
+    """Return the handles of a group's env runner actors, by their index.
+
+    Ray 2.50's IMPALA takes whatever answer is ready in the group's own request queue for samples of its own, so that
+    requests of others must not go through it.
+    """
+    return dict(group._worker_manager.actors())
+
+
+def local_env_runner(group: Any) -> Any | None:
+    """Return the env runner of a group that lives in this process, or None."""
+    return group.local_env_runner
+
+
+def is_asynchronous(algorithm: Any) -> bool:
+    """Say whether an Algorithm always has sampling under way, so that waiting for its env runners holds it up."""
+    from ray.rllib.algorithms.impala import IMPALA  # APPO is one, too
+
+    return isinstance(algorithm, IMPALA)
+
+
 def env_runner_index(env_runner: Any) -> int:
     """Return the index of an env runner (new stack) or rollout worker (old stack) in its group; 0 is the local one."""
     return int(env_runner.worker_index)
@@ -27,28 +48,69 @@ def in_evaluation(env_runner: Any) -> bool:
     return bool(env_runner.config.in_evaluation)
 
 
-def episode_is_terminated(episode: Any) -> bool:
-    """Say whether an env ended its episode, rather than a time limit."""
-    return bool(episode.is_terminated)
+def episode_is_terminated(episode: Any) -> bool | None:
+    """Say whether an env ended its episode, rather than a time limit; None where the episode does not tell."""
+    return None if on_old_stack(episode) else bool(episode.is_terminated)
 
 
-def last_reward(episode: Any) -> float:
-    """Return the reward of an episode's last env step, summed over its agents."""
+def on_old_stack(episode: Any) -> bool:
+    """Say whether an episode is one of the old API stack."""
+    return hasattr(episode, "total_reward")
+
+
+def episode_id(episode: Any) -> str:
+    """Return an episode's id."""
+    return str(episode.episode_id if on_old_stack(episode) else episode.id_)
+
+
+def last_reward(episode: Any, before: float) -> float:
+    """Return the reward of an episode's last env step, summed over its agents.
+
+    Args:
+        episode: The episode, of either stack; those of the old one only know their total.
+        before: The sum of its rewards before this step.
+    """
+    if on_old_stack(episode):
+        return float(episode.total_reward) - before
     reward = episode.get_rewards(-1)
     return float(sum(reward.values())) if isinstance(reward, dict) else float(reward)
 
 
+def last_action(episode: Any) -> Any:
+    """Return the action of an episode's last env step; a dict by agent where there are several."""
+    if not on_old_stack(episode):
+        return episode.get_actions(-1)
+    actions = {agent: episode._agent_collectors[agent].buffers for agent in episode._agent_collectors}
+    last = {str(agent): buffers["actions"][0][-1] for agent, buffers in actions.items() if "actions" in buffers}
+    return next(iter(last.values())) if len(last) == 1 else last
+
+
+def agents_of(episode: Any) -> tuple[str, ...]:
+    """Return the names of a multi-agent episode's agents."""
+    agents = getattr(episode, "agent_ids", None)
+    return tuple(str(agent) for agent in agents) if agents else ()
+
+
+def weights_version(env_runner: Any) -> int | None:
+    """Return the sequence number of an env runner's weights, where it tells."""
+    version = getattr(env_runner, "_weights_seq_no", None)
+    return None if version is None else int(version)
+
+
 def env_steps_lifetime(algorithm: Any) -> int | None:
     """Return how many env steps an Algorithm has sampled for training, or None where it does not tell."""
-    steps = algorithm.metrics.peek(("env_runners", "num_env_steps_sampled_lifetime"), default=None)
-    return None if steps is None else int(steps)
+    if not algorithm.config.enable_env_runner_and_connector_v2:
+        return int(algorithm._counters["num_env_steps_sampled"])
+    try:
+        return int(algorithm.metrics.peek(("env_runners", "num_env_steps_sampled_lifetime")))
+    except KeyError:  # nothing has been sampled yet
+        return None
 
 
-def checkpoint_metrics(trial: Any) -> list[dict[str, Any]]:
-    """Return the metrics that Tune keeps with a trial's checkpoints, the live dicts.
+def latest_checkpoint_metrics(trial: Any) -> dict[str, Any] | None:
+    """Return the metrics that Tune keeps with a trial's latest checkpoint, the live dict, or None.
 
     A checkpoint comes with a copy of its result of its own, which ends up in the experiment's state.
     """
-    manager = trial.run_metadata.checkpoint_manager
-    results = [*manager.best_checkpoint_results, manager.latest_checkpoint_result]
-    return [result.metrics for result in results if result is not None and isinstance(result.metrics, dict)]
+    latest = trial.run_metadata.checkpoint_manager.latest_checkpoint_result
+    return latest.metrics if latest is not None and isinstance(latest.metrics, dict) else None

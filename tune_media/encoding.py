@@ -9,10 +9,9 @@ from __future__ import annotations
 import enum
 import functools
 import io
-import itertools
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
@@ -320,13 +319,14 @@ def probe_video(data: bytes) -> EncodedVideo:
 def gif_from_video(data: bytes, max_width: int = 320, max_fps: float = 15.0, max_frames: int = 600) -> bytes:
     """Make an animated GIF of an encoded clip, running at the clip's own speed.
 
-    A GIF's delays are whole hundredths of a second, so frames are left out rather than the speed changed.
+    A GIF's delays are whole hundredths of a second, so frames are left out rather than the speed changed: those above
+    ``max_fps``, and more of a clip so long that it would have more than ``max_frames``.
 
     Args:
         data: The encoded clip.
         max_width: Width above which it is scaled down, pixels.
         max_fps: Most frames a second in the GIF.
-        max_frames: Most frames in the GIF; what comes after is not in it.
+        max_frames: Most frames in the GIF, about.
 
     Raises:
         ValueError: The bytes are no video.
@@ -341,12 +341,11 @@ def gif_from_video(data: bytes, max_width: int = 320, max_fps: float = 15.0, max
                 stream.width, stream.height, min(max_width, stream.width), None, keep_odd_sizes=True
             )
             delay = max(math.ceil(_GIF_CENTISECONDS / max_fps), round(_GIF_CENTISECONDS / rate))
+            delay = max(delay, math.ceil(_GIF_CENTISECONDS * stream.frames / rate / max_frames))
             gif_rate = Fraction(_GIF_CENTISECONDS, delay)
-            graph = _gif_graph(stream, gif_rate, width, height)
-            for picture in source.decode(stream):
-                graph.push(picture)
-            graph.push(None)
-            return _write_gif(graph, gif_rate, width, height, max_frames)
+            graph = _gif_graph(stream, width, height)
+            thinned = _thinned(source.decode(stream), rate, gif_rate)
+            return _write_gif(_filtered(graph, thinned), width, height)
     except (av.FFmpegError, IndexError) as error:
         raise ValueError(f"These {len(data)} bytes are no video that FFmpeg can read: {error}") from error
 
@@ -500,22 +499,18 @@ def _add_stream(
     return stream
 
 
-def _gif_graph(stream: VideoStream, gif_rate: Fraction, width: int, height: int) -> Any:
+def _gif_graph(stream: VideoStream, width: int, height: int) -> Any:
     import av.filter
 
     graph = av.filter.Graph()
-    chain: list[Any] = [
-        graph.add_buffer(template=stream, time_base=stream.time_base),
-        graph.add("fps", f"fps={gif_rate}:round=near"),
-        graph.add("scale", f"{width}:{height}:flags=area"),
-    ]
-    for source, sink in itertools.pairwise(chain):
-        source.link_to(sink)
+    source = graph.add_buffer(template=stream, time_base=stream.time_base)
+    scale = graph.add("scale", f"{width}:{height}:flags=area")
     split = graph.add("split")
     palette = graph.add("palettegen", "stats_mode=diff")
     use = graph.add("paletteuse", "dither=bayer:bayer_scale=4:diff_mode=rectangle")
     sink = graph.add("buffersink")
-    chain[-1].link_to(split)
+    source.link_to(scale)
+    scale.link_to(split)
     split.link_to(palette, 0, 0)
     split.link_to(use, 1, 0)
     palette.link_to(use, 0, 1)
@@ -524,14 +519,14 @@ def _gif_graph(stream: VideoStream, gif_rate: Fraction, width: int, height: int)
     return graph
 
 
-def _write_gif(graph: Any, rate: Fraction, width: int, height: int, max_frames: int) -> bytes:
+def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int) -> bytes:
     import av
 
     buffer = _KeptBuffer()
     container = av.open(buffer, "w", format="gif", options={"loop": "0"})
-    stream = container.add_stream("gif", rate=rate)
+    stream = container.add_stream("gif", rate=_GIF_CENTISECONDS)
     stream.width, stream.height, stream.pix_fmt = width, height, "pal8"
-    for picture in _filtered(graph, max_frames):
+    for picture in pictures:
         for packet in stream.encode(picture):
             container.mux(packet)
     for packet in stream.encode(None):
@@ -540,14 +535,31 @@ def _write_gif(graph: Any, rate: Fraction, width: int, height: int, max_frames: 
     return buffer.getvalue()
 
 
-def _filtered(graph: Any, max_frames: int) -> Iterable[av.VideoFrame]:
+def _thinned(
+    pictures: Iterable[av.VideoFrame], rate: Fraction, gif_rate: Fraction
+) -> Iterator[tuple[int, av.VideoFrame]]:
+    """Yield the frames that a slower rate shows, each with its time in hundredths of a second."""
+    shown = -1
+    for index, picture in enumerate(pictures):
+        place = math.floor(index * gif_rate / rate)
+        if place > shown:
+            shown = place
+            yield round(index / rate * _GIF_CENTISECONDS), picture
+
+
+def _filtered(graph: Any, pictures: Iterable[tuple[int, av.VideoFrame]]) -> Iterator[av.VideoFrame]:
+    """Push pictures through a graph and yield what comes out, each at its time."""
     import av
 
-    pull: Callable[[], av.VideoFrame] = graph.pull
-    for index in range(max_frames):
+    times = []
+    for time, picture in pictures:
+        times.append(time)
+        graph.push(picture)
+    graph.push(None)
+    for time in times:
         try:
-            picture = pull()
+            result: av.VideoFrame = graph.pull()
         except (av.BlockingIOError, av.EOFError):
             return
-        picture.pts = index
-        yield picture
+        result.pts, result.time_base = time, Fraction(1, _GIF_CENTISECONDS)
+        yield result

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ _NOT_READ = frozenset({"config"})  # large, and never media
 _TRANSPARENT = frozenset({"env_runners", "sampler_results"})  # RLlib's own levels: no part of a medium's key
 _COUNTERS = ("num_env_steps_sampled_lifetime", "num_episodes_lifetime")
 _MAX_DEPTH = 32
+_LARGE_BYTES = 4_000_000  # an array of this size, left in a result, slows down every logger
 _MIN_PIXELS = 4
 _CHANNELS = (1, 3, 4)
 _SCALARS = {int, float, bool, str, type(None), np.float32, np.float64, np.int32, np.int64}
@@ -44,11 +45,24 @@ class Found:
     medium: Medium
 
 
+class RawLayout(NamedTuple):
+    """How a raw clip lies in its array.
+
+    Attributes:
+        axes: ``TCHW`` or ``THWC``.
+        value_range: What stands for full brightness: 255 or 1.
+    """
+
+    axes: str
+    value_range: float
+
+
 class RawVideo(Medium):
     """A clip that came as an array; it is encoded when its content is asked for.
 
     Args:
-        frames: THWC or TCHW, uint8 0..255 or floats 0..1.
+        frames: Four axes.
+        layout: What they are.
         fps: Frames per second.
         id: What it is known by.
         may_repeat: Start of the ids of which it may be a repetition; None: it is new.
@@ -56,10 +70,14 @@ class RawVideo(Medium):
 
     kind: ClassVar[str] = "video"
 
-    def __init__(self, frames: npt.NDArray[Any], fps: float, id: str, may_repeat: str | None = None) -> None:
+    def __init__(
+        self, frames: npt.NDArray[Any], layout: RawLayout, fps: float, id: str, may_repeat: str | None = None
+    ) -> None:
         self.id = id
         self.may_repeat = may_repeat
+        self.layout = layout
         self.frames = frames
+        self._nbytes = int(frames.nbytes)
         self._fps = fps
         self._video: Video | None = None
 
@@ -68,28 +86,35 @@ class RawVideo(Medium):
         return ".mp4"
 
     @property
-    def nbytes(self) -> int:
-        """Size of the array."""
-        return int(self.frames.nbytes)
+    def nbytes(self) -> int:  # noqa: D102
+        return self._nbytes
+
+    @property
+    def note(self) -> str | None:  # type: ignore[override]  # noqa: D102
+        return self._encoded().note
 
     def content(self) -> bytes:  # noqa: D102
         return self._encoded().data
 
     def facts(self) -> dict[str, Any]:  # noqa: D102
-        video = self._encoded()
-        self.note = video.note
-        return video.facts()
+        return self._encoded().facts()
 
     def _encoded(self) -> Video:
         if self._video is None:
-            layout = "THWC" if self.frames.shape[-1] in _CHANNELS and self.frames.shape[1] not in _CHANNELS else "TCHW"
-            value_range = 255 if self.frames.dtype == np.uint8 else 1.0
-            self._video = Video(self.frames, self._fps, layout=layout, value_range=value_range)
+            frames: Any = self.frames
+            if self.layout.value_range == 255 and frames.dtype != np.uint8:
+                frames = (frame.astype(np.uint8) for frame in frames)
+            self._video = Video(frames, self._fps, layout=self.layout.axes, value_range=self.layout.value_range)
             del self.frames  # the array may be large, and the clip replaces it
         return self._video
 
 
-def replace_media(result: dict[str, Any], place: Callable[[Found], Any], raw_fps: float = 30.0) -> None:
+def replace_media(
+    result: dict[str, Any],
+    place: Callable[[Found], Any],
+    raw_fps: float = 30.0,
+    unread: Callable[[str, str], None] = lambda key, reason: None,
+) -> None:
     """Replace each medium of a result, in place.
 
     A bare medium becomes what ``place`` returns for it, a list of media a tuple of that.
@@ -98,13 +123,20 @@ def replace_media(result: dict[str, Any], place: Callable[[Found], Any], raw_fps
         result: What a trainable reported; changed.
         place: Told a medium, returns what stands there from now on.
         raw_fps: Frames per second of raw arrays.
+        unread: Told the key of a large array that is no clip, and what to do about it.
     """
-    _Walk(result, place, raw_fps).run()
+    _Walk(result, place, raw_fps, unread).run()
 
 
 class _Walk:
-    def __init__(self, result: dict[str, Any], place: Callable[[Found], Any], raw_fps: float) -> None:
-        self._result, self._place, self._raw_fps = result, place, raw_fps
+    def __init__(
+        self,
+        result: dict[str, Any],
+        place: Callable[[Found], Any],
+        raw_fps: float,
+        unread: Callable[[str, str], None],
+    ) -> None:
+        self._result, self._place, self._raw_fps, self._unread = result, place, raw_fps, unread
         self._seen: dict[int, Any] = {}  # each container met so far -> what stands in its place
         self._occurrences: dict[str, int] = {}
 
@@ -133,20 +165,24 @@ class _Walk:
             if replaced is not value:
                 mapping[key] = replaced
 
-    def _value(self, value: Any, section: str, path: tuple[str, ...]) -> Any:
+    def _value(self, value: Any, section: str, path: tuple[str, ...], depth: int = 0) -> Any:
         """Return what stands in the place of a value that is no dict: itself where it holds no media."""
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            items = value.tolist()
+            replaced = self._value(items, section, path, depth + 1)
+            return value if replaced is items else replaced
         if isinstance(value, (Medium, np.ndarray)):
             media = self._media(value, section, path)
             if media is None:
                 return value
             placed = [self._place(Found(section, "/".join(path), medium)) for medium in media]
             return placed[0] if len(placed) == 1 else tuple(placed)
-        if isinstance(value, (list, tuple)):
-            return self._sequence(value, section, path)
+        if isinstance(value, (list, tuple)) and depth + len(path) <= _MAX_DEPTH:
+            return self._sequence(value, section, path, depth + 1)
         return value
 
-    def _sequence(self, values: list[Any] | tuple[Any, ...], section: str, path: tuple[str, ...]) -> Any:
-        if len(path) > _MAX_DEPTH or _SCALARS.issuperset(map(type, values)):
+    def _sequence(self, values: list[Any] | tuple[Any, ...], section: str, path: tuple[str, ...], depth: int) -> Any:
+        if _SCALARS.issuperset(map(type, values)):
             return values
         if id(values) in self._seen:
             return self._seen[id(values)]
@@ -157,7 +193,7 @@ class _Walk:
                 self._dict(item, section, (*path, str(index)))
                 replaced.append(item)
             else:
-                replaced.append(self._value(item, section, path))
+                replaced.append(self._value(item, section, path, depth))
         if all(new is old for new, old in zip(replaced, values, strict=True)):
             return values
         placed = tuple(_flat(replaced)) if all(map(_is_placed, replaced)) else replaced
@@ -167,11 +203,18 @@ class _Walk:
     def _media(self, value: Any, section: str, path: tuple[str, ...]) -> list[Medium] | None:
         if isinstance(value, Medium):
             return [value]
-        if not is_raw_video(value):
-            return None
-        return [self._raw_video(clip, section, path) for clip in value]
+        layout = raw_layout(value)
+        if layout is not None:
+            return [self._raw_video(clip, layout, section, path) for clip in value]
+        if value.nbytes > _LARGE_BYTES:
+            self._unread(
+                "/".join(path),
+                f"an array of shape {value.shape} and {value.nbytes / 1e6:.0f} MB is left in the result, and every "
+                "logger handles it; report a tune_media.Video, Image, Histogram or Artifact instead",
+            )
+        return None
 
-    def _raw_video(self, clip: npt.NDArray[Any], section: str, path: tuple[str, ...]) -> RawVideo:
+    def _raw_video(self, clip: npt.NDArray[Any], layout: RawLayout, section: str, path: tuple[str, ...]) -> RawVideo:
         """Identify a clip that brings no id: by what it shows, and by the round of its section that brought it.
 
         A later evaluation that happens to look the same is another round. Where the result does not say that its
@@ -184,20 +227,28 @@ class _Walk:
         content_id = digest.hexdigest()[:CONTENT_DIGITS]
         token = section_round(self._result, section)
         round_id = hashlib.blake2b(repr(token).encode(), digest_size=4).hexdigest()
-        return RawVideo(clip, self._raw_fps, content_id + round_id, may_repeat=None if token else content_id)
+        return RawVideo(clip, layout, self._raw_fps, content_id + round_id, may_repeat=None if token else content_id)
 
 
-def is_raw_video(value: Any) -> bool:
-    """Say whether an array is a batch of clips: (N, T, C, H, W) or (N, T, H, W, C), uint8 or floats in 0..1."""
-    if not isinstance(value, np.ndarray) or value.ndim != 5 or 0 in value.shape:
-        return False
-    if value.dtype != np.uint8 and not np.issubdtype(value.dtype, np.floating):
-        return False
-    channels_first = value.shape[2] in _CHANNELS and min(value.shape[3:]) >= _MIN_PIXELS
-    channels_last = value.shape[4] in _CHANNELS and min(value.shape[2:4]) >= _MIN_PIXELS
-    if not (channels_first or channels_last):
-        return False
-    return value.dtype == np.uint8 or bool(value.min() >= 0 and value.max() <= 1)
+def raw_layout(value: Any) -> RawLayout | None:
+    """Say how clips lie in an array (N, T, C, H, W) or (N, T, H, W, C) of light; None where it is something else.
+
+    Light is uint8, whole numbers in 0..255, or floats in 0..1 or 0..255. What has negative numbers is none.
+    """
+    if not isinstance(value, np.ndarray) or value.ndim != 5 or 0 in value.shape or value.dtype.kind not in "uif":
+        return None
+    if value.shape[2] in _CHANNELS and min(value.shape[3:]) >= _MIN_PIXELS:
+        axes = "TCHW"
+    elif value.shape[4] in _CHANNELS and min(value.shape[2:4]) >= _MIN_PIXELS:
+        axes = "THWC"
+    else:
+        return None
+    if value.dtype == np.uint8:
+        return RawLayout(axes, 255)
+    low, high = float(value.min()), float(value.max())
+    if not (low >= 0 and high <= 255):
+        return None
+    return RawLayout(axes, 1 if value.dtype.kind == "f" and high <= 1 else 255)
 
 
 def section_round(result: dict[str, Any], section: str) -> tuple[Any, ...] | None:

@@ -9,25 +9,23 @@ all of them, fetches the clips it chose, and puts them into this evaluation's re
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import logging
 import re
 import weakref
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from tune_media.compat import (
-    call_env_runners,
-    env_runner_index,
-    env_steps_lifetime,
-    episode_is_terminated,
-    in_evaluation,
-    last_reward,
-)
-from tune_media.recorder import EpisodeRecorder, Plan, with_progress
-from tune_media.rendering import FrameFunction, FrameSource
-from tune_media.selection import Selector, Trigger, as_selectors, winners
+import numpy as np
+
+from tune_media import compat
+from tune_media.recorder import EpisodeRecorder, Plan, Taken, with_progress
+from tune_media.rendering import FrameFunction, Renderer, describe, reset_seed, sub_env, sub_envs
+from tune_media.seeding import SeededResets, seeded, share
+from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors, winners
 from tune_media.values import EpisodeRecord, Video, VideoOptions
 
 try:
@@ -40,29 +38,42 @@ logger = logging.getLogger(__name__)
 SECTIONS = ("evaluation", "train")
 ENV_RUNNERS = "env_runners"
 
-# The recorders of each env runner of this process, by name: how a function that is sent to an env runner finds them.
-_RECORDERS: weakref.WeakKeyDictionary[Any, dict[str, EpisodeRecorder]] = weakref.WeakKeyDictionary()
-
 
 @dataclass(frozen=True)
 class _Settings:
     plan: Plan
     sections: tuple[str, ...]
-    frame: FrameFunction | None
+    frame: Any
     env_runners: frozenset[int] | None
     env_indices: frozenset[int] | None
+    seeds: tuple[int, ...]
+
+
+@dataclass
+class _Recording:
+    """What one env runner records under one name."""
+
+    recorder: EpisodeRecorder
+    owner: Any
+    renderer: Renderer | None = None
+    seeds: list[SeededResets] = field(default_factory=list)
+
+
+# What each env runner of this process records, by the recorder's name: how a function sent to an env runner finds it.
+_RECORDINGS: weakref.WeakKeyDictionary[Any, dict[str, _Recording]] = weakref.WeakKeyDictionary()
 
 
 def record_episodes(
     sections: str | Iterable[str] = "evaluation",
     keep: str | Selector | Iterable[str | Selector] = ("best", "worst"),
-    trigger: Trigger | None = None,
+    trigger: Trigger | RenderBudget | None = None,
     video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
-    frame: FrameFunction | None = None,
+    frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None,
     collect: Any = None,
     env_runners: Iterable[int] | None = None,
     env_indices: Iterable[int] | None = None,
     name: str = "episodes",
+    seeds: int | Sequence[int] | None = None,
     strict: bool = False,
 ) -> Callable[[], RLlibCallback]:
     """Record episodes and put the chosen ones into RLlib's result.
@@ -76,14 +87,20 @@ def record_episodes(
         keep: Which of the episodes that ended in one evaluation (or one training iteration), over all its env
             runners, are kept: ``"best"``, ``"worst"``, ``"median"``, ``"first"``, ``"last"``, ``"all"``, a selector
             such as ``tune_media.selection.best(3)``, or several of these.
-        trigger: Told the index of an episode that starts on a sub-env (0, 1, ...), says whether to record it. One
-            that is declined is never rendered. None: all are recorded.
+        trigger: Told the index of an episode that starts on a sub-env (0, 1, ...), says whether to record it; see
+            ``tune_media.selection`` for ready ones. One that is declined is never rendered. None: all are recorded.
         video: Size, speed and quality of the clips. None: records of the episodes, and no frames.
-        frame: Called with the sub-env instead of its ``render()``; returns HWC uint8.
+        frame: Instead of the sub-env's ``render()``: a function of the sub-env that returns HWC uint8, the name of one
+            of its methods (which reaches sub-envs in other processes, too), or a dict of these by view. A function
+            may also return a dict of frames, by agent say. Each view becomes a clip of its own.
         collect: Per-step data. Not available in this version.
         env_runners: Indices of the env runners that record; 0 is the local one. None: all.
         env_indices: Indices of the sub-envs that are recorded. None: all.
         name: What the clips are filed under.
+        seeds: The resets of the evaluation envs take these seeds in turn, from the first at the start of every
+            evaluation, shared out over all env runners and sub-envs; a number n stands for 0, ..., n-1. The same
+            seeds in every trial make their clips comparable. Needs sub-envs in the env runner's own process; for
+            others, wrap each env in ``tune_media.gym.FixedSeeds`` where it is made.
         strict: Raise when an episode cannot be recorded, instead of warning once. For tests.
 
     Returns:
@@ -104,9 +121,11 @@ def record_episodes(
         raise TypeError(f"record_episodes(video=...) takes a VideoOptions or None, got {video!r}.")
     if video is None and frame is not None:
         raise ValueError("record_episodes: frame= makes frames and video=None wants none; leave one of them out.")
-    for argument, value in (("trigger", trigger), ("frame", frame)):
-        if value is not None and not callable(value):
-            raise TypeError(f"record_episodes({argument}=...) takes a callable, got {value!r}.")
+    if trigger is not None and not callable(trigger) and not isinstance(trigger, RenderBudget):
+        raise TypeError(f"record_episodes(trigger=...) takes a callable or a RenderBudget, got {trigger!r}.")
+    for view in frame.values() if isinstance(frame, Mapping) else [frame]:
+        if view is not None and not isinstance(view, str) and not callable(view):
+            raise TypeError(f"record_episodes(frame=...) takes a callable or the name of a method, got {view!r}.")
     if collect is not None:
         raise ValueError("record_episodes(collect=...) is not available in this version of tune_media; leave it out.")
     settings = _Settings(
@@ -115,15 +134,25 @@ def record_episodes(
         frame=frame,
         env_runners=_indices("env_runners", env_runners),
         env_indices=_indices("env_indices", env_indices),
+        seeds=_seeds(seeds),
     )
     return functools.partial(EpisodeRecorderCallback, settings)
+
+
+def _seeds(seeds: int | Sequence[int] | None) -> tuple[int, ...]:
+    if seeds is None:
+        return ()
+    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not chosen or any(isinstance(seed, bool) or not isinstance(seed, int) or seed < 0 for seed in chosen):
+        raise ValueError(f"record_episodes(seeds=...) takes a positive number or seeds 0, 1, ...; got {seeds!r}.")
+    return chosen
 
 
 def _indices(argument: str, values: Iterable[int] | None) -> frozenset[int] | None:
     if values is None:
         return None
     indices = frozenset([values] if isinstance(values, int) else values)
-    if not indices or any(isinstance(i, bool) or not isinstance(i, int) or i < 0 for i in indices):
+    if not indices or any(isinstance(i, bool) or not isinstance(i, (int, np.integer)) or i < 0 for i in indices):
         raise ValueError(f"record_episodes({argument}=...) takes indices 0, 1, ..., or None for all; got {values!r}.")
     return indices
 
@@ -135,49 +164,104 @@ class EpisodeRecorderCallback(RLlibCallback):
         super().__init__()
         self._settings = settings
         self._name = settings.plan.name
+        self._draws_actions = "action" in settings.plan.video.overlay if settings.plan.video else False
+        self._is_told_of_its_double = False
+        self._asked: dict[int, Any] = {}  # env runners of an asynchronous Algorithm that still owe an answer
 
-    # On the env runners.
+    # On the env runners. The new API stack passes `env_runner` and `env`, the old one `worker` and `base_env`.
 
-    def on_environment_created(self, *, env_runner: Any, **kwargs: Any) -> None:
+    def on_environment_created(self, *, env_runner: Any, env: Any, **kwargs: Any) -> None:
         """The env is new, for the first time or after a failure: what ran in the old one is lost."""
-        recorder = self._recorder(env_runner)
-        if recorder is not None:
-            recorder.abandon_all()
+        recording = self._recording(env_runner)
+        if recording is not None:
+            recording.recorder.abandon_all()
+            recording.renderer = None
+            self._give_seeds(recording, env_runner, env)
 
-    def on_episode_start(self, *, episode: Any, env_runner: Any, env: Any, env_index: int, **kwargs: Any) -> None:
+    def on_sub_environment_created(
+        self, *, worker: Any, sub_environment: Any, env_index: int | None = None, **kwargs: Any
+    ) -> None:
+        """The old API stack has made a sub-env, for the first time or after a failure."""
+        recording = self._recording(worker)
+        if recording is not None:
+            recording.recorder.abandon(env_index or 0)
+            self._give_seeds(recording, worker, sub_environment, env_index or 0)
+
+    def on_episode_start(
+        self,
+        *,
+        episode: Any,
+        env_index: int,
+        env_runner: Any = None,
+        env: Any = None,
+        worker: Any = None,
+        base_env: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """The sub-env has been reset."""
-        recorder = self._recorder(env_runner)
-        if recorder is None or not self._wanted(env_index):
+        env_runner, env = env_runner or worker, env if base_env is None else base_env
+        recording = self._recording(env_runner)
+        if recording is None or not self._wanted(env_index):
             return
-        try:
-            source = FrameSource(env, env_index, self._settings.frame)
-        except ValueError as error:
-            if self._settings.plan.strict:
-                raise
-            recorder.report(str(error))
+        renderer = self._renderer(recording, env)
+        if renderer is None:
             return
-        recorder.start(
+        renderer.at(env_index)
+        inner = sub_env(env, env_index)
+        given = seeded(inner)
+        recording.recorder.start(
             env_index,
-            str(episode.id_),
-            source if self._settings.plan.video else None,
-            source.fps,
-            seed=source.reset_seed,
-            env_runner=env_runner_index(env_runner),
+            compat.episode_id(episode),
+            functools.partial(renderer.frames, env_index),
+            renderer.fps(env_index),
+            env=inner,
+            seed=given.last if given else reset_seed(inner),
+            seed_is_new=given is not None,
+            agents=compat.agents_of(episode),
+            env_runner=compat.env_runner_index(env_runner),
             env_index=env_index,
-            section="evaluation" if in_evaluation(env_runner) else "train",
+            section=_section(env_runner),
+            explored=bool(env_runner.config.explore),
+            task=_task(inner),
         )
 
-    def on_episode_step(self, *, episode: Any, env_runner: Any, env_index: int, **kwargs: Any) -> None:
+    def on_episode_step(
+        self, *, episode: Any, env_index: int, env_runner: Any = None, worker: Any = None, **kwargs: Any
+    ) -> None:
         """The sub-env has been stepped."""
-        recorder = self._recorder(env_runner)
-        if recorder is not None:
-            recorder.step(env_index, last_reward(episode))
+        recording = self._recording(env_runner or worker)
+        if recording is None or recording.renderer is None or not self._wanted(env_index):
+            return
+        recording.renderer.at(env_index)
+        recorder = recording.recorder
+        if not recorder.is_recording(env_index):
+            recorder.step(env_index, 0.0)  # time passes
+            return
+        reward = compat.last_reward(episode, recorder.episode_return(env_index))
+        recorder.step(env_index, reward, compat.last_action(episode) if self._draws_actions else None)
 
-    def on_episode_end(self, *, episode: Any, env_runner: Any, env_index: int, **kwargs: Any) -> None:
+    def on_episode_end(
+        self, *, episode: Any, env_index: int, env_runner: Any = None, worker: Any = None, **kwargs: Any
+    ) -> None:
         """The last step of the episode has been recorded by ``on_episode_step``."""
-        recorder = self._recorder(env_runner)
-        if recorder is not None:
-            recorder.end(env_index, terminated=episode_is_terminated(episode))
+        env_runner = env_runner or worker
+        recording = self._recording(env_runner)
+        if recording is None:
+            return
+        if isinstance(episode, Exception):  # how the old API stack says that the env failed
+            recording.recorder.abandon(env_index)
+            return
+        recording.recorder.end(
+            env_index,
+            terminated=compat.episode_is_terminated(episode),
+            weights_version=compat.weights_version(env_runner),
+        )
+
+    def on_sample_end(self, *, env_runner: Any = None, worker: Any = None, **kwargs: Any) -> None:
+        """Until the next sample is asked for, no time counts as sampling."""
+        recording = self._recording(env_runner or worker)
+        if recording is not None:
+            recording.recorder.pause()
 
     # In the Algorithm.
 
@@ -185,105 +269,239 @@ class EpisodeRecorderCallback(RLlibCallback):
         """Forget what the evaluation env runners finished after the last evaluation was over."""
         group = algorithm.eval_env_runner_group
         if "evaluation" in self._settings.sections and group is not None:
-            call_env_runners(group, functools.partial(_drop_finished, name=self._name), _timeout(algorithm))
+            begin = functools.partial(_begin_round, name=self._name)
+            with self._guard("the evaluation's start"):
+                compat.call_env_runners(group, begin, _timeout(algorithm))
 
     def on_evaluate_end(self, *, algorithm: Any, evaluation_metrics: dict[str, Any], **kwargs: Any) -> None:
         """Put the chosen episodes of this evaluation into its result."""
         group = algorithm.eval_env_runner_group
         if "evaluation" in self._settings.sections and group is not None:
-            self._collect(algorithm, group, evaluation_metrics, algorithm.iteration + 1)  # counted up afterwards
+            iteration = algorithm.iteration + 1  # counted up afterwards
+            self._put(evaluation_metrics, lambda: collect(algorithm, group, self._settings.plan, iteration))
 
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **kwargs: Any) -> None:
         """Put the chosen episodes of this training iteration into its result."""
-        if "train" in self._settings.sections and algorithm.env_runner_group is not None:
-            self._collect(algorithm, algorithm.env_runner_group, result, result["training_iteration"])
+        group = algorithm.env_runner_group
+        if "train" not in self._settings.sections or group is None:
+            return
+        iteration = result["training_iteration"]
+        if compat.is_asynchronous(algorithm) and compat.remote_env_runners(group):
+            self._put(result, lambda: self._collect_what_has_come(algorithm, group, iteration))
+        else:
+            self._put(result, lambda: collect(algorithm, group, self._settings.plan, iteration))
 
-    def _collect(self, algorithm: Any, group: Any, section: dict[str, Any], iteration: int) -> None:
+    def _collect_what_has_come(self, algorithm: Any, group: Any, iteration: int) -> dict[str, Any]:
+        """Collect without waiting: take the answers that have come, and ask the env runners that have given theirs.
+
+        An env runner answers between two samples, so that what it sends now arrives an iteration later.
+        """
+        import ray
+
+        ask = functools.partial(_take_all, name=self._name)
+        ready = ray.wait(list(self._asked.values()), num_returns=len(self._asked), timeout=0)[0] if self._asked else []
+        answers: list[_Answer] = []
+        for index, reference in list(self._asked.items()):
+            if reference in ready:
+                del self._asked[index]
+                try:
+                    answers.append(ray.get(reference))
+                except ray.exceptions.RayError as error:
+                    logger.info("record_episodes %r: env runner %d is gone: %r", self._name, index, error)
+        for index, actor in compat.remote_env_runners(group).items():
+            if index not in self._asked:
+                self._asked[index] = actor.apply.remote(ask)
+        clips: dict[str, Taken] = {}
+        for answer in answers:
+            clips.update(answer.clips)
+        return _choose(algorithm, self._settings.plan, answers, iteration, lambda wanted, seen: clips)
+
+    def _put(self, section: dict[str, Any], collected: Callable[[], dict[str, Any]]) -> None:
+        with self._guard("the collection of this round's clips"):
+            chosen = collected()
+            if chosen:
+                section.setdefault(ENV_RUNNERS, {}).setdefault(self._name, {}).update(chosen)
+
+    @contextlib.contextmanager
+    def _guard(self, what: str) -> Iterator[None]:
+        """Turn a fault in the Algorithm into a warning: training goes on."""
         try:
-            chosen = collect_chosen(algorithm, group, self._settings.plan, iteration)
+            yield
         except Exception as error:
             if self._settings.plan.strict:
                 raise
-            logger.warning("record_episodes %r: this round's clips could not be collected: %r", self._name, error)
-            return
-        if chosen:
-            section.setdefault(ENV_RUNNERS, {}).setdefault(self._name, {}).update(chosen)
+            logger.warning("record_episodes %r: %s failed: %r", self._name, what, error)
 
-    def _recorder(self, env_runner: Any) -> EpisodeRecorder | None:
-        """Return this env runner's recorder, or None where it is not to record."""
-        section = "evaluation" if in_evaluation(env_runner) else "train"
-        if section not in self._settings.sections:
+    def _recording(self, env_runner: Any) -> _Recording | None:
+        """Return what this env runner records, or None where it is not to record."""
+        if _section(env_runner) not in self._settings.sections:
             return None
         allowed = self._settings.env_runners
-        if allowed is not None and env_runner_index(env_runner) not in allowed:
+        if allowed is not None and compat.env_runner_index(env_runner) not in allowed:
             return None
-        recorders = _RECORDERS.setdefault(env_runner, {})
-        if self._name not in recorders:
-            recorders[self._name] = EpisodeRecorder(self._settings.plan)
-        return recorders[self._name]
+        recordings = _RECORDINGS.setdefault(env_runner, {})
+        recording = recordings.get(self._name)
+        if recording is None:
+            recording = recordings[self._name] = _Recording(EpisodeRecorder(self._settings.plan), self)
+        if recording.owner is not self:
+            if not self._is_told_of_its_double:
+                self._is_told_of_its_double = True
+                logger.warning(
+                    "record_episodes: two recorders are named %r, and only the first records; give one of them "
+                    "another name=.",
+                    self._name,
+                )
+            return None
+        return recording
+
+    def _renderer(self, recording: _Recording, env: Any) -> Renderer | None:
+        """Return the renderer of the env, made anew where the env is a new one; None where it cannot be rendered."""
+        if recording.renderer is None or recording.renderer.env is not env:
+            try:
+                recording.renderer = Renderer(env, self._settings.frame)
+            except ValueError as error:
+                if self._settings.plan.strict:
+                    raise
+                recording.recorder.report(str(error))
+                return None
+        return recording.renderer
+
+    def _give_seeds(self, recording: _Recording, env_runner: Any, env: Any, index: int | None = None) -> None:
+        """Have the sub-envs of an evaluation env runner take their seeds: all, or the only one that is handed in."""
+        if not self._settings.seeds or _section(env_runner) != "evaluation":
+            return
+        reachable = sub_envs(env)
+        if not reachable:
+            recording.recorder.report(
+                f"seeds= cannot reach the sub-envs of {describe(env)}, which are in other processes or in one batch; "
+                "wrap each env in tune_media.gym.FixedSeeds where it is made"
+            )
+        runners = max(1, env_runner.config.num_env_runners)
+        runner = max(0, compat.env_runner_index(env_runner) - 1)
+        count = max(1, env_runner.config.num_envs_per_env_runner)
+        for place, inner in enumerate(reachable, start=index or 0):
+            if seeded(inner) is None:  # two recorders in one list share the seeds of the first
+                own = share(self._settings.seeds, runner, runners, place, count)
+                recording.seeds.append(SeededResets(inner, own))
 
     def _wanted(self, env_index: int) -> bool:
         return self._settings.env_indices is None or env_index in self._settings.env_indices
 
 
-def collect_chosen(algorithm: Any, group: Any, plan: Plan, iteration: int) -> dict[str, Any]:
-    """Choose among what the env runners of a group finished, and fetch it; ``iteration`` is said of each episode.
+@dataclass(frozen=True)
+class _Answer:
+    """What an env runner says when it is asked."""
+
+    records: list[EpisodeRecord] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    abandoned: int = 0
+    clips: dict[str, Taken] = field(default_factory=dict)
+
+
+def collect(algorithm: Any, group: Any, plan: Plan, iteration: int) -> dict[str, Any]:
+    """Choose among what the env runners of a group finished, and fetch it.
 
     Returns:
-        For each selector that chose something, its clip, or the list of its clips where it may choose several.
+        For each selector that chose something, its clip, or the list of its clips where it may choose several; and
+        under ``num_abandoned`` the number of recorded episodes that never ended, where there are any.
     """
     timeout = _timeout(algorithm)
-    records: list[EpisodeRecord] = []
-    for found, problems in call_env_runners(group, functools.partial(_records, name=plan.name), timeout):
-        records.extend(found)
-        for problem in problems:
-            logger.warning("record_episodes %r: an episode is not recorded: %s", plan.name, problem)
-    progressed = with_progress(records, iteration, env_steps_lifetime(algorithm))
-    chosen = winners(progressed.values(), plan.selectors)
-    wanted = {record.id for group_records in chosen.values() for record in group_records}
+    answers = compat.call_env_runners(group, functools.partial(_answer, name=plan.name), timeout)
+
+    def fetch(wanted: set[str], seen: set[str]) -> dict[str, Taken]:
+        clips: dict[str, Taken] = {}
+        take = functools.partial(_take, name=plan.name, winners=wanted, seen=seen)
+        for taken in compat.call_env_runners(group, take, timeout):
+            clips.update(taken)
+        return clips
+
+    return _choose(algorithm, plan, answers, iteration, fetch)
+
+
+def _choose(
+    algorithm: Any,
+    plan: Plan,
+    answers: Sequence[_Answer],
+    iteration: int,
+    fetch: Callable[[set[str], set[str]], dict[str, Taken]],
+) -> dict[str, Any]:
+    for problem in dict.fromkeys(problem for answer in answers for problem in answer.problems):
+        logger.warning("record_episodes %r: an episode is not recorded: %s", plan.name, problem)
+    abandoned = sum(answer.abandoned for answer in answers)
+    result: dict[str, Any] = {"num_abandoned": abandoned} if abandoned else {}
+    records = [record for answer in answers for record in answer.records]
     if not records:
-        return {}
-    clips: dict[str, Video | EpisodeRecord] = {}
-    take = functools.partial(_take, name=plan.name, winners=wanted, seen=set(progressed))
-    for taken in call_env_runners(group, take, timeout):
-        clips.update(taken)
-    return {
-        selector.name: found[0] if selector.limit == 1 else found
-        for selector in plan.selectors
-        if (found := _in_order(chosen.get(selector.name, ()), clips))
-    }
+        return result
+    progressed = with_progress(records, iteration, compat.env_steps_lifetime(algorithm))
+    chosen = winners(progressed.values(), plan.selectors)
+    clips = fetch({record.id for found in chosen.values() for record in found}, set(progressed))
+    for selector in plan.selectors:
+        # A clip is missing where its env runner has died since.
+        found = [_of_record(clips[r.id], r) for r in chosen.get(selector.name, ()) if r.id in clips]
+        if found:
+            result[selector.name] = found[0] if selector.limit == 1 else found
+    return result
 
 
-def _in_order(records: Sequence[EpisodeRecord], clips: dict[str, Video | EpisodeRecord]) -> list[Any]:
-    found: list[Any] = []
-    for record in records:
-        clip = clips.get(record.id)  # missing where its env runner died since it was chosen
-        if clip is not None:
-            found.append(clip.of_episode(record) if isinstance(clip, Video) else record)
-    return found
+def _of_record(taken: Taken, record: EpisodeRecord) -> Any:
+    """Put what the Algorithm knows of an episode into what its env runner handed over."""
+    if isinstance(taken, Video):
+        return taken.of_episode(record)
+    if isinstance(taken, dict):
+        agents = {view: clip.episode.agent if clip.episode else None for view, clip in taken.items()}
+        return {
+            view: clip.of_episode(dataclasses.replace(record, view=view, agent=agents[view]))
+            for view, clip in taken.items()
+        }
+    return record
 
 
 # Sent to the env runners.
 
 
-def _records(env_runner: Any, name: str) -> tuple[list[EpisodeRecord], list[str]]:
-    recorder = _RECORDERS.get(env_runner, {}).get(name)
-    if recorder is None:
-        return [], []
-    return recorder.records(), recorder.new_problems()
+def _find(env_runner: Any, name: str) -> _Recording | None:
+    return _RECORDINGS.get(env_runner, {}).get(name)
 
 
-def _take(
-    env_runner: Any, name: str, winners: Collection[str], seen: Collection[str]
-) -> dict[str, Video | EpisodeRecord]:
-    recorder = _RECORDERS.get(env_runner, {}).get(name)
-    return {} if recorder is None else recorder.take(winners, seen)
+def _answer(env_runner: Any, name: str) -> _Answer:
+    recording = _find(env_runner, name)
+    if recording is None:
+        return _Answer()
+    recorder = recording.recorder
+    abandoned, recorder.abandoned = recorder.abandoned, 0
+    return _Answer(recorder.records(), recorder.new_problems(), abandoned)
 
 
-def _drop_finished(env_runner: Any, name: str) -> None:
-    recorder = _RECORDERS.get(env_runner, {}).get(name)
-    if recorder is not None:
-        recorder.drop_finished()
+def _take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[str]) -> dict[str, Taken]:
+    recording = _find(env_runner, name)
+    return {} if recording is None else recording.recorder.take(winners, seen)
+
+
+def _take_all(env_runner: Any, name: str) -> _Answer:
+    answer = _answer(env_runner, name)
+    ids = [record.id for record in answer.records]
+    return dataclasses.replace(answer, clips=_take(env_runner, name, ids, ids))
+
+
+def _begin_round(env_runner: Any, name: str) -> None:
+    recording = _find(env_runner, name)
+    if recording is not None:
+        recording.recorder.drop_finished()
+        for seeds in recording.seeds:
+            seeds.start_over()
+
+
+def _section(env_runner: Any) -> str:
+    return "evaluation" if compat.in_evaluation(env_runner) else "train"
+
+
+def _task(env: Any) -> Any:
+    """Return what a curriculum env says its task is, as text where it is no plain value."""
+    get_task = getattr(getattr(env, "unwrapped", env), "get_task", None)
+    if get_task is None:
+        return None
+    task = get_task()
+    return task if isinstance(task, (bool, int, float, str)) else str(task)
 
 
 def _timeout(algorithm: Any) -> float | None:

@@ -8,6 +8,7 @@ candidates of all env runners, which ones did.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -80,11 +81,49 @@ def where(predicate: Callable[[EpisodeRecord], bool], name: str, limit: int | No
     return Selector(name, choose, limit)
 
 
+def failures(below: float, by: str = "episode_return", limit: int | None = None) -> Selector:
+    """Choose the episodes whose ``by`` is below a threshold, the first ``limit`` of them."""
+    return where(lambda record: _value(record, by, highest=False) < below, "failures", limit)
+
+
 def every(n: int, start: int = 0) -> Trigger:
     """Make a trigger for each n-th episode of a sub-env, the one with index ``start`` being the first."""
     if n < 1:
         raise ValueError(f"every(n) needs n >= 1, got {n!r}.")
     return lambda index: index >= start and (index - start) % n == 0
+
+
+def first_episodes(n: int) -> Trigger:
+    """Make a trigger for the first n episodes of a sub-env."""
+    _positive("first_episodes", n)
+    return lambda index: index < n
+
+
+def sometimes(probability: float, seed: int | None = None) -> Trigger:
+    """Make a trigger for a random share of the episodes; ``seed`` makes the choice repeatable."""
+    if not 0 <= probability <= 1:
+        raise ValueError(f"sometimes(probability) needs a probability in 0..1, got {probability!r}.")
+    generator = random.Random(seed)
+    return lambda index: generator.random() < probability
+
+
+@dataclass(frozen=True)
+class RenderBudget:
+    """A trigger that records as long as rendering and encoding take at most a share of the sampling time.
+
+    Attributes:
+        share: The share, above 0 and at most 1; 0.05 is 5 %.
+    """
+
+    share: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ValueError(f"RenderBudget(share) needs a share in 0..1, got {self.share!r}.")
+
+    def allows(self, rendering_seconds: float, sampling_seconds: float) -> bool:
+        """Say whether one more episode may be recorded. The first may: nobody knows yet what it costs."""
+        return rendering_seconds <= self.share * sampling_seconds
 
 
 _NAMED: dict[str, Callable[[], Selector]] = {
@@ -142,6 +181,8 @@ def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> 
 
 
 def _ranked(records: Sequence[EpisodeRecord], by: str, *, highest: bool) -> list[EpisodeRecord]:
+    if records and not any(by in record.metrics or hasattr(record, by) for record in records):
+        raise ValueError(f"by={by!r} is no number of any of these episodes, such as episode_return or episode_length.")
     # Sorting is stable: of equals, the highest ranks the earlier first and the lowest the later.
     in_order = records if highest else reversed(records)
     return sorted(in_order, key=lambda record: _value(record, by, highest), reverse=highest)
@@ -149,6 +190,8 @@ def _ranked(records: Sequence[EpisodeRecord], by: str, *, highest: bool) -> list
 
 def _value(record: EpisodeRecord, by: str, highest: bool) -> float:
     value = record.metrics[by] if by in record.metrics else getattr(record, by, None)
+    if isinstance(value, str):
+        raise ValueError(f"by={by!r} is no number of an episode.")
     if value is None or math.isnan(value):
         return -math.inf if highest else math.inf
     return float(value)

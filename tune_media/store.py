@@ -33,6 +33,7 @@ STORED, FAILED, DROPPED = "stored", "failed", "dropped"
 _MAX_PART = 60
 _ID_DIGITS = 12
 _INDEX_UPLOAD_SECONDS = 5.0
+_OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ class Entry:
 class TrialStore:
     """Files and index of one trial.
 
-    ``register`` is quick and called by whoever reads results; ``write`` and ``finish`` do the work and are called by
-    one background thread.
+    ``register`` is quick and called by whoever reads results; ``write``, ``give_up`` and ``finish`` do the work and are
+    called by one background thread.
 
     Args:
         place: Where.
@@ -90,11 +91,11 @@ class TrialStore:
         self._paths: dict[str, str] = {}  # id of a medium -> its file
         self._by_content: dict[str | None, str] = {}  # what a repetition would say -> the file of what it repeats
         self._listed: set[tuple[str, str, str]] = set()  # (id, section, key)
+        self._lock = threading.Lock()
         self._index = _Index(place)
         for line in self._index.lines():
             if line.get("status") == STORED:
-                self._remember(line["id"], line["path"])
-                self._listed.add((line["id"], line["section"], line["key"]))
+                self._remember(line["id"], line["section"], line["key"], line["path"])
 
     def register(
         self, medium: Medium, section: str, key: str, step: int, training_iteration: int
@@ -105,19 +106,22 @@ class TrialStore:
             Its path relative to the trial folder, and the entry to ``write``, which is None where this medium has been
             registered under this key before.
         """
-        if medium.may_repeat in self._by_content:
-            return self._by_content[medium.may_repeat], None
-        path = self._paths.get(medium.id)
-        if path is None:
-            name = f"step_{step:09d}-{safe_id(medium.id)}{safe_suffix(medium.suffix)}"
-            path = self._remember(medium.id, posixpath.join("media", section, safe_key(key), name))
-        if (medium.id, section, key) in self._listed:
-            return path, None
-        self._listed.add((medium.id, section, key))
-        return path, Entry(medium, section, key, path, step, training_iteration)
+        with self._lock:
+            if medium.may_repeat in self._by_content:
+                return self._by_content[medium.may_repeat], None
+            path = self._paths.get(medium.id)
+            if path is None:
+                name = f"step_{step:09d}-{safe_id(medium.id)}{safe_suffix(medium.suffix)}"
+                path = posixpath.join("media", section, safe_key(key), name)
+            known = (medium.id, section, key) in self._listed
+            self._remember(medium.id, section, key, path)
+        return path, None if known else Entry(medium, section, key, path, step, training_iteration)
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: Entry) -> int:
         """Write the file of an entry, unless another entry has, and list it in the index.
+
+        Returns:
+            The size of the file.
 
         Raises:
             Exception: Whatever encoding or writing raised; the index has it too.
@@ -130,20 +134,29 @@ class TrialStore:
             self.give_up(entry, FAILED, f"{type(error).__name__}: {error}")
             raise
         entry.status = STORED
+        with self._lock:
+            self._remember(entry.medium.id, entry.section, entry.key, entry.path)
         digest = hashlib.sha256(content).hexdigest()
         self._index.append(self._line(entry, bytes=len(content), sha256=digest, **facts, note=entry.medium.note))
+        return len(content)
 
     def give_up(self, entry: Entry, status: str, reason: str) -> None:
-        """List an entry that has no file, and why."""
+        """List an entry that has no file, and why; should it come again, it is tried again."""
         entry.status = status
-        self._paths.pop(entry.medium.id, None)
-        self._by_content.pop(entry.medium.id[:CONTENT_DIGITS], None)
-        self._listed.discard((entry.medium.id, entry.section, entry.key))
+        with self._lock:
+            self._paths.pop(entry.medium.id, None)
+            self._by_content.pop(entry.medium.id[:CONTENT_DIGITS], None)
+            self._listed.discard((entry.medium.id, entry.section, entry.key))
         self._index.append(self._line(entry, note=reason[:500]))
 
-    def _remember(self, id: str, path: str) -> str:
+    @property
+    def index_is_late(self) -> bool:
+        """Whether the storage's copy of the index has been out of date for some seconds."""
+        return self._index.is_late
+
+    def _remember(self, id: str, section: str, key: str, path: str) -> None:
         self._paths[id] = self._by_content[id[:CONTENT_DIGITS]] = path
-        return path
+        self._listed.add((id, section, key))
 
     def finish(self) -> None:
         """Bring the storage's copy of the index up to date."""
@@ -185,7 +198,17 @@ class _Index:
             if content:
                 self._local.parent.mkdir(parents=True, exist_ok=True)
                 self._local.write_bytes(content)
-        return list(parse_index(self._local.read_bytes())) if self._local.exists() else []
+        if not self._local.exists():
+            return []
+        content = self._local.read_bytes()
+        if content and not content.endswith(b"\n"):  # what wrote it was killed in mid-line
+            with self._local.open("ab") as file:
+                file.write(b"\n")
+        return list(parse_index(content))
+
+    @property
+    def is_late(self) -> bool:
+        return self._stale and time.monotonic() - self._uploaded_at > _INDEX_UPLOAD_SECONDS
 
     def append(self, line: dict[str, Any]) -> None:
         with self._lock:
@@ -193,7 +216,7 @@ class _Index:
             with self._local.open("ab") as file:
                 file.write(json_bytes(line) + b"\n")
             self._stale = True
-        if time.monotonic() - self._uploaded_at > _INDEX_UPLOAD_SECONDS:
+        if self.is_late:
             self.upload()
 
     def upload(self) -> None:
@@ -229,7 +252,7 @@ def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: byte
 
     Object stores show an object when all of it has arrived, and rename by copying: there it is written directly.
     """
-    direct = not isinstance(filesystem, pyarrow.fs.LocalFileSystem)
+    direct = filesystem.type_name in _OBJECT_STORES
     filesystem.create_dir(posixpath.dirname(path), recursive=True)
     target = path if direct else f"{path}.partial"
     with filesystem.open_output_stream(target) as stream:

@@ -37,6 +37,8 @@ class VideoOptions:
         crf: x264's constant rate factor, 0 (lossless) to 51 (worst).
         preset: x264's speed preset.
         max_frames: Frames after which a clip is cut, and says so in its note. None: never.
+        overlay: What is drawn into the frames of recorded episodes, one thing or several: any of ``"step"``, ``"reward"``, ``"return"``,
+            ``"action"``, ``"curve"`` (of the return), and functions of an ``overlay.StepFacts`` that return text.
 
     Raises:
         ValueError: A value that no clip can have.
@@ -48,8 +50,11 @@ class VideoOptions:
     crf: int = 23
     preset: str = "veryfast"
     max_frames: int | None = None
+    overlay: Any = ()
 
     def __post_init__(self) -> None:
+        single = isinstance(self.overlay, str) or callable(self.overlay)
+        object.__setattr__(self, "overlay", (self.overlay,) if single else tuple(self.overlay))
         for name in ("fps", "height", "width", "max_frames"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -62,7 +67,7 @@ class VideoOptions:
 
     def encoder_keywords(self) -> dict[str, Any]:
         """Return the options as keywords of ``encoding.VideoEncoder``, without ``fps``."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "fps"}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("fps", "overlay")}
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,11 @@ class Medium:
         """File name ending, with its dot."""
         raise NotImplementedError
 
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes until it is written."""
+        return len(getattr(self, "data", b"")) or 1000
+
     def content(self) -> bytes:
         """Return the file."""
         raise NotImplementedError
@@ -134,11 +144,15 @@ class EpisodeRecord(Medium):
         seed: The seed its env was reset with, where known.
         env_runner: Index of the env runner that played it; 0 is the local one.
         env_index: Index of the sub-env inside the env runner's vector env.
-        agent: The agent, where a record is of one agent only.
+        agent: The agent, where a clip shows the frames of one agent.
+        view: The name of the view, where an episode has several.
         section: ``train`` or ``evaluation``.
         training_iteration: The Algorithm's iteration when it was collected.
         env_steps: The Algorithm's lifetime env steps then.
         terminated: Whether the env ended it; False: it was truncated. None: not known.
+        explored: Whether the policy explored.
+        weights_version: RLlib's sequence number of the weights that played its last step.
+        task: What the env's ``get_task()`` said at its start, where it has one.
         finished_at: Unix time of its end, seconds.
         metrics: Further numbers of the episode, by name.
     """
@@ -152,10 +166,14 @@ class EpisodeRecord(Medium):
     env_runner: int | None = None
     env_index: int | None = None
     agent: str | None = None
+    view: str | None = None
     section: str | None = None
     training_iteration: int | None = None
     env_steps: int | None = None
     terminated: bool | None = None
+    explored: bool | None = None
+    weights_version: int | None = None
+    task: Any = None
     finished_at: float = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict)
     id: str = field(default_factory=new_id)
@@ -169,8 +187,9 @@ class EpisodeRecord(Medium):
         return json_bytes({**self.facts(), "metrics": dict(self.metrics)})
 
     def facts(self) -> dict[str, Any]:  # noqa: D102
-        names = ("episode_id", "episode_return", "episode_length", "seed", "env_runner", "env_index", "agent")
-        facts = {name: getattr(self, name) for name in (*names, "env_steps", "terminated")}
+        names = ("episode_id", "episode_return", "episode_length", "seed", "env_runner", "env_index", "agent", "view")
+        more = ("env_steps", "terminated", "explored", "weights_version", "task")
+        facts = {name: getattr(self, name) for name in (*names, *more)}
         return {name: value for name, value in facts.items() if value is not None}
 
 
@@ -244,12 +263,16 @@ class Video(Medium):
         """Take a finished mp4 as it is.
 
         Raises:
-            ValueError: The file is no video that FFmpeg reads.
+            ValueError: The file is no mp4 that FFmpeg reads.
             OSError: It cannot be read.
         """
         from tune_media import encoding
 
-        return cls.from_encoded(encoding.probe_video(Path(path).read_bytes()), episode=episode, note=note)
+        data = Path(path).read_bytes()
+        encoded = encoding.probe_video(data)
+        if data[4:8] != b"ftyp":
+            raise ValueError(f"{path} is no mp4; read its frames and make a Video of them.")
+        return cls.from_encoded(encoded, episode=episode, note=note)
 
     def of_episode(self, episode: EpisodeRecord) -> Video:
         """Return the same clip (same id) with another record of its episode."""
@@ -359,11 +382,7 @@ class Histogram(Medium):
     def __init__(self, values: npt.ArrayLike, bins: int | Sequence[float] = 64) -> None:
         array = np.asarray(values, dtype=np.float64).ravel()
         finite = array[np.isfinite(array)]
-        if finite.size:
-            counts, edges = np.histogram(finite, bins=bins)
-        else:
-            edges = np.asarray(bins, dtype=np.float64) if np.ndim(bins) else np.array([0.0, 1.0])
-            counts = np.zeros(len(edges) - 1)
+        counts, edges = _count(finite, bins)
         self._fill(
             edges=tuple(edges.tolist()),
             counts=tuple(counts.tolist()),
@@ -371,8 +390,8 @@ class Histogram(Medium):
             nonfinite=int(array.size - finite.size),
             minimum=float(finite.min()) if finite.size else math.nan,
             maximum=float(finite.max()) if finite.size else math.nan,
-            total=float(finite.sum()),
-            squares=float(np.square(finite).sum()),
+            total=_finite(finite.sum()),
+            squares=_finite(np.square(np.clip(finite, -1e153, 1e153)).sum()),
             id=new_id(),
         )
 
@@ -466,6 +485,25 @@ class Artifact(Medium):
 
     def __repr__(self) -> str:
         return f"Artifact({self.name!r}, {len(self.data)} bytes)"
+
+
+def _count(values: npt.NDArray[np.float64], bins: int | Sequence[float]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Count finite values in bins: none, all equal, too close together or too far apart for so many bins, or any."""
+    if np.ndim(bins):
+        return np.histogram(values, bins=bins)
+    if not values.size:
+        return np.zeros(1), np.array([0.0, 1.0])
+    low, high = float(values.min()), float(values.max())
+    try:
+        with np.errstate(over="raise"):
+            return np.histogram(values, bins=bins)
+    except (ValueError, FloatingPointError):  # numbers are not dense enough there, or the range is not finite
+        return np.array([float(values.size)]), np.array([low, max(high, float(np.nextafter(low, np.inf)))])
+
+
+def _finite(value: Any) -> float:
+    """Return a sum, or the largest number where it is larger than that."""
+    return float(np.clip(value, -np.finfo(np.float64).max, np.finfo(np.float64).max))
 
 
 def json_bytes(value: Any) -> bytes:

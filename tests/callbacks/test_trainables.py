@@ -2,12 +2,13 @@
 
 import json
 import pickle
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from ray import tune
-from ray.tune.schedulers import AsyncHyperBandScheduler
+from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining, TrialScheduler
 
 import tune_media as tm
 from tests.helpers import image_steps, media_files, rows_of, tensorboard_events, trial_folders
@@ -31,9 +32,17 @@ def fit(trainable, storage, callbacks, *, param_space=None, iterations=None, **t
         param_space=param_space or {},
         tune_config=tune.TuneConfig(**tune_config),
         run_config=tune.RunConfig(
-            name="exp", storage_path=str(storage), verbose=0, callbacks=callbacks, stop=iterations
+            name=Path(storage).name, storage_path=str(storage), verbose=0, callbacks=callbacks, stop=iterations
         ),
     ).fit()
+
+
+class StopsHalf(FIFOScheduler):
+    """Stops every other trial at its third result."""
+
+    def on_trial_result(self, tune_controller, trial, result):
+        stop = result["config/trial"] % 2 and result["training_iteration"] == 3
+        return TrialScheduler.STOP if stop else TrialScheduler.CONTINUE
 
 
 def nested(config):
@@ -59,20 +68,18 @@ def nested(config):
     ],
 )
 def test_eight_trials_at_once_some_stopped_early_nothing_missing_nothing_double(ray_session, tmp_path, callbacks):
-    scheduler = AsyncHyperBandScheduler(metric="score", mode="max", max_t=6, grace_period=2, reduction_factor=2)
     results = fit(
         nested,
         tmp_path,
         callbacks(),
         param_space={"trial": tune.grid_search(list(range(8)))},
-        scheduler=scheduler,
+        scheduler=StopsHalf(),
         max_concurrent_trials=8,
     )
     assert not results.errors
     iterations = [result.metrics["training_iteration"] for result in results]
-    assert len(iterations) == 8
-    assert min(iterations) < 6 == max(iterations)  # the scheduler did stop some
-    catalog = tm.load(tmp_path / "exp")
+    assert sorted(iterations) == [3] * 4 + [6] * 4
+    catalog = tm.load(tmp_path / tmp_path.name)
     for result in results:
         rows = [row for row in catalog if row["trial"] == Path(result.path).name]
         steps = list(range(1, result.metrics["training_iteration"] + 1))
@@ -93,21 +100,19 @@ def test_eight_trials_at_once_some_stopped_early_nothing_missing_nothing_double(
         assert [event.histogram_value.num for event in events.Histograms("train/histogram")] == [10 * s for s in steps]
         assert isinstance(result.metrics["rollout"], str)
         assert isinstance(result.metrics["deep"]["list"][0]["clips"], tuple)
-    assert len(media_files(tmp_path / "exp")) == len(catalog)
+    assert len(media_files(tmp_path / tmp_path.name)) == len(catalog)
 
 
 @pytest.mark.parametrize("only", [tm.JsonMediaLoggerCallback, tm.TBXMediaLoggerCallback])
 def test_one_callback_alone_is_enough(ray_session, tmp_path, only):
     results = fit(nested, tmp_path, [only(STRICT)], param_space={"trial": 1})
-    assert len(tm.load(tmp_path / "exp")) == 30
+    assert len(tm.load(tmp_path / tmp_path.name)) == 30
     lines = [json.loads(line) for line in (Path(results[0].path) / "result.json").read_text().splitlines()]
     assert [line["rollout"][-4:] for line in lines] == [".mp4"] * 6
     assert all(len(json.dumps(line)) < 3000 for line in lines)
 
 
 def checkpointing(config):
-    import tempfile
-
     for step in range(3):
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "state").write_text(str(step))
@@ -121,9 +126,9 @@ def test_metrics_kept_with_checkpoints_hold_paths_too(ray_session, tmp_path):
     results = fit(checkpointing, tmp_path, [tm.JsonMediaLoggerCallback(STRICT)])
     for _, metrics in results[0].best_checkpoints:
         assert isinstance(metrics["rollout"], str)
-    (state,) = (tmp_path / "exp").glob("experiment_state-*.json")
+    (state,) = (tmp_path / tmp_path.name).glob("experiment_state-*.json")
     assert "tune_media" not in state.read_text()
-    assert len(tm.load(tmp_path / "exp")) == 3
+    assert len(tm.load(tmp_path / tmp_path.name)) == 3
 
 
 def raw_and_odd(config):
@@ -143,7 +148,7 @@ def test_raw_arrays_are_stored_and_a_faulty_value_costs_one_warning(ray_session,
     results = fit(raw_and_odd, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
     assert not results.errors
     assert results[0].metrics["training_iteration"] == 3
-    catalog = tm.load(tmp_path / "exp")
+    catalog = tm.load(tmp_path / tmp_path.name)
     assert len(rows_of(catalog, key="clip")) == 3
     assert [row["frames"] for row in rows_of(catalog, key="ragged")] == [2, 3] * 3
     assert len([record for record in caplog.records if "TensorBoard" in record.getMessage()]) == 1
@@ -158,14 +163,14 @@ def repeating(config):
 
 def test_a_value_that_is_reported_again_is_stored_and_shown_once(ray_session, tmp_path):
     results = fit(repeating, tmp_path, [tm.TBXMediaLoggerCallback(STRICT)])
-    (row,) = tm.load(tmp_path / "exp")
+    (row,) = tm.load(tmp_path / tmp_path.name)
     assert row["training_iteration"] == 1
     assert image_steps(results[0].path) == {"train/again": [1]}
     assert results[0].metrics["again"] == row["path"]
 
 
 def test_a_failing_store_never_ends_a_trial(ray_session, tmp_path, caplog, capsys):
-    (tmp_path / "exp").mkdir()
+    (tmp_path / tmp_path.name).mkdir()
     blocked = tm.JsonMediaLoggerCallback()
     original = blocked.log_trial_start
 
@@ -186,8 +191,8 @@ def test_the_end_of_an_experiment_says_what_there_is(ray_session, tmp_path, caps
     fit(repeating, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
     out = capsys.readouterr().out
     assert out.count("tune_media:") == 1
-    assert "1 media of 1 trials" in out
-    assert str(tmp_path / "exp") in out
+    assert "stored 1 media of 1 trial(s)" in out
+    assert str(tmp_path / tmp_path.name) in out
 
 
 def test_callbacks_can_be_pickled_before_and_are_rays_own_subclasses():
@@ -207,4 +212,111 @@ def test_wrong_options_fail_where_they_are_given():
 
 def test_trial_folders_are_found(ray_session, tmp_path):
     fit(repeating, tmp_path, [tm.JsonMediaLoggerCallback()])
-    assert len(trial_folders(tmp_path / "exp")) == 1
+    assert len(trial_folders(tmp_path / tmp_path.name)) == 1
+
+
+def failing_once(config):
+    checkpoint = tune.get_checkpoint()
+    first = 0
+    if checkpoint:
+        with checkpoint.as_directory() as folder:
+            first = int(Path(folder, "step").read_text()) + 1
+    for step in range(first, 6):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "step").write_text(str(step))
+            report = {"rollout": tm.Video(clip(step * 30, 60), fps=10), "step": step}
+            tune.report(report, checkpoint=tune.Checkpoint.from_directory(folder))
+        if step == 2 and not checkpoint:
+            raise RuntimeError("the trial fails once")
+
+
+def test_a_trial_that_is_retried_loses_no_clip_and_shows_none_twice(ray_session, tmp_path):
+    tuner = tune.Tuner(
+        failing_once,
+        run_config=tune.RunConfig(
+            name=tmp_path.name,
+            storage_path=str(tmp_path),
+            verbose=0,
+            failure_config=tune.FailureConfig(max_failures=1),
+            callbacks=[tm.JsonMediaLoggerCallback(STRICT), tm.TBXMediaLoggerCallback()],
+        ),
+    )
+    (result,) = tuner.fit()
+    assert len(tm.load(tmp_path / tmp_path.name)) == 6
+    assert image_steps(result.path) == {"train/rollout": [1, 2, 3, 4, 5, 6]}
+
+
+def test_population_based_training_loses_no_clip(ray_session, tmp_path):
+    scheduler = PopulationBasedTraining(
+        time_attr="training_iteration",
+        metric="score",
+        mode="max",
+        perturbation_interval=2,
+        synch=True,
+        hyperparam_mutations={"level": lambda: 1.0},
+    )
+    results = fit(
+        cloned, tmp_path, [tm.TBXMediaLoggerCallback(STRICT)], param_space={"level": tune.grid_search([1.0, 2.0, 3.0])},
+        scheduler=scheduler,
+    )  # fmt: skip
+    assert not results.errors
+    catalog = tm.load(tmp_path / tmp_path.name)
+    assert len({row["id"] for row in catalog}) == len(catalog) >= 18
+    for result in results:
+        rows = [row["step"] for row in catalog if row["trial"] == Path(result.path).name]
+        assert image_steps(result.path)["train/rollout"] == rows
+
+
+def cloned(config):
+    checkpoint = tune.get_checkpoint()
+    first = 0
+    if checkpoint:
+        with checkpoint.as_directory() as folder:
+            first = int(Path(folder, "step").read_text()) + 1
+    for step in range(first, 6):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "step").write_text(str(step))
+            report = {"rollout": tm.Video(clip(step * 30, 100), fps=10), "score": config["level"] * step}
+            tune.report(report, checkpoint=tune.Checkpoint.from_directory(folder))
+
+
+def test_the_same_callbacks_serve_one_experiment_after_the_other(ray_session, tmp_path, capsys):
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(STRICT)]
+    for name in ("first", "second"):
+        results = fit(repeating, tmp_path / name, callbacks)
+        assert not results.errors
+        assert len(tm.load(tmp_path / name / name)) == 1
+        assert image_steps(results[0].path) == {"train/again": [1]}
+    assert capsys.readouterr().out.count("tune_media: stored 1 media") == 2
+
+
+def raw_clips(config):
+    for step in range(3):
+        tune.report({"clip": np.full((1, 4, 3, 16, 24), step, np.uint8)})
+
+
+def test_no_result_keeps_the_bytes_of_a_clip_that_cannot_be_stored(ray_session, tmp_path, monkeypatch):
+    def broken(self, place):
+        raise OSError("the storage is away")
+
+    monkeypatch.setattr("tune_media.store.TrialStore.__init__", broken)
+    results = fit(raw_clips, tmp_path, [tm.JsonMediaLoggerCallback()])
+    assert not results.errors
+    assert results[0].metrics["clip"] == "not stored: video train/clip"
+
+
+def test_clips_beyond_the_bound_are_dropped_listed_and_counted(ray_session, tmp_path, caplog, capsys):
+    callback = tm.JsonMediaLoggerCallback(tm.MediaOptions(max_pending_bytes=10))
+    results = fit(raw_clips, tmp_path, [callback])
+    assert not results.errors
+    index = (Path(results[0].path) / "media" / "index.jsonl").read_text().splitlines()
+    assert {json.loads(line)["status"] for line in index} == {"dropped"}
+    assert len([record for record in caplog.records if "max_pending_bytes" in record.getMessage()]) == 1
+    assert "3 could not be stored" in capsys.readouterr().out
+
+
+def test_the_first_options_that_are_given_count(ray_session, tmp_path):
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(tm.MediaOptions(gif_width=8))]
+    results = fit(repeating, tmp_path, callbacks)
+    events = tensorboard_events(results[0].path)
+    assert int.from_bytes(events.Images("train/again")[0].encoded_image_string[6:8], "little") == 8

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import gymnasium as gym
 import numpy as np
 
-_BLOCK, _BITS = 8, 16
+_BLOCK, _BITS = 8, 24
 _FIELDS = 4
 
 
@@ -44,64 +44,91 @@ def read_frame(frame: np.ndarray) -> COUNTS:
     return COUNTS(*values)
 
 
-class CountingEnv(gym.Env):
-    """Episodes of 5 to 20 steps with random rewards; the frame is the same buffer every time.
+class Counter:
+    """Counts episodes and steps, draws them, and writes each finished episode to a file of its own.
 
-    Config: ``length`` (fixed length), ``log_dir`` (each finished episode is written there), ``render_mode``.
+    Config: ``length`` (fixed length), ``log_dir``, ``render_mode``, ``fail_at`` (the step at which it raises,
+    twice in a run), ``die_at`` (the step at which its process dies, once in a run).
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 12}  # noqa: RUF012
-
-    def __init__(self, config: dict | None = None) -> None:
-        config = dict(config or {})
-        self.render_mode = config.get("render_mode", "rgb_array")
-        self.observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
-        self.action_space = gym.spaces.Discrete(2)
-        self.number = int.from_bytes(os.urandom(2), "little")
-        self.episode = -1
-        self.renders = 0
-        self._length = config.get("length")
-        self._log_dir = config.get("log_dir")
+    def __init__(self, config: dict | None) -> None:
+        self.config = dict(config or {})
+        self.number = int.from_bytes(os.urandom(3), "little")
+        self.episode, self.step_count, self.renders = -1, 0, 0
         self._buffer = draw_frame(COUNTS(0, 0, 0, 0))
         self._rng = np.random.default_rng()
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None):
-        super().reset(seed=seed)
+    def reset(self, seed: int | None) -> None:
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         self.episode += 1
-        self.step_count = 0
-        self.total = 0.0
-        self.length = self._length or int(self._rng.integers(5, 21))
-        return self._observation(), {}
+        self.step_count, self.total = 0, 0.0
+        self.length = self.config.get("length") or int(self._rng.integers(5, 21))
 
-    def step(self, action):
+    def step(self) -> tuple[float, bool]:
+        """Return the reward of the step and whether it was the last."""
         self.step_count += 1
+        if self.step_count == self.config.get("fail_at") and self._first_times("failed", 2):
+            raise RuntimeError("the env fails, as it was told to")
+        if self.step_count == self.config.get("die_at") and self._first_times("died", 1):
+            os._exit(1)
         reward = float(self._rng.normal())
         self.total += reward
-        done = self.step_count >= self.length
-        if done:
-            self._log()
-        return self._observation(), reward, done, False, {}
+        over = self.step_count >= self.length
+        if over and self.config.get("log_dir"):
+            line = {"env": self.number, "episode": self.episode, "length": self.step_count, "return": self.total}
+            (Path(self.config["log_dir"]) / f"{uuid.uuid4().hex}.json").write_text(json.dumps(line))
+        return reward, over
 
-    def render(self):
+    def render(self, agent: int = 0) -> np.ndarray | None:
+        """Draw into the buffer that every frame is drawn into."""
         self.renders += 1
-        if self.render_mode is None:
+        if self.config.get("render_mode", "rgb_array") is None:
             return None
-        self._buffer[:] = draw_frame(COUNTS(self.number, self.episode, self.step_count, 0))
+        self._buffer[:] = draw_frame(COUNTS(self.number, self.episode, self.step_count, agent))
         return self._buffer
 
-    def _observation(self):
-        return np.array([self.step_count / 20, 0], np.float32)
+    def _first_times(self, what: str, times: int) -> bool:
+        """Say whether this is one of the first times, over all envs of a run."""
+        for turn in range(times):
+            mark = Path(self.config["log_dir"]) / f"{what}-{turn}"
+            if not mark.exists():
+                mark.touch()
+                return True
+        return False
 
-    def _log(self) -> None:
-        if self._log_dir:
-            line = {
-                "env": self.number,
-                "episode": self.episode,
-                "length": self.step_count,
-                "return": self.total,
-                "pid": os.getpid(),
-            }
-            path = Path(self._log_dir) / f"{uuid.uuid4().hex}.json"
-            path.write_text(json.dumps(line))
+
+class CountingEnv(gym.Env):
+    """Episodes of 5 to 20 steps with random rewards; the frame is the same buffer every time."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 12}  # noqa: RUF012
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, config: dict | None = None) -> None:
+        self.counter = Counter(config)
+        self.render_mode = self.counter.config.get("render_mode", "rgb_array")
+        self.task = 0
+
+    def __getattr__(self, name: str):
+        if name in ("number", "episode", "length", "total", "renders"):
+            return getattr(self.counter, name)
+        raise AttributeError(name)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None):
+        super().reset(seed=seed)
+        self.counter.reset(seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        reward, over = self.counter.step()
+        return np.zeros(2, np.float32), reward, over, False, {}
+
+    def render(self):
+        return self.counter.render()
+
+    def get_task(self):
+        return self.task
+
+    def set_task(self, task):
+        self.task = task

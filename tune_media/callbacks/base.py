@@ -7,21 +7,20 @@ what is said of a clip is said after it is there.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import functools
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_media.compat import checkpoint_metrics
-from tune_media.reader import Found, RawVideo, replace_media
+from tune_media.compat import latest_checkpoint_metrics
+from tune_media.reader import Found, replace_media
 from tune_media.store import DROPPED, FAILED, STORED, Entry, Place, TrialStore
-from tune_media.values import MediaOptions, Medium
+from tune_media.values import MediaOptions
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -37,7 +36,7 @@ class MediaLogging:
 
     Args:
         name: What the callback logs to, for warnings.
-        options: The user's options; all callbacks of one experiment share those of the first.
+        options: The user's options; all callbacks of one experiment share the first that are given.
     """
 
     def __init__(self, name: str, options: MediaOptions | None) -> None:
@@ -52,48 +51,49 @@ class MediaLogging:
         """The options in force."""
         return self._session.options if self._session else self.given_options or MediaOptions()
 
+    def open(self, trial: Trial) -> None:
+        """Join the session of the trial's experiment; whatever else is called comes after it."""
+        key = str(trial.storage.experiment_driver_staging_path)
+        if self._session is None or self._session.key != key:
+            self._session = MediaSession.join(key, self)
+
     def take(self, trial: Trial, result: dict[str, Any]) -> list[Entry]:
         """Replace the media of a result by their paths, and return those that are new in it."""
-        session = self._join(trial)
+        self.open(trial)
+        assert self._session is not None
         with self.guard("reading media from a result"):
-            return session.take(trial, result)
+            return self._session.take(trial, result)
         return []
 
-    def take_from_checkpoints(self, trial: Trial) -> None:
-        """Replace the media in the metrics that Tune keeps with the trial's checkpoints."""
-        session = self._join(trial)
+    def take_from_checkpoint(self, trial: Trial) -> None:
+        """Replace the media in the metrics that Tune keeps with the trial's latest checkpoint."""
+        self.open(trial)
+        assert self._session is not None
         with self.guard("reading media from a checkpoint's metrics"):
-            for metrics in checkpoint_metrics(trial):
-                session.take(trial, metrics)
+            metrics = latest_checkpoint_metrics(trial)
+            if metrics is not None:
+                self._session.replace(trial, metrics)
 
-    def later(self, trial: Trial, what: str, work: Callable[[], None]) -> Future[None]:
-        """Have the background thread do something, after all it was given before."""
-        return self._join(trial).later(self.name, what, work)
+    def trial_is_over(self, trial: Trial) -> None:
+        """Let go of what is only needed while a trial runs."""
+        if self._session is not None:
+            self._session.forget(trial)
+
+    def later(self, what: str, work: Callable[[], None]) -> None:
+        """Have the background thread do something, after all it was given before; needs an open session."""
+        if self._session is not None:
+            self._session.later(self.name, what, work)
 
     def guard(self, what: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception into one warning, or let it through where the options say ``strict``."""
         faults = self._session.faults if self._session else Faults(strict=self.options.strict)
         return faults.guard(self.name, what)
 
-    def place(self, trial: Trial) -> Place:
-        """Where the trial's files are."""
-        return self._join(trial).store(trial).place
-
     def finish(self) -> None:
         """Wait until everything this session was given is done; the last callback to finish says what there is."""
         session, self._session = self._session, None
         if session is not None:
             session.leave(self)
-
-    def flush(self) -> None:
-        """Wait until everything that was given so far is done."""
-        if self._session is not None:
-            self._session.flush()
-
-    def _join(self, trial: Trial) -> MediaSession:
-        if self._session is None:
-            self._session = MediaSession.join(trial, self)
-        return self._session
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_session": None}
@@ -102,94 +102,97 @@ class MediaLogging:
 class MediaSession:
     """The media of one experiment, on the Tune driver."""
 
-    def __init__(self, key: str, options: MediaOptions) -> None:
-        self.options = options
-        self.faults = Faults(strict=options.strict)
-        self._key = key
-        self._members: set[int] = set()
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.options = MediaOptions()
+        self.faults = Faults(strict=False)
+        self._options_are_given = False
+        self._members: list[MediaLogging] = []
         self._stores: dict[str, TrialStore] = {}
         self._last: dict[str, tuple[dict[str, Any], list[Entry]]] = {}
         self._counts: Counter[str] = Counter()
         self._trials: set[str] = set()
         self._pending_bytes = 0
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="tune_media")
+        self._pending_lock = threading.Lock()
+        self._worker = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="tune_media")
         self._experiment_path = ""
 
     @classmethod
-    def join(cls, trial: Trial, member: MediaLogging) -> MediaSession:
-        """Return the session of a trial's experiment, opened by the first callback that asks."""
-        key = str(Path(trial.local_path or "").parent)
+    def join(cls, key: str, member: MediaLogging) -> MediaSession:
+        """Return the session of an experiment, opened by the first callback that asks."""
         with _LOCK:
             session = _SESSIONS.get(key)
             if session is None:
-                session = _SESSIONS[key] = cls(key, member.given_options or MediaOptions())
-            elif member.given_options not in (None, session.options):
-                logger.warning(
-                    "%s has other MediaOptions than the callback before it; those of the first are used for all. "
-                    "Pass the same media= to each.",
-                    member.name,
-                )
-            session._members.add(id(member))
+                session = _SESSIONS[key] = cls(key)
+            session._members.append(member)
+        session._adopt(member)
         return session
-
-    def store(self, trial: Trial) -> TrialStore:
-        """Return the trial's store, opened (and its earlier index read) when first asked for."""
-        if trial.trial_id not in self._stores:
-            self._experiment_path = trial.storage.experiment_fs_path
-            place = Place(
-                trial.storage.storage_filesystem, trial.storage.trial_fs_path, Path(trial.local_path), trial.trial_id
-            )
-            self._stores[trial.trial_id] = TrialStore(place)
-        return self._stores[trial.trial_id]
 
     def take(self, trial: Trial, result: dict[str, Any]) -> list[Entry]:
         """Replace the media of a result by their paths; return those that are new, the same for every callback."""
         self.faults.raise_first()
         last, entries = self._last.get(trial.trial_id, (None, []))
-        if last is result:
-            return entries
-        entries = []
-        store, step = self.store(trial), result_step(result)
-        iteration = int(result.get("training_iteration") or 0)
-
-        def place(found: Found) -> str:
-            path, entry = store.register(found.medium, found.section, found.key, step, iteration)
-            if entry is not None:
-                entries.append(entry)
-                self._write_later(store, entry)
-            return path
-
-        replace_media(result, place, self.options.raw_fps)
-        self._last[trial.trial_id] = (result, entries)
+        if last is not result:
+            entries = self.replace(trial, result)
+            self._last[trial.trial_id] = (result, entries)
         return entries
 
-    def later(self, name: str, what: str, work: Callable[[], None]) -> Future[None]:
+    def replace(self, trial: Trial, result: dict[str, Any]) -> list[Entry]:
+        """Replace the media of a result by their paths and have them written; return those that are new.
+
+        Where a medium cannot be stored, text that says so stands in its place: no result keeps its bytes.
+        """
+        entries: list[Entry] = []
+        step, iteration = result_step(result), _whole(result.get("training_iteration"))
+
+        def place(found: Found) -> str:
+            with self.faults.guard("the store", f"storing {found.section}/{found.key}"):
+                store = self._store(trial)
+                path, entry = store.register(found.medium, found.section, found.key, step, iteration)
+                if entry is not None:
+                    entries.append(entry)
+                    self._write_later(store, entry)
+                return path
+            return f"not stored: {found.medium.kind} {found.section}/{found.key}"
+
+        replace_media(result, place, self.options.raw_fps, self._report_unread)
+        store = self._stores.get(trial.trial_id)
+        if store is not None and store.index_is_late:
+            self.later("the index", "bringing the storage's copy up to date", store.finish)
+        return entries
+
+    def forget(self, trial: Trial) -> None:
+        """A trial is over: its last result is not held any longer."""
+        self._last.pop(trial.trial_id, None)
+
+    def later(self, name: str, what: str, work: Callable[[], None]) -> None:
         """Queue work for the background thread; what it raises becomes one warning."""
 
         def guarded() -> None:
             with self.faults.guard(name, what, background=True):
                 work()
 
-        return self._worker.submit(guarded)
-
-    def flush(self) -> None:
-        """Wait, at most ``flush_seconds``, until the background thread has done what it was given so far."""
-        try:
-            self._worker.submit(lambda: None).result(timeout=self.options.flush_seconds)
-        except TimeoutError:
-            logger.warning("tune_media: some media are still being written after %g s.", self.options.flush_seconds)
+        self._worker.submit(guarded)
 
     def leave(self, member: MediaLogging) -> None:
-        """A callback is done; the last one closes the session and says what was recorded and where it lies."""
-        self._members.discard(id(member))
+        """A callback is done; the last one waits for what is outstanding, and says what was recorded and where."""
+        self._members = [other for other in self._members if other is not member]
         if self._members:
             return
         for store in self._stores.values():
             self.later("the index", "bringing the storage's copy up to date", store.finish)
-        self.flush()
-        self._worker.shutdown(wait=False)
         with _LOCK:
-            _SESSIONS.pop(self._key, None)
+            _SESSIONS.pop(self.key, None)
+        last = self._worker.submit(lambda: None)
+        try:
+            last.result(timeout=self.options.flush_seconds)
+        except concurrent.futures.TimeoutError:
+            logger.warning(
+                "tune_media: media are still being written after %g s (MediaOptions(flush_seconds=...)); the process "
+                "ends when they are.",
+                self.options.flush_seconds,
+            )
+        self._worker.shutdown(wait=False)
         print(self.summary(), flush=True)
         self.faults.raise_first()
 
@@ -198,36 +201,60 @@ class MediaSession:
         stored, lost = self._counts[STORED], self._counts[FAILED] + self._counts[DROPPED]
         size = self._counts["bytes"] / 1e6
         line = (
-            f"tune_media: {stored} media of {len(self._trials)} trials ({size:.1f} MB) in {self._experiment_path}"
-            "/<trial>/media, listed in its index.jsonl."
+            f"tune_media: stored {stored} media of {len(self._trials)} trial(s), {size:.2g} MB, in "
+            f"{self._experiment_path}/<trial>/media, listed in its index.jsonl."
         )
         if lost:
             line += f" {lost} could not be stored: see the lines of the index whose status is not 'stored'."
         if self.faults.count:
-            line += f" {self.faults.count} faults were met on the way; the first of each kind is in the log."
+            line += f" {self.faults.count} fault(s) were met on the way; the first of each kind is in the log."
         return line
 
-    def _write_later(self, store: TrialStore, entry: Entry) -> None:
-        size = _size(entry.medium)
-        if self._pending_bytes + size > self.options.max_pending_bytes:
-            reason = (
-                f"{self._pending_bytes} bytes are waiting to be written, more than "
-                f"MediaOptions(max_pending_bytes={self.options.max_pending_bytes})"
-            )
-            self._counts[DROPPED] += 1
-            self.faults.report("the store", f"a clip was dropped: {reason}", RuntimeError(reason))
-            store.give_up(entry, DROPPED, reason)
+    def _adopt(self, member: MediaLogging) -> None:
+        """Take over a member's options, where it has been given any and is the first."""
+        given = member.given_options
+        if given is None:
             return
-        self._pending_bytes += size
-        self.later("the store", f"writing {entry.path}", functools.partial(self._write, store, entry, size))
+        if not self._options_are_given:
+            self.options, self.faults.strict, self._options_are_given = given, given.strict, True
+        elif given != self.options:
+            logger.warning(
+                "%s has other MediaOptions than a callback before it; those of the first are used for all. "
+                "Pass media= to one, or the same to each.",
+                member.name,
+            )
+
+    def _store(self, trial: Trial) -> TrialStore:
+        """Return the trial's store, opened (and its earlier index read) when first asked for."""
+        if trial.trial_id not in self._stores:
+            self._experiment_path = trial.storage.experiment_fs_path
+            self._stores[trial.trial_id] = TrialStore(trial_place(trial))
+        return self._stores[trial.trial_id]
+
+    def _report_unread(self, key: str, reason: str) -> None:
+        self.faults.report("the reader", f"reading {key!r}", ValueError(reason), kind=key)
+
+    def _write_later(self, store: TrialStore, entry: Entry) -> None:
+        size = entry.medium.nbytes
+        with self._pending_lock:
+            fits = self._pending_bytes + size <= self.options.max_pending_bytes
+            self._pending_bytes += size if fits else 0
+        if fits:
+            self.later("the store", f"writing {entry.path}", functools.partial(self._write, store, entry, size))
+            return
+        reason = f"more than MediaOptions(max_pending_bytes={self.options.max_pending_bytes}) wait to be written"
+        self.faults.report("the store", f"keeping {entry.path}", RuntimeError(reason), kind=DROPPED)
+        entry.status = DROPPED
+        self._counts[DROPPED] += 1
+        self.later("the index", "listing a dropped clip", functools.partial(store.give_up, entry, DROPPED, reason))
 
     def _write(self, store: TrialStore, entry: Entry, size: int) -> None:
         try:
-            store.write(entry)
+            self._counts["bytes"] += store.write(entry)
             self._trials.add(store.place.trial_id)
-            self._counts["bytes"] += _size(entry.medium)
         finally:
-            self._pending_bytes -= size
+            with self._pending_lock:
+                self._pending_bytes -= size
             self._counts[entry.status or FAILED] += 1
 
 
@@ -238,30 +265,30 @@ class Faults:
         strict: Let exceptions through; those of the background are raised at the next chance.
     """
 
-    def __init__(self, strict: bool = False) -> None:
+    def __init__(self, strict: bool) -> None:
         self.strict = strict
         self.count = 0
-        self._told: set[tuple[str, str, str]] = set()
+        self._told: set[tuple[str, ...]] = set()
         self._first: Exception | None = None
 
     @contextlib.contextmanager
-    def guard(self, name: str, what: str, *, background: bool = False) -> Iterator[None]:
+    def guard(self, name: str, what: str, *, background: bool = False, kind: str = "") -> Iterator[None]:
         """Turn an exception into one warning, or let it through where strict."""
         try:
             yield
         except Exception as error:
             if self.strict and not background:
                 raise
-            self.report(name, what, error)
+            self.report(name, what, error, kind)
 
-    def report(self, name: str, what: str, error: Exception) -> None:
-        """Count a fault and warn of the first of its kind."""
+    def report(self, name: str, what: str, error: Exception, kind: str = "") -> None:
+        """Count a fault and warn of the first of its kind: of its place and type, and of what else ``kind`` says."""
         self.count += 1
         self._first = self._first or error
-        kind = (name, type(error).__name__, str(error)[:40])
-        if kind in self._told:
+        seen = (name, type(error).__name__, kind)
+        if seen in self._told:
             return
-        self._told.add(kind)
+        self._told.add(seen)
         logger.warning(
             "tune_media: %s: %s failed (%s: %s). Training goes on; further faults of this kind are counted only. "
             "To stop at the first, pass media=MediaOptions(strict=True).",
@@ -279,21 +306,20 @@ class Faults:
             raise error
 
 
+def trial_place(trial: Trial) -> Place:
+    """Return where a trial's files are."""
+    storage = trial.storage
+    return Place(storage.storage_filesystem, storage.trial_fs_path, Path(trial.local_path or ""), trial.trial_id)
+
+
 def result_step(result: dict[str, Any]) -> int:
     """Return the step at which Ray's TensorBoard logger shows a result."""
-    return int(result.get("timesteps_total") or result.get("training_iteration") or 0)
+    return _whole(result.get("timesteps_total")) or _whole(result.get("training_iteration"))
 
 
-def wait(future: Future[None] | None, seconds: float) -> None:
-    """Wait for background work for a bounded time; whether it failed has been said elsewhere."""
-    if future is None:
-        return
-    deadline = time.monotonic() + seconds
-    with contextlib.suppress(Exception):
-        future.result(timeout=max(0.0, deadline - time.monotonic()))
-
-
-def _size(medium: Medium) -> int:
-    if isinstance(medium, RawVideo) and hasattr(medium, "frames"):
-        return medium.nbytes
-    return len(getattr(medium, "data", b""))
+def _whole(number: Any) -> int:
+    """Return a count as a whole number; 0 where it is none."""
+    try:
+        return int(number)
+    except (TypeError, ValueError, OverflowError):
+        return 0

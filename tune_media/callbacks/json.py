@@ -28,6 +28,7 @@ class JsonMediaLoggerCallback(JsonLoggerCallback):
         self._media = MediaLogging("JSON", media)
 
     def log_trial_start(self, trial: Trial) -> None:  # noqa: D102
+        self._media.open(trial)
         with self._media.guard("opening result.json"):
             super().log_trial_start(trial)
 
@@ -37,9 +38,10 @@ class JsonMediaLoggerCallback(JsonLoggerCallback):
             super().log_trial_result(iteration, trial, result)
 
     def log_trial_save(self, trial: Trial) -> None:  # noqa: D102
-        self._media.take_from_checkpoints(trial)
+        self._media.take_from_checkpoint(trial)
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:  # noqa: D102
+        self._media.trial_is_over(trial)
         with self._media.guard("closing result.json"):
             super().log_trial_end(trial, failed)
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import functools
-from concurrent.futures import Future
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from ray.tune.logger import TBXLoggerCallback
+from ray.tune.logger.tensorboardx import VALID_SUMMARY_TYPES
 
-from tune_media.callbacks.base import MediaLogging, result_step, wait
-from tune_media.store import STORED, Entry, write_once
+from tune_media.callbacks.base import MediaLogging, result_step, trial_place
+from tune_media.store import STORED, Entry, Place, write_once
 from tune_media.values import Histogram, Image, MediaOptions
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 _RGB = 3
-_RESTART_WAIT_SECONDS = 60.0
 
 
 class TBXMediaLoggerCallback(TBXLoggerCallback):
@@ -38,10 +36,11 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
     def __init__(self, media: MediaOptions | None = None) -> None:
         super().__init__()
         self._media = MediaLogging("TensorBoard", media)
-        self._closing: dict[str, Future[None]] = {}
 
     def log_trial_start(self, trial: Trial) -> None:  # noqa: D102
-        wait(self._closing.pop(trial.trial_id, None), _RESTART_WAIT_SECONDS)
+        self._media.open(trial)
+        if trial in self._trial_writer:
+            return  # paused, cloned or retried: it goes on in the file that it has, with the clips still to come
         with self._media.guard("opening an event file"):
             super().log_trial_start(trial)
 
@@ -49,24 +48,36 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
         entries = self._media.take(trial, result)
         with self._media.guard("writing scalars and lists"):
             super().log_trial_result(iteration, trial, self._showable(result))
+        writer, step = self._trial_writer.get(trial), result_step(result)
         for entry in entries:
-            work = functools.partial(self._log_entry, trial, entry, result_step(result))
-            self._media.later(trial, f"showing {entry.path}", work)
+            work = functools.partial(self._log_entry, writer, entry, step)
+            self._media.later(f"showing {entry.path}", work)
 
     def log_trial_save(self, trial: Trial) -> None:  # noqa: D102
-        self._media.take_from_checkpoints(trial)
+        self._media.take_from_checkpoint(trial)
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:  # noqa: D102
-        # The background thread closes the file, after the clips that it still has to write there.
-        close = functools.partial(super().log_trial_end, trial, failed)
-        self._closing[trial.trial_id] = self._media.later(trial, "closing an event file", close)
+        self._media.trial_is_over(trial)
+        result = self._trial_result.get(trial)
+        if result and trial.evaluated_params:
+            scalars = {name: value for name, value in result.items() if isinstance(value, tuple(VALID_SUMMARY_TYPES))}
+            with self._media.guard("writing hyperparameters"):
+                self._try_log_hparams(trial, scalars)
+        self._close(trial)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:  # noqa: D102
-        self._media.flush()
+        for trial in list(self._trial_writer):  # what was interrupted
+            self._close(trial)
         for trial in trials:
-            if trial.trial_id in self._closing:
-                self._media.later(trial, "copying event files", functools.partial(self._copy_events, trial))
+            self._media.later("copying event files", functools.partial(_copy_events, trial_place(trial)))
         self._media.finish()
+
+    def _close(self, trial: Trial) -> None:
+        """Have the background thread close a trial's event file, after the clips that it still has to write there."""
+        writer = self._trial_writer.pop(trial, None)
+        self._trial_result.pop(trial, None)
+        if writer is not None:
+            self._media.later("closing an event file", writer.close)
 
     def _showable(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return a result without the arrays that would make tensorboardX raise, and lose all that comes after."""
@@ -84,8 +95,7 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
             kept[key] = value
         return kept
 
-    def _log_entry(self, trial: Trial, entry: Entry, step: int) -> None:
-        writer = self._trial_writer.get(trial)
+    def _log_entry(self, writer: Any, entry: Entry, step: int) -> None:
         if writer is None or entry.status != STORED:
             return
         tag = f"{entry.section}/{entry.key}"
@@ -103,19 +113,18 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
             _add_histogram(writer, tag, medium, step)
         writer.flush()
 
-    def _copy_events(self, trial: Trial) -> None:
-        """Bring the storage's event files up to date: Tune's last sync comes before the last clips."""
-        place = self._media.place(trial)
-        for file in sorted(Path(place.local_path).glob("events.out.tfevents.*")):
-            write_once(place.filesystem, f"{place.path}/{file.name}", file.read_bytes())
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_closing": {}}
+def _copy_events(place: Place) -> None:
+    """Bring the storage's event files up to date: Tune's last sync comes before the last clips."""
+    for file in sorted(place.local_path.glob("events.out.tfevents.*")):
+        write_once(place.filesystem, f"{place.path}/{file.name}", file.read_bytes())
 
 
 def _is_showable(array: npt.NDArray[Any]) -> bool:
     """Say whether tensorboardX takes an array: numbers as a histogram, CHW as a picture, NCHW as several."""
-    return array.ndim < 3 or (array.ndim < 5 and array.shape[-3] in (1, 3, 4))
+    if array.ndim == 4:
+        return array.shape[1] in (3, 4)
+    return array.ndim < 3 or (array.ndim == 3 and array.shape[0] in (1, 3, 4))
 
 
 def _add_image(writer: Any, tag: str, encoded: bytes, width: int, height: int, step: int) -> None:

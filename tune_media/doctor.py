@@ -1,0 +1,183 @@
+"""Says what a recording of an env would be, from inside an env runner's kind of process: a Ray actor."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+FRAMES = 30
+_ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "DISPLAY")
+_GL_WORDS = ("glfw", "egl", "osmesa", "opengl", "display", "x11", "gladload", "framebuffer", "gl context")
+_PACKAGE_OF = {
+    "pygame": "pip install 'gymnasium[classic-control]'",
+    "Box2D": "pip install 'gymnasium[box2d]'",
+    "mujoco": "pip install 'gymnasium[mujoco]'",
+    "ale_py": "pip install ale-py",
+}
+
+
+@dataclass
+class Report:
+    """What the doctor found.
+
+    Attributes:
+        facts: What a recording would be, by name.
+        problems: What is wrong, each with its remedy. Empty: a recording works.
+    """
+
+    facts: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """Lay the report out for a terminal."""
+        width = max(map(len, self.facts), default=0)
+        lines = [f"{name.ljust(width)}  {value}" for name, value in self.facts.items()]
+        verdict = "This env can be recorded." if not self.problems else "This env cannot be recorded as it is:"
+        return "\n".join([*lines, "", verdict, *(f"- {problem}" for problem in self.problems)])
+
+
+def make_env(name: str, config: dict[str, Any]) -> Any:
+    """Make an env as RLlib would: of an id that Gymnasium knows, or of ``module:ClassOrFunction``.
+
+    Raises:
+        Exception: Whatever making it raises.
+    """
+    import gymnasium as gym
+
+    module, _, attribute = name.partition(":")
+    if attribute and not attribute[0].islower():
+        return _call(getattr(importlib.import_module(module), attribute), config)
+    try:
+        return gym.make(name, **config)
+    except gym.error.Error:
+        if not attribute:
+            raise
+        return _call(getattr(importlib.import_module(module), attribute), config)
+
+
+def examine_in_actor(name: str, config: dict[str, Any]) -> Report:
+    """Examine an env inside a Ray actor, where env runners live: other environment variables, no main thread's window."""
+    import ray
+
+    started_here = not ray.is_initialized()
+    if started_here:
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        examiner = ray.remote(num_cpus=0)(_Examiner).remote()
+        report: Report = ray.get(examiner.examine.remote(name, config))
+        return report
+    except ray.exceptions.RayActorError as error:
+        problem = (
+            f"the process died while the env was made or rendered ({type(error).__name__}): a GL library that finds no "
+            "display does that; set MUJOCO_GL=egl or osmesa, or SDL_VIDEODRIVER=dummy, before Ray is started"
+        )
+        return Report(problems=[problem])
+    finally:
+        if started_here:
+            ray.shutdown()
+
+
+class _Examiner:
+    def examine(self, name: str, config: dict[str, Any]) -> Report:
+        return examine(lambda: make_env(name, config))
+
+
+def examine(make: Callable[[], Any]) -> Report:
+    """Make an env, play and render some steps of it, and encode them.
+
+    Args:
+        make: Returns the env.
+    """
+    from tune_media.encoding import VideoEncoder, as_rgb
+    from tune_media.rendering import Renderer
+
+    report = Report()
+    report.facts["environment"] = " ".join(f"{key}={os.environ[key]}" for key in _ENVIRONMENT if key in os.environ) or (
+        f"none of {', '.join(_ENVIRONMENT)} is set"
+    )
+    try:
+        env = make()
+    except Exception as error:
+        report.problems.append(f"it cannot be made: {type(error).__name__}: {error}{_remedy(error)}")
+        return report
+    report.facts["render_mode"] = str(getattr(env, "render_mode", None))
+    try:
+        env.reset(seed=0)
+        renderer = Renderer(env)
+        encoder = VideoEncoder(renderer.fps(0))
+        pictures, render_times, encode_times = [], [], []
+        for _ in range(FRAMES):
+            started = time.perf_counter()
+            picture = np.array(as_rgb(renderer.frames(0)[""]))
+            render_times.append(time.perf_counter() - started)
+            started = time.perf_counter()
+            encoder.feed(picture)
+            encode_times.append(time.perf_counter() - started)
+            pictures.append(picture)
+            _step(env)
+    except Exception as error:
+        report.problems.append(f"{type(error).__name__}: {error}{_remedy(error)}")
+        return report
+    video = encoder.finish()
+    height, width = pictures[0].shape[:2]
+    report.facts |= {
+        "frame": f"{width}x{height}, {pictures[0].dtype}, at {renderer.fps(0):g} fps",
+        "render": f"{1000 * statistics.median(render_times):.2f} ms a frame (median of {FRAMES})",
+        "encode": f"{1000 * statistics.median(encode_times):.2f} ms a frame, {video.codec}",
+        "clip": f"{len(video.data) / video.frames:.0f} bytes a frame",
+    }
+    report.problems.extend(_look_at(pictures))
+    env.close()
+    return report
+
+
+def _call(function: Any, config: dict[str, Any]) -> Any:
+    """Call an env class as RLlib does, with its config, or as others do, with keywords."""
+    try:
+        return function(config)
+    except TypeError:
+        return function(**config)
+
+
+def _step(env: Any) -> None:
+    over = env.step(env.action_space.sample())[2:4]
+    if any(flag if not isinstance(flag, dict) else flag.get("__all__") for flag in over):
+        env.reset()
+
+
+def _look_at(pictures: list[Any]) -> list[str]:
+    """Say what is wrong with frames that could be encoded."""
+    if all(picture.max() == picture.min() for picture in pictures):
+        colour = "black" if pictures[0].max() == 0 else "of one colour"
+        return [
+            f"every frame is {colour}: the renderer draws nothing. With MuJoCo, set MUJOCO_GL=egl or osmesa before Ray is "
+            "started; otherwise look at what env.render() draws before the first step"
+        ]
+    if all(np.array_equal(picture, pictures[0]) for picture in pictures):
+        return [
+            f"all {len(pictures)} frames are the same, though random actions were taken: render() may return an old "
+            "picture, or the env may not move"
+        ]
+    return []
+
+
+def _remedy(error: Exception) -> str:
+    """Return what to do about an error that envs are known to raise, as the end of a sentence."""
+    text = f"{error}"
+    missing = getattr(error, "name", "") or ""
+    for package, command in _PACKAGE_OF.items():
+        if package in (missing.split(".")[0], *text.replace("'", " ").replace("`", " ").split()):
+            return f" -- remedy: {command}"
+    if any(word in text.lower() for word in _GL_WORDS):
+        return (
+            " -- remedy: no display here; set MUJOCO_GL=egl (GPU) or MUJOCO_GL=osmesa (Debian's libosmesa6), or "
+            "SDL_VIDEODRIVER=dummy for pygame, before Ray is started"
+        )
+    return ""

@@ -1,0 +1,378 @@
+"""Records episodes of Gymnasium envs, single or vectorised, in any loop: clips and statistics in one wrapper.
+
+env = tune_media.gym.RecordEpisodes(gym.make("CartPole-v1", render_mode="rgb_array"), "videos")
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tune_media.encoding import VideoEncoder
+from tune_media.recorder import EpisodeRecorder, Plan, Taken
+from tune_media.rendering import FrameFunction, Renderer, reset_seed, sub_env
+from tune_media.seeding import SeededResets, seeded
+from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors, winners
+from tune_media.values import Video, VideoOptions, new_id
+
+try:
+    import gymnasium as gym
+except ImportError as error:
+    raise ImportError("tune_media.gym needs Gymnasium: pip install gymnasium") from error
+
+_SAME_STEP_NOTE = "the vector env resets in the step that ends an episode: its final frame is missing"
+
+
+class FixedSeeds(gym.Wrapper):
+    """Gives each reset of an env the next of its seeds, whatever seed the caller passes.
+
+    Args:
+        env: The env.
+        seeds: The seeds, used in turn, then from the start again; a number n stands for 0, ..., n-1.
+    """
+
+    def __init__(self, env: gym.Env, seeds: int | Sequence[int]) -> None:
+        super().__init__(env)
+        chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+        if not chosen:
+            raise ValueError("FixedSeeds needs at least one seed.")
+        self._resets = SeededResets(env, chosen)
+
+
+class _Recording:
+    """What the wrappers share: the sub-envs' statistics, clips of episodes, clips of fixed length, and their files."""
+
+    def __init__(
+        self,
+        env: Any,
+        count: int,
+        folder: str | Path | None,
+        prefix: str,
+        step_trigger: Callable[[int], bool] | None,
+        video_length: int,
+        plan: Plan,
+        frame: Any,
+        env_indices: Iterable[int] | None,
+        buffer_length: int | None,
+    ) -> None:
+        self.env, self.count, self.plan = env, count, plan
+        self.folder = Path(folder) if folder is not None else None
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self.prefix, self.step_trigger, self.video_length = prefix, step_trigger, video_length
+        self.renderer = Renderer(env, frame)
+        # Clips of a fixed length are made by the wrapper itself, and the recorder keeps the records.
+        self.fixed = step_trigger is not None or video_length > 0
+        self.recorder = EpisodeRecorder(plan, self._on_finished)
+        self.draws_actions = plan.video is not None and "action" in plan.video.overlay
+        self.indices = frozenset(range(count) if env_indices is None else env_indices)
+        self.episodes = [-1] * count
+        self.returns, self.lengths = np.zeros(count), np.zeros(count, int)
+        self.started = np.zeros(count)
+        self.ended: dict[int, dict[str, Any]] = {}  # what info["episode"] says of the sub-envs' last episodes
+        self.steps = 0
+        self.clips: dict[int, tuple[VideoEncoder, str]] = {}
+        self.return_queue: deque[float] = deque(maxlen=buffer_length)
+        self.length_queue: deque[int] = deque(maxlen=buffer_length)
+        self.time_queue: deque[float] = deque(maxlen=buffer_length)
+
+    def start(self, index: int, seed: int | None = None) -> None:
+        """The sub-env has been reset."""
+        self._save(index, self.recorder.break_off(index, "unfinished: the env was reset in mid-episode"), whole=False)
+        self.episodes[index] += 1
+        self.returns[index], self.lengths[index] = 0.0, 0
+        self.started[index] = time.perf_counter()
+        if index not in self.indices:
+            return
+        inner = sub_env(self.env, index)
+        given = seeded(inner)
+        self.renderer.at(index)
+        self.recorder.start(
+            index,
+            new_id(),
+            None if self.fixed else functools.partial(self.renderer.frames, index),
+            self.renderer.fps(index),
+            env=inner,
+            seed=given.last if given else seed if seed is not None else reset_seed(inner),
+            seed_is_new=given is not None or seed is not None,
+            env_index=index,
+        )
+        if self.fixed and self.step_trigger is None and self._wants_clip(self.episodes[index]):
+            self._open_clip(index, f"episode-{self.episodes[index]}")
+        self._feed_clip(index)
+
+    def step(self, index: int, reward: float, action: Any, terminated: bool, truncated: bool) -> None:
+        """The sub-env has been stepped; where the episode is over, it is counted and saved."""
+        self.returns[index] += reward
+        self.lengths[index] += 1
+        self.renderer.at(index)
+        if index in self.indices:
+            self.recorder.step(index, reward, action)
+            if self.step_trigger is not None and index not in self.clips and self.step_trigger(self.steps):
+                self._open_clip(index, f"step-{self.steps}")
+            self._feed_clip(index)
+        if terminated or truncated:
+            self._end(index, terminated)
+
+    def _end(self, index: int, terminated: bool) -> None:
+        duration = round(time.perf_counter() - self.started[index], 6)
+        self.ended[index] = {"r": float(self.returns[index]), "l": int(self.lengths[index]), "t": duration}
+        self.return_queue.append(float(self.returns[index]))
+        self.length_queue.append(int(self.lengths[index]))
+        self.time_queue.append(duration)
+        self.recorder.end(index, terminated=terminated, note=self._lost_frame_note())
+        if self.video_length == 0:
+            self._close_clip(index)
+
+    def _on_finished(self, taken: Taken) -> None:
+        shown = next(iter(taken.values())) if isinstance(taken, dict) else taken
+        record = shown.episode if isinstance(shown, Video) else shown
+        if record is not None and record.env_index is not None:
+            self._save(record.env_index, taken, whole=True)
+
+    def take(self) -> dict[str, Any]:
+        """Hand over the chosen ones of the episodes that ended since the last time."""
+        records = self.recorder.records()
+        chosen = winners(records, self.plan.selectors)
+        ids = [record.id for record in records]
+        taken = self.recorder.take({record.id for found in chosen.values() for record in found}, ids)
+        handed: dict[str, Any] = {}
+        for selector in self.plan.selectors:
+            found = [taken[record.id] for record in chosen.get(selector.name, ())]
+            if found:
+                handed[selector.name] = found[0] if selector.limit == 1 else found
+        return handed
+
+    def close(self) -> None:
+        """Save what is unfinished, marked as such."""
+        for index in range(self.count):
+            self._save(index, self.recorder.break_off(index, "unfinished: the env was closed"), whole=False)
+            self._close_clip(index)
+
+    def _wants_clip(self, episode: int) -> bool:
+        trigger = self.plan.trigger
+        return trigger is None or (not isinstance(trigger, RenderBudget) and trigger(episode))
+
+    def _lost_frame_note(self) -> str | None:
+        mode = (getattr(self.env, "metadata", None) or {}).get("autoreset_mode")
+        return _SAME_STEP_NOTE if getattr(mode, "name", "") == "SAME_STEP" else None
+
+    def _open_clip(self, index: int, name: str) -> None:
+        if self.plan.video is not None and index not in self.clips:
+            options = self.plan.video
+            encoder = VideoEncoder(options.fps or self.renderer.fps(index), **options.encoder_keywords())
+            self.clips[index] = (encoder, name)
+
+    def _feed_clip(self, index: int) -> None:
+        if index not in self.clips:
+            return
+        encoder, _ = self.clips[index]
+        encoder.feed(next(iter(self.renderer.frames(index).values())))
+        if 0 < self.video_length <= encoder.frames:
+            self._close_clip(index)
+
+    def _close_clip(self, index: int) -> None:
+        encoder, name = self.clips.pop(index, (None, ""))
+        if encoder is None or encoder.frames == 0:
+            return
+        whole = self.video_length == 0 or encoder.frames == self.video_length
+        self._write(index, Video.from_encoded(encoder.finish()), name if whole else f"{name}-unfinished")
+
+    def _save(self, index: int, taken: Taken | None, *, whole: bool) -> None:
+        """Write the clips of an episode to the folder, if there is one."""
+        videos = {"": taken} if isinstance(taken, Video) else taken if isinstance(taken, dict) else {}
+        for view, video in videos.items():
+            name = f"episode-{self.episodes[index]}" + (f"-{view}" if view else "") + ("" if whole else "-unfinished")
+            self._write(index, video, name)
+
+    def _write(self, index: int, video: Video, name: str) -> None:
+        """Write a clip; a name that is taken by an earlier run is never written over."""
+        if self.folder is None:
+            return
+        stem = f"{self.prefix}-{name}" if self.count == 1 else f"{self.prefix}-env-{index}-{name}"
+        path = self.folder / f"{stem}.mp4"
+        if path.exists():
+            path = self.folder / f"{stem}-{video.id[:12]}.mp4"
+        path.write_bytes(video.data)
+
+
+def _make_recording(
+    env: Any,
+    count: int,
+    video_folder: str | Path | None = None,
+    name_prefix: str = "rl-video",
+    episode_trigger: Trigger | RenderBudget | None = None,
+    step_trigger: Callable[[int], bool] | None = None,
+    video_length: int = 0,
+    keep: str | Selector | Iterable[str | Selector] = "last",
+    video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
+    frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None,
+    env_indices: Iterable[int] | None = None,
+    buffer_length: int | None = 100,
+    strict: bool = False,
+) -> _Recording:
+    if video_length < 0:
+        raise ValueError(
+            f"RecordEpisodes(video_length=...) is a number of frames, 0 for whole episodes; got {video_length}."
+        )
+    if step_trigger is not None and episode_trigger is not None:
+        raise ValueError("RecordEpisodes takes an episode_trigger or a step_trigger; wrap the env twice to have both.")
+    if (step_trigger is not None or video_length) and video_folder is None:
+        raise ValueError("RecordEpisodes(step_trigger=..., video_length=...) writes files: pass a video_folder.")
+    if (step_trigger is not None or video_length) and video is not None and video.overlay:
+        raise ValueError(
+            "RecordEpisodes draws overlays into clips of whole episodes only; leave overlay or the length out."
+        )
+    if "/" in name_prefix or "\\" in name_prefix:
+        raise ValueError(f"RecordEpisodes(name_prefix=...) is part of a file name, got {name_prefix!r}.")
+    if video is not None and getattr(env, "render_mode", None) is None and frame is None:
+        raise ValueError(
+            "RecordEpisodes: the env has no render_mode; create it with render_mode='rgb_array', for example "
+            "gymnasium.make('CartPole-v1', render_mode='rgb_array'), or pass frame= or video=None."
+        )
+    plan = Plan(name_prefix, as_selectors(keep), episode_trigger, video, strict)
+    return _Recording(
+        env, count, video_folder, name_prefix, step_trigger, video_length, plan, frame, env_indices, buffer_length
+    )
+
+
+class RecordEpisodes(gym.Wrapper):
+    """Records clips and statistics of the episodes of an env; given a vector env, of all or some of its sub-envs.
+
+    Each recorded episode becomes a clip from its reset frame to its last, encoded while it runs. With a folder, it is
+    written there when it ends: ``<prefix>-episode-<n>.mp4``, for vector envs ``<prefix>-env-<i>-episode-<n>.mp4``. A
+    file that exists is not written over. An episode that ``reset`` or ``close`` breaks off is written as
+    ``...-unfinished.mp4``. ``take()`` hands over the chosen clips of the episodes that ended since it was last called,
+    for ``tune.report``.
+
+    ``info["episode"]`` holds the return ``r``, length ``l`` and duration ``t`` (seconds) of an episode that just ended.
+
+    Args:
+        env: The env, or vector env, with ``render_mode="rgb_array"``.
+        video_folder: Where clips are written. None: nowhere.
+        name_prefix: How file names begin.
+        episode_trigger: Told the index of an episode (of its sub-env), says whether to record it. None: all.
+        step_trigger: Told the number of steps so far, says whether to start a clip that begins there. Instead of
+            ``episode_trigger``.
+        video_length: Frames of a clip, which then goes on over resets. 0: to the end of its episode.
+        keep: What ``take()`` hands over: a selector's name, a selector, or several.
+        video: Size, speed, quality and overlays of the clips. None: statistics only.
+        frame: Instead of ``render()``; see ``tune_media.rllib.record_episodes``.
+        env_indices: The sub-envs to record. None: all.
+        buffer_length: Length of ``return_queue``, ``length_queue`` and ``time_queue``. None: unbounded.
+        strict: Raise when a frame cannot be recorded, instead of warning once.
+
+    Raises:
+        ValueError: Arguments that contradict each other, or an env that does not render.
+    """
+
+    def __new__(cls, env: Any, *args: Any, **options: Any) -> Any:  # noqa: D102 - which class it is
+        if isinstance(env, gym.vector.VectorEnv):
+            return RecordVectorEpisodes(env, *args, **options)
+        return super().__new__(cls)
+
+    def __init__(self, env: gym.Env, video_folder: str | Path | None = None, **options: Any) -> None:
+        super().__init__(env)
+        self._recording = _make_recording(env, 1, video_folder, **options)
+        self.return_queue = self._recording.return_queue
+        self.length_queue = self._recording.length_queue
+        self.time_queue = self._recording.time_queue
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the env; an episode that was running is unfinished."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._recording.start(0, seed)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step the env."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._recording.steps += 1
+        self._recording.step(0, float(reward), action, bool(terminated), bool(truncated))
+        if terminated or truncated:
+            info = {**info, "episode": self._recording.ended[0]}
+        return observation, reward, terminated, truncated, info
+
+    def take(self) -> dict[str, Any]:
+        """Hand over the chosen clips of the episodes that ended since the last call, by selector."""
+        return self._recording.take()
+
+    def close(self) -> None:
+        """Save what is unfinished and close the env."""
+        self._recording.close()
+        super().close()
+
+
+class RecordVectorEpisodes(gym.vector.VectorWrapper):
+    """``RecordEpisodes`` for vector envs; see there. Sub-envs may run in other processes or be one batch."""
+
+    def __init__(self, env: gym.vector.VectorEnv, video_folder: str | Path | None = None, **options: Any) -> None:
+        super().__init__(env)
+        self._recording = _make_recording(env, env.num_envs, video_folder, **options)
+        self._restarts = np.zeros(env.num_envs, bool)  # sub-envs whose next step is a reset
+        mode = (env.metadata or {}).get("autoreset_mode")
+        self._autoreset = getattr(mode, "name", "NEXT_STEP")
+        self.return_queue = self._recording.return_queue
+        self.length_queue = self._recording.length_queue
+        self.time_queue = self._recording.time_queue
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset the sub-envs, all or those of ``options["reset_mask"]``."""
+        mask = np.array((options or {}).get("reset_mask", np.ones(self.num_envs)), bool)  # the env takes it out
+        observations, infos = self.env.reset(seed=seed, options=options)
+        for index in map(int, np.flatnonzero(mask)):
+            own = seed + index if isinstance(seed, int) else None if seed is None else seed[index]
+            self._recording.start(index, own)
+        self._restarts[mask] = False
+        return observations, infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step the sub-envs."""
+        observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        self._recording.steps += 1
+        over = np.logical_or(terminations, truncations)
+        each = self._recording.draws_actions and list(gym.vector.utils.iterate(self.action_space, actions))
+        statistics = {}
+        for index in range(self.num_envs):
+            if self._restarts[index]:
+                self._recording.start(index)
+                continue
+            ended = bool(terminations[index]), bool(truncations[index])
+            self._recording.step(index, float(rewards[index]), each[index] if each else None, *ended)
+            if any(ended):
+                statistics[index] = self._recording.ended[index]
+                if self._autoreset == "SAME_STEP":
+                    self._recording.start(index)
+        self._restarts = over & ~self._restarts if self._autoreset == "NEXT_STEP" else np.zeros(self.num_envs, bool)
+        if statistics:
+            infos = {**infos, **_vector_statistics(statistics, self.num_envs)}
+        return observations, rewards, terminations, truncations, infos
+
+    def take(self) -> dict[str, Any]:
+        """Hand over the chosen clips of the episodes that ended since the last call, by selector."""
+        return self._recording.take()
+
+    def close(self, **options: Any) -> None:
+        """Save what is unfinished and close the env."""
+        if hasattr(self, "_recording"):  # Gymnasium also closes envs whose arguments were refused
+            self._recording.close()
+        super().close(**options)
+
+
+def _vector_statistics(statistics: dict[int, dict[str, Any]], count: int) -> dict[str, Any]:
+    """Lay out the statistics of some sub-envs as Gymnasium's vector infos do: arrays, and a mask."""
+    arrays = {"r": np.zeros(count), "l": np.zeros(count, int), "t": np.zeros(count)}
+    mask = np.zeros(count, bool)
+    for index, values in statistics.items():
+        mask[index] = True
+        for name, value in values.items():
+            arrays[name][index] = value
+    return {"episode": arrays, "_episode": mask}
