@@ -1,7 +1,7 @@
 """A hand-written training loop in one file, the CleanRL manner, as a Tune trial: its clips go out with its metrics.
 
-The agent is REINFORCE with a linear policy, in numpy, on a vector env. What matters here are the three lines with ``tm``:
-the wrapper records, ``take()`` hands over the best episode since the last report, and the callbacks store it.
+The agent is REINFORCE with a linear policy, in numpy, on a vector env. What matters here are the lines with ``tm``: the
+wrapper records, ``take()`` hands over the best episode since the last report, and the callbacks store it.
 """
 
 import argparse

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from ray import tune  # noqa: E402
 from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
 from ray.rllib.callbacks.callbacks import RLlibCallback  # noqa: E402
 
-ROOT = Path(__file__).parents[1]
 OLD_METRICS = Version(ray.__version__) < Version("2.52")
 
 
@@ -93,34 +91,3 @@ def test_with_no_change_of_code(tmp_path):
     env = os.environ | {"RAY_TUNE_CALLBACKS": "tune_media.JsonMediaLoggerCallback"}
     subprocess.run([sys.executable, script, tmp_path / "results"], check=True, env=env, capture_output=True)
     assert len(tm.load(tmp_path / "results" / "exp")) == 2
-
-
-def run_example(name, *arguments):
-    result = subprocess.run(
-        [sys.executable, ROOT / "examples" / name, *arguments], capture_output=True, text=True, cwd=ROOT
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    return result.stdout
-
-
-def test_rays_own_recipe_unchanged(tmp_path):
-    run_example("rays_render_callback.py", "--storage", str(tmp_path))
-    catalog = tm.load(tmp_path / "rays_render_callback")
-    evaluated = {row["training_iteration"] for row in rows_of(catalog, section="evaluation", key="episode_videos_best")}
-    assert evaluated == {2, 4}
-    assert len({row["id"] for row in catalog}) == len(catalog)
-    trained = {row["training_iteration"] for row in rows_of(catalog, section="train", key="episode_videos_best")}
-    assert trained == {1, 2, 3, 4}
-    assert {(row["width"], row["height"]) for row in catalog} == {(96, 64)}
-
-
-def test_the_example_that_users_copy(tmp_path):
-    out = run_example("cartpole_sweep.py", "--storage", str(tmp_path), "--iterations", "2")
-    catalog = tm.load(tmp_path / "cartpole_sweep")
-    assert len(catalog) == 8
-    assert len({row["trial"] for row in catalog}) == 4
-    assert {(row["params"]["lr"], row["params"]["gamma"]) for row in catalog} == {
-        (lr, gamma) for lr in (1e-4, 2e-3) for gamma in (0.8, 0.98)
-    }
-    assert all(row["frames"] == row["episode_length"] + 1 for row in catalog)
-    assert "episodes/worst" in out

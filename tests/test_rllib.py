@@ -328,3 +328,44 @@ def test_a_checkpoint_loaded_in_between_does_no_harm(ray_session, tmp_path):
     for clip in clips:
         (tmp_path / "clip.mp4").write_bytes(clip.data)
         assert_whole_episode(tmp_path / "clip.mp4", clip.episode.episode_length)
+
+
+def test_half_recorded_episodes_are_dropped_and_counted(ray_session, tmp_path):
+    config = ppo(
+        tm.rllib.record_episodes(keep="all"),
+        evaluation_interval=1,
+        evaluation_duration=4,
+        evaluation_config={"env_config": {"fail_at": 4, "log_dir": str(tmp_path)}},
+    ).fault_tolerance(restart_failed_sub_environments=True)
+    result = run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]
+    assert result["num_abandoned"] == 2
+    assert len(result["all"]) >= 4
+    assert all(clip.frames == clip.episode.episode_length + 1 for clip in result["all"])
+
+
+def test_the_old_api_stack_chains_with_the_users_own_callbacks(ray_session):
+    from ray.rllib.algorithms.callbacks import DefaultCallbacks, make_multi_callbacks
+
+    ended = []
+
+    class Own(DefaultCallbacks):
+        def on_episode_end(self, *, worker, episode, **kwargs):
+            ended.append(episode.episode_id)
+            episode.custom_metrics["mine"] = 1.0
+
+    recorder = tm.rllib.record_episodes(keep=("best", "worst"), seeds=2)
+    config = (
+        PPOConfig()
+        .api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+        .environment(CountingEnv)
+        .env_runners(num_env_runners=0)
+        .training(train_batch_size=64, minibatch_size=64, num_epochs=1, model={"fcnet_hiddens": [8]})
+        .evaluation(evaluation_interval=1, evaluation_duration=3)
+        .callbacks(make_multi_callbacks([Own, recorder]))  # Ray takes no list there
+    )
+    result = run_plain(config, 1)[1]["evaluation"]["env_runners"]
+    clips = result["episodes"]
+    assert clips["best"].episode.episode_return > clips["worst"].episode.episode_return
+    assert clips["best"].episode.episode_id in map(str, ended)
+    assert {clip.episode.seed for clip in clips.values()} == {0, 1}
+    assert result["custom_metrics"]["mine_mean"] == 1.0

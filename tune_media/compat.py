@@ -5,7 +5,7 @@ Supported: Ray 2.50.1 and the newest release (2.60 when this was written). ``tes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -74,6 +74,16 @@ def last_reward(episode: Any, before: float) -> float:
         return float(episode.total_reward) - before
     reward = episode.get_rewards(-1)
     return float(sum(reward.values())) if isinstance(reward, dict) else float(reward)
+
+
+def multi_agent_return(episode: Any, earlier_chunks: Sequence[Any]) -> float | None:
+    """Return the return of a finished multi-agent episode of the new stack, over its chunks; None for any other.
+
+    Where agents take turns, a reward reaches the episode when its agent's turn comes, and not with the env step.
+    """
+    if on_old_stack(episode) or not hasattr(episode, "agent_episodes"):
+        return None
+    return float(sum(chunk.get_return() for chunk in (*earlier_chunks, episode)))
 
 
 def last_action(episode: Any) -> Any:

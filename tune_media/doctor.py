@@ -63,7 +63,7 @@ def make_env(name: str, config: dict[str, Any]) -> Any:
 
 
 def examine_in_actor(name: str, config: dict[str, Any]) -> Report:
-    """Examine an env inside a Ray actor, where env runners live: other environment variables, no main thread's window."""
+    """Examine an env inside a Ray actor, where env runners live, with their environment variables and no window."""
     import ray
 
     started_here = not ray.is_initialized()
@@ -157,8 +157,8 @@ def _look_at(pictures: list[Any]) -> list[str]:
     if all(picture.max() == picture.min() for picture in pictures):
         colour = "black" if pictures[0].max() == 0 else "of one colour"
         return [
-            f"every frame is {colour}: the renderer draws nothing. With MuJoCo, set MUJOCO_GL=egl or osmesa before Ray is "
-            "started; otherwise look at what env.render() draws before the first step"
+            f"every frame is {colour}: the renderer draws nothing. With MuJoCo, set MUJOCO_GL=egl or osmesa before Ray "
+            "is started; otherwise look at what env.render() draws before the first step"
         ]
     if all(np.array_equal(picture, pictures[0]) for picture in pictures):
         return [

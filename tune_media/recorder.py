@@ -267,12 +267,12 @@ class _Running:
     episode_length: int = 0
 
     def finished(self, facts: dict[str, Any]) -> _Finished:
-        record = EpisodeRecord(
-            episode_return=self.episode_return,
-            episode_length=self.episode_length,
-            finished_at=time.time(),
-            **{**self.facts, **facts},
-        )
+        own = {
+            "episode_return": self.episode_return,
+            "episode_length": self.episode_length,
+            "finished_at": time.time(),
+        }
+        record = EpisodeRecord(**{**own, **self.facts, **facts})
         return _Finished(record, self.clips.finish() if self.clips is not None else None, self.agents)
 
 

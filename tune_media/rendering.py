@@ -74,7 +74,7 @@ class Renderer:
     def fps(self, index: int) -> float:
         """Frames per second that the env's metadata state, else 30."""
         reachable = sub_env(self.env, index)
-        for env in _inside(self.env if reachable is None else reachable):
+        for env in inside(self.env if reachable is None else reachable):
             fps = (getattr(env, "metadata", None) or {}).get("render_fps")
             if isinstance(fps, numbers.Real) and 0 < float(fps) < math.inf:
                 return float(fps)
@@ -155,7 +155,7 @@ def _call(env: Any, method: str) -> Any:
     RLlib's PettingZoo wrappers pass a render mode to envs that take none, and not every wrapper passes methods on.
     """
     failure: Exception | None = None
-    for candidate in _inside(env):
+    for candidate in inside(env):
         function = getattr(candidate, method, None)
         if function is None:
             continue
@@ -171,7 +171,7 @@ def _call(env: Any, method: str) -> Any:
     return None
 
 
-def _inside(env: Any) -> Iterator[Any]:
+def inside(env: Any) -> Iterator[Any]:
     """Yield an env and, one after the other, the envs that it wraps."""
     for _ in range(_MAX_WRAPPERS):
         yield env

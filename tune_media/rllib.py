@@ -23,7 +23,7 @@ import numpy as np
 
 from tune_media import compat
 from tune_media.recorder import EpisodeRecorder, Plan, Taken, with_progress
-from tune_media.rendering import FrameFunction, Renderer, describe, reset_seed, sub_env, sub_envs
+from tune_media.rendering import FrameFunction, Renderer, describe, inside, reset_seed, sub_env, sub_envs
 from tune_media.seeding import SeededResets, seeded, share
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors, winners
 from tune_media.values import EpisodeRecord, Video, VideoOptions
@@ -241,7 +241,14 @@ class EpisodeRecorderCallback(RLlibCallback):
         recorder.step(env_index, reward, compat.last_action(episode) if self._draws_actions else None)
 
     def on_episode_end(
-        self, *, episode: Any, env_index: int, env_runner: Any = None, worker: Any = None, **kwargs: Any
+        self,
+        *,
+        episode: Any,
+        env_index: int,
+        env_runner: Any = None,
+        worker: Any = None,
+        prev_episode_chunks: Sequence[Any] = (),
+        **kwargs: Any,
     ) -> None:
         """The last step of the episode has been recorded by ``on_episode_step``."""
         env_runner = env_runner or worker
@@ -251,8 +258,10 @@ class EpisodeRecorderCallback(RLlibCallback):
         if isinstance(episode, Exception):  # how the old API stack says that the env failed
             recording.recorder.abandon(env_index)
             return
+        whole_return = compat.multi_agent_return(episode, prev_episode_chunks)
         recording.recorder.end(
             env_index,
+            **({} if whole_return is None else {"episode_return": whole_return}),
             terminated=compat.episode_is_terminated(episode),
             weights_version=compat.weights_version(env_runner),
         )
@@ -497,11 +506,11 @@ def _section(env_runner: Any) -> str:
 
 def _task(env: Any) -> Any:
     """Return what a curriculum env says its task is, as text where it is no plain value."""
-    get_task = getattr(getattr(env, "unwrapped", env), "get_task", None)
-    if get_task is None:
-        return None
-    task = get_task()
-    return task if isinstance(task, (bool, int, float, str)) else str(task)
+    for candidate in inside(env):
+        if hasattr(type(candidate), "get_task"):
+            task = candidate.get_task()
+            return task if isinstance(task, (bool, int, float, str)) else str(task)
+    return None
 
 
 def _timeout(algorithm: Any) -> float | None:

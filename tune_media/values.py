@@ -37,8 +37,9 @@ class VideoOptions:
         crf: x264's constant rate factor, 0 (lossless) to 51 (worst).
         preset: x264's speed preset.
         max_frames: Frames after which a clip is cut, and says so in its note. None: never.
-        overlay: What is drawn into the frames of recorded episodes, one thing or several: any of ``"step"``, ``"reward"``, ``"return"``,
-            ``"action"``, ``"curve"`` (of the return), and functions of an ``overlay.StepFacts`` that return text.
+        overlay: What is drawn into the frames of recorded episodes, one thing or several: any of ``"step"``,
+            ``"reward"``, ``"return"``, ``"action"``, ``"curve"`` (of the return), and functions of an
+            ``overlay.StepFacts`` that return text.
 
     Raises:
         ValueError: A value that no clip can have.

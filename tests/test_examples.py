@@ -1,0 +1,71 @@
+"""The examples run as a user would run them, and leave what they say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tune_media as tm
+from tests.helpers import rows_of
+from tune_media.encoding import probe_video
+
+ROOT = Path(__file__).parents[1]
+
+
+def run_example(name, storage, *arguments):
+    command = [sys.executable, ROOT / "examples" / name, "--storage", str(storage), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
+
+
+def assert_whole(catalog):
+    assert all(row["frames"] == row["episode_length"] + 1 for row in catalog)
+    assert len({row["id"] for row in catalog}) == len(catalog)
+
+
+def test_a_ppo_sweep(tmp_path):
+    out = run_example("cartpole_sweep.py", tmp_path, "--iterations", "2")
+    catalog = tm.load(tmp_path / "cartpole_sweep")
+    assert_whole(catalog)
+    assert len(catalog) == 8
+    assert {(row["params"]["lr"], row["params"]["gamma"]) for row in catalog} == {
+        (lr, gamma) for lr in (1e-4, 2e-3) for gamma in (0.8, 0.98)
+    }
+    assert "episodes/worst" in out
+
+
+def test_rays_own_recipe_unchanged(tmp_path):
+    run_example("rays_render_callback.py", tmp_path)
+    catalog = tm.load(tmp_path / "rays_render_callback")
+    evaluated = {row["training_iteration"] for row in rows_of(catalog, section="evaluation", key="episode_videos_best")}
+    assert evaluated == {2, 4}
+    assert len({row["id"] for row in catalog}) == len(catalog)
+    trained = {row["training_iteration"] for row in rows_of(catalog, section="train", key="episode_videos_best")}
+    assert trained == {1, 2, 3, 4}
+    assert {(row["width"], row["height"]) for row in catalog} == {(96, 64)}
+
+
+@pytest.mark.parametrize(("name", "least"), [("handwritten_loop", 6), ("sb3_under_tune", 4)])
+def test_loops_outside_rllib(tmp_path, name, least):
+    run_example(f"{name}.py", tmp_path)
+    catalog = tm.load(tmp_path / name)
+    assert_whole(catalog)
+    assert len(catalog) >= least
+    assert len({row["trial"] for row in catalog}) == 2
+
+
+def test_rllib_without_tune(tmp_path):
+    run_example("rllib_without_tune.py", tmp_path)
+    clips = sorted(tmp_path.glob("*.mp4"))
+    assert len(clips) == 3
+    assert all(probe_video(clip.read_bytes()).frames > 8 for clip in clips)
+
+
+def test_a_curriculum_in_a_function_trainable(tmp_path):
+    run_example("curriculum.py", tmp_path)
+    catalog = tm.load(tmp_path / "curriculum")
+    assert_whole(catalog)
+    assert [row["training_iteration"] for row in rows_of(catalog, key="episodes/best")] == [1, 2, 3]
+    assert all(isinstance(row["task"], int) and row["seed"] in (0, 1, 2) for row in catalog)
