@@ -87,6 +87,18 @@ def load(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None) -> C
     return Catalog(text, filesystem, rows)
 
 
+def format_table(catalog: Catalog, params: Sequence[str] = ()) -> str:
+    """Lay out what was recorded as text, one line a clip; files are relative to the experiment."""
+    header = ["trial", *params, "step", "key", "return", "frames", "file"]
+    lines = [header]
+    for row in catalog:
+        values = [str(row["params"].get(name, "")) for name in params]
+        facts = [str(row["step"]), row["key"], _number(row.get("episode_return")), str(row.get("frames", ""))]
+        lines.append([row["trial"], *values, *facts, posixpath.relpath(row["file"], catalog.path)])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
 def _trial_rows(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[dict[str, Any]]:
     content = read_if_there(filesystem, posixpath.join(folder, INDEX_PATH))
     if content is None:
@@ -115,3 +127,7 @@ def _scalars(params: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _scalars(value, f"{prefix}{name}/")
         elif value is None or isinstance(value, (bool, int, float, str)):
             yield f"{prefix}{name}", value
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"

@@ -19,7 +19,8 @@ def main() -> None:
 def demo(storage: str, iterations: int) -> None:
     """Run a real sweep of four PPO trials on CartPole and say where to look."""
     try:
-        from tune_media.demo import format_table, run_demo, tensorboard_command
+        from tune_media.catalog import format_table
+        from tune_media.demo import run_demo, tensorboard_command
         from tune_media.rllib import record_episodes as _  # noqa: F401 - says what to install where RLlib is missing
     except ImportError as error:
         raise click.ClickException(str(error)) from error
@@ -34,8 +35,7 @@ def demo(storage: str, iterations: int) -> None:
 @click.argument("experiment")
 def list_media(experiment: str) -> None:
     """List what was recorded in EXPERIMENT, a folder or a URI."""
-    from tune_media.catalog import load
-    from tune_media.demo import format_table
+    from tune_media.catalog import format_table, load
 
     try:
         catalog = load(experiment)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import posixpath
 import shutil
 import sys
 import time
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,24 +100,8 @@ def _trial_folder(trial: Any) -> str:
     return "_".join(f"{name}={value}" for name, value in sorted(trial.evaluated_params.items()))
 
 
-def format_table(catalog: Catalog, params: Sequence[str] = ()) -> str:
-    """Lay out what was recorded as text, one line a clip; files are relative to the experiment."""
-    header = ["trial", *params, "step", "clip", "return", "frames", "file"]
-    lines = [header]
-    for row in catalog:
-        values = [str(row["params"].get(name, "")) for name in params]
-        facts = [str(row["step"]), row["key"], _number(row.get("episode_return")), str(row.get("frames", ""))]
-        lines.append([row["trial"], *values, *facts, posixpath.relpath(row["file"], catalog.path)])
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-
-
 def tensorboard_command(path: str) -> str:
     """Return the command that shows an experiment's clips, all of them."""
     beside = Path(sys.executable).with_name("tensorboard")
     program = str(beside) if beside.exists() and shutil.which("tensorboard") != str(beside) else "tensorboard"
     return f"{program} --logdir {path} --samples_per_plugin images=1000"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"

@@ -320,3 +320,18 @@ def test_the_first_options_that_are_given_count(ray_session, tmp_path):
     results = fit(repeating, tmp_path, callbacks)
     events = tensorboard_events(results[0].path)
     assert int.from_bytes(events.Images("train/again")[0].encoded_image_string[6:8], "little") == 8
+
+
+def test_an_experiment_that_is_restored_goes_on_with_every_clip_once(ray_session, tmp_path):
+    callbacks = [tm.JsonMediaLoggerCallback(STRICT), tm.TBXMediaLoggerCallback()]
+    (broken,) = fit(failing_once, tmp_path, callbacks)
+    assert broken.error
+    assert len(tm.load(tmp_path / tmp_path.name)) == 3
+    assert image_steps(broken.path) == {"train/rollout": [1, 2, 3]}
+    tuner = tune.Tuner.restore(str(tmp_path / tmp_path.name), failing_once, resume_errored=True)
+    (result,) = tuner.fit()
+    assert not result.error
+    catalog = tm.load(tmp_path / tmp_path.name)
+    assert [row["step"] for row in catalog] == [1, 2, 3, 4, 5, 6]
+    assert len({row["id"] for row in catalog}) == 6
+    assert image_steps(result.path) == {"train/rollout": [1, 2, 3, 4, 5, 6]}
