@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tune_media.encoding import decode_video, encode_video, gif_from_video
+from tune_media.encoding import decode_video, encode_video
+from tune_media.gif import gif_from_video
 from tune_media.values import json_bytes
 
 

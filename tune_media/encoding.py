@@ -1,4 +1,4 @@
-"""Frames in, one small file out: the streaming video encoder, and GIF and PNG made from what it made.
+"""Frames in, one small file out: the streaming video encoder, and PNG for single pictures.
 
 Everything happens in memory and frame by frame. No list of frames exists anywhere, so an episode costs the encoder's
 few megabytes however long it runs, and the frame that an env hands out may be overwritten as soon as ``feed`` returns.
@@ -10,8 +10,7 @@ import enum
 import functools
 import io
 import logging
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
@@ -33,7 +32,6 @@ LAYOUTS = ("THWC", "TCHW", "THW")
 """How the axes of a clip may be named: time, height, width, channels. ``THW`` is grey."""
 
 _READ = 1  # AVIO_FLAG_READ
-_GIF_CENTISECONDS = 100
 
 # Tried in this order; each plays inside an mp4. A build of FFmpeg may list a codec and still fail to open it.
 _CODECS: dict[str, dict[str, str]] = {
@@ -112,7 +110,7 @@ class VideoEncoder:
         self._notes: list[str] = []
         self._source_shape: tuple[int, ...] = ()
         self._first: Frame | None = None  # kept only until a frame differs from it
-        self._buffer = _KeptBuffer()
+        self._buffer = KeptBuffer()
         self._container: OutputContainer | None = None
         self._stream: VideoStream | None = None
 
@@ -225,10 +223,10 @@ class VideoEncoder:
 
     def _release(self) -> None:
         self._container = self._stream = self._first = None
-        self._buffer = _KeptBuffer()
+        self._buffer = KeptBuffer()
 
 
-class _KeptBuffer(io.BytesIO):
+class KeptBuffer(io.BytesIO):
     """A file in memory that outlives FFmpeg's closing it, and that FFmpeg can open again for reading.
 
     Moving the index of an mp4 to its front takes a second pass over what was written; FFmpeg asks for that by
@@ -236,9 +234,10 @@ class _KeptBuffer(io.BytesIO):
     """
 
     def close(self) -> None:
-        pass
+        """Stay open."""
 
     def reopen(self, url: str, flags: int, options: dict[str, Any]) -> Any:
+        """Open the file once more; PyAV's ``io_open``."""
         return _ReadView(self) if flags == _READ else self
 
 
@@ -312,40 +311,6 @@ def probe_video(data: bytes) -> EncodedVideo:
             frames = sum(packet.size > 0 for packet in container.demux(stream))
             fps = float(stream.average_rate or stream.base_rate or 0)
             return EncodedVideo(data, stream.width, stream.height, frames, fps, stream.codec_context.name)
-    except (av.FFmpegError, IndexError) as error:
-        raise ValueError(f"These {len(data)} bytes are no video that FFmpeg can read: {error}") from error
-
-
-def gif_from_video(data: bytes, max_width: int = 320, max_fps: float = 15.0, max_frames: int = 600) -> bytes:
-    """Make an animated GIF of an encoded clip, running at the clip's own speed.
-
-    A GIF's delays are whole hundredths of a second, so frames are left out rather than the speed changed: those above
-    ``max_fps``, and more of a clip so long that it would have more than ``max_frames``.
-
-    Args:
-        data: The encoded clip.
-        max_width: Width above which it is scaled down, pixels.
-        max_fps: Most frames a second in the GIF.
-        max_frames: Most frames in the GIF, about.
-
-    Raises:
-        ValueError: The bytes are no video.
-    """
-    import av
-
-    try:
-        with av.open(io.BytesIO(data), "r") as source:
-            stream = source.streams.video[0]
-            rate = Fraction(stream.average_rate or stream.base_rate or 25)
-            width, height = target_size(
-                stream.width, stream.height, min(max_width, stream.width), None, keep_odd_sizes=True
-            )
-            delay = max(math.ceil(_GIF_CENTISECONDS / max_fps), round(_GIF_CENTISECONDS / rate))
-            delay = max(delay, math.ceil(_GIF_CENTISECONDS * stream.frames / rate / max_frames))
-            gif_rate = Fraction(_GIF_CENTISECONDS, delay)
-            graph = _gif_graph(stream, width, height)
-            thinned = _thinned(source.decode(stream), rate, gif_rate)
-            return _write_gif(_filtered(graph, thinned), width, height)
     except (av.FFmpegError, IndexError) as error:
         raise ValueError(f"These {len(data)} bytes are no video that FFmpeg can read: {error}") from error
 
@@ -497,69 +462,3 @@ def _add_stream(
     stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
     stream.codec_context.thread_count = 1
     return stream
-
-
-def _gif_graph(stream: VideoStream, width: int, height: int) -> Any:
-    import av.filter
-
-    graph = av.filter.Graph()
-    source = graph.add_buffer(template=stream, time_base=stream.time_base)
-    scale = graph.add("scale", f"{width}:{height}:flags=area")
-    split = graph.add("split")
-    palette = graph.add("palettegen", "stats_mode=diff")
-    use = graph.add("paletteuse", "dither=bayer:bayer_scale=4:diff_mode=rectangle")
-    sink = graph.add("buffersink")
-    source.link_to(scale)
-    scale.link_to(split)
-    split.link_to(palette, 0, 0)
-    split.link_to(use, 1, 0)
-    palette.link_to(use, 0, 1)
-    use.link_to(sink)
-    graph.configure()
-    return graph
-
-
-def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int) -> bytes:
-    import av
-
-    buffer = _KeptBuffer()
-    container = av.open(buffer, "w", format="gif", options={"loop": "0"})
-    stream = container.add_stream("gif", rate=_GIF_CENTISECONDS)
-    stream.width, stream.height, stream.pix_fmt = width, height, "pal8"
-    for picture in pictures:
-        for packet in stream.encode(picture):
-            container.mux(packet)
-    for packet in stream.encode(None):
-        container.mux(packet)
-    container.close()
-    return buffer.getvalue()
-
-
-def _thinned(
-    pictures: Iterable[av.VideoFrame], rate: Fraction, gif_rate: Fraction
-) -> Iterator[tuple[int, av.VideoFrame]]:
-    """Yield the frames that a slower rate shows, each with its time in hundredths of a second."""
-    shown = -1
-    for index, picture in enumerate(pictures):
-        place = math.floor(index * gif_rate / rate)
-        if place > shown:
-            shown = place
-            yield round(index / rate * _GIF_CENTISECONDS), picture
-
-
-def _filtered(graph: Any, pictures: Iterable[tuple[int, av.VideoFrame]]) -> Iterator[av.VideoFrame]:
-    """Push pictures through a graph and yield what comes out, each at its time."""
-    import av
-
-    times = []
-    for time, picture in pictures:
-        times.append(time)
-        graph.push(picture)
-    graph.push(None)
-    for time in times:
-        try:
-            result: av.VideoFrame = graph.pull()
-        except (av.BlockingIOError, av.EOFError):
-            return
-        result.pts, result.time_base = time, Fraction(1, _GIF_CENTISECONDS)
-        yield result

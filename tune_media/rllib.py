@@ -10,23 +10,22 @@ all of them, fetches the clips it chose, and puts them into this evaluation's re
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import logging
 import re
-import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tune_media import compat
-from tune_media.recorder import EpisodeRecorder, Plan, Taken, with_progress
+from tune_media.collecting import RECORDINGS, AnswersToCome, Recording, begin_round, collect, timeout_of
+from tune_media.recorder import EpisodeRecorder, Plan
 from tune_media.rendering import FrameFunction, Renderer, describe, inside, reset_seed, sub_env, sub_envs
 from tune_media.seeding import SeededResets, seeded, share
-from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors, winners
-from tune_media.values import EpisodeRecord, Video, VideoOptions
+from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
+from tune_media.values import VideoOptions
 
 try:
     from ray.rllib.callbacks.callbacks import RLlibCallback
@@ -47,20 +46,6 @@ class _Settings:
     env_runners: frozenset[int] | None
     env_indices: frozenset[int] | None
     seeds: tuple[int, ...]
-
-
-@dataclass
-class _Recording:
-    """What one env runner records under one name."""
-
-    recorder: EpisodeRecorder
-    owner: Any
-    renderer: Renderer | None = None
-    seeds: list[SeededResets] = field(default_factory=list)
-
-
-# What each env runner of this process records, by the recorder's name: how a function sent to an env runner finds it.
-_RECORDINGS: weakref.WeakKeyDictionary[Any, dict[str, _Recording]] = weakref.WeakKeyDictionary()
 
 
 def record_episodes(
@@ -166,7 +151,7 @@ class EpisodeRecorderCallback(RLlibCallback):
         self._name = settings.plan.name
         self._draws_actions = "action" in settings.plan.video.overlay if settings.plan.video else False
         self._is_told_of_its_double = False
-        self._asked: dict[int, Any] = {}  # env runners of an asynchronous Algorithm that still owe an answer
+        self._coming = AnswersToCome(settings.plan)
 
     # On the env runners. The new API stack passes `env_runner` and `env`, the old one `worker` and `base_env`.
 
@@ -278,9 +263,9 @@ class EpisodeRecorderCallback(RLlibCallback):
         """Forget what the evaluation env runners finished after the last evaluation was over."""
         group = algorithm.eval_env_runner_group
         if "evaluation" in self._settings.sections and group is not None:
-            begin = functools.partial(_begin_round, name=self._name)
+            begin = functools.partial(begin_round, name=self._name)
             with self._guard("the evaluation's start"):
-                compat.call_env_runners(group, begin, _timeout(algorithm))
+                compat.call_env_runners(group, begin, timeout_of(algorithm))
 
     def on_evaluate_end(self, *, algorithm: Any, evaluation_metrics: dict[str, Any], **kwargs: Any) -> None:
         """Put the chosen episodes of this evaluation into its result."""
@@ -296,34 +281,9 @@ class EpisodeRecorderCallback(RLlibCallback):
             return
         iteration = result["training_iteration"]
         if compat.is_asynchronous(algorithm) and compat.remote_env_runners(group):
-            self._put(result, lambda: self._collect_what_has_come(algorithm, group, iteration))
+            self._put(result, lambda: self._coming.collect(algorithm, group, iteration))
         else:
             self._put(result, lambda: collect(algorithm, group, self._settings.plan, iteration))
-
-    def _collect_what_has_come(self, algorithm: Any, group: Any, iteration: int) -> dict[str, Any]:
-        """Collect without waiting: take the answers that have come, and ask the env runners that have given theirs.
-
-        An env runner answers between two samples, so that what it sends now arrives an iteration later.
-        """
-        import ray
-
-        ask = functools.partial(_take_all, name=self._name)
-        ready = ray.wait(list(self._asked.values()), num_returns=len(self._asked), timeout=0)[0] if self._asked else []
-        answers: list[_Answer] = []
-        for index, reference in list(self._asked.items()):
-            if reference in ready:
-                del self._asked[index]
-                try:
-                    answers.append(ray.get(reference))
-                except ray.exceptions.RayError as error:
-                    logger.info("record_episodes %r: env runner %d is gone: %r", self._name, index, error)
-        for index, actor in compat.remote_env_runners(group).items():
-            if index not in self._asked:
-                self._asked[index] = actor.apply.remote(ask)
-        clips: dict[str, Taken] = {}
-        for answer in answers:
-            clips.update(answer.clips)
-        return _choose(algorithm, self._settings.plan, answers, iteration, lambda wanted, seen: clips)
 
     def _put(self, section: dict[str, Any], collected: Callable[[], dict[str, Any]]) -> None:
         with self._guard("the collection of this round's clips"):
@@ -341,17 +301,17 @@ class EpisodeRecorderCallback(RLlibCallback):
                 raise
             logger.warning("record_episodes %r: %s failed: %r", self._name, what, error)
 
-    def _recording(self, env_runner: Any) -> _Recording | None:
+    def _recording(self, env_runner: Any) -> Recording | None:
         """Return what this env runner records, or None where it is not to record."""
         if _section(env_runner) not in self._settings.sections:
             return None
         allowed = self._settings.env_runners
         if allowed is not None and compat.env_runner_index(env_runner) not in allowed:
             return None
-        recordings = _RECORDINGS.setdefault(env_runner, {})
+        recordings = RECORDINGS.setdefault(env_runner, {})
         recording = recordings.get(self._name)
         if recording is None:
-            recording = recordings[self._name] = _Recording(EpisodeRecorder(self._settings.plan), self)
+            recording = recordings[self._name] = Recording(EpisodeRecorder(self._settings.plan), self)
         if recording.owner is not self:
             if not self._is_told_of_its_double:
                 self._is_told_of_its_double = True
@@ -363,7 +323,7 @@ class EpisodeRecorderCallback(RLlibCallback):
             return None
         return recording
 
-    def _renderer(self, recording: _Recording, env: Any) -> Renderer | None:
+    def _renderer(self, recording: Recording, env: Any) -> Renderer | None:
         """Return the renderer of the env, made anew where the env is a new one; None where it cannot be rendered."""
         if recording.renderer is None or recording.renderer.env is not env:
             try:
@@ -375,7 +335,7 @@ class EpisodeRecorderCallback(RLlibCallback):
                 return None
         return recording.renderer
 
-    def _give_seeds(self, recording: _Recording, env_runner: Any, env: Any, index: int | None = None) -> None:
+    def _give_seeds(self, recording: Recording, env_runner: Any, env: Any, index: int | None = None) -> None:
         """Have the sub-envs of an evaluation env runner take their seeds: all, or the only one that is handed in."""
         if not self._settings.seeds or _section(env_runner) != "evaluation":
             return
@@ -397,109 +357,6 @@ class EpisodeRecorderCallback(RLlibCallback):
         return self._settings.env_indices is None or env_index in self._settings.env_indices
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """What an env runner says when it is asked."""
-
-    records: list[EpisodeRecord] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    abandoned: int = 0
-    clips: dict[str, Taken] = field(default_factory=dict)
-
-
-def collect(algorithm: Any, group: Any, plan: Plan, iteration: int) -> dict[str, Any]:
-    """Choose among what the env runners of a group finished, and fetch it.
-
-    Returns:
-        For each selector that chose something, its clip, or the list of its clips where it may choose several; and
-        under ``num_abandoned`` the number of recorded episodes that never ended, where there are any.
-    """
-    timeout = _timeout(algorithm)
-    answers = compat.call_env_runners(group, functools.partial(_answer, name=plan.name), timeout)
-
-    def fetch(wanted: set[str], seen: set[str]) -> dict[str, Taken]:
-        clips: dict[str, Taken] = {}
-        take = functools.partial(_take, name=plan.name, winners=wanted, seen=seen)
-        for taken in compat.call_env_runners(group, take, timeout):
-            clips.update(taken)
-        return clips
-
-    return _choose(algorithm, plan, answers, iteration, fetch)
-
-
-def _choose(
-    algorithm: Any,
-    plan: Plan,
-    answers: Sequence[_Answer],
-    iteration: int,
-    fetch: Callable[[set[str], set[str]], dict[str, Taken]],
-) -> dict[str, Any]:
-    for problem in dict.fromkeys(problem for answer in answers for problem in answer.problems):
-        logger.warning("record_episodes %r: an episode is not recorded: %s", plan.name, problem)
-    abandoned = sum(answer.abandoned for answer in answers)
-    result: dict[str, Any] = {"num_abandoned": abandoned} if abandoned else {}
-    records = [record for answer in answers for record in answer.records]
-    if not records:
-        return result
-    progressed = with_progress(records, iteration, compat.env_steps_lifetime(algorithm))
-    chosen = winners(progressed.values(), plan.selectors)
-    clips = fetch({record.id for found in chosen.values() for record in found}, set(progressed))
-    for selector in plan.selectors:
-        # A clip is missing where its env runner has died since.
-        found = [_of_record(clips[r.id], r) for r in chosen.get(selector.name, ()) if r.id in clips]
-        if found:
-            result[selector.name] = found[0] if selector.limit == 1 else found
-    return result
-
-
-def _of_record(taken: Taken, record: EpisodeRecord) -> Any:
-    """Put what the Algorithm knows of an episode into what its env runner handed over."""
-    if isinstance(taken, Video):
-        return taken.of_episode(record)
-    if isinstance(taken, dict):
-        agents = {view: clip.episode.agent if clip.episode else None for view, clip in taken.items()}
-        return {
-            view: clip.of_episode(dataclasses.replace(record, view=view, agent=agents[view]))
-            for view, clip in taken.items()
-        }
-    return record
-
-
-# Sent to the env runners.
-
-
-def _find(env_runner: Any, name: str) -> _Recording | None:
-    return _RECORDINGS.get(env_runner, {}).get(name)
-
-
-def _answer(env_runner: Any, name: str) -> _Answer:
-    recording = _find(env_runner, name)
-    if recording is None:
-        return _Answer()
-    recorder = recording.recorder
-    abandoned, recorder.abandoned = recorder.abandoned, 0
-    return _Answer(recorder.records(), recorder.new_problems(), abandoned)
-
-
-def _take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[str]) -> dict[str, Taken]:
-    recording = _find(env_runner, name)
-    return {} if recording is None else recording.recorder.take(winners, seen)
-
-
-def _take_all(env_runner: Any, name: str) -> _Answer:
-    answer = _answer(env_runner, name)
-    ids = [record.id for record in answer.records]
-    return dataclasses.replace(answer, clips=_take(env_runner, name, ids, ids))
-
-
-def _begin_round(env_runner: Any, name: str) -> None:
-    recording = _find(env_runner, name)
-    if recording is not None:
-        recording.recorder.drop_finished()
-        for seeds in recording.seeds:
-            seeds.start_over()
-
-
 def _section(env_runner: Any) -> str:
     return "evaluation" if compat.in_evaluation(env_runner) else "train"
 
@@ -511,8 +368,3 @@ def _task(env: Any) -> Any:
             task = candidate.get_task()
             return task if isinstance(task, (bool, int, float, str)) else str(task)
     return None
-
-
-def _timeout(algorithm: Any) -> float | None:
-    timeout = algorithm.config.evaluation_sample_timeout_s
-    return None if timeout is None else float(timeout)

@@ -14,7 +14,8 @@ from PIL import Image as PILImage
 from tensorboardX.summary import video as tensorboardx_gif
 
 from tests.benchmarks.common import compare, show
-from tune_media.encoding import VideoEncoder, encode_video, gif_from_video, resize
+from tune_media.encoding import VideoEncoder, encode_video, resize
+from tune_media.gif import gif_from_video
 
 FRAMES = 200
 

@@ -215,19 +215,31 @@ def test_trial_folders_are_found(ray_session, tmp_path):
     assert len(trial_folders(tmp_path / tmp_path.name)) == 1
 
 
-def failing_once(config):
-    checkpoint = tune.get_checkpoint()
-    first = 0
+def report_steps(make_report):
+    """Report steps 0 to 5, each with a checkpoint, from where the last checkpoint was; yield each step after that."""
+    checkpoint, first = tune.get_checkpoint(), 0
     if checkpoint:
         with checkpoint.as_directory() as folder:
             first = int(Path(folder, "step").read_text()) + 1
     for step in range(first, 6):
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "step").write_text(str(step))
-            report = {"rollout": tm.Video(clip(step * 30, 60), fps=10), "step": step}
-            tune.report(report, checkpoint=tune.Checkpoint.from_directory(folder))
-        if step == 2 and not checkpoint:
+            tune.report(make_report(step), checkpoint=tune.Checkpoint.from_directory(folder))
+        yield step, first
+
+
+def failing_once(config):
+    for step, first in report_steps(lambda step: {"rollout": tm.Video(clip(step * 30, 60), fps=10)}):
+        if step == 2 and first == 0:
             raise RuntimeError("the trial fails once")
+
+
+def cloned(config):
+    def make_report(step):
+        return {"rollout": tm.Video(clip(step * 30, 100), fps=10), "score": config["level"] * step}
+
+    for _ in report_steps(make_report):
+        pass
 
 
 def test_a_trial_that_is_retried_loses_no_clip_and_shows_none_twice(ray_session, tmp_path):
@@ -265,19 +277,6 @@ def test_population_based_training_loses_no_clip(ray_session, tmp_path):
     for result in results:
         rows = [row["step"] for row in catalog if row["trial"] == Path(result.path).name]
         assert image_steps(result.path)["train/rollout"] == rows
-
-
-def cloned(config):
-    checkpoint = tune.get_checkpoint()
-    first = 0
-    if checkpoint:
-        with checkpoint.as_directory() as folder:
-            first = int(Path(folder, "step").read_text()) + 1
-    for step in range(first, 6):
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "step").write_text(str(step))
-            report = {"rollout": tm.Video(clip(step * 30, 100), fps=10), "score": config["level"] * step}
-            tune.report(report, checkpoint=tune.Checkpoint.from_directory(folder))
 
 
 def test_the_same_callbacks_serve_one_experiment_after_the_other(ray_session, tmp_path, capsys):

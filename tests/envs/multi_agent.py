@@ -47,7 +47,17 @@ class MultiAgentCountingEnv(MultiAgentEnv):
         return {agent: self.counter.render(place + 1).copy() for place, agent in enumerate(AGENTS)}
 
 
-class ParallelCountingEnv(ParallelEnv):
+class SameSpaces:
+    """What PettingZoo asks of an env whose agents are all alike."""
+
+    def observation_space(self, agent):
+        return SPACE
+
+    def action_space(self, agent):
+        return ACTIONS
+
+
+class ParallelCountingEnv(SameSpaces, ParallelEnv):
     """PettingZoo, all agents at once."""
 
     metadata = {**CountingEnv.metadata, "name": "counting", "is_parallelizable": True}  # noqa: RUF012
@@ -57,12 +67,6 @@ class ParallelCountingEnv(ParallelEnv):
         self.counter = Counter(config)
         self.possible_agents = list(AGENTS)
         self.agents = list(AGENTS)
-
-    def observation_space(self, agent):
-        return SPACE
-
-    def action_space(self, agent):
-        return ACTIONS
 
     def reset(self, seed=None, options=None):
         self.agents = list(AGENTS)
@@ -85,7 +89,7 @@ class ParallelCountingEnv(ParallelEnv):
         return self.counter.render()
 
 
-class TurnsCountingEnv(AECEnv):
+class TurnsCountingEnv(SameSpaces, AECEnv):
     """PettingZoo, one agent after the other; each turn is a step."""
 
     metadata = {**CountingEnv.metadata, "name": "counting_turns"}  # noqa: RUF012
@@ -96,12 +100,6 @@ class TurnsCountingEnv(AECEnv):
         self.counter = Counter(config)
         self.possible_agents = list(AGENTS)
         self.agents = list(AGENTS)
-
-    def observation_space(self, agent):
-        return SPACE
-
-    def action_space(self, agent):
-        return ACTIONS
 
     def observe(self, agent):
         return OBSERVATION

@@ -101,7 +101,7 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
         tag = f"{entry.section}/{entry.key}"
         medium = entry.medium
         if medium.kind == "video":
-            from tune_media.encoding import gif_from_video
+            from tune_media.gif import gif_from_video
 
             options = self._media.options
             gif = gif_from_video(medium.content(), options.gif_width, options.gif_fps)
