@@ -45,7 +45,7 @@ if __name__ == "__main__":
         train,
         param_space={"lr": tune.grid_search([3e-4, 3e-3]), "env_steps": 1024},
         run_config=tune.RunConfig(
-            name="stable_baselines3",
+            name="sb3_under_tune",
             storage_path=args.storage,
             callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()],
         ),
