@@ -1,4 +1,8 @@
-"""How long logging one result holds Tune's loop: python -m tests.benchmarks.bench_tune_loop."""
+"""How long logging one result holds Tune's loop: python -m tests.benchmarks.bench_tune_loop.
+
+Without moviepy installed, which is how these were run, tensorboardX leaves raw clips out, and Ray's time is that of its
+JSON logger alone.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ class Trial:
     def __init__(self) -> None:
         folder = Path(tempfile.mkdtemp())
         self.storage = Storage(folder)
-        self.trial_id, self.config, self.evaluated_params = "trial", {}, {}
+        self.trial_id, self.config, self.evaluated_params, self.checkpoint = "trial", {}, {}, None
         self.local_path = str(folder / "staging" / "trial")
         self.init_local_path()
 
