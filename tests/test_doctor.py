@@ -21,8 +21,9 @@ class Picture(CountingEnv):
         return self.picture
 
 
-def test_a_good_env_is_described(ray_session):
-    report = examine_in_actor("CartPole-v1", {"render_mode": "rgb_array"})
+@pytest.mark.parametrize("name", ["CartPole-v1", "gymnasium:CartPole-v1"])
+def test_a_good_env_is_described(ray_session, name):
+    report = examine_in_actor(name, {"render_mode": "rgb_array"})
     assert report.problems == []
     assert report.facts["frame"] == "600x400, uint8, at 50 fps"
     assert {"render_mode", "render", "encode", "clip", "environment"} <= set(report.facts)
@@ -73,10 +74,31 @@ class Dies(gym.Env):
         os._exit(1)
 
 
+def test_multi_agent_envs_and_functions_that_make_envs(ray_session):
+    report = examine_in_actor("tests.envs.multi_agent:MultiAgentCountingEnv", {})
+    assert report.problems == []
+    assert examine_in_actor("tests.test_doctor:make_by_keyword", {"length": 7}).problems == []
+
+
+def make_by_keyword(*, length):
+    return CountingEnv({"length": length})
+
+
+def test_an_envs_own_error_is_told_as_it_is(ray_session):
+    (problem,) = examine_in_actor("tests.test_doctor:Buggy", {}).problems
+    assert "a bug of its own" in problem
+
+
+class Buggy(gym.Env):
+    def __init__(self, config):
+        raise TypeError("a bug of its own")
+
+
 def test_on_the_command_line(ray_session):
     runner = CliRunner()
     good = runner.invoke(main, ["doctor", "tests.envs:CountingEnv", "--config", "{}"])
     assert good.exit_code == 0, good.output
     assert "192x32" in good.output
     assert runner.invoke(main, ["doctor", "CartPole-v1", "--config", "{}"]).exit_code == 1
+    assert "a JSON object" in runner.invoke(main, ["doctor", "CartPole-v1", "--config", "[1]"]).output
     assert "no JSON" in runner.invoke(main, ["doctor", "CartPole-v1", "--config", "{"]).output

@@ -11,9 +11,9 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as RecordVectorEpisodeStatistics
 
 import tune_media as tm
-from tests.envs import CountingEnv
+from tests.envs import CountingEnv, read_frame
 from tests.helpers import assert_whole_episode, read_clip
-from tune_media.encoding import probe_video
+from tune_media.encoding import decode_video, probe_video
 
 
 class Batch(gym.vector.VectorEnv):
@@ -185,14 +185,201 @@ def test_each_sub_env_of_a_vector_env_has_its_own_clips(tmp_path, kind):
     assert not list(tmp_path.glob("*env-1-*"))
 
 
-def test_a_vector_env_that_resets_in_the_same_step_says_what_is_missing():
+def test_a_vector_env_that_resets_in_the_same_step_shows_no_frame_of_the_next_episode(tmp_path):
     vector = gym.vector.SyncVectorEnv([CountingEnv] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
     env = tm.gym.RecordEpisodes(vector, keep="all")
     env.reset()
     for _ in range(30):
         env.step(np.zeros(2, int))
-    for clip in env.take()["all"]:
+    clips = env.take()["all"]
+    assert len(clips) >= 2
+    for clip in clips:
         assert "final frame is missing" in clip.note
+        (tmp_path / "clip.mp4").write_bytes(clip.data)
+        counts = read_clip(tmp_path / "clip.mp4")
+        assert [count.step for count in counts] == list(range(clip.episode.episode_length))
+        assert len({count.episode for count in counts}) == 1
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_masked_resets_one_after_the_other_show_each_new_episode(tmp_path, kind):
+    make = {"sync": gym.vector.SyncVectorEnv, "async": gym.vector.AsyncVectorEnv}[kind]
+    vector = make([lambda: CountingEnv({"length": 5})] * 3, autoreset_mode=AutoresetMode.DISABLED)
+    env = tm.gym.RecordEpisodes(vector, tmp_path)
+    env.reset()
+    for _ in range(3):
+        for _ in range(5):
+            env.step(np.zeros(3, int))
+        for index in range(3):
+            env.reset(options={"reset_mask": np.arange(3) == index})
+    env.close()
+    assert len(names(tmp_path)) == 9  # and no unfinished ones: none has made a step
+    for name in names(tmp_path):
+        assert assert_whole_episode(tmp_path / name, 5).episode == int(name[-5])
+
+
+def test_a_clip_of_a_step_trigger_ends_where_its_episode_is_broken_off(tmp_path):
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 9}), tmp_path, step_trigger=lambda step: step == 2)
+    env.reset()
+    for _ in range(3):
+        env.step(0)
+    env.reset()
+    play(env, 1)
+    env.close()
+    assert names(tmp_path) == ["rl-video-step-2-unfinished.mp4"]
+    counts = read_clip(tmp_path / "rl-video-step-2-unfinished.mp4")
+    assert [(count.episode, count.step) for count in counts] == [(0, 2), (0, 3)]
+
+
+def test_a_trigger_is_asked_once_an_episode(tmp_path):
+    asked = []
+    env = tm.gym.RecordEpisodes(
+        CountingEnv(), tmp_path, episode_trigger=lambda n: asked.append(n) or n == 1, video_length=3
+    )
+    play(env, 3)
+    env.close()
+    assert asked == [0, 1, 2]
+    assert names(tmp_path) == ["rl-video-episode-1.mp4"]
+
+
+def test_an_env_with_members_of_its_own_is_one_env():
+    class Meta(CountingEnv):
+        def __init__(self):
+            super().__init__()
+            self.envs, self.num_envs = [CountingEnv(), CountingEnv()], 2
+
+    env = tm.gym.RecordEpisodes(Meta(), keep="last")
+    play(env, 1)
+    clip = env.take()["last"]
+    assert {read_frame(frame).env for frame in decode_video(clip.data)} == {env.unwrapped.number}
+
+
+def test_a_wrapper_whose_render_fails_now_and_then_is_not_replaced_by_its_inner_env(caplog):
+    class Flaky(gym.Wrapper):
+        def render(self):
+            if self.env.unwrapped.counter.step_count == 3:
+                raise AttributeError("a bug of its own")
+            return self.env.render()
+
+    env = tm.gym.RecordEpisodes(Flaky(CountingEnv()), keep="all")
+    play(env, 3)
+    assert env.take() == {}
+    assert len(caplog.records) == 1
+    assert "a bug of its own" in caplog.text
+
+
+def test_views_that_come_and_go_say_so():
+    def views(env):
+        step = env.unwrapped.counter.step_count
+        frame = env.unwrapped.render().copy()
+        return {"always": frame, **({"late": frame} if step >= 2 else {}), **({"early": frame} if step < 3 else {})}
+
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 6}), frame=views, keep="last")
+    play(env, 1)
+    clips = env.take()["last"]
+    assert {name: clip.frames for name, clip in clips.items()} == {"always": 7, "early": 3, "late": 5}
+    assert clips["always"].note is None
+    assert "began at step 2" in clips["late"].note
+    assert "ended before" in clips["early"].note
+
+
+def test_views_with_slashes_become_file_names(tmp_path):
+    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path, frame={"cam": lambda env: {"a/b": env.unwrapped.render()}})
+    play(env, 1)
+    env.close()
+    assert names(tmp_path) == ["rl-video-episode-0-cam_a_b.mp4"]
+
+
+def test_a_folder_that_is_gone_costs_its_files_and_nothing_else(tmp_path, caplog):
+    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path / "clips", keep="all")
+    (tmp_path / "clips").rmdir()
+    play(env, 2)
+    env.reset()
+    env.step(0)
+    env.reset()
+    assert len(env.take()["all"]) == 2
+    env.close()
+    assert "FileNotFoundError" in caplog.text
+
+
+@pytest.mark.parametrize("options", [{"video_length": 4}, {"step_trigger": lambda step: 1 / 0}])
+def test_faults_of_clips_of_a_fixed_length_do_not_reach_the_loop(tmp_path, options, caplog):
+    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path, frame=lambda env: env.nothing, **options)
+    play(env, 2)
+    env.close()
+    assert names(tmp_path) == []
+    assert len(caplog.records) >= 1
+
+
+def test_clips_that_are_cut_are_not_rendered_on():
+    inner = CountingEnv({"length": 15})
+    env = tm.gym.RecordEpisodes(inner, video=tm.VideoOptions(max_frames=4), keep="last")
+    play(env, 1)
+    assert inner.renders == 4
+    assert "cut after 4 frames" in env.take()["last"].note
+
+
+def test_numbers_of_the_users_own_are_taken_from_each_step():
+    env = tm.gym.RecordEpisodes(
+        CountingEnv({"length": 4}),
+        collect=lambda step: {"step": step.step, "nested": {"action": step.action}, "reward": step.reward},
+        keep="all",
+        video=None,
+    )
+    (total, _), _ = play(env, 2)
+    metrics = env.take()["all"][0].metrics
+    expected = {"step_avg": 2.5, "step_sum": 10, "step_min": 1, "step_max": 4, "step_last": 4, "nested/action_sum": 0}
+    assert expected.items() <= metrics.items()
+    assert metrics["reward_sum"] == pytest.approx(total)
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_numbers_of_info_by_path(vector):
+    class Telling(CountingEnv):
+        def step(self, action):
+            *rest, _ = super().step(action)
+            info = {"data": {"speed": 2.0 * self.counter.step_count}}
+            return *rest, info | ({"rare": 1} if self.counter.step_count == 2 else {})
+
+    options = {"collect": ["data/speed", "rare", "missing"], "keep": "all", "video": None}
+    if vector:
+        env = tm.gym.RecordEpisodes(gym.vector.SyncVectorEnv([Telling] * 2), **options)
+        env.reset()
+        for _ in range(30):
+            env.step(np.zeros(2, int))
+    else:
+        env = tm.gym.RecordEpisodes(Telling(), **options)
+        play(env, 2)
+    for record in env.take()["all"]:
+        assert record.metrics["data/speed_max"] == 2.0 * record.episode_length
+        assert record.metrics["data/speed_min"] == 2.0
+        assert record.metrics["rare_sum"] == 1
+        assert not any(name.startswith("missing") for name in record.metrics)
+
+
+def test_what_is_no_number_is_left_out_with_one_warning(caplog):
+    env = tm.gym.RecordEpisodes(CountingEnv(), collect=lambda step: {"name": "text"}, keep="all")
+    play(env, 2)
+    assert len(env.take()["all"]) == 2  # the clips are there all the same
+    assert len(caplog.records) == 1
+    assert "takes numbers" in caplog.text
+    with pytest.raises(TypeError, match="data/speed"):
+        tm.gym.RecordEpisodes(CountingEnv(), collect=3)
+
+
+def test_every_action_space_can_be_drawn():
+    class Odd(CountingEnv):
+        action_space = gym.spaces.Tuple([gym.spaces.Discrete(2), gym.spaces.Dict({"x": gym.spaces.Box(0, 1, (2,))})])
+
+        def step(self, action):
+            return super().step(0)
+
+    env = tm.gym.RecordEpisodes(Odd(), video=tm.VideoOptions(overlay="action"), keep="last", strict=True)
+    env.reset()
+    over = False
+    while not over:
+        over = env.step(env.action_space.sample())[2]
+    assert env.take()["last"].frames == env.unwrapped.length + 1
 
 
 def test_vector_statistics_are_gymnasiums_own():
@@ -250,6 +437,13 @@ def test_views_become_clips_of_one_episode(tmp_path):
         ({"name_prefix": "a/b"}, "file name"),
         ({"keep": "bets"}, "no selector"),
         ({"video_length": 5, "video_folder": "x", "video": tm.VideoOptions(overlay="step")}, "whole episodes"),
+        ({"video_length": 5, "video_folder": "x", "video": tm.VideoOptions(max_frames=2)}, "less than"),
+        ({"video_length": 5, "video_folder": "x", "episode_trigger": tm.selection.RenderBudget(0.1)}, "whole episodes"),
+        ({"video_length": 5, "video_folder": "x", "frame": {"a": "render"}}, "whole episodes"),
+        ({"video_length": 2.5, "video_folder": "x"}, "frames"),
+        ({"env_indices": [7]}, "indices"),
+        ({"frame": {}}, "empty"),
+        ({"video": None, "frame": "render"}, "leave one of them out"),
     ],
 )
 def test_contradictions_fail_at_once(options, words):
@@ -257,9 +451,16 @@ def test_contradictions_fail_at_once(options, words):
         tm.gym.RecordEpisodes(CountingEnv(), **options)
 
 
-def test_an_env_without_a_render_mode_fails_at_once():
+@pytest.mark.parametrize("mode", [{}, {"render_mode": "rgb_array_list"}])
+def test_an_env_that_does_not_render_frames_fails_at_once(mode):
     with pytest.raises(ValueError, match="render_mode='rgb_array'"):
-        tm.gym.RecordEpisodes(gym.make("CartPole-v1"))
+        tm.gym.RecordEpisodes(gym.make("CartPole-v1", **mode))
+
+
+@pytest.mark.parametrize("options", [{"video": "x"}, {"episode_trigger": 5}, {"frame": 5}, {"step_trigger": 5}])
+def test_arguments_of_another_kind_fail_at_once(options):
+    with pytest.raises(TypeError):
+        tm.gym.RecordEpisodes(CountingEnv(), "unused", **options)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +471,7 @@ def test_an_env_without_a_render_mode_fails_at_once():
         (lambda env: env.render() / 255.0, "uint8"),
         (lambda env: np.zeros((3, 8, 8), np.uint8), "channels"),
         (lambda env: np.zeros((8, 8), bool), "uint8"),
-        ("no_such_method", "returned None"),
+        ("no_such_method", "no method"),
     ],
 )
 def test_frames_that_are_none_name_the_remedy(frame, words):

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from tune_media.overlay import Overlay, StepFacts, check_parts
+from tune_media.overlay import Overlay, check_parts
+from tune_media.steps import StepFacts
 
 
 def facts(step=3, reward=0.5, total=1.5, action=1):

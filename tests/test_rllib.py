@@ -246,6 +246,11 @@ def test_records_without_frames_when_no_video_is_wanted(ray_session):
         ({"env_runners": []}, "indices"),
         ({"env_indices": [-1]}, "indices"),
         ({"env_indices": [True]}, "indices"),
+        ({"frame": {}}, "empty"),
+        ({"seeds": True}, "seeds"),
+        ({"seeds": [-1]}, "seeds"),
+        ({"seeds": 3, "sections": "train"}, "evaluation"),
+        ({"collect": 3}, "data/speed"),
     ],
 )
 def test_bad_arguments_fail_before_anything_is_started(arguments, words):
@@ -369,3 +374,34 @@ def test_the_old_api_stack_chains_with_the_users_own_callbacks(ray_session):
     assert clips["best"].episode.episode_id in map(str, ended)
     assert {clip.episode.seed for clip in clips.values()} == {0, 1}
     assert result["custom_metrics"]["mine_mean"] == 1.0
+
+
+@pytest.mark.parametrize("stack", ["new", "old"])
+def test_numbers_of_the_users_own_choose_the_episode(ray_session, stack):
+    config = ppo(
+        tm.rllib.record_episodes(
+            keep=("all", tm.selection.best(by="length_max")),
+            collect=lambda step: {"length": step.step, "r": step.reward},
+        ),
+        evaluation_interval=1,
+        evaluation_duration=4,
+    )
+    if stack == "old":
+        config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+        config.rl_module(model_config={}).training(model={"fcnet_hiddens": [8]})
+    episodes = run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]
+    longest = max(clip.episode.episode_length for clip in episodes["all"])
+    assert episodes["best"].episode.metrics["length_max"] == longest == episodes["best"].episode.episode_length
+    for clip in episodes["all"]:
+        assert clip.episode.metrics["r_sum"] == pytest.approx(clip.episode.episode_return, abs=1e-4)
+
+
+def test_an_env_that_cannot_tell_its_task_trains_on(ray_session):
+    config = ppo(tm.rllib.record_episodes(keep="last"), evaluation_interval=1, evaluation_duration=1)
+    config.environment(CannotTellItsTask)
+    assert run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]["last"].episode.task is None
+
+
+class CannotTellItsTask(CountingEnv):
+    def get_task(self):
+        raise NotImplementedError

@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 
 from tune_media import selection
@@ -108,3 +110,22 @@ def test_bad_numbers_fail_at_once():
         selection.sometimes(2)
     with pytest.raises(ValueError, match="share"):
         selection.RenderBudget(0)
+
+
+def test_failures_have_what_is_not_a_number():
+    (selector,) = as_selectors(selection.failures(below=2))
+    assert ids(selector.choose([episode(0, float("nan")), episode(1, 5)])) == ["0"]
+
+
+def test_selectors_and_triggers_can_be_pickled():
+    for selector in as_selectors(("best", "worst", "median", "first", "last", "all", selection.failures(below=1))):
+        copy = pickle.loads(pickle.dumps(selector))
+        assert copy.choose(EPISODES) == selector.choose(EPISODES)
+
+
+def test_chance_differs_between_processes_unless_it_is_seeded():
+    def draws(trigger):
+        return [pickle.loads(pickle.dumps(trigger))(0) for _ in range(40)]
+
+    assert len(set(draws(selection.sometimes(0.5)))) == 2
+    assert len(set(draws(selection.sometimes(0.5, seed=1)))) == 1

@@ -61,6 +61,8 @@ def doctor(env: str, config: str) -> None:
         parsed = json.loads(config)
     except ValueError as error:
         raise click.BadParameter(f"no JSON: {error}", param_hint="--config") from error
+    if not isinstance(parsed, dict):
+        raise click.BadParameter(f"a JSON object such as {{}}, not {config}", param_hint="--config")
     report = examine_in_actor(env, parsed)
     click.echo(report.text())
     if report.problems:

@@ -120,7 +120,7 @@ def _choose(
     fetch: Callable[[set[str], set[str]], dict[str, Taken]],
 ) -> dict[str, Any]:
     for problem in dict.fromkeys(problem for answer in answers for problem in answer.problems):
-        logger.warning("record_episodes %r: an episode is not recorded: %s", plan.name, problem)
+        logger.warning("record_episodes %r: %s", plan.name, problem)
     abandoned = sum(answer.abandoned for answer in answers)
     result: dict[str, Any] = {"num_abandoned": abandoned} if abandoned else {}
     records = [record for answer in answers for record in answer.records]

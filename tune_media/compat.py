@@ -95,6 +95,14 @@ def last_action(episode: Any) -> Any:
     return next(iter(last.values())) if len(last) == 1 else last
 
 
+def last_info(episode: Any) -> Any:
+    """Return the info dict of an episode's last env step; a dict of these by agent where there are several."""
+    if not on_old_stack(episode):
+        return episode.get_infos(-1)
+    infos = {str(agent): info for agent, info in episode._last_infos.items() if agent != "__common__"}
+    return next(iter(infos.values())) if len(infos) == 1 else infos
+
+
 def agents_of(episode: Any) -> tuple[str, ...]:
     """Return the names of a multi-agent episode's agents."""
     agents = getattr(episode, "agent_ids", None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
+import re
 import statistics
 import time
 from collections.abc import Callable
@@ -52,14 +54,14 @@ def make_env(name: str, config: dict[str, Any]) -> Any:
     import gymnasium as gym
 
     module, _, attribute = name.partition(":")
-    if attribute and not attribute[0].islower():
-        return _call(getattr(importlib.import_module(module), attribute), config)
-    try:
+    if not attribute or re.search(r"-v\d+$", attribute):
         return gym.make(name, **config)
-    except gym.error.Error:
-        if not attribute:
-            raise
-        return _call(getattr(importlib.import_module(module), attribute), config)
+    maker = getattr(importlib.import_module(module), attribute)
+    try:  # as RLlib does, with the config, or as others do, with keywords
+        inspect.signature(maker).bind(config)
+    except TypeError:
+        return maker(**config)
+    return maker(config)
 
 
 def examine_in_actor(name: str, config: dict[str, Any]) -> Report:
@@ -68,7 +70,8 @@ def examine_in_actor(name: str, config: dict[str, Any]) -> Report:
 
     started_here = not ray.is_initialized()
     if started_here:
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        # Without num_cpus, which a cluster that is already there (RAY_ADDRESS) would refuse.
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:
         examiner = ray.remote(num_cpus=0)(_Examiner).remote()
         report: Report = ray.get(examiner.examine.remote(name, config))
@@ -109,26 +112,28 @@ def examine(make: Callable[[], Any]) -> Report:
         return report
     report.facts["render_mode"] = str(getattr(env, "render_mode", None))
     try:
-        env.reset(seed=0)
+        observation, _ = env.reset(seed=0)
         renderer = Renderer(env)
         encoder = VideoEncoder(renderer.fps(0))
         pictures, render_times, encode_times = [], [], []
         for _ in range(FRAMES):
             started = time.perf_counter()
-            picture = np.array(as_rgb(renderer.frames(0)[""]))
+            frames = renderer.frames(0)
+            picture = np.array(as_rgb(next(iter(frames.values()))))
             render_times.append(time.perf_counter() - started)
             started = time.perf_counter()
             encoder.feed(picture)
             encode_times.append(time.perf_counter() - started)
             pictures.append(picture)
-            _step(env)
+            observation = _step(env, observation)
     except Exception as error:
         report.problems.append(f"{type(error).__name__}: {error}{_remedy(error)}")
         return report
     video = encoder.finish()
     height, width = pictures[0].shape[:2]
     report.facts |= {
-        "frame": f"{width}x{height}, {pictures[0].dtype}, at {renderer.fps(0):g} fps",
+        "frame": f"{width}x{height}, {pictures[0].dtype}, at {renderer.fps(0):g} fps"
+        + (f", {len(frames)} views: {', '.join(frames)}" if len(frames) > 1 else ""),
         "render": f"{1000 * statistics.median(render_times):.2f} ms a frame (median of {FRAMES})",
         "encode": f"{1000 * statistics.median(encode_times):.2f} ms a frame, {video.codec}",
         "clip": f"{len(video.data) / video.frames:.0f} bytes a frame",
@@ -138,18 +143,17 @@ def examine(make: Callable[[], Any]) -> Report:
     return report
 
 
-def _call(function: Any, config: dict[str, Any]) -> Any:
-    """Call an env class as RLlib does, with its config, or as others do, with keywords."""
-    try:
-        return function(config)
-    except TypeError:
-        return function(**config)
-
-
-def _step(env: Any) -> None:
-    over = env.step(env.action_space.sample())[2:4]
-    if any(flag if not isinstance(flag, dict) else flag.get("__all__") for flag in over):
-        env.reset()
+def _step(env: Any, observation: Any) -> Any:
+    """Take a random step, or reset where the episode is over; return the next observation."""
+    spaces = getattr(env, "action_spaces", None)
+    if env.action_space is None or (spaces and isinstance(observation, dict)):
+        action = {agent: spaces[agent].sample() for agent in observation}  # RLlib's multi-agent envs
+    else:
+        action = env.action_space.sample()
+    observation, _, *over = env.step(action)[:4]
+    if any(flag.get("__all__") if isinstance(flag, dict) else flag for flag in over):
+        return env.reset()[0]
+    return observation
 
 
 def _look_at(pictures: list[Any]) -> list[str]:

@@ -132,17 +132,26 @@ class VideoEncoder:
         if self._state not in (_State.READY, _State.OPEN):
             raise RuntimeError(f"This clip is {self._state.value}: start a new VideoEncoder for more frames.")
         if self._max_frames is not None and self._frames >= self._max_frames:
-            self._note(f"cut after {self._max_frames} frames (max_frames)")
+            self.cut()
             return
         rgb = as_rgb(frame)
         if self._state is _State.READY:
             self._open(rgb)
         elif rgb.shape != self._source_shape:
-            self._note("the frame size changed during the episode; later frames were scaled to the first one's")
+            self.add_note("the frame size changed during the episode; later frames were scaled to the first one's")
         if self._first is not None and (rgb.shape != self._first.shape or not np.array_equal(rgb, self._first)):
             self._first = None
         self._mux(self._picture(rgb))
         self._frames += 1
+
+    def cut(self) -> None:
+        """Note that frames are left out from here on."""
+        self.add_note(f"cut after {self._frames} frames (max_frames)")
+
+    def add_note(self, text: str) -> None:
+        """Add to what a viewer of the clip should be told."""
+        if text not in self._notes:
+            self._notes.append(text)
 
     def finish(self) -> EncodedVideo:
         """Close the clip and return it.
@@ -160,7 +169,7 @@ class VideoEncoder:
         self._container.close()
         self._state = _State.FINISHED
         if self._first is not None and self._frames > 1:
-            self._note("a still: all frames are the same")
+            self.add_note("a still: all frames are the same")
         video = EncodedVideo(
             data=self._buffer.getvalue(),
             width=self._stream.width,
@@ -216,10 +225,6 @@ class VideoEncoder:
         assert self._container is not None and self._stream is not None
         for packet in self._stream.encode(picture):
             self._container.mux(packet)
-
-    def _note(self, text: str) -> None:
-        if text not in self._notes:
-            self._notes.append(text)
 
     def _release(self) -> None:
         self._container = self._stream = self._first = None

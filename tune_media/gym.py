@@ -6,6 +6,7 @@ env = tune_media.gym.RecordEpisodes(gym.make("CartPole-v1", render_mode="rgb_arr
 from __future__ import annotations
 
 import functools
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from tune_media.checks import as_indices, as_seeds, check_recording
 from tune_media.encoding import VideoEncoder
 from tune_media.recorder import EpisodeRecorder, Plan, Taken
 from tune_media.rendering import FrameFunction, Renderer, reset_seed, sub_env
 from tune_media.seeding import SeededResets, seeded
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors, winners
+from tune_media.steps import Collect
 from tune_media.values import Video, VideoOptions, new_id
 
 try:
@@ -26,7 +29,7 @@ try:
 except ImportError as error:
     raise ImportError("tune_media.gym needs Gymnasium: pip install gymnasium") from error
 
-_SAME_STEP_NOTE = "the vector env resets in the step that ends an episode: its final frame is missing"
+_SAME_STEP_NOTE = "the vector env resets in the step that ends an episode: the final frame is missing"
 
 
 class FixedSeeds(gym.Wrapper):
@@ -39,10 +42,7 @@ class FixedSeeds(gym.Wrapper):
 
     def __init__(self, env: gym.Env, seeds: int | Sequence[int]) -> None:
         super().__init__(env)
-        chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
-        if not chosen:
-            raise ValueError("FixedSeeds needs at least one seed.")
-        self._resets = SeededResets(env, chosen)
+        self._resets = SeededResets(env, as_seeds(seeds))
 
 
 class _Recording:
@@ -58,7 +58,7 @@ class _Recording:
         video_length: int,
         plan: Plan,
         frame: Any,
-        env_indices: Iterable[int] | None,
+        env_indices: frozenset[int] | None,
         buffer_length: int | None,
     ) -> None:
         self.env, self.count, self.plan = env, count, plan
@@ -70,8 +70,7 @@ class _Recording:
         # Clips of a fixed length are made by the wrapper itself, and the recorder keeps the records.
         self.fixed = step_trigger is not None or video_length > 0
         self.recorder = EpisodeRecorder(plan, self._on_finished)
-        self.draws_actions = plan.video is not None and "action" in plan.video.overlay
-        self.indices = frozenset(range(count) if env_indices is None else env_indices)
+        self.indices = frozenset(range(count)) if env_indices is None else env_indices
         self.episodes = [-1] * count
         self.returns, self.lengths = np.zeros(count), np.zeros(count, int)
         self.started = np.zeros(count)
@@ -84,49 +83,62 @@ class _Recording:
 
     def start(self, index: int, seed: int | None = None) -> None:
         """The sub-env has been reset."""
-        self._save(index, self.recorder.break_off(index, "unfinished: the env was reset in mid-episode"), whole=False)
+        self._break_off(index, "unfinished: the env was reset in mid-episode")
+        if self.video_length == 0:
+            self._close_clip(index, whole=False)
         self.episodes[index] += 1
         self.returns[index], self.lengths[index] = 0.0, 0
         self.started[index] = time.perf_counter()
         if index not in self.indices:
             return
-        inner = sub_env(self.env, index)
-        given = seeded(inner)
-        self.renderer.at(index)
-        self.recorder.start(
-            index,
-            new_id(),
-            None if self.fixed else functools.partial(self.renderer.frames, index),
-            self.renderer.fps(index),
-            env=inner,
-            seed=given.last if given else seed if seed is not None else reset_seed(inner),
-            seed_is_new=given is not None or seed is not None,
-            env_index=index,
-        )
-        if self.fixed and self.step_trigger is None and self._wants_clip(self.episodes[index]):
-            self._open_clip(index, f"episode-{self.episodes[index]}")
-        self._feed_clip(index)
+        with self.recorder.guard(index, "the start of an episode"):
+            inner = sub_env(self.env, index)
+            given = seeded(inner)
+            recorded = self.recorder.start(
+                index,
+                new_id(),
+                None if self.fixed else functools.partial(self.renderer.frames, index),
+                self.renderer.fps(index),
+                env=inner,
+                seed=given.last if given else seed if seed is not None else reset_seed(inner),
+                seed_is_new=given is not None or seed is not None,
+                env_index=index,
+            )
+            if recorded and self.fixed and self.step_trigger is None:
+                self._open_clip(index, f"episode-{self.episodes[index]}")
+            self._feed_clip(index)
 
-    def step(self, index: int, reward: float, action: Any, terminated: bool, truncated: bool) -> None:
+    def step(
+        self,
+        index: int,
+        reward: float,
+        action: Any,
+        info: Any,
+        terminated: bool,
+        truncated: bool,
+        *,
+        picture: bool = True,
+    ) -> None:
         """The sub-env has been stepped; where the episode is over, it is counted and saved."""
         self.returns[index] += reward
         self.lengths[index] += 1
-        self.renderer.at(index)
         if index in self.indices:
-            self.recorder.step(index, reward, action)
-            if self.step_trigger is not None and index not in self.clips and self.step_trigger(self.steps):
-                self._open_clip(index, f"step-{self.steps}")
-            self._feed_clip(index)
+            self.recorder.step(index, reward, action, info, picture=picture)
+            with self.recorder.guard(index, "a step"):
+                if self.step_trigger is not None and index not in self.clips and self.step_trigger(self.steps):
+                    self._open_clip(index, f"step-{self.steps}")
+                if picture:
+                    self._feed_clip(index)
         if terminated or truncated:
-            self._end(index, terminated)
+            self._end(index, terminated, None if picture else _SAME_STEP_NOTE)
 
-    def _end(self, index: int, terminated: bool) -> None:
+    def _end(self, index: int, terminated: bool, note: str | None) -> None:
         duration = round(time.perf_counter() - self.started[index], 6)
         self.ended[index] = {"r": float(self.returns[index]), "l": int(self.lengths[index]), "t": duration}
         self.return_queue.append(float(self.returns[index]))
         self.length_queue.append(int(self.lengths[index]))
         self.time_queue.append(duration)
-        self.recorder.end(index, terminated=terminated, note=self._lost_frame_note())
+        self.recorder.end(index, terminated=terminated, note=note)
         if self.video_length == 0:
             self._close_clip(index)
 
@@ -135,6 +147,13 @@ class _Recording:
         record = shown.episode if isinstance(shown, Video) else shown
         if record is not None and record.env_index is not None:
             self._save(record.env_index, taken, whole=True)
+
+    def _break_off(self, index: int, note: str) -> None:
+        """Save an episode that is over before its end, unless it has not made a step."""
+        if self.lengths[index] == 0:
+            self.recorder.abandon(index)
+        with self.recorder.guard(index, "saving an unfinished episode"):
+            self._save(index, self.recorder.break_off(index, note), whole=False)
 
     def take(self) -> dict[str, Any]:
         """Hand over the chosen ones of the episodes that ended since the last time."""
@@ -152,16 +171,8 @@ class _Recording:
     def close(self) -> None:
         """Save what is unfinished, marked as such."""
         for index in range(self.count):
-            self._save(index, self.recorder.break_off(index, "unfinished: the env was closed"), whole=False)
-            self._close_clip(index)
-
-    def _wants_clip(self, episode: int) -> bool:
-        trigger = self.plan.trigger
-        return trigger is None or (not isinstance(trigger, RenderBudget) and trigger(episode))
-
-    def _lost_frame_note(self) -> str | None:
-        mode = (getattr(self.env, "metadata", None) or {}).get("autoreset_mode")
-        return _SAME_STEP_NOTE if getattr(mode, "name", "") == "SAME_STEP" else None
+            self._break_off(index, "unfinished: the env was closed")
+            self._close_clip(index, whole=False)
 
     def _open_clip(self, index: int, name: str) -> None:
         if self.plan.video is not None and index not in self.clips:
@@ -173,22 +184,29 @@ class _Recording:
         if index not in self.clips:
             return
         encoder, _ = self.clips[index]
-        encoder.feed(next(iter(self.renderer.frames(index).values())))
+        try:
+            encoder.feed(next(iter(self.renderer.frames(index).values())))
+        except Exception:
+            del self.clips[index]
+            encoder.cancel()
+            raise
         if 0 < self.video_length <= encoder.frames:
             self._close_clip(index)
 
-    def _close_clip(self, index: int) -> None:
+    def _close_clip(self, index: int, *, whole: bool = True) -> None:
         encoder, name = self.clips.pop(index, (None, ""))
         if encoder is None or encoder.frames == 0:
             return
-        whole = self.video_length == 0 or encoder.frames == self.video_length
-        self._write(index, Video.from_encoded(encoder.finish()), name if whole else f"{name}-unfinished")
+        whole = whole or 0 < self.video_length == encoder.frames
+        with self.recorder.guard(index, "saving a clip"):
+            self._write(index, Video.from_encoded(encoder.finish()), name if whole else f"{name}-unfinished")
 
     def _save(self, index: int, taken: Taken | None, *, whole: bool) -> None:
         """Write the clips of an episode to the folder, if there is one."""
         videos = {"": taken} if isinstance(taken, Video) else taken if isinstance(taken, dict) else {}
         for view, video in videos.items():
-            name = f"episode-{self.episodes[index]}" + (f"-{view}" if view else "") + ("" if whole else "-unfinished")
+            part = re.sub(r"[^0-9A-Za-z_.=-]", "_", view)
+            name = f"episode-{self.episodes[index]}" + (f"-{part}" if part else "") + ("" if whole else "-unfinished")
             self._write(index, video, name)
 
     def _write(self, index: int, video: Video, name: str) -> None:
@@ -196,10 +214,12 @@ class _Recording:
         if self.folder is None:
             return
         stem = f"{self.prefix}-{name}" if self.count == 1 else f"{self.prefix}-env-{index}-{name}"
-        path = self.folder / f"{stem}.mp4"
-        if path.exists():
-            path = self.folder / f"{stem}-{video.id[:12]}.mp4"
-        path.write_bytes(video.data)
+        try:
+            file = (self.folder / f"{stem}.mp4").open("xb")
+        except FileExistsError:
+            file = (self.folder / f"{stem}-{video.id[:12]}.mp4").open("xb")
+        with file:
+            file.write(video.data)
 
 
 def _make_recording(
@@ -213,33 +233,62 @@ def _make_recording(
     keep: str | Selector | Iterable[str | Selector] = "last",
     video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
     frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None,
+    collect: Collect | None = None,
     env_indices: Iterable[int] | None = None,
     buffer_length: int | None = 100,
     strict: bool = False,
 ) -> _Recording:
-    if video_length < 0:
-        raise ValueError(
-            f"RecordEpisodes(video_length=...) is a number of frames, 0 for whole episodes; got {video_length}."
-        )
+    check_recording(episode_trigger, video, frame)
+    if step_trigger is not None and not callable(step_trigger):
+        raise TypeError(f"RecordEpisodes(step_trigger=...) takes a callable, got {step_trigger!r}.")
+    if video_length < 0 or video_length != int(video_length):
+        raise ValueError(f"RecordEpisodes(video_length=...) counts frames, 0 for whole episodes; got {video_length}.")
     if step_trigger is not None and episode_trigger is not None:
         raise ValueError("RecordEpisodes takes an episode_trigger or a step_trigger; wrap the env twice to have both.")
-    if (step_trigger is not None or video_length) and video_folder is None:
-        raise ValueError("RecordEpisodes(step_trigger=..., video_length=...) writes files: pass a video_folder.")
-    if (step_trigger is not None or video_length) and video is not None and video.overlay:
-        raise ValueError(
-            "RecordEpisodes draws overlays into clips of whole episodes only; leave overlay or the length out."
-        )
+    if step_trigger is not None or video_length:
+        _check_fixed_length(video_folder, video_length, episode_trigger, video, frame)
     if "/" in name_prefix or "\\" in name_prefix:
         raise ValueError(f"RecordEpisodes(name_prefix=...) is part of a file name, got {name_prefix!r}.")
-    if video is not None and getattr(env, "render_mode", None) is None and frame is None:
+    render_mode = getattr(env, "render_mode", None)
+    if video is not None and frame is None and render_mode != "rgb_array":
+        has = "no render_mode" if render_mode is None else f"render_mode={render_mode!r}"
         raise ValueError(
-            "RecordEpisodes: the env has no render_mode; create it with render_mode='rgb_array', for example "
+            f"RecordEpisodes: the env has {has}; create it with render_mode='rgb_array', for example "
             "gymnasium.make('CartPole-v1', render_mode='rgb_array'), or pass frame= or video=None."
         )
-    plan = Plan(name_prefix, as_selectors(keep), episode_trigger, video, strict)
+    plan = Plan(name_prefix, as_selectors(keep), episode_trigger, video, collect, strict)
     return _Recording(
-        env, count, video_folder, name_prefix, step_trigger, video_length, plan, frame, env_indices, buffer_length
+        env,
+        count,
+        video_folder,
+        name_prefix,
+        step_trigger,
+        int(video_length),
+        plan,
+        frame,
+        as_indices("env_indices", env_indices, count),
+        buffer_length,
     )
+
+
+def _check_fixed_length(folder: Any, length: int, trigger: Any, video: VideoOptions | None, frame: Any) -> None:
+    """Check what clips that are not whole episodes do not have.
+
+    Raises:
+        ValueError: Arguments contradict each other.
+    """
+    if folder is None:
+        raise ValueError("RecordEpisodes(step_trigger=..., video_length=...) writes files: pass a video_folder.")
+    if isinstance(trigger, RenderBudget):
+        raise ValueError("RecordEpisodes: a RenderBudget is for whole episodes; leave video_length out.")
+    if isinstance(frame, Mapping):
+        raise ValueError("RecordEpisodes: several views are for whole episodes; leave video_length out.")
+    if video is None:
+        raise ValueError("RecordEpisodes(step_trigger=..., video_length=...) makes clips, and video=None wants none.")
+    if video.overlay:
+        raise ValueError("RecordEpisodes draws overlays into clips of whole episodes only; leave one of them out.")
+    if video.max_frames is not None and video.max_frames < length:
+        raise ValueError(f"VideoOptions(max_frames={video.max_frames}) is less than video_length={length}.")
 
 
 class RecordEpisodes(gym.Wrapper):
@@ -264,6 +313,7 @@ class RecordEpisodes(gym.Wrapper):
         keep: What ``take()`` hands over: a selector's name, a selector, or several.
         video: Size, speed, quality and overlays of the clips. None: statistics only.
         frame: Instead of ``render()``; see ``tune_media.rllib.record_episodes``.
+        collect: Numbers to take from each step; see there.
         env_indices: The sub-envs to record. None: all.
         buffer_length: Length of ``return_queue``, ``length_queue`` and ``time_queue``. None: unbounded.
         strict: Raise when a frame cannot be recorded, instead of warning once.
@@ -272,7 +322,7 @@ class RecordEpisodes(gym.Wrapper):
         ValueError: Arguments that contradict each other, or an env that does not render.
     """
 
-    def __new__(cls, env: Any, *args: Any, **options: Any) -> Any:  # noqa: D102 - which class it is
+    def __new__(cls, env: Any = None, *args: Any, **options: Any) -> Any:  # noqa: D102 - which class it is
         if isinstance(env, gym.vector.VectorEnv):
             return RecordVectorEpisodes(env, *args, **options)
         return super().__new__(cls)
@@ -287,14 +337,16 @@ class RecordEpisodes(gym.Wrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the env; an episode that was running is unfinished."""
         observation, info = self.env.reset(seed=seed, options=options)
+        self._recording.renderer.new_step()
         self._recording.start(0, seed)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the env."""
         observation, reward, terminated, truncated, info = self.env.step(action)
+        self._recording.renderer.new_step()
         self._recording.steps += 1
-        self._recording.step(0, float(reward), action, bool(terminated), bool(truncated))
+        self._recording.step(0, float(reward), action, info, bool(terminated), bool(truncated))
         if terminated or truncated:
             info = {**info, "episode": self._recording.ended[0]}
         return observation, reward, terminated, truncated, info
@@ -328,6 +380,7 @@ class RecordVectorEpisodes(gym.vector.VectorWrapper):
         """Reset the sub-envs, all or those of ``options["reset_mask"]``."""
         mask = np.array((options or {}).get("reset_mask", np.ones(self.num_envs)), bool)  # the env takes it out
         observations, infos = self.env.reset(seed=seed, options=options)
+        self._recording.renderer.new_step()
         for index in map(int, np.flatnonzero(mask)):
             own = seed + index if isinstance(seed, int) else None if seed is None else seed[index]
             self._recording.start(index, own)
@@ -337,16 +390,20 @@ class RecordVectorEpisodes(gym.vector.VectorWrapper):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step the sub-envs."""
         observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        self._recording.renderer.new_step()
         self._recording.steps += 1
         over = np.logical_or(terminations, truncations)
-        each = self._recording.draws_actions and list(gym.vector.utils.iterate(self.action_space, actions))
+        looks = self._recording.plan.looks_at_steps
+        each = list(gym.vector.utils.iterate(self.action_space, actions)) if looks else []
         statistics = {}
         for index in range(self.num_envs):
             if self._restarts[index]:
                 self._recording.start(index)
                 continue
             ended = bool(terminations[index]), bool(truncations[index])
-            self._recording.step(index, float(rewards[index]), each[index] if each else None, *ended)
+            action, info = (each[index], _nth_info(infos, index)) if looks else (None, None)
+            shows_it = not (any(ended) and self._autoreset == "SAME_STEP")
+            self._recording.step(index, float(rewards[index]), action, info, *ended, picture=shows_it)
             if any(ended):
                 statistics[index] = self._recording.ended[index]
                 if self._autoreset == "SAME_STEP":
@@ -365,6 +422,17 @@ class RecordVectorEpisodes(gym.vector.VectorWrapper):
         if hasattr(self, "_recording"):  # Gymnasium also closes envs whose arguments were refused
             self._recording.close()
         super().close(**options)
+
+
+def _nth_info(infos: Any, index: int) -> Any:
+    """Return the info of one sub-env, out of what a vector env makes of all: arrays by name, and masks."""
+    if not isinstance(infos, dict):
+        return infos[index]
+    return {
+        name: _nth_info(value, index) if isinstance(value, dict) else value[index]
+        for name, value in infos.items()
+        if not name.startswith("_") and np.all(infos.get(f"_{name}", np.ones(index + 1, bool))[index])
+    }
 
 
 def _vector_statistics(statistics: dict[int, dict[str, Any]], count: int) -> dict[str, Any]:

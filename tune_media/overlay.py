@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tune_media.encoding import Frame
+from tune_media.steps import StepFacts
 
 NAMES = ("step", "reward", "return", "action", "curve")
 
@@ -16,25 +17,8 @@ _MIN_FONT_PIXELS = 9
 _FONT_SHARE = 22  # a line of text is this part of the picture's height
 _CURVE_SHARE = 6
 _DIM = 0.35
-
-
-@dataclass(frozen=True)
-class StepFacts:
-    """What is known of a step when its frame is drawn.
-
-    Attributes:
-        step: Env steps since the reset; 0 at the reset frame.
-        reward: Reward of this step, summed over agents; 0 at the reset frame.
-        episode_return: Sum of the rewards so far.
-        action: The action that led here; None at the reset frame.
-        env: The sub-env, where it is in reach.
-    """
-
-    step: int
-    reward: float
-    episode_return: float
-    action: Any
-    env: Any
+_CURVE_POINTS = 600
+_ACTION_CHARACTERS = 40
 
 
 Part = str | Callable[[StepFacts], str]
@@ -66,14 +50,15 @@ class Overlay:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = tuple(parts)
-        self._returns: list[float] = []
+        self._curve = _Curve()
         self._fonts: dict[int, Any] = {}
 
     def draw(self, frame: Frame, facts: StepFacts) -> Frame:
         """Return the frame (HWC uint8, three channels) with the overlay."""
         from PIL import Image, ImageDraw
 
-        self._returns.append(facts.episode_return)
+        if "curve" in self._parts:
+            self._curve.add(facts.episode_return)
         picture = Image.fromarray(frame)
         draw = ImageDraw.Draw(picture)
         font = self._font(max(_MIN_FONT_PIXELS, frame.shape[0] // _FONT_SHARE))
@@ -107,14 +92,11 @@ class Overlay:
         width, height = picture.size
         top = height - max(8, height // _CURVE_SHARE)
         _darken(picture, (0, top, width, height))
-        low, high = min(self._returns), max(self._returns)
-        span = (high - low) or 1.0
-        stride = max(1, len(self._returns) // width)
-        values = self._returns[::stride]
-        last = max(1, len(values) - 1)
+        low, span = self._curve.least, (self._curve.largest - self._curve.least) or 1.0
+        last = max(1, len(self._curve.values) - 1)
         points = [
             (x * (width - 1) / last, height - 2 - (value - low) / span * (height - top - 4))
-            for x, value in enumerate(values)
+            for x, value in enumerate(self._curve.values)
         ]
         ImageDraw.Draw(picture).line(points, (255, 210, 60), max(1, height // 200))
 
@@ -140,10 +122,34 @@ def _text(part: Part, facts: StepFacts) -> str:
     return ""
 
 
+class _Curve:
+    """The return so far, in few points however long the episode is."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self.least, self.largest = math.inf, -math.inf
+        self._stride, self._count = 1, 0
+
+    def add(self, value: float) -> None:
+        if not math.isfinite(value):
+            return
+        self.least, self.largest = min(self.least, value), max(self.largest, value)
+        if self._count % self._stride == 0:
+            self.values.append(value)
+        if len(self.values) > _CURVE_POINTS:
+            self.values = self.values[::2]
+            self._stride *= 2
+        self._count += 1
+
+
 def _short(action: Any) -> str:
     if isinstance(action, dict):
-        return " ".join(f"{agent}:{_short(value)}" for agent, value in action.items())[:40]
+        return " ".join(f"{name}:{_short(value)}" for name, value in action.items())[:_ACTION_CHARACTERS]
+    if isinstance(action, (tuple, list)):
+        return " ".join(_short(value) for value in action)[:_ACTION_CHARACTERS]
     array = np.asarray(action)
+    if array.dtype.kind not in "biuf":
+        return str(action)[:_ACTION_CHARACTERS]
     if array.ndim == 0:
         return f"{array.item():.3g}" if array.dtype.kind == "f" else str(array.item())
     return " ".join(f"{value:.2g}" for value in array.ravel()[:4]) + (" …" if array.size > 4 else "")

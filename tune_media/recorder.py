@@ -16,11 +16,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tune_media.encoding import EncodedVideo, VideoEncoder, as_rgb, resize, target_size
-from tune_media.overlay import Overlay, StepFacts, check_parts
+from tune_media.overlay import Overlay, check_parts
 from tune_media.selection import RenderBudget, Selector, Trigger, survivors
+from tune_media.steps import Collect, StepFacts, Totals, check_collect, collected
 from tune_media.values import EpisodeRecord, Video, VideoOptions
 
 logger = logging.getLogger(__name__)
+
+MOST_CANDIDATES = 512
+"""Finished episodes that a recorder holds at the most."""
 
 Render = Callable[[], Mapping[str, Any]]
 """Returns the current frames of an env, by the name of their view; the only view's name is the empty string."""
@@ -38,10 +42,12 @@ class Plan:
         selectors: Which finished episodes are kept.
         trigger: Which episodes are recorded at all, by their index on their sub-env. None: all.
         video: How clips are made. None: records only, no frames.
+        collect: What is taken from each step, to become ``EpisodeRecord.metrics``. None: nothing.
         strict: Raise at the first fault instead of warning once.
 
     Raises:
         ValueError: An overlay that is none.
+        TypeError: A ``collect`` that is none.
         ImportError: Overlays are wanted and Pillow is not installed.
     """
 
@@ -49,9 +55,16 @@ class Plan:
     selectors: tuple[Selector, ...]
     trigger: Trigger | RenderBudget | None = None
     video: VideoOptions | None = field(default_factory=VideoOptions)
+    collect: Collect | None = None
     strict: bool = False
 
+    @property
+    def looks_at_steps(self) -> bool:
+        """Whether a step's action and info are needed."""
+        return self.collect is not None or (self.video is not None and bool(self.video.overlay))
+
     def __post_init__(self) -> None:
+        check_collect(self.collect)
         if self.video is not None and self.video.overlay:
             check_parts(self.video.overlay)
 
@@ -75,7 +88,8 @@ class EpisodeRecorder:
         self._finished: dict[str, _Finished] = {}
         self._started: dict[Hashable, int] = {}
         self._seeds: dict[Hashable, int | None] = {}
-        self._problems: dict[str, bool] = {}  # each problem so far -> whether the collector has heard of it
+        self._problems: dict[tuple[str, str, str], str] = {}  # by kind, so that texts that vary do not pile up
+        self._untold: list[str] = []
         self._clock = _Clock()
 
     def start(
@@ -114,7 +128,7 @@ class EpisodeRecorder:
         self._started[slot] = index + 1
         own_seed = seed if seed_is_new or seed != self._seeds.get(slot) else None
         self._seeds[slot] = seed
-        with self._guard(slot, "the trigger"):
+        with self.guard(slot, "the trigger"):
             if not self._triggered(index):
                 return False
             options = self.plan.video
@@ -133,16 +147,35 @@ class EpisodeRecorder:
         running = self._running.get(slot)
         return 0.0 if running is None else running.episode_return
 
-    def step(self, slot: Hashable, reward: float, action: Any = None) -> None:
-        """The episode in ``slot`` made an env step that brought ``reward``; the frame after it is recorded."""
+    def step(
+        self,
+        slot: Hashable,
+        reward: float,
+        action: Any = None,
+        info: Mapping[str, Any] | None = None,
+        *,
+        picture: bool = True,
+    ) -> None:
+        """The episode in ``slot`` made an env step; the frame after it is recorded.
+
+        Args:
+            slot: Where it runs.
+            reward: What the step brought.
+            action: What led to it; only looked at where ``plan.looks_at_steps``, as is ``info``.
+            info: The step's info.
+            picture: False where the env already shows something else.
+        """
         self._clock.tick()
         running = self._running.get(slot)
         if running is None:
             return
         running.episode_return += reward
         running.episode_length += 1
-        facts = StepFacts(running.episode_length, reward, running.episode_return, action, running.env)
-        self._record_frame(slot, facts)
+        facts = StepFacts(running.episode_length, reward, running.episode_return, action, running.env, info or {})
+        if self.plan.collect is not None:
+            self._collect(running, facts)
+        if picture:
+            self._record_frame(slot, facts)
 
     def end(self, slot: Hashable, **facts: Any) -> EpisodeRecord | None:
         """The episode in ``slot`` is over; it becomes a candidate, and candidates that cannot win any more go.
@@ -157,14 +190,17 @@ class EpisodeRecorder:
         running = self._running.pop(slot, None)
         if running is None:
             return None
-        with self._guard(slot, "the end of an episode"):
-            finished = running.finished(facts)
-            if self._on_finished is not None:
-                self._on_finished(finished.hand_over())
+        with self.guard(slot, "the end of an episode"):
+            with self._clock.render():
+                finished = running.finished(facts)
             self._finished[finished.record.id] = finished
-            with self._guard(slot, "a selector of keep="):
+            if self._on_finished is not None:
+                with self.guard(slot, "handing over an episode"):
+                    self._on_finished(finished.hand_over())
+            with self.guard(slot, "a selector of keep="):
                 alive = survivors(self.records(), self.plan.selectors)
                 self._finished = {id: candidate for id, candidate in self._finished.items() if id in alive}
+                self._hold_to_the_limit()
                 return finished.record
             self._finished.clear()  # what cannot be chosen among is not held
         return None
@@ -216,17 +252,28 @@ class EpisodeRecorder:
         finished = {id: self._finished.pop(id) for id in seen if id in self._finished}
         return {id: finished[id].hand_over() for id in finished if id in winners}
 
-    def report(self, problem: str) -> None:
-        """Say once what keeps episodes from being recorded, here and to whoever collects."""
-        if problem not in self._problems:
-            self._problems[problem] = False
-            logger.warning("recording %r: an episode is not recorded: %s", self.plan.name, problem)
+    def report(self, what: str, reason: str, consequence: str = "an episode is not recorded") -> None:
+        """Say once of each kind what keeps episodes from being recorded whole, here and to whoever collects."""
+        kind = (what, reason.split(":")[0], consequence)
+        if kind not in self._problems:
+            text = f"{consequence}: {what}: {reason}"
+            self._problems[kind] = text
+            self._untold.append(text)
+            logger.warning("recording %r: %s", self.plan.name, text)
 
     def new_problems(self) -> list[str]:
         """Return what has been reported since the last call."""
-        new = [problem for problem, told in self._problems.items() if not told]
-        self._problems.update(dict.fromkeys(new, True))
+        new, self._untold = self._untold, []
         return new
+
+    def _collect(self, running: _Running, facts: StepFacts) -> None:
+        assert self.plan.collect is not None
+        try:
+            running.totals.add(collected(self.plan.collect, facts))
+        except Exception as error:
+            if self.plan.strict:
+                raise
+            self.report("collect=", f"{type(error).__name__}: {error}", "what it takes from a step is left out")
 
     def _triggered(self, index: int) -> bool:
         trigger = self.plan.trigger
@@ -234,24 +281,29 @@ class EpisodeRecorder:
             return trigger.allows(self._clock.rendering, self._clock.sampling)
         return trigger is None or bool(trigger(index))
 
+    def _hold_to_the_limit(self) -> None:
+        """Drop the oldest candidates where nobody collects them."""
+        if len(self._finished) > MOST_CANDIDATES:
+            del self._finished[next(iter(self._finished))]
+            reason = f"more than {MOST_CANDIDATES} candidates are held, and nobody takes them"
+            self.report("keep=", reason, "the oldest episodes are dropped")
+
     def _record_frame(self, slot: Hashable, facts: StepFacts) -> None:
         running = self._running.get(slot)
         if running is None or running.clips is None:
             return
-        started = time.perf_counter()
-        with self._guard(slot, "a frame"):
+        with self._clock.render(), self.guard(slot, "a frame"):
             running.clips.feed(facts)
-        self._clock.rendering += time.perf_counter() - started
 
     @contextlib.contextmanager
-    def _guard(self, slot: Hashable, what: str) -> Iterator[None]:
+    def guard(self, slot: Hashable, what: str) -> Iterator[None]:
         """Turn what users' functions and envs raise into a problem that costs the episode, not the env runner."""
         try:
             yield
         except Exception as error:
             if self.plan.strict:
                 raise
-            self.report(f"{what}: {type(error).__name__}: {error}")
+            self.report(what, f"{type(error).__name__}: {error}")
             self.abandon(slot)
 
 
@@ -265,12 +317,14 @@ class _Running:
     agents: frozenset[str]
     episode_return: float = 0.0
     episode_length: int = 0
+    totals: Totals = field(default_factory=Totals)
 
     def finished(self, facts: dict[str, Any]) -> _Finished:
         own = {
             "episode_return": self.episode_return,
             "episode_length": self.episode_length,
             "finished_at": time.time(),
+            "metrics": self.totals.metrics(),
         }
         record = EpisodeRecord(**{**own, **self.facts, **facts})
         return _Finished(record, self.clips.finish() if self.clips is not None else None, self.agents)
@@ -307,15 +361,23 @@ class _Clips:
         self._overlays: dict[str, Overlay] = {}
 
     def feed(self, facts: StepFacts) -> None:
+        most = self._options.max_frames
+        if most is not None and self._encoders and all(encoder.frames >= most for encoder in self._encoders.values()):
+            for encoder in self._encoders.values():
+                encoder.cut()
+            return
         frames = self._render()
-        if facts.step == 0:
-            for view in frames:
+        if not frames:
+            raise ValueError("there is no frame: frame= returned an empty dict")
+        for view, picture in frames.items():
+            if view not in self._encoders:
                 self._encoders[view] = VideoEncoder(self._fps, **self._options.encoder_keywords())
                 self._overlays[view] = Overlay(self._options.overlay)
-        for view, encoder in self._encoders.items():
-            if view in frames:  # an agent that is gone has no more frames
-                picture = frames[view]
-                encoder.feed(self._drawn(view, picture, facts) if self._options.overlay else picture)
+                if facts.step:
+                    self._encoders[view].add_note(f"this view began at step {facts.step}")
+            self._encoders[view].feed(self._drawn(view, picture, facts) if self._options.overlay else picture)
+        for view in self._encoders.keys() - frames.keys():
+            self._encoders[view].add_note("this view ended before the episode")
 
     def _drawn(self, view: str, picture: Any, facts: StepFacts) -> Any:
         rgb = as_rgb(picture)
@@ -349,6 +411,14 @@ class _Clock:
 
     def stop(self) -> None:
         self._last = None
+
+    @contextlib.contextmanager
+    def render(self) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.rendering += time.perf_counter() - started
 
 
 def with_progress(

@@ -20,6 +20,7 @@ Frames = dict[str, Any]
 """The current frames of one env by the name of their view; the name of the only view is the empty string."""
 
 DEFAULT_FPS = 30.0
+_VECTOR_CLASSES = frozenset({"VectorEnv", "VectorMultiAgentEnv"})  # Gymnasium's and RLlib's, neither imported here
 ONLY_VIEW = ""
 _MAX_WRAPPERS = 64
 _OWN_ENTROPY = 2**63  # a generator that nobody seeded states 128 random bits
@@ -40,8 +41,11 @@ class Renderer:
     def __init__(self, env: Any, frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None) -> None:
         self.env = env
         views = frame if isinstance(frame, Mapping) else {ONLY_VIEW: "render" if frame is None else frame}
+        if not views:
+            raise ValueError("frame= is an empty dict: name at least one view, or leave it out for env.render().")
         self._views: dict[str, FrameFunction | str] = dict(views)
         self._whole: dict[str, Any] = {}  # by method: all frames of this vector step
+        self._depth: dict[str, int] = {}  # by method: how far inside the sub-envs' wrappers it has been found to work
         self._asked: int | None = None  # the sub-env that was asked for last
         if any(not isinstance(view, str) for view in self._views.values()) and sub_env(env, 0) is None:
             raise ValueError(
@@ -68,8 +72,13 @@ class Renderer:
     def at(self, index: int) -> None:
         """Say which sub-env is being stepped; when they start over, a new vector step has been made."""
         if self._asked is None or index <= self._asked:
-            self._whole.clear()
+            self.new_step()
         self._asked = index
+
+    def new_step(self) -> None:
+        """Say that the env has been stepped or reset: frames that were made before are old."""
+        self._whole.clear()
+        self._asked = None
 
     def fps(self, index: int) -> float:
         """Frames per second that the env's metadata state, else 30."""
@@ -85,7 +94,7 @@ class Renderer:
         if not isinstance(view, str):
             return view(reachable)
         if reachable is not None:
-            return _call(reachable, view)
+            return self._call(reachable, view)
         if view not in self._whole:
             self._whole[view] = _call_whole(self.env, view)
         pictures = self._whole[view]
@@ -93,6 +102,34 @@ class Renderer:
             return pictures[index] if index < len(pictures) else None
         array = np.asarray(pictures)
         return array[index] if array.ndim == 4 else pictures
+
+    def _call(self, env: Any, method: str) -> Any:
+        """Call a method of an env, or of the first env inside it that has it and takes the call.
+
+        RLlib's PettingZoo wrappers pass a render mode to envs that take none, and not every wrapper passes methods on.
+        Which one it is, is found out once: what it raises later is its own.
+        """
+        envs = list(inside(env))
+        if method in self._depth:
+            return getattr(envs[self._depth[method]], method)()
+        failure: Exception | None = None
+        for depth, candidate in enumerate(envs):
+            function = getattr(candidate, method, None)
+            if function is None:
+                continue
+            try:
+                picture = function()
+            except (TypeError, AttributeError, NotImplementedError) as error:
+                failure = failure or error
+                continue
+            if picture is not None:
+                self._depth[method] = depth
+                return picture
+        if failure is not None:
+            raise failure
+        if not any(hasattr(candidate, method) for candidate in envs):
+            raise ValueError(f"frame={method!r} is no method of env {describe(self.env)}")
+        return None
 
     def _checked(self, picture: Any) -> Any:
         if picture is None:
@@ -110,24 +147,18 @@ class Renderer:
 
 def sub_env(env: Any, index: int) -> Any | None:
     """Return the sub-env with this index, or None where it is out of reach (another process, one batched env)."""
-    if hasattr(env, "get_sub_environments") and not hasattr(env, "reset"):  # the old API stack's BaseEnv
-        return _of_base_env(env, index)
-    base = getattr(env, "unwrapped", env)
-    envs = getattr(base, "envs", None)
-    if envs is not None:
-        return envs[index]
-    return None if hasattr(base, "num_envs") else env
+    envs = sub_envs(env)
+    return envs[index] if index < len(envs) else None
 
 
 def sub_envs(env: Any) -> list[Any]:
-    """Return all sub-envs that are in reach."""
-    if hasattr(env, "get_sub_environments") and not hasattr(env, "reset"):
+    """Return all sub-envs that are in reach; those of a single env are itself."""
+    if hasattr(env, "get_sub_environments") and not hasattr(env, "reset"):  # the old API stack's BaseEnv
         return list(env.get_sub_environments())
     base = getattr(env, "unwrapped", env)
-    envs = getattr(base, "envs", None)
-    if envs is not None:
-        return list(envs)
-    return [] if hasattr(base, "num_envs") else [env]
+    if _VECTOR_CLASSES.isdisjoint(ancestor.__name__ for ancestor in type(base).__mro__):
+        return [env]
+    return list(getattr(base, "envs", None) or ())
 
 
 def describe(env: Any) -> str:
@@ -142,33 +173,6 @@ def reset_seed(env: Any) -> int | None:
     """Return the seed that an env's generator was last given, where it tells."""
     seed = getattr(getattr(env, "unwrapped", None), "np_random_seed", None)
     return int(seed) if isinstance(seed, (int, np.integer)) and 0 <= seed < _OWN_ENTROPY else None
-
-
-def _of_base_env(env: Any, index: int) -> Any | None:
-    envs = env.get_sub_environments()
-    return envs[index] if index < len(envs) else None
-
-
-def _call(env: Any, method: str) -> Any:
-    """Call a method of an env, or of the first env inside it that has it and can be called.
-
-    RLlib's PettingZoo wrappers pass a render mode to envs that take none, and not every wrapper passes methods on.
-    """
-    failure: Exception | None = None
-    for candidate in inside(env):
-        function = getattr(candidate, method, None)
-        if function is None:
-            continue
-        try:
-            picture = function()
-        except (TypeError, AttributeError, NotImplementedError) as error:
-            failure = failure or error
-            continue
-        if picture is not None:
-            return picture
-    if failure is not None:
-        raise failure
-    return None
 
 
 def inside(env: Any) -> Iterator[Any]:

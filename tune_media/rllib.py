@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tune_media import compat
+from tune_media.checks import as_indices, as_seeds, check_recording
 from tune_media.collecting import RECORDINGS, AnswersToCome, Recording, begin_round, collect, timeout_of
 from tune_media.recorder import EpisodeRecorder, Plan
 from tune_media.rendering import FrameFunction, Renderer, describe, inside, reset_seed, sub_env, sub_envs
 from tune_media.seeding import SeededResets, seeded, share
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
+from tune_media.steps import Collect
 from tune_media.values import VideoOptions
 
 try:
@@ -54,7 +54,7 @@ def record_episodes(
     trigger: Trigger | RenderBudget | None = None,
     video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
     frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None,
-    collect: Any = None,
+    collect: Collect | None = None,
     env_runners: Iterable[int] | None = None,
     env_indices: Iterable[int] | None = None,
     name: str = "episodes",
@@ -78,7 +78,10 @@ def record_episodes(
         frame: Instead of the sub-env's ``render()``: a function of the sub-env that returns HWC uint8, the name of one
             of its methods (which reaches sub-envs in other processes, too), or a dict of these by view. A function
             may also return a dict of frames, by agent say. Each view becomes a clip of its own.
-        collect: Per-step data. Not available in this version.
+        collect: Numbers to take from each step of the recorded episodes: a function of a ``steps.StepFacts`` that
+            returns them by name, or paths inside ``info`` such as ``"data/speed"``. Their mean, sum, least, largest and
+            last over the episode are in its record's ``metrics``, as ``<name>_avg``, ``_sum``, ``_min``, ``_max`` and
+            ``_last``, and selectors may choose ``by`` them.
         env_runners: Indices of the env runners that record; 0 is the local one. None: all.
         env_indices: Indices of the sub-envs that are recorded. None: all.
         name: What the clips are filed under.
@@ -102,44 +105,18 @@ def record_episodes(
         raise ValueError(
             f"record_episodes(name=...) takes letters, digits, '_', '-' and '.', at most 60, got {name!r}."
         )
-    if video is not None and not isinstance(video, VideoOptions):
-        raise TypeError(f"record_episodes(video=...) takes a VideoOptions or None, got {video!r}.")
-    if video is None and frame is not None:
-        raise ValueError("record_episodes: frame= makes frames and video=None wants none; leave one of them out.")
-    if trigger is not None and not callable(trigger) and not isinstance(trigger, RenderBudget):
-        raise TypeError(f"record_episodes(trigger=...) takes a callable or a RenderBudget, got {trigger!r}.")
-    for view in frame.values() if isinstance(frame, Mapping) else [frame]:
-        if view is not None and not isinstance(view, str) and not callable(view):
-            raise TypeError(f"record_episodes(frame=...) takes a callable or the name of a method, got {view!r}.")
-    if collect is not None:
-        raise ValueError("record_episodes(collect=...) is not available in this version of tune_media; leave it out.")
+    check_recording(trigger, video, frame)
+    if seeds is not None and "evaluation" not in chosen_sections:
+        raise ValueError("record_episodes(seeds=...) is for evaluation episodes, and sections= leaves these out.")
     settings = _Settings(
-        plan=Plan(name, as_selectors(keep), trigger, video, strict),
+        plan=Plan(name, as_selectors(keep), trigger, video, collect, strict),
         sections=chosen_sections,
         frame=frame,
-        env_runners=_indices("env_runners", env_runners),
-        env_indices=_indices("env_indices", env_indices),
-        seeds=_seeds(seeds),
+        env_runners=as_indices("env_runners", env_runners),
+        env_indices=as_indices("env_indices", env_indices),
+        seeds=as_seeds(seeds),
     )
     return functools.partial(EpisodeRecorderCallback, settings)
-
-
-def _seeds(seeds: int | Sequence[int] | None) -> tuple[int, ...]:
-    if seeds is None:
-        return ()
-    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
-    if not chosen or any(isinstance(seed, bool) or not isinstance(seed, int) or seed < 0 for seed in chosen):
-        raise ValueError(f"record_episodes(seeds=...) takes a positive number or seeds 0, 1, ...; got {seeds!r}.")
-    return chosen
-
-
-def _indices(argument: str, values: Iterable[int] | None) -> frozenset[int] | None:
-    if values is None:
-        return None
-    indices = frozenset([values] if isinstance(values, int) else values)
-    if not indices or any(isinstance(i, bool) or not isinstance(i, (int, np.integer)) or i < 0 for i in indices):
-        raise ValueError(f"record_episodes({argument}=...) takes indices 0, 1, ..., or None for all; got {values!r}.")
-    return indices
 
 
 class EpisodeRecorderCallback(RLlibCallback):
@@ -149,7 +126,6 @@ class EpisodeRecorderCallback(RLlibCallback):
         super().__init__()
         self._settings = settings
         self._name = settings.plan.name
-        self._draws_actions = "action" in settings.plan.video.overlay if settings.plan.video else False
         self._is_told_of_its_double = False
         self._coming = AnswersToCome(settings.plan)
 
@@ -192,23 +168,24 @@ class EpisodeRecorderCallback(RLlibCallback):
         if renderer is None:
             return
         renderer.at(env_index)
-        inner = sub_env(env, env_index)
-        given = seeded(inner)
-        recording.recorder.start(
-            env_index,
-            compat.episode_id(episode),
-            functools.partial(renderer.frames, env_index),
-            renderer.fps(env_index),
-            env=inner,
-            seed=given.last if given else reset_seed(inner),
-            seed_is_new=given is not None,
-            agents=compat.agents_of(episode),
-            env_runner=compat.env_runner_index(env_runner),
-            env_index=env_index,
-            section=_section(env_runner),
-            explored=bool(env_runner.config.explore),
-            task=_task(inner),
-        )
+        with recording.recorder.guard(env_index, "what is known of an episode"):
+            inner = sub_env(env, env_index)
+            given = seeded(inner)
+            recording.recorder.start(
+                env_index,
+                compat.episode_id(episode),
+                functools.partial(renderer.frames, env_index),
+                renderer.fps(env_index),
+                env=inner,
+                seed=given.last if given else reset_seed(inner),
+                seed_is_new=given is not None,
+                agents=compat.agents_of(episode),
+                env_runner=compat.env_runner_index(env_runner),
+                env_index=env_index,
+                section=_section(env_runner),
+                explored=bool(env_runner.config.explore),
+                task=_task(inner),
+            )
 
     def on_episode_step(
         self, *, episode: Any, env_index: int, env_runner: Any = None, worker: Any = None, **kwargs: Any
@@ -222,8 +199,12 @@ class EpisodeRecorderCallback(RLlibCallback):
         if not recorder.is_recording(env_index):
             recorder.step(env_index, 0.0)  # time passes
             return
-        reward = compat.last_reward(episode, recorder.episode_return(env_index))
-        recorder.step(env_index, reward, compat.last_action(episode) if self._draws_actions else None)
+        with recorder.guard(env_index, "a step"):
+            reward = compat.last_reward(episode, recorder.episode_return(env_index))
+            if self._settings.plan.looks_at_steps:
+                recorder.step(env_index, reward, compat.last_action(episode), compat.last_info(episode))
+            else:
+                recorder.step(env_index, reward)
 
     def on_episode_end(
         self,
@@ -331,7 +312,7 @@ class EpisodeRecorderCallback(RLlibCallback):
             except ValueError as error:
                 if self._settings.plan.strict:
                     raise
-                recording.recorder.report(str(error))
+                recording.recorder.report("the renderer", str(error))
                 return None
         return recording.renderer
 
@@ -342,8 +323,9 @@ class EpisodeRecorderCallback(RLlibCallback):
         reachable = sub_envs(env)
         if not reachable:
             recording.recorder.report(
-                f"seeds= cannot reach the sub-envs of {describe(env)}, which are in other processes or in one batch; "
-                "wrap each env in tune_media.gym.FixedSeeds where it is made"
+                "seeds=",
+                f"they cannot reach the sub-envs of {describe(env)}, which are in other processes or in one batch; "
+                "wrap each env in tune_media.gym.FixedSeeds where it is made",
             )
         runners = max(1, env_runner.config.num_env_runners)
         runner = max(0, compat.env_runner_index(env_runner) - 1)
@@ -365,6 +347,9 @@ def _task(env: Any) -> Any:
     """Return what a curriculum env says its task is, as text where it is no plain value."""
     for candidate in inside(env):
         if hasattr(type(candidate), "get_task"):
-            task = candidate.get_task()
+            try:
+                task = candidate.get_task()
+            except NotImplementedError:  # an env that only sets its task
+                return None
             return task if isinstance(task, (bool, int, float, str)) else str(task)
     return None

@@ -7,10 +7,12 @@ candidates of all env runners, which ones did.
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tune_media.values import EpisodeRecord
 
@@ -39,35 +41,34 @@ class Selector:
 def best(k: int = 1, by: str = "episode_return", name: str | None = None) -> Selector:
     """Choose the k episodes with the highest ``by``; of equals, the earlier."""
     _positive("best", k)
-    return Selector(name or "best", lambda records: _ranked(records, by, highest=True)[:k], k)
+    return Selector(name or "best", functools.partial(_top, by=by, highest=True, k=k), k)
 
 
 def worst(k: int = 1, by: str = "episode_return", name: str | None = None) -> Selector:
-    """Choose the k episodes with the lowest ``by``; of equals, the later, so that it differs from the best."""
+    """Choose the k episodes with the lowest ``by``; of equals, the later, so that it differs from the best.
+
+    A value that is not a number is never the lowest; ``failures`` has those.
+    """
     _positive("worst", k)
-    return Selector(name or "worst", lambda records: _ranked(records, by, highest=False)[:k], k)
+    return Selector(name or "worst", functools.partial(_top, by=by, highest=False, k=k), k)
 
 
 def median(by: str = "episode_return", name: str | None = None) -> Selector:
     """Choose the middle episode by ``by`` (the lower one of two middles)."""
 
-    def choose(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
-        ranked = _ranked(records, by, highest=False)
-        return ranked[(len(ranked) - 1) // 2 :][:1]
-
-    return Selector(name or "median", choose, local=False)
+    return Selector(name or "median", functools.partial(_middle, by=by), local=False)
 
 
 def first(k: int = 1, name: str | None = None) -> Selector:
     """Choose the k episodes that ended first."""
     _positive("first", k)
-    return Selector(name or "first", lambda records: list(records[:k]), k)
+    return Selector(name or "first", functools.partial(_slice, part=slice(k)), k)
 
 
 def last(k: int = 1, name: str | None = None) -> Selector:
     """Choose the k episodes that ended last."""
     _positive("last", k)
-    return Selector(name or "last", lambda records: list(records[-k:]), k)
+    return Selector(name or "last", functools.partial(_slice, part=slice(-k, None)), k)
 
 
 def where(predicate: Callable[[EpisodeRecord], bool], name: str, limit: int | None = None) -> Selector:
@@ -75,15 +76,12 @@ def where(predicate: Callable[[EpisodeRecord], bool], name: str, limit: int | No
     if not name or not callable(predicate):
         raise ValueError("where(predicate, name) needs a callable and a name, which its clips are filed under.")
 
-    def choose(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
-        return [record for record in records if predicate(record)][:limit]
-
-    return Selector(name, choose, limit)
+    return Selector(name, functools.partial(_matching, predicate=predicate, limit=limit), limit)
 
 
 def failures(below: float, by: str = "episode_return", limit: int | None = None) -> Selector:
-    """Choose the episodes whose ``by`` is below a threshold, the first ``limit`` of them."""
-    return where(lambda record: _value(record, by, highest=False) < below, "failures", limit)
+    """Choose the episodes whose ``by`` is below a threshold or no number, the first ``limit`` of them."""
+    return where(functools.partial(_fails, below=below, by=by), "failures", limit)
 
 
 def every(n: int, start: int = 0) -> Trigger:
@@ -100,11 +98,10 @@ def first_episodes(n: int) -> Trigger:
 
 
 def sometimes(probability: float, seed: int | None = None) -> Trigger:
-    """Make a trigger for a random share of the episodes; ``seed`` makes the choice repeatable."""
+    """Make a trigger for a random share of the episodes; ``seed`` makes it the same share in every process."""
     if not 0 <= probability <= 1:
         raise ValueError(f"sometimes(probability) needs a probability in 0..1, got {probability!r}.")
-    generator = random.Random(seed)
-    return lambda index: generator.random() < probability
+    return _Sometimes(probability, seed)
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ _NAMED: dict[str, Callable[[], Selector]] = {
     "median": median,
     "first": first,
     "last": last,
-    "all": lambda: Selector("all", list, limit=None),
+    "all": lambda: Selector("all", list, limit=None),  # list() copies
 }
 
 
@@ -178,6 +175,43 @@ def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> 
     ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
     chosen = {selector.name: selector.choose(ordered) for selector in selectors}
     return {name: records for name, records in chosen.items() if records}
+
+
+class _Sometimes:
+    """Decides by chance; without a seed, by another chance in every process that it is sent to."""
+
+    def __init__(self, probability: float, seed: int | None) -> None:
+        self._probability, self._seed = probability, seed
+        self._generator = random.Random(seed)
+
+    def __call__(self, index: int) -> bool:
+        return self._generator.random() < self._probability
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Sometimes, (self._probability, self._seed)
+
+
+def _top(records: Sequence[EpisodeRecord], by: str, highest: bool, k: int) -> list[EpisodeRecord]:
+    return _ranked(records, by, highest=highest)[:k]
+
+
+def _middle(records: Sequence[EpisodeRecord], by: str) -> list[EpisodeRecord]:
+    ranked = _ranked(records, by, highest=False)
+    return ranked[(len(ranked) - 1) // 2 :][:1]
+
+
+def _slice(records: Sequence[EpisodeRecord], part: slice) -> list[EpisodeRecord]:
+    return list(records[part])
+
+
+def _matching(
+    records: Sequence[EpisodeRecord], predicate: Callable[[EpisodeRecord], bool], limit: int | None
+) -> list[EpisodeRecord]:
+    return [record for record in records if predicate(record)][:limit]
+
+
+def _fails(record: EpisodeRecord, below: float, by: str) -> bool:
+    return not _value(record, by, highest=True) >= below
 
 
 def _ranked(records: Sequence[EpisodeRecord], by: str, *, highest: bool) -> list[EpisodeRecord]:

@@ -39,7 +39,7 @@ class VideoOptions:
         max_frames: Frames after which a clip is cut, and says so in its note. None: never.
         overlay: What is drawn into the frames of recorded episodes, one thing or several: any of ``"step"``,
             ``"reward"``, ``"return"``, ``"action"``, ``"curve"`` (of the return), and functions of an
-            ``overlay.StepFacts`` that return text.
+            ``steps.StepFacts`` that return text.
 
     Raises:
         ValueError: A value that no clip can have.
@@ -60,6 +60,10 @@ class VideoOptions:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"VideoOptions({name}=...) must be positive or None, got {value!r}.")
+        for name in ("height", "width", "max_frames"):
+            value = getattr(self, name)
+            if value is not None and value != int(value):
+                raise ValueError(f"VideoOptions({name}=...) must be a whole number, got {value!r}.")
         if not 0 <= self.crf <= 51:
             raise ValueError(f"VideoOptions(crf=...) must be in 0..51, got {self.crf!r}.")
         presets = ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
@@ -155,7 +159,7 @@ class EpisodeRecord(Medium):
         weights_version: RLlib's sequence number of the weights that played its last step.
         task: What the env's ``get_task()`` said at its start, where it has one.
         finished_at: Unix time of its end, seconds.
-        metrics: Further numbers of the episode, by name.
+        metrics: Further numbers of the episode, by name: what ``collect=`` took from its steps.
     """
 
     kind: ClassVar[str] = "episode"
@@ -185,13 +189,14 @@ class EpisodeRecord(Medium):
         return ".json"
 
     def content(self) -> bytes:  # noqa: D102
-        return json_bytes({**self.facts(), "metrics": dict(self.metrics)})
+        return json_bytes(self.facts())
 
     def facts(self) -> dict[str, Any]:  # noqa: D102
         names = ("episode_id", "episode_return", "episode_length", "seed", "env_runner", "env_index", "agent", "view")
         more = ("env_steps", "terminated", "explored", "weights_version", "task")
         facts = {name: getattr(self, name) for name in (*names, *more)}
-        return {name: value for name, value in facts.items() if value is not None}
+        known = {name: value for name, value in facts.items() if value is not None}
+        return known | ({"metrics": dict(self.metrics)} if self.metrics else {})
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
