@@ -145,8 +145,8 @@ def examine(make: Callable[[], Any]) -> Report:
 
 def _step(env: Any, observation: Any) -> Any:
     """Take a random step, or reset where the episode is over; return the next observation."""
-    spaces = getattr(env, "action_spaces", None)
-    if env.action_space is None or (spaces and isinstance(observation, dict)):
+    spaces = getattr(env, "action_spaces", None) or {}
+    if spaces and isinstance(observation, dict):
         action = {agent: spaces[agent].sample() for agent in observation}  # RLlib's multi-agent envs
     else:
         action = env.action_space.sample()
