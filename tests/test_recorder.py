@@ -1,4 +1,6 @@
+import gc
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -187,3 +189,26 @@ def test_rendering_keeps_to_its_budget():
             recorder.step(0, env.step(0)[1])
         recorder.end(0)
     assert 1 < len(recorder.records()) < 20
+
+
+def test_what_is_abandoned_or_taken_is_freed():
+    recorder, env = make_recorder(), CountingEnv()
+    env.reset()
+    recorder.start(0, "a", only(env), fps=12)
+    recorder.step(0, env.step(0)[1])
+    encoder = weakref.ref(next(iter(recorder._running[0].clips._encoders.values())))
+    recorder.abandon_all()
+    play(recorder, env, slot=1)
+    candidate = weakref.ref(next(iter(recorder._finished.values())))
+    take_all(recorder)
+    gc.collect()
+    assert encoder() is None
+    assert candidate() is None
+
+
+def test_candidates_that_nobody_takes_are_bounded(monkeypatch, caplog):
+    monkeypatch.setattr("tune_media.recorder.MOST_CANDIDATES", 5)
+    recorder, env = make_recorder("all"), CountingEnv()
+    played = [play(recorder, env).id for _ in range(9)]
+    assert [record.id for record in recorder.records()] == played[-5:]
+    assert len(caplog.records) == 1

@@ -405,3 +405,18 @@ def test_an_env_that_cannot_tell_its_task_trains_on(ray_session):
 class CannotTellItsTask(CountingEnv):
     def get_task(self):
         raise NotImplementedError
+
+
+def test_seeds_on_the_old_api_stack(ray_session):
+    config = (
+        ppo(tm.rllib.record_episodes(keep="all", seeds=3), evaluation_interval=1, evaluation_duration=3)
+        .api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+        .rl_module(model_config={})
+        .training(model={"fcnet_hiddens": [8]})
+    )
+    rounds = [
+        {(e.episode.seed, e.episode.episode_length) for e in result["evaluation"]["env_runners"]["episodes"]["all"]}
+        for result in run_plain(config, 3).values()
+    ]
+    assert rounds[0] == rounds[1] == rounds[2]
+    assert {seed for seed, _ in rounds[0]} == {0, 1, 2}

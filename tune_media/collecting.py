@@ -178,11 +178,14 @@ def _take_all(env_runner: Any, name: str) -> _Answer:
 
 
 def begin_round(env_runner: Any, name: str) -> None:
-    """Forget what was finished before, and start over with the seeds; sent to the env runners of an evaluation."""
+    """Forget what was finished before, and start over with the seeds; sent to the env runners of an evaluation.
+
+    On the old API stack the seeds go on: its sampler has already reset the envs for their next episodes.
+    """
     recording = _find(env_runner, name)
     if recording is not None:
         recording.recorder.drop_finished()
-        for seeds in recording.seeds:
+        for seeds in recording.seeds if compat.is_new_stack(env_runner.config) else ():
             seeds.start_over()
 
 

@@ -38,6 +38,11 @@ def is_asynchronous(algorithm: Any) -> bool:
     return isinstance(algorithm, IMPALA)
 
 
+def is_new_stack(config: Any) -> bool:
+    """Say whether a config is of the new API stack."""
+    return bool(config.enable_env_runner_and_connector_v2)
+
+
 def env_runner_index(env_runner: Any) -> int:
     """Return the index of an env runner (new stack) or rollout worker (old stack) in its group; 0 is the local one."""
     return int(env_runner.worker_index)
@@ -117,7 +122,7 @@ def weights_version(env_runner: Any) -> int | None:
 
 def env_steps_lifetime(algorithm: Any) -> int | None:
     """Return how many env steps an Algorithm has sampled for training, or None where it does not tell."""
-    if not algorithm.config.enable_env_runner_and_connector_v2:
+    if not is_new_stack(algorithm.config):
         return int(algorithm._counters["num_env_steps_sampled"])
     try:
         return int(algorithm.metrics.peek(("env_runners", "num_env_steps_sampled_lifetime")))
