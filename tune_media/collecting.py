@@ -18,7 +18,7 @@ from tune_media import compat
 from tune_media.recorder import EpisodeRecorder, Plan, Taken, with_progress
 from tune_media.rendering import Renderer
 from tune_media.seeding import SeededResets
-from tune_media.selection import winners
+from tune_media.selection import as_result, winners
 from tune_media.values import EpisodeRecord, Video
 
 logger = logging.getLogger(__name__)
@@ -129,12 +129,9 @@ def _choose(
     progressed = with_progress(records, iteration, compat.env_steps_lifetime(algorithm))
     chosen = winners(progressed.values(), plan.selectors)
     clips = fetch({record.id for found in chosen.values() for record in found}, set(progressed))
-    for selector in plan.selectors:
-        # A clip is missing where its env runner has died since.
-        found = [_of_record(clips[r.id], r) for r in chosen.get(selector.name, ()) if r.id in clips]
-        if found:
-            result[selector.name] = found[0] if selector.limit == 1 else found
-    return result
+    # A clip is missing where its env runner has died since.
+    complete = {id: _of_record(taken, progressed[id]) for id, taken in clips.items() if id in progressed}
+    return result | as_result(plan.selectors, chosen, complete)
 
 
 def _of_record(taken: Taken, record: EpisodeRecord) -> Any:

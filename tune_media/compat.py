@@ -26,11 +26,6 @@ def remote_env_runners(group: Any) -> dict[int, Any]:
     return dict(group._worker_manager.actors())
 
 
-def local_env_runner(group: Any) -> Any | None:
-    """Return the env runner of a group that lives in this process, or None."""
-    return group.local_env_runner
-
-
 def is_asynchronous(algorithm: Any) -> bool:
     """Say whether an Algorithm always has sampling under way, so that waiting for its env runners holds it up."""
     from ray.rllib.algorithms.impala import IMPALA  # APPO is one, too

@@ -20,7 +20,7 @@ from tune_media.encoding import VideoEncoder
 from tune_media.recorder import EpisodeRecorder, Plan, Taken
 from tune_media.rendering import FrameFunction, Renderer, reset_seed, sub_env
 from tune_media.seeding import SeededResets, seeded
-from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors, winners
+from tune_media.selection import RenderBudget, Selector, Trigger, as_result, as_selectors, winners
 from tune_media.steps import Collect
 from tune_media.values import Video, VideoOptions, new_id
 
@@ -69,7 +69,7 @@ class _Recording:
         self.renderer = Renderer(env, frame)
         # Clips of a fixed length are made by the wrapper itself, and the recorder keeps the records.
         self.fixed = step_trigger is not None or video_length > 0
-        self.recorder = EpisodeRecorder(plan, self._on_finished)
+        self.recorder = EpisodeRecorder(plan, None if self.folder is None else self._on_finished)
         self.indices = frozenset(range(count)) if env_indices is None else env_indices
         self.episodes = [-1] * count
         self.returns, self.lengths = np.zeros(count), np.zeros(count, int)
@@ -161,12 +161,7 @@ class _Recording:
         chosen = winners(records, self.plan.selectors)
         ids = [record.id for record in records]
         taken = self.recorder.take({record.id for found in chosen.values() for record in found}, ids)
-        handed: dict[str, Any] = {}
-        for selector in self.plan.selectors:
-            found = [taken[record.id] for record in chosen.get(selector.name, ())]
-            if found:
-                handed[selector.name] = found[0] if selector.limit == 1 else found
-        return handed
+        return as_result(self.plan.selectors, chosen, taken)
 
     def close(self) -> None:
         """Save what is unfinished, marked as such."""

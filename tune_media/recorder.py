@@ -88,7 +88,7 @@ class EpisodeRecorder:
         self._finished: dict[str, _Finished] = {}
         self._started: dict[Hashable, int] = {}
         self._seeds: dict[Hashable, int | None] = {}
-        self._problems: dict[tuple[str, str, str], str] = {}  # by kind, so that texts that vary do not pile up
+        self._problems: set[tuple[str, str, str]] = set()  # their kinds, so that texts that vary do not pile up
         self._untold: list[str] = []
         self._clock = _Clock()
 
@@ -257,7 +257,7 @@ class EpisodeRecorder:
         kind = (what, reason.split(":")[0], consequence)
         if kind not in self._problems:
             text = f"{consequence}: {what}: {reason}"
-            self._problems[kind] = text
+            self._problems.add(kind)
             self._untold.append(text)
             logger.warning("recording %r: %s", self.plan.name, text)
 

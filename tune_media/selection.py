@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,6 +175,24 @@ def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> 
     ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
     chosen = {selector.name: selector.choose(ordered) for selector in selectors}
     return {name: records for name, records in chosen.items() if records}
+
+
+def as_result(
+    selectors: Sequence[Selector], chosen: Mapping[str, Sequence[EpisodeRecord]], taken: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Lay out what selectors chose: by name, one thing, or a list where a selector may choose several.
+
+    Args:
+        selectors: The selectors.
+        chosen: What ``winners`` returned.
+        taken: What stands for an episode, by the id of its record. What is missing here is left out.
+    """
+    result: dict[str, Any] = {}
+    for selector in selectors:
+        found = [taken[record.id] for record in chosen.get(selector.name, ()) if record.id in taken]
+        if found:
+            result[selector.name] = found[0] if selector.limit == 1 else found
+    return result
 
 
 class _Sometimes:

@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -518,7 +517,7 @@ def json_bytes(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (Mapping, MappingProxyType)):
+    if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         return _plain(value.tolist())

@@ -272,14 +272,14 @@ class Faults:
         self._first: Exception | None = None
 
     @contextlib.contextmanager
-    def guard(self, name: str, what: str, *, background: bool = False, kind: str = "") -> Iterator[None]:
+    def guard(self, name: str, what: str, *, background: bool = False) -> Iterator[None]:
         """Turn an exception into one warning, or let it through where strict."""
         try:
             yield
         except Exception as error:
             if self.strict and not background:
                 raise
-            self.report(name, what, error, kind)
+            self.report(name, what, error)
 
     def report(self, name: str, what: str, error: Exception, kind: str = "") -> None:
         """Count a fault and warn of the first of its kind: of its place and type, and of what else ``kind`` says."""
