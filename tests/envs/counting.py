@@ -91,10 +91,11 @@ class Counter:
     def _first_times(self, what: str, times: int) -> bool:
         """Say whether this is one of the first times, over all envs of a run."""
         for turn in range(times):
-            mark = Path(self.config["log_dir"]) / f"{what}-{turn}"
-            if not mark.exists():
-                mark.touch()
-                return True
+            try:  # atomically: env runners come here at the same time
+                (Path(self.config["log_dir"]) / f"{what}-{turn}").touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            return True
         return False
 
 
