@@ -69,3 +69,22 @@ def test_a_curriculum_in_a_function_trainable(tmp_path):
     assert_whole(catalog)
     assert [row["training_iteration"] for row in rows_of(catalog, key="episodes/best")] == [1, 2, 3]
     assert all(isinstance(row["task"], int) and row["seed"] in (0, 1, 2) for row in catalog)
+
+
+def test_acrobots_joint_angles(tmp_path):
+    out = run_example("acrobot_angle.py", tmp_path, "--iterations", "2")
+    catalog = tm.load(tmp_path / "acrobot_angle")
+    assert len(catalog) == 4
+    episodes = catalog.episodes()
+    best = episodes.groupby(["trial", "training_iteration"])["metrics/height_max"].max()
+    for row in catalog:
+        assert row["metrics"]["height_max"] == best[row["trial"], row["training_iteration"]]
+    assert "metrics/theta1_avg" in out
+
+
+def test_where_pacman_has_been(tmp_path):
+    run_example("pacman_heatmap.py", tmp_path)
+    catalog = tm.load(tmp_path / "pacman_heatmap")
+    for key, kind in (("episodes/best", "video"), ("episodes/heatmap/best", "image")):
+        assert [(row["kind"], row["training_iteration"]) for row in rows_of(catalog, key=key)] == [(kind, 1), (kind, 2)]
+    assert (catalog.episodes()["metrics/places_seen"] > 3).all()

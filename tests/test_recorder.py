@@ -33,7 +33,7 @@ def only(env):
 
 def take_all(recorder):
     ids = [record.id for record in recorder.records()]
-    return recorder.take(ids, ids)
+    return {id: kept.shown for id, kept in recorder.take(ids, ids).items()}
 
 
 def test_a_clip_holds_the_reset_frame_and_every_step_once():

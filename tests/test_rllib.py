@@ -115,7 +115,7 @@ def test_the_result_holds_paths_in_the_iterations_that_evaluated(evaluated):
     }
     assert sorted(held) == [3, 6]
     for paths in held.values():
-        assert set(paths) == {"best", "worst"}
+        assert set(paths) == {"best", "worst", "data"}
         assert all((trial / path).is_file() for path in paths.values())
 
 
@@ -216,7 +216,9 @@ def test_an_env_that_does_not_render_trains_on_and_says_why(ray_session, caplog)
         evaluation_duration=1,
     )
     result = run_plain(config, 1)[1]
-    assert "episodes" not in result["evaluation"]["env_runners"]
+    found = result["evaluation"]["env_runners"]["episodes"]
+    assert set(found) == {"data"}  # what is known of them needs no frames
+    assert found["data"].episodes
     assert any("CountingEnv" in message and "render_mode='rgb_array'" in message for message in caplog.messages)
 
 
@@ -265,7 +267,7 @@ def test_two_recorders_of_one_name_are_told_apart(ray_session, caplog):
         evaluation_duration=2,
     )
     found = run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]
-    assert set(found) == {"best"}
+    assert set(found) == {"best", "data"}
     assert found["best"].frames == found["best"].episode.episode_length + 1
     assert any("another name=" in message for message in caplog.messages)
 
@@ -372,7 +374,7 @@ def test_the_old_api_stack_chains_with_the_users_own_callbacks(ray_session):
     clips = result["episodes"]
     assert clips["best"].episode.episode_return > clips["worst"].episode.episode_return
     assert clips["best"].episode.episode_id in map(str, ended)
-    assert {clip.episode.seed for clip in clips.values()} == {0, 1}
+    assert {clips[name].episode.seed for name in ("best", "worst")} == {0, 1}
     assert result["custom_metrics"]["mine_mean"] == 1.0
 
 

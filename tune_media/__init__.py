@@ -22,7 +22,7 @@ _NAMES = {
     "TBXMediaLoggerCallback": "callbacks.tensorboard",
     "load": "catalog",
 }
-_MODULES = ("gym", "rllib", "selection")
+_MODULES = ("export", "gym", "rllib", "selection", "steps")
 
 __all__ = [
     "Artifact",
@@ -35,14 +35,16 @@ __all__ = [
     "Video",
     "VideoOptions",
     "__version__",
+    "export",
     "gym",
     "load",
     "rllib",
     "selection",
+    "steps",
 ]
 
 if TYPE_CHECKING:
-    from tune_media import gym, rllib, selection
+    from tune_media import export, gym, rllib, selection, steps
     from tune_media.callbacks.json import JsonMediaLoggerCallback
     from tune_media.callbacks.tensorboard import TBXMediaLoggerCallback
     from tune_media.catalog import load

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs
 
+from tune_media.episode_files import parquet_name
+from tune_media.episodes import EpisodeBatch
 from tune_media.store import INDEX_PATH, STORED, parse_index, read_if_there
 
 if TYPE_CHECKING:
@@ -22,13 +24,16 @@ class Catalog(Sequence[dict[str, Any]]):
     """Everything recorded in an experiment, one row (a dict) a medium, ordered by trial, step and key.
 
     A row is a line of a trial's index and, added to it: ``trial`` (the name of the trial's folder), ``params`` (its
-    hyperparameters) and ``file`` (the medium's place on the filesystem).
+    hyperparameters) and ``file`` (the medium's place on the filesystem). ``episodes()`` has what is known of all
+    episodes, with or without a clip.
     """
 
     def __init__(self, path: str, filesystem: pyarrow.fs.FileSystem, rows: list[dict[str, Any]]) -> None:
         self.path = path
         self.filesystem = filesystem
-        self._rows = rows
+        self._rows = [row for row in rows if row.get("kind") != EpisodeBatch.kind]
+        told = {row["file"]: row for row in rows if row.get("kind") == EpisodeBatch.kind}
+        self.reports = [(row["trial"], row["params"], file) for file, row in told.items()]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -53,6 +58,28 @@ class Catalog(Sequence[dict[str, Any]]):
             for row in self._rows
         ]
         return pd.DataFrame(flat)
+
+    def episodes(self) -> pd.DataFrame:
+        """Return all recorded episodes, one row each, of all trials.
+
+        The columns are those of the Parquet files beside ``episode_data/data-<step>.json``; each metric has a column
+        ``metrics/<name>`` of its own, each hyperparameter one ``config/<name>``; ``series`` and ``values`` hold dicts.
+        """
+        import pandas as pd
+        import pyarrow.parquet
+
+        rows: list[dict[str, Any]] = []
+        for trial, params, path in self.reports:
+            with self.filesystem.open_input_file(parquet_name(path)) as file:
+                table = pyarrow.parquet.read_table(file)
+            config = {f"config/{name}": value for name, value in params.items()}
+            for row in table.to_pylist():
+                row["series"], row["every"] = dict(row["series"]), dict(row["every"])
+                row["series"] |= {name: json.loads(text) for name, text in row.pop("lists")}
+                row["values"] = {name: json.loads(text) for name, text in row["values"]}
+                metrics = {f"metrics/{name}": value for name, value in row.pop("metrics")}
+                rows.append({"trial": trial, **row, **metrics, **config})
+        return pd.DataFrame(rows)
 
     def _repr_html_(self) -> str:
         return self.to_pandas().to_html()

@@ -10,15 +10,17 @@ import dataclasses
 import functools
 import logging
 import weakref
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tune_media import compat
-from tune_media.recorder import EpisodeRecorder, Plan, Taken, with_progress
+from tune_media.episodes import EpisodeBatch, EpisodeData, thinned, with_progress
+from tune_media.recorder import DATA, EpisodeRecorder, Kept, Plan, Taken, laid_out
 from tune_media.rendering import Renderer
 from tune_media.seeding import SeededResets
-from tune_media.selection import as_result, winners
+from tune_media.selection import winners
 from tune_media.values import EpisodeRecord, Video
 
 logger = logging.getLogger(__name__)
@@ -42,28 +44,64 @@ RECORDINGS: weakref.WeakKeyDictionary[Any, dict[str, Recording]] = weakref.WeakK
 class _Answer:
     """What an env runner says when it is asked."""
 
-    records: list[EpisodeRecord] = field(default_factory=list)
+    data: list[EpisodeData] = field(default_factory=list)
+    candidates: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     abandoned: int = 0
-    clips: dict[str, Taken] = field(default_factory=dict)
+    kept: dict[str, Kept] = field(default_factory=dict)
 
 
-def collect(algorithm: Any, group: Any, plan: Plan, iteration: int) -> dict[str, Any]:
-    """Choose among what the env runners of a group finished, and fetch it.
+@dataclass(frozen=True)
+class Collected:
+    """What was recorded in one round.
 
-    Returns:
-        For each selector that chose something, its clip, or the list of its clips where it may choose several; and
-        under ``num_abandoned`` the number of recorded episodes that never ended, where there are any.
+    Attributes:
+        chosen: For each selector that chose something, its clip, or the list of its clips where it may choose several;
+            under a picture's name the same of it; under ``data`` all episodes; and under ``num_abandoned`` the number
+            of episodes that never ended, where there are any.
+        metrics: The custom metrics over the episodes.
     """
+
+    chosen: dict[str, Any]
+    metrics: dict[str, float]
+
+
+class Window:
+    """The custom metrics' means over the last episodes of each section.
+
+    Args:
+        length: How many episodes it holds. None: no such means.
+    """
+
+    def __init__(self, length: int | None) -> None:
+        self._length = length
+        self._last: dict[tuple[str, str], deque[float]] = {}
+
+    def means(self, section: str, episodes: Sequence[EpisodeData]) -> dict[str, float]:
+        """Take in the episodes of a round; return ``<metric>_windowed_mean`` of those held."""
+        if self._length is None:
+            return {}
+        for episode in episodes:
+            for name, value in episode.record.metrics.items():
+                self._last.setdefault((section, name), deque(maxlen=self._length)).append(value)
+        return {
+            f"{name}_windowed_mean": sum(values) / len(values)
+            for (of_section, name), values in self._last.items()
+            if of_section == section
+        }
+
+
+def collect(algorithm: Any, group: Any, plan: Plan, iteration: int) -> Collected:
+    """Choose among what the env runners of a group finished, and fetch it."""
     timeout = timeout_of(algorithm)
     answers = compat.call_env_runners(group, functools.partial(_answer, name=plan.name), timeout)
 
-    def fetch(wanted: set[str], seen: set[str]) -> dict[str, Taken]:
-        clips: dict[str, Taken] = {}
+    def fetch(wanted: set[str], seen: set[str]) -> dict[str, Kept]:
+        kept: dict[str, Kept] = {}
         take = functools.partial(_take, name=plan.name, winners=wanted, seen=seen)
         for taken in compat.call_env_runners(group, take, timeout):
-            clips.update(taken)
-        return clips
+            kept.update(taken)
+        return kept
 
     return _choose(algorithm, plan, answers, iteration, fetch)
 
@@ -81,21 +119,17 @@ class AnswersToCome:
         self._plan = plan
         self._asked: dict[int, Any] = {}  # env runners that still owe an answer
 
-    def collect(self, algorithm: Any, group: Any, iteration: int) -> dict[str, Any]:
-        """Choose among what has come since the last time, and ask the env runners that have given their answers.
-
-        Returns:
-            The same as ``collect``.
-        """
+    def collect(self, algorithm: Any, group: Any, iteration: int) -> Collected:
+        """Choose among what has come since the last time, and ask the env runners that have given their answers."""
         answers = self._take_ready()
         ask = functools.partial(_take_all, name=self._plan.name)
         for index, actor in compat.remote_env_runners(group).items():
             if index not in self._asked:
                 self._asked[index] = actor.apply.remote(ask)
-        clips: dict[str, Taken] = {}
+        kept: dict[str, Kept] = {}
         for answer in answers:
-            clips.update(answer.clips)
-        return _choose(algorithm, self._plan, answers, iteration, lambda wanted, seen: clips)
+            kept.update(answer.kept)
+        return _choose(algorithm, self._plan, answers, iteration, lambda wanted, seen: kept)
 
     def _take_ready(self) -> list[_Answer]:
         import ray
@@ -117,21 +151,31 @@ def _choose(
     plan: Plan,
     answers: Sequence[_Answer],
     iteration: int,
-    fetch: Callable[[set[str], set[str]], dict[str, Taken]],
-) -> dict[str, Any]:
+    fetch: Callable[[set[str], set[str]], dict[str, Kept]],
+) -> Collected:
     for problem in dict.fromkeys(problem for answer in answers for problem in answer.problems):
         logger.warning("record_episodes %r: %s", plan.name, problem)
     abandoned = sum(answer.abandoned for answer in answers)
     result: dict[str, Any] = {"num_abandoned": abandoned} if abandoned else {}
-    records = [record for answer in answers for record in answer.records]
-    if not records:
-        return result
-    progressed = with_progress(records, iteration, compat.env_steps_lifetime(algorithm))
-    chosen = winners(progressed.values(), plan.selectors)
-    clips = fetch({record.id for found in chosen.values() for record in found}, set(progressed))
-    # A clip is missing where its env runner has died since.
-    complete = {id: _of_record(taken, progressed[id]) for id, taken in clips.items() if id in progressed}
-    return result | as_result(plan.selectors, chosen, complete)
+    episodes = [episode for answer in answers for episode in answer.data]
+    if not episodes:
+        return Collected(result, {})
+    episodes = with_progress(thinned(episodes), iteration, compat.env_steps_lifetime(algorithm))
+    records = {episode.record.id: episode.record for episode in episodes}
+    candidates = [records[id] for answer in answers for id in answer.candidates if id in records]
+    chosen = winners(candidates, plan.selectors)
+    wanted = {record.id for found in chosen.values() for record in found}
+    # A winner is missing where its env runner has died since.
+    kept = {id: taken for id, taken in fetch(wanted, set(records)).items() if id in wanted}
+    batch = EpisodeBatch(
+        tuple(episodes),
+        {id: taken.trajectory for id, taken in kept.items() if taken.trajectory is not None},
+        holds_legacy=not compat.is_new_stack(algorithm.config),
+    )
+    complete = {
+        id: dataclasses.replace(taken, shown=_of_record(taken.shown, records[id])) for id, taken in kept.items()
+    }
+    return Collected(result | laid_out(plan, chosen, complete) | {DATA: batch}, batch.metrics())
 
 
 def _of_record(taken: Taken, record: EpisodeRecord) -> Any:
@@ -160,18 +204,19 @@ def _answer(env_runner: Any, name: str) -> _Answer:
         return _Answer()
     recorder = recording.recorder
     abandoned, recorder.abandoned = recorder.abandoned, 0
-    return _Answer(recorder.records(), recorder.new_problems(), abandoned)
+    data = recorder.data()
+    return _Answer(data, [record.id for record in recorder.records()], recorder.new_problems(), abandoned)
 
 
-def _take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[str]) -> dict[str, Taken]:
+def _take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[str]) -> dict[str, Kept]:
     recording = _find(env_runner, name)
     return {} if recording is None else recording.recorder.take(winners, seen)
 
 
 def _take_all(env_runner: Any, name: str) -> _Answer:
     answer = _answer(env_runner, name)
-    ids = [record.id for record in answer.records]
-    return dataclasses.replace(answer, clips=_take(env_runner, name, ids, ids))
+    seen = [episode.record.id for episode in answer.data]
+    return dataclasses.replace(answer, kept=_take(env_runner, name, answer.candidates, seen))
 
 
 def begin_round(env_runner: Any, name: str) -> None:
@@ -181,7 +226,7 @@ def begin_round(env_runner: Any, name: str) -> None:
     """
     recording = _find(env_runner, name)
     if recording is not None:
-        recording.recorder.drop_finished()
+        recording.recorder.begin_round()
         for seeds in recording.seeds if compat.is_new_stack(env_runner.config) else ():
             seeds.start_over()
 

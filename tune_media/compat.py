@@ -6,6 +6,7 @@ Supported: Ray 2.50.1 and the newest release (2.60 when this was written). ``tes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -103,6 +104,57 @@ def last_info(episode: Any) -> Any:
     return next(iter(infos.values())) if len(infos) == 1 else infos
 
 
+def last_observation(episode: Any, before: int = 0) -> Any:
+    """Return what an episode's last env step (or one so many steps before it) led to; a dict by agent of several.
+
+    On the old API stack it is what the policy was shown: preprocessed.
+    """
+    if not on_old_stack(episode):
+        return episode.get_observations(-1 - before)
+    agents = {str(agent): collector.buffers for agent, collector in episode._agent_collectors.items()}
+    last = {
+        agent: buffers["obs"][0][-1 - before]
+        for agent, buffers in agents.items()
+        if len(buffers.get("obs", [[]])[0]) > before
+    }
+    return next(iter(last.values())) if len(last) == 1 else last or None
+
+
+def first_observation(episode: Any) -> Any:
+    """Return what an episode's reset led to; None on the old API stack, which adds it after it tells of the episode."""
+    return None if on_old_stack(episode) else last_observation(episode)
+
+
+@dataclass(frozen=True)
+class EpisodeFields:
+    """What users' hooks put into an episode; the live dicts.
+
+    Attributes:
+        free: What is for anything: ``custom_data``, or ``user_data`` on the old API stack.
+        custom_metrics: The old API stack's numbers.
+        hist_data: Its lists of numbers.
+        media: Its anything.
+    """
+
+    free: dict[str, Any]
+    custom_metrics: dict[str, Any]
+    hist_data: dict[str, Any]
+    media: dict[str, Any]
+
+
+def free_fields(episode: Any) -> dict[str, Any]:
+    """Return an episode's dict for users' own data."""
+    fields: dict[str, Any] = episode.user_data if on_old_stack(episode) else episode.custom_data
+    return fields
+
+
+def fields_of(episode: Any) -> EpisodeFields:
+    """Return what users' hooks put into an episode; they may still add to it."""
+    if not on_old_stack(episode):
+        return EpisodeFields(free_fields(episode), {}, {}, {})
+    return EpisodeFields(free_fields(episode), episode.custom_metrics, episode.hist_data, episode.media)
+
+
 def agents_of(episode: Any) -> tuple[str, ...]:
     """Return the names of a multi-agent episode's agents."""
     agents = getattr(episode, "agent_ids", None)
@@ -123,6 +175,23 @@ def env_steps_lifetime(algorithm: Any) -> int | None:
         return int(algorithm.metrics.peek(("env_runners", "num_env_steps_sampled_lifetime")))
     except KeyError:  # nothing has been sampled yet
         return None
+
+
+def watch_custom_evaluation(algorithm: Any, see: Callable[[dict[str, Any]], None]) -> None:
+    """Have ``see`` told what an Algorithm's ``custom_evaluation_function`` returns.
+
+    On the new API stack RLlib calls it and then reports what its MetricsLogger has instead of what it returned.
+    """
+    if not algorithm.config.custom_evaluation_function or not is_new_stack(algorithm.config):
+        return
+    evaluate = algorithm._evaluate_with_custom_eval_function
+
+    def watched() -> Any:
+        returned = evaluate()
+        see(returned[0])
+        return returned
+
+    algorithm._evaluate_with_custom_eval_function = watched
 
 
 def latest_checkpoint_metrics(trial: Any) -> dict[str, Any] | None:

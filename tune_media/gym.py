@@ -6,6 +6,7 @@ env = tune_media.gym.RecordEpisodes(gym.make("CartPole-v1", render_mode="rgb_arr
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import time
 from collections import deque
@@ -17,10 +18,11 @@ import numpy as np
 
 from tune_media.checks import as_indices, as_seeds, check_recording
 from tune_media.encoding import VideoEncoder
-from tune_media.recorder import EpisodeRecorder, Plan, Taken
+from tune_media.episodes import EpisodeBatch, thinned
+from tune_media.recorder import DATA, EpisodeRecorder, Plan, Taken, laid_out
 from tune_media.rendering import FrameFunction, Renderer, reset_seed, sub_env
 from tune_media.seeding import SeededResets, seeded
-from tune_media.selection import RenderBudget, Selector, Trigger, as_result, as_selectors, winners
+from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors, winners
 from tune_media.steps import Collect
 from tune_media.values import Video, VideoOptions, new_id
 
@@ -81,7 +83,7 @@ class _Recording:
         self.length_queue: deque[int] = deque(maxlen=buffer_length)
         self.time_queue: deque[float] = deque(maxlen=buffer_length)
 
-    def start(self, index: int, seed: int | None = None) -> None:
+    def start(self, index: int, seed: int | None = None, observation: Any = None) -> None:
         """The sub-env has been reset."""
         self._break_off(index, "unfinished: the env was reset in mid-episode")
         if self.video_length == 0:
@@ -102,6 +104,7 @@ class _Recording:
                 env=inner,
                 seed=given.last if given else seed if seed is not None else reset_seed(inner),
                 seed_is_new=given is not None or seed is not None,
+                observation=observation,
                 env_index=index,
             )
             if recorded and self.fixed and self.step_trigger is None:
@@ -117,13 +120,14 @@ class _Recording:
         terminated: bool,
         truncated: bool,
         *,
+        observation: Any = None,
         picture: bool = True,
     ) -> None:
         """The sub-env has been stepped; where the episode is over, it is counted and saved."""
         self.returns[index] += reward
         self.lengths[index] += 1
         if index in self.indices:
-            self.recorder.step(index, reward, action, info, picture=picture)
+            self.recorder.step(index, reward, action, info, picture=picture, observation=observation, env_index=index)
             with self.recorder.guard(index, "a step"):
                 if self.step_trigger is not None and index not in self.clips and self.step_trigger(self.steps):
                     self._open_clip(index, f"step-{self.steps}")
@@ -157,11 +161,18 @@ class _Recording:
 
     def take(self) -> dict[str, Any]:
         """Hand over the chosen ones of the episodes that ended since the last time."""
+        episodes = self.recorder.data()
         records = self.recorder.records()
         chosen = winners(records, self.plan.selectors)
-        ids = [record.id for record in records]
-        taken = self.recorder.take({record.id for found in chosen.values() for record in found}, ids)
-        return as_result(self.plan.selectors, chosen, taken)
+        ids = [record.id for record in records] + [episode.record.id for episode in episodes]
+        kept = self.recorder.take({record.id for found in chosen.values() for record in found}, ids)
+        result = laid_out(self.plan, chosen, kept)
+        if not episodes:
+            return result
+        trajectories = {id: taken.trajectory for id, taken in kept.items() if taken.trajectory is not None}
+        batch = EpisodeBatch(tuple(thinned(episodes)), trajectories)
+        metrics = batch.metrics()
+        return result | {DATA: batch} | ({"custom_metrics": metrics} if metrics else {})
 
     def close(self) -> None:
         """Save what is unfinished, marked as such."""
@@ -229,6 +240,7 @@ def _make_recording(
     video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
     frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None,
     collect: Collect | None = None,
+    trajectories: bool = False,
     env_indices: Iterable[int] | None = None,
     buffer_length: int | None = 100,
     strict: bool = False,
@@ -251,7 +263,7 @@ def _make_recording(
             f"RecordEpisodes: the env has {has}; create it with render_mode='rgb_array', for example "
             "gymnasium.make('CartPole-v1', render_mode='rgb_array'), or pass frame= or video=None."
         )
-    plan = Plan(name_prefix, as_selectors(keep), episode_trigger, video, collect, strict)
+    plan = Plan(name_prefix, as_selectors(keep), episode_trigger, video, collect, trajectories, strict)
     return _Recording(
         env,
         count,
@@ -333,7 +345,7 @@ class RecordEpisodes(gym.Wrapper):
         """Reset the env; an episode that was running is unfinished."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._recording.renderer.new_step()
-        self._recording.start(0, seed)
+        self._recording.start(0, seed, observation)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -341,7 +353,8 @@ class RecordEpisodes(gym.Wrapper):
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._recording.renderer.new_step()
         self._recording.steps += 1
-        self._recording.step(0, float(reward), action, info, bool(terminated), bool(truncated))
+        ended = bool(terminated), bool(truncated)
+        self._recording.step(0, float(reward), action, info, *ended, observation=observation)
         if terminated or truncated:
             info = {**info, "episode": self._recording.ended[0]}
         return observation, reward, terminated, truncated, info
@@ -378,7 +391,7 @@ class RecordVectorEpisodes(gym.vector.VectorWrapper):
         self._recording.renderer.new_step()
         for index in map(int, np.flatnonzero(mask)):
             own = seed + index if isinstance(seed, int) else None if seed is None else seed[index]
-            self._recording.start(index, own)
+            self._recording.start(index, own, self._nth_observation(observations, index))
         self._restarts[mask] = False
         return observations, infos
 
@@ -388,21 +401,33 @@ class RecordVectorEpisodes(gym.vector.VectorWrapper):
         self._recording.renderer.new_step()
         self._recording.steps += 1
         over = np.logical_or(terminations, truncations)
-        looks = self._recording.plan.looks_at_steps
+        recorder = self._recording.recorder
+        looks, looks_at_info = recorder.looks_at_steps, _has_info(infos, recorder)
         each = list(gym.vector.utils.iterate(self.action_space, actions)) if looks else []
         statistics = {}
         for index in range(self.num_envs):
             if self._restarts[index]:
-                self._recording.start(index)
+                self._recording.start(index, observation=self._nth_observation(observations, index))
                 continue
             ended = bool(terminations[index]), bool(truncations[index])
-            action, info = (each[index], _nth_info(infos, index)) if looks else (None, None)
-            shows_it = not (any(ended) and self._autoreset == "SAME_STEP")
-            self._recording.step(index, float(rewards[index]), action, info, *ended, picture=shows_it)
+            same_step = any(ended) and self._autoreset == "SAME_STEP"
+            info = _nth_info(infos, index) if looks_at_info else None
+            if same_step and info is not None:
+                info = info.get("final_info", info)
+            observation = None if same_step else self._nth_observation(observations, index)
+            self._recording.step(
+                index,
+                float(rewards[index]),
+                each[index] if looks else None,
+                info,
+                *ended,
+                observation=observation,
+                picture=not same_step,
+            )
             if any(ended):
                 statistics[index] = self._recording.ended[index]
-                if self._autoreset == "SAME_STEP":
-                    self._recording.start(index)
+                if same_step:
+                    self._recording.start(index, observation=self._nth_observation(observations, index))
         self._restarts = over & ~self._restarts if self._autoreset == "NEXT_STEP" else np.zeros(self.num_envs, bool)
         if statistics:
             infos = {**infos, **_vector_statistics(statistics, self.num_envs)}
@@ -411,6 +436,13 @@ class RecordVectorEpisodes(gym.vector.VectorWrapper):
     def take(self) -> dict[str, Any]:
         """Hand over the chosen clips of the episodes that ended since the last call, by selector."""
         return self._recording.take()
+
+    def _nth_observation(self, observations: Any, index: int) -> Any:
+        """Return the observation of one sub-env where it is wanted."""
+        if not self._recording.recorder.looks_at_steps:
+            return None
+        each = gym.vector.utils.iterate(self.observation_space, observations)
+        return next(itertools.islice(each, index, None))
 
     def close(self, **options: Any) -> None:
         """Save what is unfinished and close the env."""
@@ -428,6 +460,14 @@ def _nth_info(infos: Any, index: int) -> Any:
         for name, value in infos.items()
         if not name.startswith("_") and np.all(infos.get(f"_{name}", np.ones(index + 1, bool))[index])
     }
+
+
+def _has_info(infos: Any, recorder: EpisodeRecorder) -> bool:
+    """Say whether the infos of a vector env may hold something to collect; taking them apart costs time."""
+    if not recorder.looks_at_info:
+        return False
+    by_convention_only = recorder.plan.collect is None and not recorder.looks_at_steps
+    return not by_convention_only or not isinstance(infos, dict) or bool({"data", "media", "final_info"} & infos.keys())
 
 
 def _vector_statistics(statistics: dict[int, dict[str, Any]], count: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.conversions import converted
 from tune_media.values import CONTENT_DIGITS, Medium, Video
 
 EVALUATION, TRAIN = "evaluation", "train"
@@ -123,7 +124,7 @@ def replace_media(
         result: What a trainable reported; changed.
         place: Told a medium, returns what stands there from now on.
         raw_fps: Frames per second of raw arrays.
-        unread: Told the key of a large array that is no clip, and what to do about it.
+        unread: Told the key of what could not be read, and what to do about it.
     """
     _Walk(result, place, raw_fps, unread).run()
 
@@ -171,7 +172,14 @@ class _Walk:
             items = value.tolist()
             replaced = self._value(items, section, path, depth + 1)
             return value if replaced is items else replaced
+        if type(value) in _SCALARS:
+            return value
+        is_foreign = not isinstance(value, (Medium, np.ndarray, list, tuple))
+        if is_foreign:
+            value = self._converted(value, path)
         if isinstance(value, (Medium, np.ndarray)):
+            if is_foreign and isinstance(value, Medium):
+                self._identify(value, section, path)
             media = self._media(value, section, path)
             if media is None:
                 return value
@@ -180,6 +188,22 @@ class _Walk:
         if isinstance(value, (list, tuple)) and depth + len(path) <= _MAX_DEPTH:
             return self._sequence(value, section, path, depth + 1)
         return value
+
+    def _converted(self, value: Any, path: tuple[str, ...]) -> Any:
+        """Return a value of another library as one of ours; a tensor of one number as that number."""
+        try:
+            found = converted(value)
+        except Exception as error:
+            self._unread("/".join(path), f"{type(value).__name__} could not be read: {type(error).__name__}: {error}")
+            return value
+        return found.item() if isinstance(found, np.ndarray) and found.ndim == 0 else found
+
+    def _identify(self, medium: Medium, section: str, path: tuple[str, ...]) -> None:
+        """Give a medium that came as a value of another library an id that its repetition has, too."""
+        digest = hashlib.blake2b(medium.content(), digest_size=16)
+        id, may_repeat = self._id_of(digest, section, path)
+        object.__setattr__(medium, "id", id)
+        object.__setattr__(medium, "may_repeat", may_repeat)
 
     def _sequence(self, values: list[Any] | tuple[Any, ...], section: str, path: tuple[str, ...], depth: int) -> Any:
         if _SCALARS.issuperset(map(type, values)):
@@ -221,13 +245,18 @@ class _Walk:
         section is new, the clip may be a repetition. Two equal clips of one report differ in which of them it is.
         """
         digest = hashlib.blake2b(np.ascontiguousarray(clip).view(np.uint8).data, digest_size=16)
-        digest.update(repr((section, path, clip.shape)).encode())
+        digest.update(repr(clip.shape).encode())
+        return RawVideo(clip, layout, self._raw_fps, *self._id_of(digest, section, path))
+
+    def _id_of(self, digest: Any, section: str, path: tuple[str, ...]) -> tuple[str, str | None]:
+        """Return the id of what has this content here, and the start of the ids of which it may be a repetition."""
+        digest.update(repr((section, path)).encode())
         nth = self._occurrences[digest.hexdigest()] = self._occurrences.get(digest.hexdigest(), 0) + 1
         digest.update(str(nth).encode())
         content_id = digest.hexdigest()[:CONTENT_DIGITS]
         token = section_round(self._result, section)
         round_id = hashlib.blake2b(repr(token).encode(), digest_size=4).hexdigest()
-        return RawVideo(clip, layout, self._raw_fps, content_id + round_id, may_repeat=None if token else content_id)
+        return content_id + round_id, None if token else content_id
 
 
 def raw_layout(value: Any) -> RawLayout | None:

@@ -10,27 +10,25 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-import uuid
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tune_media.encoding import EncodedVideo, VideoEncoder, as_rgb, resize, target_size
-from tune_media.overlay import Overlay, check_parts
-from tune_media.selection import RenderBudget, Selector, Trigger, survivors
-from tune_media.steps import Collect, StepFacts, Totals, check_collect, collected
-from tune_media.values import EpisodeRecord, Video, VideoOptions
+from tune_media.episodes import MOST_EPISODES, MOST_ROUND_POINTS, EpisodeData, thinned
+from tune_media.overlay import check_parts
+from tune_media.running import Clips, Ended, Finished, Kept, MoreValues, Render, Running, Taken
+from tune_media.selection import RenderBudget, Selector, Trigger, as_result, survivors
+from tune_media.steps import Collect, Collector, StepFacts
+from tune_media.trajectories import Steps
+from tune_media.values import EpisodeRecord, VideoOptions
 
 logger = logging.getLogger(__name__)
 
+DATA = "data"
+"""What the episodes of a round are called in its result."""
+
 MOST_CANDIDATES = 512
 """Finished episodes that a recorder holds at the most."""
-
-Render = Callable[[], Mapping[str, Any]]
-"""Returns the current frames of an env, by the name of their view; the only view's name is the empty string."""
-
-Taken = Video | EpisodeRecord | dict[str, Video]
-"""What a winner is handed over as: its clip; its record where no frames are recorded; a clip for each view."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,8 @@ class Plan:
         selectors: Which finished episodes are kept.
         trigger: Which episodes are recorded at all, by their index on their sub-env. None: all.
         video: How clips are made. None: records only, no frames.
-        collect: What is taken from each step, to become ``EpisodeRecord.metrics``. None: nothing.
+        collect: What is taken from each step of all episodes. None: what the convention of ``info`` says.
+        trajectories: Whether the steps of the chosen episodes are kept.
         strict: Raise at the first fault instead of warning once.
 
     Raises:
@@ -56,15 +55,25 @@ class Plan:
     trigger: Trigger | RenderBudget | None = None
     video: VideoOptions | None = field(default_factory=VideoOptions)
     collect: Collect | None = None
+    trajectories: bool = False
     strict: bool = False
 
     @property
+    def looks_at_info(self) -> bool:
+        """Whether a step's info is needed."""
+        return self.collect is not False or self.looks_at_steps
+
+    @property
     def looks_at_steps(self) -> bool:
-        """Whether a step's action and info are needed."""
-        return self.collect is not None or (self.video is not None and bool(self.video.overlay))
+        """Whether a step's action, info and observation are needed."""
+        overlay = self.video is not None and bool(self.video.overlay)
+        return overlay or self.trajectories or Collector(self.collect).needs_more_than_info
 
     def __post_init__(self) -> None:
-        check_collect(self.collect)
+        Collector(self.collect)  # refuses what is none
+        taken = {"num_abandoned", DATA} & {selector.name for selector in self.selectors}
+        if taken:
+            raise ValueError(f"a selector cannot be named {taken.pop()!r}: something else has that name in the result.")
         if self.video is not None and self.video.overlay:
             check_parts(self.video.overlay)
 
@@ -84,8 +93,12 @@ class EpisodeRecorder:
         self.plan = plan
         self.abandoned = 0
         self._on_finished = on_finished
-        self._running: dict[Hashable, _Running] = {}
-        self._finished: dict[str, _Finished] = {}
+        self._running: dict[Hashable, Running] = {}
+        self._finished: dict[str, Finished] = {}  # candidates
+        self._ended: dict[str, Ended] = {}  # all episodes since they were last collected
+        self._points = 0
+        self.collector = Collector(plan.collect)
+        self.looks_at_steps, self.looks_at_info = plan.looks_at_steps, plan.looks_at_info
         self._started: dict[Hashable, int] = {}
         self._seeds: dict[Hashable, int | None] = {}
         self._problems: set[tuple[str, str, str]] = set()  # their kinds, so that texts that vary do not pile up
@@ -103,6 +116,8 @@ class EpisodeRecorder:
         seed: int | None = None,
         seed_is_new: bool = False,
         agents: Collection[str] = (),
+        observation: Any = None,
+        can_be_shown: bool = True,
         **facts: Any,
     ) -> bool:
         """An episode starts in ``slot``; its reset frame is recorded now.
@@ -117,10 +132,12 @@ class EpisodeRecorder:
                 reset without a seed goes on where the last episode left the generator.
             seed_is_new: Whether it is known to be this episode's.
             agents: Names of the agents; a view with such a name is that agent's.
+            observation: What the reset led to; None where it is not known yet.
+            can_be_shown: False where frames are wanted and there are none: it is no candidate, only its data are kept.
             **facts: Further fields of its ``EpisodeRecord``.
 
         Returns:
-            Whether it is recorded.
+            Whether it is a candidate.
         """
         self._clock.tick()
         self.abandon(slot)
@@ -128,15 +145,20 @@ class EpisodeRecorder:
         self._started[slot] = index + 1
         own_seed = seed if seed_is_new or seed != self._seeds.get(slot) else None
         self._seeds[slot] = seed
-        with self.guard(slot, "the trigger"):
-            if not self._triggered(index):
-                return False
-            options = self.plan.video
-            clips = _Clips(options, render, fps) if options is not None and render is not None else None
-            facts |= {"episode_id": episode_id, "seed": own_seed}
-            self._running[slot] = _Running(facts, clips, env, frozenset(agents))
-        self._record_frame(slot, StepFacts(0, 0.0, 0.0, None, env))
-        return self.is_recording(slot)
+        wanted = False
+        with self._guard_clips(slot, "the trigger"):
+            wanted = can_be_shown and self._triggered(index)
+        if not wanted and self.collector.is_off:
+            return False
+        options = self.plan.video
+        clips = Clips(options, render, fps) if wanted and options is not None and render is not None else None
+        steps = Steps() if wanted and self.plan.trajectories else None
+        facts |= {"episode_id": episode_id, "seed": own_seed}
+        self._running[slot] = Running(facts, clips, env, frozenset(agents), is_candidate=wanted, steps=steps)
+        at_reset = StepFacts(0, 0.0, 0.0, None, env, observation=observation)
+        self._record_step(slot, at_reset)
+        self._record_frame(slot, at_reset)
+        return slot in self._running and self._running[slot].is_candidate
 
     def is_recording(self, slot: Hashable) -> bool:
         """Say whether an episode is being recorded in ``slot``."""
@@ -155,15 +177,17 @@ class EpisodeRecorder:
         info: Mapping[str, Any] | None = None,
         *,
         picture: bool = True,
+        **facts: Any,
     ) -> None:
         """The episode in ``slot`` made an env step; the frame after it is recorded.
 
         Args:
             slot: Where it runs.
             reward: What the step brought.
-            action: What led to it; only looked at where ``plan.looks_at_steps``, as is ``info``.
-            info: The step's info.
+            action: What led to it; only looked at where ``looks_at_steps``.
+            info: The step's info; only looked at where ``looks_at_info``.
             picture: False where the env already shows something else.
+            **facts: Further fields of its ``StepFacts``.
         """
         self._clock.tick()
         running = self._running.get(slot)
@@ -171,32 +195,48 @@ class EpisodeRecorder:
             return
         running.episode_return += reward
         running.episode_length += 1
-        facts = StepFacts(running.episode_length, reward, running.episode_return, action, running.env, info or {})
-        if self.plan.collect is not None:
-            self._collect(running, facts)
+        step = StepFacts(
+            running.episode_length, reward, running.episode_return, action, running.env, info or {}, **facts
+        )
+        if not self.collector.is_off:
+            self._collect(running, step)
+        self._record_step(slot, step)
         if picture:
-            self._record_frame(slot, facts)
+            self._record_frame(slot, step)
 
-    def end(self, slot: Hashable, **facts: Any) -> EpisodeRecord | None:
+    def set_reset_observation(self, slot: Hashable, observation: Any) -> None:
+        """Say what the reset of the episode in ``slot`` led to, where it was not known then."""
+        running = self._running.get(slot)
+        if running is not None and running.steps is not None:
+            with self._guard_clips(slot, "an observation"):
+                running.steps.set_reset(observation)
+
+    def end(self, slot: Hashable, more: MoreValues | None = None, **facts: Any) -> EpisodeRecord | None:
         """The episode in ``slot`` is over; it becomes a candidate, and candidates that cannot win any more go.
 
         Args:
             slot: Where it ran.
+            more: Adds what others say of it.
             **facts: Further fields of its ``EpisodeRecord``.
 
         Returns:
-            Its record, or None where none was recorded.
+            Its record, or None where it was no candidate.
         """
         running = self._running.pop(slot, None)
         if running is None:
             return None
         with self.guard(slot, "the end of an episode"):
+            ended = Ended(running.data(facts), more)
+            self._settle(ended, is_last_chance=False)
+            self._hold_data(ended)
+            if not running.is_candidate:
+                return None
             with self._clock.render():
-                finished = running.finished(facts)
+                finished = running.finished(ended.data.record).told(ended)
             self._finished[finished.record.id] = finished
             if self._on_finished is not None:
                 with self.guard(slot, "handing over an episode"):
-                    self._on_finished(finished.hand_over())
+                    self._on_finished(finished.hand_over().shown)
             with self.guard(slot, "a selector of keep="):
                 alive = survivors(self.records(), self.plan.selectors)
                 self._finished = {id: candidate for id, candidate in self._finished.items() if id in alive}
@@ -210,7 +250,7 @@ class EpisodeRecorder:
         running = self._running.pop(slot, None)
         if running is None:
             return None
-        return running.finished({"note": note}).hand_over()
+        return running.finished(running.data({"note": note}).record).hand_over().shown if running.is_candidate else None
 
     def abandon(self, slot: Hashable) -> None:
         """Drop the episode that runs in ``slot``, if one does: its env was reset or failed."""
@@ -231,24 +271,37 @@ class EpisodeRecorder:
         """Nothing is stepped for a while: what passes until the next event is no sampling time."""
         self._clock.stop()
 
-    def drop_finished(self) -> None:
-        """Drop all finished candidates."""
+    def begin_round(self) -> None:
+        """A round begins: what ended after the last one was over is no candidate, and its data are late."""
         self._finished.clear()
+        for ended in self._ended.values():
+            ended.data = replace(ended.data, is_late=True)
 
     def records(self) -> list[EpisodeRecord]:
         """Return the records of the candidates, in the order in which they ended."""
         return [finished.record for finished in self._finished.values()]
 
-    def take(self, winners: Collection[str], seen: Collection[str]) -> dict[str, Taken]:
-        """Hand over the winners and drop the losers.
+    def data(self) -> list[EpisodeData]:
+        """Return the data of all episodes that ended since they were last taken, in the order in which they did."""
+        for id, ended in self._ended.items():
+            self._settle(ended, is_last_chance=True)
+            if id in self._finished:
+                self._finished[id] = self._finished[id].told(ended)
+        return [ended.data for ended in self._ended.values()]
+
+    def take(self, winners: Collection[str], seen: Collection[str]) -> dict[str, Kept]:
+        """Hand over the winners and drop the losers, and the data.
 
         Args:
             winners: Ids of the records to hand over.
-            seen: Ids of all records that took part; candidates that ended since stay.
+            seen: Ids of all records that took part; what ended since stays.
 
         Returns:
             What is here of the winners, by the id of its record.
         """
+        for id in seen:
+            self._ended.pop(id, None)
+        self._points = sum(ended.points for ended in self._ended.values())
         finished = {id: self._finished.pop(id) for id in seen if id in self._finished}
         return {id: finished[id].hand_over() for id in finished if id in winners}
 
@@ -266,14 +319,51 @@ class EpisodeRecorder:
         new, self._untold = self._untold, []
         return new
 
-    def _collect(self, running: _Running, facts: StepFacts) -> None:
-        assert self.plan.collect is not None
+    def _collect(self, running: Running, facts: StepFacts) -> None:
+        taken = self.collector.take(facts)
+        while True:  # a value that cannot be stored costs itself, not those after it
+            try:
+                named = next(taken, None)
+                if named is None:
+                    return
+                running.values.add(named)
+            except Exception as error:
+                if self.plan.strict:
+                    raise
+                self.report("collect=", f"{type(error).__name__}: {error}", "what it takes from a step is left out")
+
+    def _settle(self, ended: Ended, *, is_last_chance: bool) -> None:
+        """Take in what others say of an episode: when it ends, for selectors, and again when it is collected."""
+        if ended.more is None:
+            return
         try:
-            running.totals.add(collected(self.plan.collect, facts))
+            ended.take_in()
         except Exception as error:
             if self.plan.strict:
                 raise
-            self.report("collect=", f"{type(error).__name__}: {error}", "what it takes from a step is left out")
+            self.report("an episode's own fields", f"{type(error).__name__}: {error}", "they are left out")
+        if is_last_chance:
+            ended.more = None
+
+    def _hold_data(self, ended: Ended) -> None:
+        """Keep an episode's data until they are collected, in bounded memory."""
+        self._ended[ended.data.record.id] = ended
+        self._points += ended.points
+        if len(self._ended) > MOST_EPISODES:
+            del self._ended[next(iter(self._ended))]
+            reason = f"more than {MOST_EPISODES} episodes are held, and nobody takes them"
+            self.report("their data", reason, "those of the oldest episodes are dropped")
+        if self._points > MOST_ROUND_POINTS:
+            some = thinned([each.data for each in self._ended.values()], MOST_ROUND_POINTS // 2)
+            for each, data in zip(self._ended.values(), some, strict=True):
+                each.data = data
+            self._points = sum(each.points for each in self._ended.values())
+
+    def _record_step(self, slot: Hashable, facts: StepFacts) -> None:
+        running = self._running.get(slot)
+        if running is not None and running.steps is not None:
+            with self._guard_clips(slot, "a step"):
+                running.steps.add(facts)
 
     def _triggered(self, index: int) -> bool:
         trigger = self.plan.trigger
@@ -292,8 +382,22 @@ class EpisodeRecorder:
         running = self._running.get(slot)
         if running is None or running.clips is None:
             return
-        with self._clock.render(), self.guard(slot, "a frame"):
+        with self._clock.render(), self._guard_clips(slot, "a frame"):
             running.clips.feed(facts)
+
+    @contextlib.contextmanager
+    def _guard_clips(self, slot: Hashable, what: str) -> Iterator[None]:
+        """Turn what users' functions and envs raise into a problem that costs the clip; the data go on."""
+        try:
+            yield
+        except Exception as error:
+            if self.plan.strict:
+                raise
+            self.report(what, f"{type(error).__name__}: {error}")
+            if self.collector.is_off:
+                self.abandon(slot)
+            elif slot in self._running:
+                self._running[slot].is_no_candidate()
 
     @contextlib.contextmanager
     def guard(self, slot: Hashable, what: str) -> Iterator[None]:
@@ -305,94 +409,6 @@ class EpisodeRecorder:
                 raise
             self.report(what, f"{type(error).__name__}: {error}")
             self.abandon(slot)
-
-
-@dataclass
-class _Running:
-    """An episode that is being recorded."""
-
-    facts: dict[str, Any]
-    clips: _Clips | None
-    env: Any
-    agents: frozenset[str]
-    episode_return: float = 0.0
-    episode_length: int = 0
-    totals: Totals = field(default_factory=Totals)
-
-    def finished(self, facts: dict[str, Any]) -> _Finished:
-        own = {
-            "episode_return": self.episode_return,
-            "episode_length": self.episode_length,
-            "finished_at": time.time(),
-            "metrics": self.totals.metrics(),
-        }
-        record = EpisodeRecord(**{**own, **self.facts, **facts})
-        return _Finished(record, self.clips.finish() if self.clips is not None else None, self.agents)
-
-
-@dataclass(frozen=True)
-class _Finished:
-    """A candidate."""
-
-    record: EpisodeRecord
-    clips: dict[str, EncodedVideo] | None
-    agents: frozenset[str]
-
-    def hand_over(self) -> Taken:
-        if self.clips is None:
-            return self.record
-        videos = {view: self._video(view, clip) for view, clip in self.clips.items()}
-        return videos[""] if set(videos) == {""} else videos
-
-    def _video(self, view: str, clip: EncodedVideo) -> Video:
-        note = "; ".join(text for text in (self.record.note, clip.note) if text) or None
-        if not view:
-            return Video.from_encoded(clip, episode=self.record, note=note, id=self.record.id)
-        of_view = replace(self.record, view=view, agent=view if view in self.agents else None)
-        return Video.from_encoded(clip, episode=of_view, note=note, id=uuid.uuid5(uuid.UUID(self.record.id), view).hex)
-
-
-class _Clips:
-    """The clips of one episode, one for each view, as they are encoded."""
-
-    def __init__(self, options: VideoOptions, render: Render, fps: float) -> None:
-        self._options, self._render, self._fps = options, render, options.fps or fps
-        self._encoders: dict[str, VideoEncoder] = {}
-        self._overlays: dict[str, Overlay] = {}
-
-    def feed(self, facts: StepFacts) -> None:
-        most = self._options.max_frames
-        if most is not None and self._encoders and all(encoder.frames >= most for encoder in self._encoders.values()):
-            for encoder in self._encoders.values():
-                encoder.cut()
-            return
-        frames = self._render()
-        if not frames:
-            raise ValueError("there is no frame: frame= returned an empty dict")
-        for view, picture in frames.items():
-            if view not in self._encoders:
-                self._encoders[view] = VideoEncoder(self._fps, **self._options.encoder_keywords())
-                self._overlays[view] = Overlay(self._options.overlay)
-                if facts.step:
-                    self._encoders[view].add_note(f"this view began at step {facts.step}")
-            self._encoders[view].feed(self._drawn(view, picture, facts) if self._options.overlay else picture)
-        for view in self._encoders.keys() - frames.keys():
-            self._encoders[view].add_note("this view ended before the episode")
-
-    def _drawn(self, view: str, picture: Any, facts: StepFacts) -> Any:
-        rgb = as_rgb(picture)
-        height, width = rgb.shape[:2]
-        wanted = target_size(width, height, self._options.width, self._options.height)
-        if self._options.width or self._options.height:  # text is drawn at the size that people read it at
-            rgb = resize(rgb, height=wanted[1], width=wanted[0])
-        return self._overlays[view].draw(rgb, facts)
-
-    def finish(self) -> dict[str, EncodedVideo]:
-        return {view: encoder.finish() for view, encoder in self._encoders.items()}
-
-    def cancel(self) -> None:
-        for encoder in self._encoders.values():
-            encoder.cancel()
 
 
 class _Clock:
@@ -421,10 +437,11 @@ class _Clock:
             self.rendering += time.perf_counter() - started
 
 
-def with_progress(
-    records: Sequence[EpisodeRecord], training_iteration: int | None, env_steps: int | None
-) -> dict[str, EpisodeRecord]:
-    """Return the records by id, with how far training was when they were collected."""
-    return {
-        record.id: replace(record, training_iteration=training_iteration, env_steps=env_steps) for record in records
-    }
+def laid_out(plan: Plan, chosen: Mapping[str, Sequence[EpisodeRecord]], kept: Mapping[str, Kept]) -> dict[str, Any]:
+    """Lay out what selectors chose: clips by selector, pictures and files by their name and then by selector."""
+    result = as_result(plan.selectors, chosen, {id: taken.shown for id, taken in kept.items()})
+    reserved = {DATA, "num_abandoned", *(selector.name for selector in plan.selectors)}
+    for name in dict.fromkeys(name for taken in kept.values() for name in taken.media):
+        media = {id: taken.media[name] for id, taken in kept.items() if name in taken.media}
+        result[f"{name}_picture" if name in reserved else name] = as_result(plan.selectors, chosen, media)
+    return result

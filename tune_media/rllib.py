@@ -19,12 +19,22 @@ from typing import Any
 
 from tune_media import compat
 from tune_media.checks import as_indices, as_seeds, check_recording
-from tune_media.collecting import RECORDINGS, AnswersToCome, Recording, begin_round, collect, timeout_of
-from tune_media.recorder import EpisodeRecorder, Plan
+from tune_media.collecting import (
+    RECORDINGS,
+    AnswersToCome,
+    Collected,
+    Recording,
+    Window,
+    begin_round,
+    collect,
+    timeout_of,
+)
+from tune_media.episodes import EpisodeValues
+from tune_media.recorder import DATA, EpisodeRecorder, Plan
 from tune_media.rendering import FrameFunction, Renderer, describe, inside, reset_seed, sub_env, sub_envs
 from tune_media.seeding import SeededResets, seeded, share
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
-from tune_media.steps import Collect
+from tune_media.steps import FINAL, SERIES, Collect, Named, Rule
 from tune_media.values import VideoOptions
 
 try:
@@ -36,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 SECTIONS = ("evaluation", "train")
 ENV_RUNNERS = "env_runners"
+_OWN_VALUES = "tune_media"
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,7 @@ class _Settings:
     env_runners: frozenset[int] | None
     env_indices: frozenset[int] | None
     seeds: tuple[int, ...]
+    window: int | None
 
 
 def record_episodes(
@@ -59,13 +71,16 @@ def record_episodes(
     env_indices: Iterable[int] | None = None,
     name: str = "episodes",
     seeds: int | Sequence[int] | None = None,
+    window: int | None = None,
+    trajectories: bool = False,
     strict: bool = False,
 ) -> Callable[[], RLlibCallback]:
     """Record episodes and put the chosen ones into RLlib's result.
 
     The result of an evaluation holds them at ``result["evaluation"]["env_runners"][name][selector]``, that of a
     training iteration at ``result["env_runners"][name][selector]``: a ``Video``, or a list where a selector may
-    choose several.
+    choose several. All episodes of the round, with what ``collect`` took from their steps, are beside them under
+    ``data``; the aggregates of that are at ``custom_metrics/<metric>_mean``, ``_min`` and ``_max`` of the section.
 
     Args:
         sections: ``"evaluation"``, ``"train"``, or both.
@@ -73,15 +88,19 @@ def record_episodes(
             runners, are kept: ``"best"``, ``"worst"``, ``"median"``, ``"first"``, ``"last"``, ``"all"``, a selector
             such as ``tune_media.selection.best(3)``, or several of these.
         trigger: Told the index of an episode that starts on a sub-env (0, 1, ...), says whether to record it; see
-            ``tune_media.selection`` for ready ones. One that is declined is never rendered. None: all are recorded.
+            ``tune_media.selection`` for ready ones. One that is declined is never rendered, and only its data are kept.
+            None: all are recorded.
         video: Size, speed and quality of the clips. None: records of the episodes, and no frames.
         frame: Instead of the sub-env's ``render()``: a function of the sub-env that returns HWC uint8, the name of one
             of its methods (which reaches sub-envs in other processes, too), or a dict of these by view. A function
             may also return a dict of frames, by agent say. Each view becomes a clip of its own.
-        collect: Numbers to take from each step of the recorded episodes: a function of a ``steps.StepFacts`` that
-            returns them by name, or paths inside ``info`` such as ``"data/speed"``. Their mean, sum, least, largest and
-            last over the episode are in its record's ``metrics``, as ``<name>_avg``, ``_sum``, ``_min``, ``_max`` and
-            ``_last``, and selectors may choose ``by`` them.
+        collect: What to take from each step of all episodes: a function of a ``steps.StepFacts`` that returns values by
+            name; paths inside ``info`` such as ``"data/speed"``; or a dict of paths, functions, and
+            ``tune_media.steps.running(...)`` and ``final(...)`` by name. Values are numbers, vectors, text, pictures,
+            nested dicts of these. The mean, sum, least, largest and last of running numbers over an episode are in its
+            record's ``metrics``, as ``<name>_avg``, ``_sum``, ``_min``, ``_max`` and ``_last``, and selectors may
+            choose ``by`` them. ``info["data"]["running"]``, ``info["data"]["final"]`` and ``info["media"]`` are taken
+            in any case, unless this is False.
         env_runners: Indices of the env runners that record; 0 is the local one. None: all.
         env_indices: Indices of the sub-envs that are recorded. None: all.
         name: What the clips are filed under.
@@ -89,6 +108,9 @@ def record_episodes(
             evaluation, shared out over all env runners and sub-envs; a number n stands for 0, ..., n-1. The same
             seeds in every trial make their clips comparable. Needs sub-envs in the env runner's own process; for
             others, wrap each env in ``tune_media.gym.FixedSeeds`` where it is made.
+        window: Report the custom metrics' means over so many last episodes, too, as ``<metric>_windowed_mean``. None:
+            only those over the episodes of the round.
+        trajectories: Keep observations, actions, rewards and infos of the chosen episodes, as Parquet.
         strict: Raise when an episode cannot be recorded, instead of warning once. For tests.
 
     Returns:
@@ -108,13 +130,16 @@ def record_episodes(
     check_recording(trigger, video, frame)
     if seeds is not None and "evaluation" not in chosen_sections:
         raise ValueError("record_episodes(seeds=...) is for evaluation episodes, and sections= leaves these out.")
+    if window is not None and not (isinstance(window, int) and window > 0):
+        raise ValueError(f"record_episodes(window=...) takes a number of episodes or None, got {window!r}.")
     settings = _Settings(
-        plan=Plan(name, as_selectors(keep), trigger, video, collect, strict),
+        plan=Plan(name, as_selectors(keep), trigger, video, collect, trajectories, strict),
         sections=chosen_sections,
         frame=frame,
         env_runners=as_indices("env_runners", env_runners),
         env_indices=as_indices("env_indices", env_indices),
         seeds=as_seeds(seeds),
+        window=window,
     )
     return functools.partial(EpisodeRecorderCallback, settings)
 
@@ -128,6 +153,8 @@ class EpisodeRecorderCallback(RLlibCallback):
         self._name = settings.plan.name
         self._is_told_of_its_double = False
         self._coming = AnswersToCome(settings.plan)
+        self._window = Window(settings.window)
+        self._returned: dict[str, Any] = {}
 
     # On the env runners. The new API stack passes `env_runner` and `env`, the old one `worker` and `base_env`.
 
@@ -165,21 +192,22 @@ class EpisodeRecorderCallback(RLlibCallback):
         if recording is None or not self._wanted(env_index):
             return
         renderer = self._renderer(recording, env)
-        if renderer is None:
-            return
-        renderer.at(env_index)
+        if renderer is not None:
+            renderer.at(env_index)
         with recording.recorder.guard(env_index, "what is known of an episode"):
             inner = sub_env(env, env_index)
             given = seeded(inner)
             recording.recorder.start(
                 env_index,
                 compat.episode_id(episode),
-                functools.partial(renderer.frames, env_index),
-                renderer.fps(env_index),
+                functools.partial(renderer.frames, env_index) if renderer else None,
+                renderer.fps(env_index) if renderer else 0.0,
                 env=inner,
                 seed=given.last if given else reset_seed(inner),
                 seed_is_new=given is not None,
                 agents=compat.agents_of(episode),
+                can_be_shown=renderer is not None,
+                observation=compat.first_observation(episode) if self._settings.plan.trajectories else None,
                 env_runner=compat.env_runner_index(env_runner),
                 env_index=env_index,
                 section=_section(env_runner),
@@ -192,19 +220,31 @@ class EpisodeRecorderCallback(RLlibCallback):
     ) -> None:
         """The sub-env has been stepped."""
         recording = self._recording(env_runner or worker)
-        if recording is None or recording.renderer is None or not self._wanted(env_index):
+        if recording is None or not self._wanted(env_index):
             return
-        recording.renderer.at(env_index)
+        if recording.renderer is not None:
+            recording.renderer.at(env_index)
         recorder = recording.recorder
         if not recorder.is_recording(env_index):
             recorder.step(env_index, 0.0)  # time passes
             return
         with recorder.guard(env_index, "a step"):
             reward = compat.last_reward(episode, recorder.episode_return(env_index))
-            if self._settings.plan.looks_at_steps:
-                recorder.step(env_index, reward, compat.last_action(episode), compat.last_info(episode))
-            else:
-                recorder.step(env_index, reward)
+            info = compat.last_info(episode) if recorder.looks_at_info else None
+            if not recorder.looks_at_steps:
+                recorder.step(env_index, reward, None, info)
+                return
+            if self._settings.plan.trajectories and compat.on_old_stack(episode):
+                recorder.set_reset_observation(env_index, compat.last_observation(episode, before=1))
+            recorder.step(
+                env_index,
+                reward,
+                compat.last_action(episode),
+                info,
+                observation=compat.last_observation(episode),
+                episode=episode,
+                env_index=env_index,
+            )
 
     def on_episode_end(
         self,
@@ -227,6 +267,7 @@ class EpisodeRecorderCallback(RLlibCallback):
         whole_return = compat.multi_agent_return(episode, prev_episode_chunks)
         recording.recorder.end(
             env_index,
+            functools.partial(_own_fields, compat.fields_of(episode)),
             **({} if whole_return is None else {"episode_return": whole_return}),
             terminated=compat.episode_is_terminated(episode),
             weights_version=compat.weights_version(env_runner),
@@ -240,6 +281,11 @@ class EpisodeRecorderCallback(RLlibCallback):
 
     # In the Algorithm.
 
+    def on_algorithm_init(self, *, algorithm: Any, **kwargs: Any) -> None:
+        """See what a ``custom_evaluation_function`` returns, which RLlib drops on the new API stack."""
+        with self._guard("watching the custom_evaluation_function"):
+            compat.watch_custom_evaluation(algorithm, self._returned.update)
+
     def on_evaluate_start(self, *, algorithm: Any, **kwargs: Any) -> None:
         """Forget what the evaluation env runners finished after the last evaluation was over."""
         group = algorithm.eval_env_runner_group
@@ -249,11 +295,16 @@ class EpisodeRecorderCallback(RLlibCallback):
                 compat.call_env_runners(group, begin, timeout_of(algorithm))
 
     def on_evaluate_end(self, *, algorithm: Any, evaluation_metrics: dict[str, Any], **kwargs: Any) -> None:
-        """Put the chosen episodes of this evaluation into its result."""
+        """Put the chosen episodes of this evaluation into its result, and what its own function returned."""
+        for name, value in self._returned.items():
+            evaluation_metrics.setdefault(name, value)
+        self._returned.clear()
         group = algorithm.eval_env_runner_group
         if "evaluation" in self._settings.sections and group is not None:
             iteration = algorithm.iteration + 1  # counted up afterwards
-            self._put(evaluation_metrics, lambda: collect(algorithm, group, self._settings.plan, iteration))
+            self._put(
+                "evaluation", evaluation_metrics, lambda: collect(algorithm, group, self._settings.plan, iteration)
+            )
 
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **kwargs: Any) -> None:
         """Put the chosen episodes of this training iteration into its result."""
@@ -262,15 +313,20 @@ class EpisodeRecorderCallback(RLlibCallback):
             return
         iteration = result["training_iteration"]
         if compat.is_asynchronous(algorithm) and compat.remote_env_runners(group):
-            self._put(result, lambda: self._coming.collect(algorithm, group, iteration))
+            self._put("train", result, lambda: self._coming.collect(algorithm, group, iteration))
         else:
-            self._put(result, lambda: collect(algorithm, group, self._settings.plan, iteration))
+            self._put("train", result, lambda: collect(algorithm, group, self._settings.plan, iteration))
 
-    def _put(self, section: dict[str, Any], collected: Callable[[], dict[str, Any]]) -> None:
-        with self._guard("the collection of this round's clips"):
-            chosen = collected()
-            if chosen:
-                section.setdefault(ENV_RUNNERS, {}).setdefault(self._name, {}).update(chosen)
+    def _put(self, section: str, result: dict[str, Any], collect_round: Callable[[], Collected]) -> None:
+        with self._guard("the collection of this round's episodes"):
+            collected = collect_round()
+            env_runners = result.setdefault(ENV_RUNNERS, {})
+            if collected.chosen:
+                env_runners.setdefault(self._name, {}).update(collected.chosen)
+            batch = collected.chosen.get(DATA)
+            means = self._window.means(section, batch.counted() if batch else ())
+            if collected.metrics or means:
+                env_runners.setdefault("custom_metrics", {}).update(collected.metrics | means)
 
     @contextlib.contextmanager
     def _guard(self, what: str) -> Iterator[None]:
@@ -337,6 +393,35 @@ class EpisodeRecorderCallback(RLlibCallback):
 
     def _wanted(self, env_index: int) -> bool:
         return self._settings.env_indices is None or env_index in self._settings.env_indices
+
+
+def values_of(episode: Any) -> dict[str, Any]:
+    """Return a dict of an episode, for hooks of yours to put values into that belong in its record and its data.
+
+        def on_episode_end(self, *, episode, **kwargs):
+            tune_media.rllib.values_of(episode)["shots"] = 3
+
+    Numbers become metrics of the episode; text, arrays and what else JSON has are kept with it; pictures (``Image``,
+    uint8 arrays HW or HWC, matplotlib figures, PIL images) and files (``Artifact``) of the chosen episodes are logged.
+
+    Args:
+        episode: The episode as RLlib hands it to callbacks, on either API stack.
+    """
+    fields: dict[str, Any] = compat.free_fields(episode).setdefault(_OWN_VALUES, {})
+    return fields
+
+
+def _own_fields(fields: compat.EpisodeFields, values: EpisodeValues) -> None:
+    """Take in what users' hooks have put into an episode: ours, and the old API stack's custom fields."""
+    for name, value in fields.free.get(_OWN_VALUES, {}).items():
+        values.add(Named(str(name), value, Rule(value, FINAL)))
+    for name, value in fields.custom_metrics.items():
+        values.add(Named(str(name), value, Rule(value, FINAL)))
+    for name, found in fields.hist_data.items():
+        for value in found:
+            values.add(Named(str(name), value, Rule(value, SERIES)))
+    for name, value in fields.media.items():
+        values.add_whole(str(name), value)
 
 
 def _section(env_runner: Any) -> str:

@@ -15,14 +15,27 @@ import posixpath
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.fs
 
-from tune_media.values import CONTENT_DIGITS, Medium, json_bytes
+from tune_media.episode_files import (
+    FOLDER,
+    Part,
+    Report,
+    file_names,
+    parquet_name,
+    recorder_of,
+    report_json,
+    report_parquet,
+    steps_name,
+    steps_parquet,
+)
+from tune_media.episodes import EpisodeBatch
+from tune_media.values import CONTENT_DIGITS, Medium, json_bytes, new_id
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +88,11 @@ class Entry:
     training_iteration: int
     status: str | None = None
 
+    @property
+    def is_episodes(self) -> bool:
+        """Whether it holds the episodes of a round, which are written together with others of the same result."""
+        return isinstance(self.medium, EpisodeBatch)
+
 
 class TrialStore:
     """Files and index of one trial.
@@ -90,6 +108,7 @@ class TrialStore:
         self.place = place
         self._paths: dict[str, str] = {}  # id of a medium -> its file
         self._by_content: dict[str | None, str] = {}  # what a repetition would say -> the file of what it repeats
+        self._reports: set[str] = set()  # files of episodes that are taken
         self._listed: set[tuple[str, str, str]] = set()  # (id, section, key)
         self._lock = threading.Lock()
         self._index = _Index(place)
@@ -97,10 +116,38 @@ class TrialStore:
             if line.get("status") == STORED:
                 self._remember(line["id"], line["section"], line["key"], line["path"])
 
+    def knows(self, medium: Medium) -> bool:
+        """Say whether a medium has been registered before, under any key."""
+        with self._lock:
+            return medium.id in self._paths or medium.may_repeat in self._by_content
+
+    def report_path(self, step: int) -> str:
+        """Return a file for the episodes of a result; another than that of any other result at the same step."""
+        with self._lock:
+            path = file_names(step)
+            if path in self._reports:
+                path = file_names(step, new_id()[:_ID_DIGITS])
+            self._reports.add(path)
+        return path
+
     def register(
-        self, medium: Medium, section: str, key: str, step: int, training_iteration: int
+        self,
+        medium: Medium,
+        section: str,
+        key: str,
+        step: int,
+        training_iteration: int,
+        own_path: Callable[[], str] | None = None,
     ) -> tuple[str, Entry | None]:
         """Say where a medium is or will be.
+
+        Args:
+            medium: The medium.
+            section: ``train`` or ``evaluation``.
+            key: Its place inside its section.
+            step: The step that TensorBoard shows for the result.
+            training_iteration: That of the result.
+            own_path: Returns the path of a medium that is not called as others are; asked where it is new.
 
         Returns:
             Its path relative to the trial folder, and the entry to ``write``, which is None where this medium has been
@@ -110,6 +157,9 @@ class TrialStore:
             if medium.may_repeat in self._by_content:
                 return self._by_content[medium.may_repeat], None
             path = self._paths.get(medium.id)
+        if path is None and own_path is not None:
+            path = own_path()
+        with self._lock:
             if path is None:
                 name = f"step_{step:09d}-{safe_id(medium.id)}{safe_suffix(medium.suffix)}"
                 path = posixpath.join("media", section, safe_key(key), name)
@@ -140,6 +190,38 @@ class TrialStore:
         self._index.append(self._line(entry, bytes=len(content), sha256=digest, **facts, note=entry.medium.note))
         return len(content)
 
+    def write_episodes(self, entries: Sequence[Entry]) -> int:
+        """Write the files of the episodes of one result, JSON and Parquet, and list them in the index.
+
+        Returns:
+            Their size.
+
+        Raises:
+            Exception: Whatever writing raised; the index has it too.
+        """
+        path = entries[0].path
+        batches = [(entry, entry.medium) for entry in entries if isinstance(entry.medium, EpisodeBatch)]
+        parts = [Part(entry.section, recorder_of(entry.key), batch) for entry, batch in batches]
+        report = Report(self.place.trial_id, entries[0].training_iteration, entries[0].step, parts)
+        try:
+            files = {path: report_json(report, path), parquet_name(path): report_parquet(report)}
+            if report.has_steps:
+                files[steps_name(path)] = steps_parquet(report)
+            for name, content in files.items():
+                write_once(self.place.filesystem, posixpath.join(self.place.path, name), content)
+        except Exception as error:
+            for entry in entries:
+                self.give_up(entry, FAILED, f"{type(error).__name__}: {error}")
+            raise
+        digest = hashlib.sha256(files[path]).hexdigest()
+        for entry, batch in batches:
+            entry.status = STORED
+            with self._lock:
+                self._remember(batch.id, entry.section, entry.key, path)
+            facts = {"bytes": len(files[path]), "sha256": digest, **batch.facts(), "note": batch.note}
+            self._index.append(self._line(entry, **facts))
+        return sum(map(len, files.values()))
+
     def give_up(self, entry: Entry, status: str, reason: str) -> None:
         """List an entry that has no file, and why; should it come again, it is tried again."""
         entry.status = status
@@ -156,6 +238,8 @@ class TrialStore:
 
     def _remember(self, id: str, section: str, key: str, path: str) -> None:
         self._paths[id] = self._by_content[id[:CONTENT_DIGITS]] = path
+        if path.startswith(f"{FOLDER}/"):
+            self._reports.add(path)
         self._listed.add((id, section, key))
 
     def finish(self) -> None:

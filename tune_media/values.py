@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import mimetypes
+import struct
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -99,6 +100,9 @@ class MediaOptions:
             if not getattr(self, name) > 0:
                 raise ValueError(f"MediaOptions({name}=...) must be positive, got {getattr(self, name)!r}.")
 
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_HEAT = ((0, 0, 60), (90, 20, 130), (190, 50, 90), (245, 130, 30), (255, 250, 170))  # from least to largest
 
 CONTENT_DIGITS = 24
 """Of an id made of a medium's content, so many digits are of the content alone; the rest tells who brought it."""
@@ -330,9 +334,49 @@ class Image(Medium):
     def __init__(self, pixels: npt.ArrayLike, *, caption: str | None = None) -> None:
         from tune_media import encoding
 
-        shape = np.shape(pixels)
-        contents = {"data": encoding.png_from_frame(pixels), "width": shape[1], "height": shape[0]}
-        for name, value in {**contents, "caption": caption, "id": new_id()}.items():
+        height, width = np.shape(pixels)[:2]
+        self._fill(encoding.png_from_frame(pixels), width, height, caption)
+
+    @classmethod
+    def from_png(cls, data: bytes, *, caption: str | None = None) -> Image:
+        """Take a finished PNG as it is.
+
+        Raises:
+            ValueError: It is none.
+        """
+        if data[:8] != _PNG or len(data) < 24:
+            raise ValueError(f"Image.from_png takes the bytes of a PNG file, got {data[:8]!r}...")
+        image = cls.__new__(cls)
+        width, height = struct.unpack(">II", data[16:24])
+        image._fill(data, width, height, caption)
+        return image
+
+    @classmethod
+    def heatmap(cls, values: npt.ArrayLike, *, scale: int = 1, caption: str | None = None) -> Image:
+        """Draw a table of numbers, from dark (the least) to bright (the largest); what is not finite stays black.
+
+        Args:
+            values: Numbers, two axes: rows from the top, columns from the left.
+            scale: Pixels for each, in both directions.
+            caption: A line of text that goes with it.
+
+        Raises:
+            ValueError: They are no table.
+        """
+        table = np.asarray(values, np.float64)
+        if table.ndim != 2 or not table.size:
+            raise ValueError(f"Image.heatmap takes a table of numbers (two axes), got shape {table.shape}.")
+        finite = np.isfinite(table)
+        low, high = (table[finite].min(), table[finite].max()) if finite.any() else (0.0, 0.0)
+        share = np.where(finite, (table - low) / ((high - low) or 1.0), 0.0)
+        stops = np.linspace(0, 1, len(_HEAT))
+        channels = [np.interp(share, stops, [colour[i] for colour in _HEAT]) for i in range(3)]
+        pixels = np.where(finite[..., None], np.stack(channels, axis=-1), 0).astype(np.uint8)
+        return cls(pixels.repeat(scale, axis=0).repeat(scale, axis=1), caption=caption)
+
+    def _fill(self, data: bytes, width: int, height: int, caption: str | None) -> None:
+        values = {"data": data, "width": width, "height": height, "caption": caption, "id": new_id()}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -360,6 +404,7 @@ class Histogram(Medium):
     Args:
         values: Numbers, any shape.
         bins: Number of bins, or their edges in rising order.
+        weights: How many values each of them stands for. None: one.
 
     Attributes:
         edges: Edges of the bins, rising, one more than there are bins.
@@ -384,19 +429,23 @@ class Histogram(Medium):
     squares: float
     id: str
 
-    def __init__(self, values: npt.ArrayLike, bins: int | Sequence[float] = 64) -> None:
+    def __init__(
+        self, values: npt.ArrayLike, bins: int | Sequence[float] = 64, weights: npt.ArrayLike | None = None
+    ) -> None:
         array = np.asarray(values, dtype=np.float64).ravel()
-        finite = array[np.isfinite(array)]
-        counts, edges = _count(finite, bins)
+        each = np.ones(array.size) if weights is None else np.asarray(weights, dtype=np.float64).ravel()
+        is_finite = np.isfinite(array)
+        finite, each_finite = array[is_finite], each[is_finite]
+        counts, edges = _count(finite, bins, each_finite)
         self._fill(
             edges=tuple(edges.tolist()),
             counts=tuple(counts.tolist()),
-            count=int(finite.size),
-            nonfinite=int(array.size - finite.size),
+            count=round(each_finite.sum()),
+            nonfinite=round(each.sum() - each_finite.sum()),
             minimum=float(finite.min()) if finite.size else math.nan,
             maximum=float(finite.max()) if finite.size else math.nan,
-            total=_finite(finite.sum()),
-            squares=_finite(np.square(np.clip(finite, -1e153, 1e153)).sum()),
+            total=_finite((finite * each_finite).sum()),
+            squares=_finite((np.square(np.clip(finite, -1e153, 1e153)) * each_finite).sum()),
             id=new_id(),
         )
 
@@ -492,18 +541,20 @@ class Artifact(Medium):
         return f"Artifact({self.name!r}, {len(self.data)} bytes)"
 
 
-def _count(values: npt.NDArray[np.float64], bins: int | Sequence[float]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _count(
+    values: npt.NDArray[np.float64], bins: int | Sequence[float], weights: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Count finite values in bins: none, all equal, too close together or too far apart for so many bins, or any."""
     if np.ndim(bins):
-        return np.histogram(values, bins=bins)
+        return np.histogram(values, bins=bins, weights=weights)
     if not values.size:
         return np.zeros(1), np.array([0.0, 1.0])
     low, high = float(values.min()), float(values.max())
     try:
         with np.errstate(over="raise"):
-            return np.histogram(values, bins=bins)
+            return np.histogram(values, bins=bins, weights=weights)
     except (ValueError, FloatingPointError):  # numbers are not dense enough there, or the range is not finite
-        return np.array([float(values.size)]), np.array([low, max(high, float(np.nextafter(low, np.inf)))])
+        return np.array([weights.sum()]), np.array([low, max(high, float(np.nextafter(low, np.inf)))])
 
 
 def _finite(value: Any) -> float:

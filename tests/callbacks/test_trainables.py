@@ -334,3 +334,83 @@ def test_an_experiment_that_is_restored_goes_on_with_every_clip_once(ray_session
     assert [row["step"] for row in catalog] == [1, 2, 3, 4, 5, 6]
     assert len({row["id"] for row in catalog}) == 6
     assert image_steps(result.path) == {"train/rollout": [1, 2, 3, 4, 5, 6]}
+
+
+class OtherLibraries(tune.Trainable):
+    """Reports figures, images, tensors and frames as they are (tune.report would refuse a tensor)."""
+
+    def step(self):
+        import pandas as pd
+        import PIL.Image
+        import torch
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(2, 1), dpi=50)
+        figure.subplots().plot([self.iteration, 1, 2])
+        return {
+            "figure": figure,
+            "deep": {"picture": [PIL.Image.new("RGB", (12, 8), (50 * self.iteration, 0, 0))]},
+            "tensor": torch.full((5,), float(self.iteration)),
+            "loss": torch.tensor(0.5 + self.iteration, requires_grad=True),
+            "clip": torch.zeros(1, 4, 3, 16, 24, dtype=torch.uint8) + 10 * self.iteration,
+            "table": pd.DataFrame({"a": [self.iteration, 2]}),
+            "done": self.iteration == 1,
+        }
+
+    def save_checkpoint(self, folder):
+        return {}
+
+
+def test_values_of_other_libraries_are_logged_as_what_they_are(ray_session, tmp_path):
+    results = fit(OtherLibraries, tmp_path, [tm.JsonMediaLoggerCallback(media=STRICT), tm.TBXMediaLoggerCallback()])
+    assert not results.errors
+    catalog = tm.load(tmp_path / tmp_path.name)
+    kinds = {key: [row["kind"] for row in rows_of(catalog, key=key)] for key in {row["key"] for row in catalog}}
+    assert kinds == {
+        "figure": ["image"] * 2,
+        "deep/picture": ["image"] * 2,
+        "clip": ["video"] * 2,
+        "table": ["artifact"] * 2,
+    }
+    (trial,) = trial_folders(tmp_path / tmp_path.name)
+    assert image_steps(trial) == {"train/figure": [1, 2], "train/deep/picture": [1, 2], "train/clip": [1, 2]}
+    events = tensorboard_events(trial)
+    assert [event.value for event in events.Scalars("ray/tune/loss")] == [0.5, 1.5]
+    assert [event.histogram_value.num for event in events.Histograms("ray/tune/tensor")] == [5, 5]
+
+
+def told_by_a_wrapper(config):
+    from tests.envs.telling import TellingEnv
+
+    def heat(step):
+        return {"heat": tm.Image.heatmap(np.eye(6) * step.step), "phase": "late" if step.step > 4 else "early"}
+
+    env = tm.gym.RecordEpisodes(TellingEnv({"log_dir": config["log_dir"]}), collect=heat, keep="best", strict=True)
+    for _ in range(3):
+        for _ in range(2):
+            env.reset()
+            over = False
+            while not over:
+                *_, over, _, _ = env.step(0)
+        tune.report({"rollout": env.take()})
+
+
+def test_a_wrapper_in_a_trainable_tells_of_every_episode(ray_session, tmp_path):
+    from tests.envs.telling import told_by
+
+    callbacks = [tm.TBXMediaLoggerCallback(media=STRICT)]
+    results = fit(told_by_a_wrapper, tmp_path, callbacks, param_space={"log_dir": str(tmp_path)})
+    assert not results.errors
+    wrote = told_by(tmp_path, "train")
+    table = tm.load(tmp_path / tmp_path.name).episodes().sort_values("episode_return")
+    assert [series["speed"] for series in table["series"]] == [one["speed"] for one in wrote]
+    assert {values["phase"] for values in table["values"]} == {"late"}
+    (trial,) = trial_folders(tmp_path / tmp_path.name)
+    assert image_steps(trial) == {"train/rollout/best": [1, 2, 3], "train/rollout/heat/best": [1, 2, 3]}
+    events = tensorboard_events(trial)
+    assert len(events.Scalars("ray/tune/rollout/custom_metrics/speed_avg_mean")) == 3
+    assert sum(e.histogram_value.num for e in events.Histograms("train/rollout/speed")) == sum(
+        o["length"] for o in wrote
+    )
+    (text, *_) = events.Tensors("train/rollout/phase/text_summary")
+    assert b"late" in text.tensor_proto.string_val[0]

@@ -13,11 +13,14 @@ import functools
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tune_media.compat import latest_checkpoint_metrics
+from tune_media.episode_files import DATA_KEY, FOLDER
+from tune_media.episodes import EpisodeBatch
+from tune_media.legacy import RECORDER, Windows, new_episodes
 from tune_media.reader import Found, replace_media
 from tune_media.store import DROPPED, FAILED, STORED, Entry, Place, TrialStore
 from tune_media.values import MediaOptions
@@ -65,6 +68,10 @@ class MediaLogging:
             return self._session.take(trial, result)
         return []
 
+    def new_in_lists(self, trial: Trial) -> dict[tuple[str, ...], list[Any]]:
+        """Return what is new in the lists of a trial's last result that repeat a window, by their place in it."""
+        return self._session.new_in_lists(trial) if self._session else {}
+
     def take_from_checkpoint(self, trial: Trial) -> None:
         """Replace the media in the metrics that Tune keeps with the trial's latest checkpoint."""
         self.open(trial)
@@ -110,6 +117,8 @@ class MediaSession:
         self._members: list[MediaLogging] = []
         self._stores: dict[str, TrialStore] = {}
         self._last: dict[str, tuple[dict[str, Any], list[Entry]]] = {}
+        self._windows: dict[str, Windows] = {}
+        self._new_in_lists: dict[str, dict[tuple[str, ...], list[Any]]] = {}
         self._counts: Counter[str] = Counter()
         self._trials: set[str] = set()
         self._pending_bytes = 0
@@ -133,37 +142,71 @@ class MediaSession:
         self.faults.raise_first()
         last, entries = self._last.get(trial.trial_id, (None, []))
         if last is not result:
-            entries = self.replace(trial, result)
+            entries = self.replace(trial, result, is_new=True)
             self._last[trial.trial_id] = (result, entries)
         return entries
 
-    def replace(self, trial: Trial, result: dict[str, Any]) -> list[Entry]:
+    def new_in_lists(self, trial: Trial) -> dict[tuple[str, ...], list[Any]]:
+        """Return what is new in the lists of a trial's last result that repeat a window, by their place in it."""
+        return self._new_in_lists.get(trial.trial_id, {})
+
+    def replace(self, trial: Trial, result: dict[str, Any], *, is_new: bool = False) -> list[Entry]:
         """Replace the media of a result by their paths and have them written; return those that are new.
 
         Where a medium cannot be stored, text that says so stands in its place: no result keeps its bytes.
+
+        Args:
+            trial: The trial.
+            result: What it reported; changed.
+            is_new: Whether it is the next result of the trial, rather than a copy that Tune keeps.
         """
         entries: list[Entry] = []
+        told: set[str] = set()  # sections whose recorder has what the old API stack repeats
         step, iteration = result_step(result), _whole(result.get("training_iteration"))
+        report_path = functools.cache(lambda: self._store(trial).report_path(step))
 
         def place(found: Found) -> str:
+            medium = found.medium
+            if isinstance(medium, EpisodeBatch) and medium.holds_legacy:
+                told.add(found.section)
             with self.faults.guard("the store", f"storing {found.section}/{found.key}"):
-                store = self._store(trial)
-                path, entry = store.register(found.medium, found.section, found.key, step, iteration)
+                own_path = report_path if isinstance(medium, EpisodeBatch) else None
+                path, entry = self._store(trial).register(medium, found.section, found.key, step, iteration, own_path)
                 if entry is not None:
                     entries.append(entry)
-                    self._write_later(store, entry)
                 return path
-            return f"not stored: {found.medium.kind} {found.section}/{found.key}"
+            return f"not stored: {medium.kind} {found.section}/{found.key}"
 
         replace_media(result, place, self.options.raw_fps, self._report_unread)
+        if is_new:
+            self._read_legacy(trial, result, place, told)
+        self._write_later(trial, entries)
         store = self._stores.get(trial.trial_id)
         if store is not None and store.index_is_late:
             self.later("the index", "bringing the storage's copy up to date", store.finish)
         return entries
 
+    def _read_legacy(self, trial: Trial, result: dict[str, Any], place: Callable[[Found], str], told: set[str]) -> None:
+        """Take what is new of what the old API stack reports of single episodes."""
+        windows = self._windows.setdefault(trial.trial_id, Windows())
+        new_in_lists = self._new_in_lists[trial.trial_id] = {}
+        for new in new_episodes(result, windows, self._report_unstored):
+            is_known = False
+            path = None
+            if new.batch.episodes and new.section not in told:
+                before = self._store(trial).knows(new.batch)
+                path = place(Found(new.section, f"{RECORDER}{DATA_KEY}", new.batch))
+                is_known = before
+            new.put(path)
+            new_in_lists.update({where: [] if is_known else values for where, values in new.lists.items()})
+
+    def _report_unstored(self, what: str) -> None:
+        self.faults.report("episode data", "storing a value", TypeError(what), kind=what)
+
     def forget(self, trial: Trial) -> None:
         """A trial is over: its last result is not held any longer."""
-        self._last.pop(trial.trial_id, None)
+        for held in (self._last, self._windows, self._new_in_lists):
+            held.pop(trial.trial_id, None)
 
     def later(self, name: str, what: str, work: Callable[[], None]) -> None:
         """Queue work for the background thread; what it raises becomes one warning."""
@@ -198,12 +241,16 @@ class MediaSession:
 
     def summary(self) -> str:
         """Say in a line what was recorded and where it lies."""
+        if not self._experiment_path:
+            return "tune_media: no result held media."
         stored, lost = self._counts[STORED], self._counts[FAILED] + self._counts[DROPPED]
         size = self._counts["bytes"] / 1e6
         line = (
             f"tune_media: stored {stored} media of {len(self._trials)} trial(s), {size:.2g} MB, in "
             f"{self._experiment_path}/<trial>/media, listed in its index.jsonl."
         )
+        if self._counts["episodes"]:
+            line += f" What is known of {self._counts['episodes']} episodes is in <trial>/{FOLDER}."
         if lost:
             line += f" {lost} could not be stored: see the lines of the index whose status is not 'stored'."
         if self.faults.count:
@@ -234,7 +281,19 @@ class MediaSession:
     def _report_unread(self, key: str, reason: str) -> None:
         self.faults.report("the reader", f"reading {key!r}", ValueError(reason), kind=key)
 
-    def _write_later(self, store: TrialStore, entry: Entry) -> None:
+    def _write_later(self, trial: Trial, entries: Sequence[Entry]) -> None:
+        store = self._store(trial) if entries else None
+        if store is None:
+            return
+        for entry in entries:
+            if not entry.is_episodes:
+                self._write_one_later(store, entry)
+        episodes = [entry for entry in entries if entry.is_episodes]
+        if episodes:  # records and numbers are never dropped
+            work = functools.partial(self._write_episodes, store, episodes)
+            self.later("the store", f"writing {episodes[0].path}", work)
+
+    def _write_one_later(self, store: TrialStore, entry: Entry) -> None:
         size = entry.medium.nbytes
         with self._pending_lock:
             fits = self._pending_bytes + size <= self.options.max_pending_bytes
@@ -256,6 +315,15 @@ class MediaSession:
             with self._pending_lock:
                 self._pending_bytes -= size
             self._counts[entry.status or FAILED] += 1
+
+    def _write_episodes(self, store: TrialStore, entries: Sequence[Entry]) -> None:
+        try:
+            self._counts["bytes"] += store.write_episodes(entries)
+            self._counts["episodes"] += sum(entry.medium.facts()["episodes"] for entry in entries)
+            self._trials.add(store.place.trial_id)
+        except Exception:
+            self._counts[FAILED] += len(entries)
+            raise
 
 
 class Faults:

@@ -11,6 +11,9 @@ from ray.tune.logger import TBXLoggerCallback
 from ray.tune.logger.tensorboardx import VALID_SUMMARY_TYPES
 
 from tune_media.callbacks.base import MediaLogging, result_step, trial_place
+from tune_media.episode_files import recorder_of
+from tune_media.episodes import EpisodeBatch
+from tune_media.legacy import RECORDER
 from tune_media.store import STORED, Entry, Place, write_once
 from tune_media.values import Histogram, Image, MediaOptions
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 _RGB = 3
+_MOST_TEXTS, _MOST_CHARACTERS = 100, 1000
 
 
 class TBXMediaLoggerCallback(TBXLoggerCallback):
@@ -47,7 +51,7 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:  # noqa: D102
         entries = self._media.take(trial, result)
         with self._media.guard("writing scalars and lists"):
-            super().log_trial_result(iteration, trial, self._showable(result))
+            super().log_trial_result(iteration, trial, self._showable(result, self._media.new_in_lists(trial)))
         writer, step = self._trial_writer.get(trial), result_step(result)
         for entry in entries:
             work = functools.partial(self._log_entry, writer, entry, step)
@@ -79,12 +83,19 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
         if writer is not None:
             self._media.later("closing an event file", writer.close)
 
-    def _showable(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a result without the arrays that would make tensorboardX raise, and lose all that comes after."""
+    def _showable(
+        self, result: dict[str, Any], new: dict[tuple[str, ...], list[Any]], path: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
+        """Return a result without the arrays that would make tensorboardX raise, and lose all that comes after.
+
+        Of lists that repeat a window of episodes, only what is new is kept.
+        """
         kept = {}
         for key, value in result.items():
             if isinstance(value, dict) and key != "config":
-                value = self._showable(value)
+                value = self._showable(value, new, (*path, str(key)))
+            elif (*path, key) in new:
+                value = new[(*path, key)]
             elif isinstance(value, np.ndarray) and not _is_showable(value):
                 with self._media.guard(f"showing {key!r}"):
                     raise ValueError(
@@ -111,6 +122,8 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
             _add_image(writer, tag, medium.data, medium.width, medium.height, step)
         elif isinstance(medium, Histogram):
             _add_histogram(writer, tag, medium, step)
+        elif isinstance(medium, EpisodeBatch) and recorder_of(entry.key) != RECORDER:  # Ray's TBX shows that
+            _add_episodes(writer, f"{entry.section}/{recorder_of(entry.key)}", medium, step)
         writer.flush()
 
 
@@ -132,6 +145,20 @@ def _add_image(writer: Any, tag: str, encoded: bytes, width: int, height: int, s
 
     image = Summary.Image(height=height, width=width, colorspace=_RGB, encoded_image_string=encoded)
     writer.file_writer.add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+
+
+def _add_episodes(writer: Any, tag: str, batch: EpisodeBatch, step: int) -> None:
+    """Show the values of a round's episodes: numbers as histograms, text as a table."""
+    for name, histogram in batch.histograms().items():
+        _add_histogram(writer, f"{tag}/{name}", histogram, step)
+    for name, texts in batch.texts().items():
+        lines = [f"| {record.episode_id} | {_cell(text)} |" for record, text in texts[:_MOST_TEXTS]]
+        writer.add_text(f"{tag}/{name}", "\n".join(["| episode | text |", "|---|---|", *lines]), step)
+
+
+def _cell(text: str) -> str:
+    """Return a text as a cell of a Markdown table."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")[:_MOST_CHARACTERS]
 
 
 def _add_histogram(writer: Any, tag: str, histogram: Histogram, step: int) -> None:

@@ -1,0 +1,216 @@
+"""The files in which the episodes of a report lie beside the trial's results: JSON, and the same as Parquet.
+
+Every Parquet file of an experiment has the same columns, whatever its trials recorded: values that users name are in
+columns of maps, so that any reader takes all files at once and loses nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from tune_media.episodes import EpisodeBatch, EpisodeData, Trajectory
+from tune_media.values import json_bytes
+
+FOLDER = "episode_data"
+DATA_KEY = "/data"
+MOST_JSON_POINTS = 1_000_000
+"""Values of series that a JSON file holds at the most; where there are more, they are in the Parquet file only."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The episodes of one section, as one recorder reported them.
+
+    Attributes:
+        section: ``train`` or ``evaluation``.
+        recorder: The recorder's name.
+        batch: The episodes.
+    """
+
+    section: str
+    recorder: str
+    batch: EpisodeBatch
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one result of a trial said of episodes.
+
+    Attributes:
+        trial_id: The trial.
+        training_iteration: That of the result.
+        step: The step that TensorBoard shows for it.
+        parts: Its sections and recorders.
+    """
+
+    trial_id: str
+    training_iteration: int
+    step: int
+    parts: Sequence[Part]
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the steps of some of its episodes were recorded."""
+        return any(part.batch.trajectories for part in self.parts)
+
+
+def file_names(step: int, id: str = "") -> str:
+    """Return where the JSON of a report lies, relative to the trial folder; ``id`` tells it from one at this step."""
+    return posixpath.join(FOLDER, f"data-{step:08d}{'-' if id else ''}{id}.json")
+
+
+def parquet_name(path: str) -> str:
+    """Return where the Parquet file beside a report's JSON lies."""
+    return path.removesuffix(".json") + ".parquet"
+
+
+def steps_name(path: str) -> str:
+    """Return where the file of the episodes' steps beside a report's JSON lies."""
+    return posixpath.join(FOLDER, "steps" + posixpath.basename(parquet_name(path)).removeprefix("data"))
+
+
+def recorder_of(key: str) -> str:
+    """Return the recorder's name, out of the key of its episodes."""
+    return key.removesuffix(DATA_KEY)
+
+
+def report_json(report: Report, path: str) -> bytes:
+    """Return the episodes as a JSON list, one object an episode; numbers that are not finite are null."""
+    points = sum(len(series) for _, episode in _episodes(report) for series in episode.series.values())
+    inline = points <= MOST_JSON_POINTS
+    rows = []
+    for part, episode in _episodes(report):
+        row = {"section": part.section, "recorder": part.recorder, **episode.as_dict(with_series=inline)}
+        if episode.series and not inline:
+            row["series_note"] = f"{points} values: in {posixpath.basename(parquet_name(path))}"
+        rows.append(row)
+    return b"[\n" + b",\n".join(map(json_bytes, rows)) + b"\n]\n"
+
+
+def report_parquet(report: Report) -> bytes:
+    """Return the episodes as Parquet, one row an episode."""
+    rows = [_row(report, part, episode) for part, episode in _episodes(report)]
+    return _parquet(pa.Table.from_pylist(rows, schema=_EPISODES))
+
+
+def steps_parquet(report: Report) -> bytes:
+    """Return the steps of the episodes that have them, one row a step, the reset being step 0."""
+    tables = [
+        _steps_table(report, part, episode, part.batch.trajectories[episode.record.id])
+        for part, episode in _episodes(report)
+        if episode.record.id in part.batch.trajectories
+    ]
+    return _parquet(pa.concat_tables(tables, promote_options="permissive"))
+
+
+_NUMBERS = pa.map_(pa.string(), pa.float64())
+_EPISODES = pa.schema(
+    [
+        ("trial_id", pa.string()),
+        ("section", pa.string()),
+        ("recorder", pa.string()),
+        ("training_iteration", pa.int64()),
+        ("step", pa.int64()),
+        ("episode_id", pa.string()),
+        ("episode_return", pa.float64()),
+        ("episode_length", pa.int64()),
+        ("terminated", pa.bool_()),
+        ("seed", pa.int64()),
+        ("env_runner", pa.int64()),
+        ("env_index", pa.int64()),
+        ("env_steps", pa.int64()),
+        ("explored", pa.bool_()),
+        ("weights_version", pa.int64()),
+        ("task", pa.string()),
+        ("finished_at", pa.float64()),
+        ("late", pa.bool_()),
+        ("note", pa.string()),
+        ("metrics", _NUMBERS),
+        ("series", pa.map_(pa.string(), pa.list_(pa.float64()))),
+        ("every", pa.map_(pa.string(), pa.int64())),
+        ("lists", pa.map_(pa.string(), pa.string())),  # series of other things than numbers, as JSON
+        ("values", pa.map_(pa.string(), pa.string())),  # as JSON
+    ]
+)
+
+
+def _episodes(report: Report) -> Iterator[tuple[Part, EpisodeData]]:
+    for part in report.parts:
+        for episode in part.batch.episodes:
+            yield part, episode
+
+
+def _row(report: Report, part: Part, episode: EpisodeData) -> dict[str, Any]:
+    record = episode.record
+    names = ("episode_id", "episode_return", "episode_length", "terminated", "seed", "env_runner", "env_index", "note")
+    more = ("env_steps", "explored", "weights_version")
+    row = {name: getattr(record, name) for name in (*names, *more)}
+    lists = {name: series.values for name, series in episode.series.items() if not series.is_numeric}
+    return {
+        **row,
+        "trial_id": report.trial_id,
+        "section": part.section,
+        "recorder": part.recorder,
+        "training_iteration": report.training_iteration,
+        "step": report.step,
+        "task": None if record.task is None else str(record.task),
+        "finished_at": record.finished_at or None,
+        "late": episode.is_late,
+        "metrics": list(record.metrics.items()),
+        "series": [(name, series.values) for name, series in episode.series.items() if series.is_numeric],
+        "every": [(name, series.stride) for name, series in episode.series.items() if series.stride > 1],
+        "lists": [(name, json_bytes(value).decode()) for name, value in lists.items()],
+        "values": [(name, json_bytes(value).decode()) for name, value in episode.values.items()],
+    }
+
+
+def _steps_table(report: Report, part: Part, episode: EpisodeData, trajectory: Trajectory) -> pa.Table:
+    count = len(trajectory)
+    facts = {
+        "trial_id": report.trial_id,
+        "section": part.section,
+        "recorder": part.recorder,
+        "training_iteration": report.training_iteration,
+        "step": report.step,
+        "episode_id": episode.record.episode_id,
+    }
+    columns = {name: pa.array([value] * count) for name, value in facts.items()}
+    fields = [pa.field(name, column.type) for name, column in columns.items()]
+    for name, values in trajectory.columns.items():
+        own = "episode_step" if name == "step" else name
+        column, shape = _column(values)
+        columns[own] = column
+        fields.append(pa.field(own, column.type, metadata={"shape": json.dumps(shape)} if shape else None))
+    last = columns["episode_step"].to_pylist()[-1] == episode.record.episode_length
+    is_last = [False] * (count - 1) + [last]
+    ended = bool(episode.record.terminated)
+    columns["terminated"] = pa.array([over and ended for over in is_last])
+    columns["truncated"] = pa.array([over and not ended for over in is_last])
+    fields += [pa.field(name, pa.bool_()) for name in ("terminated", "truncated")]
+    return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
+
+
+def _column(values: Sequence[Any]) -> tuple[pa.Array, list[int] | None]:
+    """Return values as a column, arrays as flat lists, and the arrays' shape where all have the same."""
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    if not arrays:
+        return pa.array(values), None
+    shapes = {array.shape for array in arrays}
+    element = pa.from_numpy_dtype(np.result_type(*{array.dtype for array in arrays}))
+    flat = [None if value is None else np.ravel(value).tolist() for value in values]
+    return pa.array(flat, pa.list_(element)), list(shapes.pop()) if len(shapes) == 1 else None
+
+
+def _parquet(table: pa.Table) -> bytes:
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(table, file, compression="zstd")
+    return file.getvalue()

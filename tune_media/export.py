@@ -1,0 +1,104 @@
+"""Recorded steps of chosen episodes as a Minari dataset, for offline learning."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.fs
+import pyarrow.parquet
+
+from tune_media.catalog import load
+from tune_media.episode_files import FOLDER
+
+
+def to_minari(
+    path: str | Path,
+    dataset_id: str,
+    *,
+    where: Callable[[dict[str, Any]], bool] | None = None,
+    filesystem: pyarrow.fs.FileSystem | None = None,
+    **options: Any,
+) -> Any:
+    """Make a Minari dataset of the episodes whose steps were recorded (``record_episodes(trajectories=True)``).
+
+    Args:
+        path: The experiment's folder, as for ``tune_media.load``.
+        dataset_id: Minari's name for it, such as ``"cartpole/ppo-v0"``.
+        where: Told an episode (a dict: ``trial``, ``section``, ``episode_return``, ``seed``, ...), says whether to take
+            it. None: all.
+        filesystem: A pyarrow filesystem that ``path`` is on.
+        **options: Passed on to ``minari.create_dataset_from_buffers``: ``env=`` (an env, its id or spec) or
+            ``observation_space=`` and ``action_space=``; ``algorithm_name=``, ``author=``, ``data_format=``, ...
+
+    Returns:
+        The ``minari.MinariDataset``.
+
+    Raises:
+        ImportError: Minari is not installed.
+        ValueError: There are no such episodes, or the spaces are missing.
+    """
+    try:
+        import minari
+        from minari.data_collector import EpisodeBuffer
+    except ImportError as error:
+        raise ImportError("to_minari needs Minari: pip install 'minari[arrow]'") from error
+    if "env" not in options and not {"observation_space", "action_space"} <= options.keys():
+        raise ValueError("to_minari needs env=, or observation_space= and action_space=, to say what the arrays are.")
+    catalog = load(path, filesystem)
+    rows: list[dict[str, Any]] = catalog.episodes().to_dict("records")  # type: ignore[assignment]
+    episodes = {row["episode_id"]: row for row in rows}
+    buffers: list[Any] = []
+    for table in _step_tables(catalog):
+        for id in dict.fromkeys(table["episode_id"].to_pylist()):
+            facts = episodes.get(id)
+            if facts is None or (where is not None and not where(facts)):
+                continue
+            steps = table.filter(pa.compute.equal(table["episode_id"], id))
+            seed = facts["seed"]
+            buffers.append(
+                EpisodeBuffer(
+                    id=len(buffers),
+                    seed=None if seed is None or np.isnan(seed) else int(seed),
+                    observations=_values(steps, "observation"),
+                    actions=_values(steps.slice(1), "action"),
+                    rewards=steps["reward"].to_pylist()[1:],
+                    terminations=steps["terminated"].to_pylist()[1:],
+                    truncations=steps["truncated"].to_pylist()[1:],
+                    infos={},
+                )
+            )
+    if not buffers:
+        raise ValueError(
+            f"{path} has no steps of such episodes; record them with record_episodes(trajectories=True, keep=...)."
+        )
+    return minari.create_dataset_from_buffers(dataset_id=dataset_id, buffer=buffers, **options)
+
+
+def _step_tables(catalog: Any) -> Iterator[pa.Table]:
+    """Yield the files of steps of an experiment."""
+    for folder in dict.fromkeys(posixpath.dirname(file) for _, _, file in catalog.reports):
+        for info in catalog.filesystem.get_file_info(pyarrow.fs.FileSelector(folder)):
+            if posixpath.basename(folder) == FOLDER and info.base_name.startswith("steps-"):
+                with catalog.filesystem.open_input_file(info.path) as file:
+                    yield pyarrow.parquet.read_table(file)
+
+
+def _values(steps: pa.Table, name: str) -> Any:
+    """Return a column as a list of arrays or numbers; columns ``<name>/<key>`` as a dict of these."""
+    if name in steps.column_names:
+        shape = (steps.schema.field(name).metadata or {}).get(b"shape")
+        values = steps[name].to_pylist()
+        if shape is None:
+            return values
+        dtype = steps.schema.field(name).type.value_type.to_pandas_dtype()
+        return [np.asarray(value, dtype).reshape(json.loads(shape)) for value in values]
+    keys = dict.fromkeys(column.split("/")[1] for column in steps.column_names if column.startswith(f"{name}/"))
+    return {key: _values(steps.rename_columns([c.replace(f"{name}/{key}", key) for c in steps.column_names]), key)
+            for key in keys}  # fmt: skip

@@ -1,0 +1,250 @@
+"""What the old API stack reports of single episodes: ``episode_media``, ``hist_stats``, per-episode ``custom_metrics``.
+
+Each training result repeats the episodes of a sliding window, so that smoothed means have enough of them. How many of
+these are new stands beside them; lists that have an entry (or a step) for each episode of the window are cut by that.
+Of others, what the last report had is recognised by its content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tune_media.conversions import as_numbers, as_plain
+from tune_media.episodes import EpisodeBatch, EpisodeData, Series
+from tune_media.reader import EVALUATION, TRAIN, section_round
+from tune_media.values import CONTENT_DIGITS, EpisodeRecord, json_bytes
+
+RECORDER = "rllib"
+"""What stands for the recorder of such episodes."""
+
+_LEVELS = ("env_runners", "sampler_results")
+_MEDIA, _HISTOGRAMS, _METRICS = "episode_media", "hist_stats", "custom_metrics"
+_RETURNS, _LENGTHS = "episode_reward", "episode_lengths"
+
+
+@dataclass
+class Windows:
+    """What a trial's last report had, where lists do not say what is new in them."""
+
+    last: dict[tuple[str, ...], list[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NewEpisodes:
+    """The new episodes of one section.
+
+    Attributes:
+        section: ``train`` or ``evaluation``.
+        batch: The episodes.
+        lists: By the place of each list in the result, what is new in it.
+        put: Puts a path in the place of the ``episode_media``; None where there is no file.
+    """
+
+    section: str
+    batch: EpisodeBatch
+    lists: dict[tuple[str, ...], list[Any]]
+    put: Callable[[str | None], None]
+
+
+def new_episodes(result: dict[str, Any], windows: Windows, unstored: Callable[[str], None]) -> Iterator[NewEpisodes]:
+    """Yield the new episodes of a result of the old API stack, of each section that has any.
+
+    Args:
+        result: The result, in which media have been replaced.
+        windows: What the trial's last report had; changed.
+        unstored: Told what cannot be stored, and why.
+    """
+    evaluation = result.get(EVALUATION)
+    for section, part, path in ((TRAIN, result, ()), (EVALUATION, evaluation, (EVALUATION,))):
+        if not isinstance(part, dict):
+            continue
+        level = next((name for name in _LEVELS if _is_legacy(part.get(name))), None)
+        place = part[level] if level else part
+        if _is_legacy(place):
+            of_section = _Section(result, section, place, (*path, *((level,) if level else ())), windows, unstored)
+            yield of_section.read()
+
+
+def _is_legacy(place: Any) -> bool:
+    return isinstance(place, dict) and isinstance(place.get(_HISTOGRAMS), dict) and _RETURNS in place[_HISTOGRAMS]
+
+
+class _Section:
+    def __init__(
+        self,
+        result: dict[str, Any],
+        section: str,
+        place: dict[str, Any],
+        path: tuple[str, ...],
+        windows: Windows,
+        unstored: Callable[[str], None],
+    ) -> None:
+        self._result, self._section, self._place, self._path = result, section, place, path
+        self._windows, self._unstored = windows, unstored
+        self._returns = list(place[_HISTOGRAMS][_RETURNS])
+        self._lengths = [int(length) for length in place[_HISTOGRAMS].get(_LENGTHS, [])]
+        self._lists: dict[tuple[str, ...], list[Any]] = {}
+        new = place.get("num_episodes", place.get("episodes_this_iter"))
+        if new is None:
+            new = len(self._fresh_by_content((_HISTOGRAMS, _RETURNS), self._returns))
+        self._new = min(int(new), len(self._returns))
+
+    def read(self) -> NewEpisodes:
+        metrics: list[dict[str, float]] = [{} for _ in range(self._new)]
+        series: list[dict[str, Series]] = [{} for _ in range(self._new)]
+        values: list[dict[str, Any]] = [{} for _ in range(self._new)]
+        of_unknown: tuple[dict[str, Series], dict[str, Any]] = ({}, {})
+        for kind in (_HISTOGRAMS, _METRICS):
+            for name, found in self._lists_of(kind):
+                each = self._by_episode(kind, name, found)
+                if name in (_RETURNS, _LENGTHS):
+                    continue
+                if each is None:
+                    of_unknown[0].update(_as_series(name, self._lists[(*self._path, kind, name)]))
+                    continue
+                for index, own in enumerate(each):
+                    if len(own) == 1 and _number(own[0]) is not None:
+                        metrics[index][name] = float(own[0])
+                    else:
+                        series[index].update(_as_series(name, own))
+        for name, found in self._lists_of(_MEDIA):
+            each = self._by_episode(_MEDIA, name, found)
+            if each is None:
+                fresh = [
+                    plain for item in self._lists[(*self._path, _MEDIA, name)] for plain in self._plain(name, item)
+                ]
+                of_unknown[1].update({name: fresh} if fresh else {})
+                continue
+            for index, own in enumerate(each):
+                for plain in self._plain(name, own[0]):
+                    values[index][name] = plain
+        episodes = [self._episode(index, metrics[index], series[index], values[index]) for index in range(self._new)]
+        if any(of_unknown):
+            episodes.append(self._of_unknown(*of_unknown))
+        return NewEpisodes(self._section, self._batch(episodes), self._lists, self._put)
+
+    def _lists_of(self, kind: str) -> Iterator[tuple[str, list[Any]]]:
+        found = self._place.get(kind)
+        for name, values in list(found.items()) if isinstance(found, dict) else []:
+            if isinstance(values, (list, tuple, np.ndarray)):
+                yield str(name), list(values)
+
+    def _by_episode(self, kind: str, name: str, values: list[Any]) -> list[list[Any]] | None:
+        """Return what is new in a list, for each new episode; None where it does not say which is whose."""
+        window, lengths = len(self._returns), self._lengths
+        counts = [[1] * window]
+        if kind == _HISTOGRAMS and len(lengths) == window:
+            counts += [lengths, [length + 1 for length in lengths]]
+        fitting = next((count for count in counts if sum(count) == len(values)), None)
+        place = (*self._path, kind, name)
+        if fitting is None:
+            self._lists[place] = self._fresh_by_content((kind, name), values)
+            return None
+        own = fitting[window - self._new :]
+        fresh = values[len(values) - sum(own) :]
+        self._lists[place] = fresh
+        starts = np.cumsum([0, *own])
+        return [fresh[start : start + count] for start, count in zip(starts.tolist(), own, strict=False)]
+
+    def _fresh_by_content(self, place: tuple[str, ...], values: list[Any]) -> list[Any]:
+        """Return what comes after the longest end of the last report's list that this one begins with."""
+        key = (self._section, *place)
+        before, now = self._windows.last.get(key, []), [_digest(value) for value in values]
+        self._windows.last[key] = now
+        return values[_overlap(before, now) :]
+
+    def _plain(self, name: str, value: Any) -> Iterator[Any]:
+        try:
+            yield as_plain(value, f"{_MEDIA}/{name}")
+        except TypeError as error:
+            self._unstored(str(error))
+
+    def _episode(
+        self, index: int, metrics: dict[str, float], series: dict[str, Series], values: dict[str, Any]
+    ) -> EpisodeData:
+        at = index - self._new
+        length = self._lengths[at] if len(self._lengths) >= self._new else 0
+        return EpisodeData(self._record(index, float(self._returns[at]), length, metrics), series, values)
+
+    def _of_unknown(self, series: dict[str, Series], values: dict[str, Any]) -> EpisodeData:
+        """Return values that cannot be told apart by episode, as a row of their own that says so."""
+        note = "values of several episodes: the result does not say which is whose"
+        return EpisodeData(self._record(self._new, math.nan, 0, {}, note), series, values)
+
+    def _record(
+        self, index: int, episode_return: float, length: int, metrics: dict[str, float], note: str | None = None
+    ) -> EpisodeRecord:
+        iteration = self._result.get("training_iteration")
+        name = f"{self._section}-{iteration}-{index}"
+        return EpisodeRecord(
+            name,
+            episode_return,
+            length,
+            section=self._section,
+            training_iteration=iteration,
+            metrics=metrics,
+            note=note,
+        )
+
+    def _batch(self, episodes: Sequence[EpisodeData]) -> EpisodeBatch:
+        """Identify the episodes by what they are, and by the round that brought them where the result tells it."""
+        rows = [
+            {k: v for k, v in e.as_dict().items() if k not in ("episode_id", "training_iteration")} for e in episodes
+        ]
+        digest = hashlib.blake2b(json_bytes([self._section, rows]), digest_size=CONTENT_DIGITS // 2).hexdigest()
+        if self._section == TRAIN:
+            token: Any = [self._result.get(n) for n in ("training_iteration", "timesteps_total", "episodes_total")]
+        else:
+            token = section_round(self._result, self._section)
+        round_id = hashlib.blake2b(repr(token).encode(), digest_size=4).hexdigest()
+        return EpisodeBatch(tuple(episodes), id=digest + round_id, may_repeat=None if token else digest)
+
+    def _put(self, path: str | None) -> None:
+        media = self._place.get(_MEDIA)
+        if isinstance(media, dict):
+            self._place[_MEDIA] = dict.fromkeys(media, path or ())
+
+
+def _as_series(name: str, values: list[Any]) -> dict[str, Series]:
+    numbers = as_numbers(values)
+    if numbers is None or not values:
+        return {}
+    return {name: Series(numbers.astype(np.float64).ravel(), 1, int(numbers.size))}
+
+
+def _number(value: Any) -> float | None:
+    numbers = as_numbers(value)
+    return float(numbers.item()) if numbers is not None and numbers.size == 1 else None
+
+
+def _overlap(before: list[Any], now: list[Any]) -> int:
+    """Return the length of the longest end of one list that the other begins with (Knuth, Morris and Pratt's way)."""
+    sequence = [*now, object(), *before]
+    borders = [0] * len(sequence)
+    for index in range(1, len(sequence)):
+        length = borders[index - 1]
+        while length and sequence[index] != sequence[length]:
+            length = borders[length - 1]
+        borders[index] = length + (sequence[index] == sequence[length])
+    return borders[-1] if before and now else 0
+
+
+def _digest(value: Any) -> Any:
+    """Return what a value is recognised by: a number itself, of anything else a digest."""
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()
+    if isinstance(value, Mapping):
+        return tuple((str(key), _digest(item)) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_digest, value))
+    return type(value).__qualname__
