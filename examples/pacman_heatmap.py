@@ -27,8 +27,8 @@ PLAYER_X, PLAYER_Y = 10, 16  # places in the Atari's memory
 def make_env(config):
     gym.register_envs(ale_py)
     env = gym.make("ALE/MsPacman-v5", obs_type="ram", render_mode="rgb_array", frameskip=8, max_episode_steps=150)
-    memory = gym.spaces.Box(0, 255, (128,), np.float32)
-    return gym.wrappers.TransformObservation(env, lambda observation: observation.astype(np.float32), memory)
+    memory = gym.spaces.Box(0, 1, (128,), np.float32)
+    return gym.wrappers.TransformObservation(env, lambda observation: observation / np.float32(255), memory)
 
 
 class Heatmap(RLlibCallback):
@@ -38,7 +38,7 @@ class Heatmap(RLlibCallback):
         episode.custom_data["visits"] = np.zeros((40, 40), int)
 
     def on_episode_step(self, *, episode, **kwargs):
-        memory = episode.get_observations(-1)
+        memory = 255 * episode.get_observations(-1)
         episode.custom_data["visits"][int(memory[PLAYER_Y]) // 4, int(memory[PLAYER_X]) // 4] += 1
 
     def on_episode_end(self, *, episode, **kwargs):

@@ -343,6 +343,10 @@ def clips_of(result: dict, section: str) -> list:
     return part.get("env_runners", {}).get("clips", {}).get("all", [])
 
 
+def has_clips(result: dict) -> bool:
+    return bool(clips_of(result, "train") or clips_of(result, "evaluation"))
+
+
 def check_results(cell: Cell, results: list[dict], log: Path) -> int:
     """Assert all that a cell promises; return the number of episodes recorded."""
     seen: set[tuple[int, int]] = set()
@@ -382,6 +386,8 @@ def test_every_clip_is_right(cell, ray_session, tmp_path):
     algorithm = config.build_algo()
     try:
         results = [algorithm.train() for _ in range(cell.iterations)]
+        while cell.group == "IMPALA" and len(results) < 30 and not any(map(has_clips, results)):
+            results.append(algorithm.train())  # env runners that take long to start have nothing to tell yet
     finally:
         algorithm.stop()
     assert check_results(cell, results, tmp_path) >= cell.least

@@ -19,7 +19,9 @@ _NAMES = {
     "Video": "values",
     "VideoOptions": "values",
     "JsonMediaLoggerCallback": "callbacks.json",
+    "MLflowMediaLoggerCallback": "callbacks.mlflow",
     "TBXMediaLoggerCallback": "callbacks.tensorboard",
+    "WandbMediaLoggerCallback": "callbacks.wandb",
     "load": "catalog",
 }
 _MODULES = ("export", "gym", "rllib", "selection", "steps")
@@ -30,10 +32,12 @@ __all__ = [
     "Histogram",
     "Image",
     "JsonMediaLoggerCallback",
+    "MLflowMediaLoggerCallback",
     "MediaOptions",
     "TBXMediaLoggerCallback",
     "Video",
     "VideoOptions",
+    "WandbMediaLoggerCallback",
     "__version__",
     "export",
     "gym",
@@ -46,7 +50,9 @@ __all__ = [
 if TYPE_CHECKING:
     from tune_media import export, gym, rllib, selection, steps
     from tune_media.callbacks.json import JsonMediaLoggerCallback
+    from tune_media.callbacks.mlflow import MLflowMediaLoggerCallback
     from tune_media.callbacks.tensorboard import TBXMediaLoggerCallback
+    from tune_media.callbacks.wandb import WandbMediaLoggerCallback
     from tune_media.catalog import load
     from tune_media.values import Artifact, EpisodeRecord, Histogram, Image, MediaOptions, Video, VideoOptions
 

@@ -194,6 +194,27 @@ def watch_custom_evaluation(algorithm: Any, see: Callable[[dict[str, Any]], None
     algorithm._evaluate_with_custom_eval_function = watched
 
 
+def wandb_clean_log(values: Any, **kwargs: Any) -> Any:
+    """Make values ones that W&B takes, as Ray's W&B callback does: arrays of three axes and more become media."""
+    from ray.air.integrations import wandb
+
+    return wandb._clean_log(values, **kwargs)
+
+
+def wandb_takes(value: Any) -> bool:
+    """Say whether Ray's W&B callback logs a value."""
+    from ray.air.integrations import wandb
+
+    return bool(wandb._is_allowed_type(value))
+
+
+def wandb_run_info_hook(run: Any) -> None:
+    """Run the hook that ``WANDB_PROCESS_RUN_INFO_HOOK`` names, as Ray's W&B callback does."""
+    from ray.air.integrations import wandb
+
+    wandb._run_wandb_process_run_info_hook(run)
+
+
 def latest_checkpoint_metrics(trial: Any) -> dict[str, Any] | None:
     """Return the metrics that Tune keeps with a trial's latest checkpoint, the live dict, or None.
 

@@ -333,6 +333,11 @@ def png_from_frame(frame: npt.ArrayLike) -> bytes:
     return b"".join(bytes(packet) for packet in packets)
 
 
+def frame_from_png(data: bytes) -> Frame:
+    """Return the picture in a PNG, HWC uint8 RGB."""
+    return next(iter(decode_video(data)))
+
+
 def resize(frame: npt.ArrayLike, height: int, width: int) -> Frame:
     """Scale one picture (as ``VideoEncoder.feed`` takes it) to an exact size, averaging over areas."""
     import av

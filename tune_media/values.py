@@ -489,6 +489,14 @@ class Histogram(Medium):
     def facts(self) -> dict[str, Any]:  # noqa: D102
         return {"format": "json", "count": self.count}
 
+    def quantile(self, share: float) -> float:
+        """Return below which value this share of the values lies, as far as the bins tell; NaN where there is none."""
+        if not self.count:
+            return math.nan
+        heights = np.concatenate([[0.0], np.cumsum(self.counts)])
+        found = float(np.interp(share * heights[-1], heights, self.edges))
+        return min(max(found, self.minimum), self.maximum)
+
     def _fill(self, **values: Any) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)

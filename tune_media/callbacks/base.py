@@ -11,6 +11,7 @@ import concurrent.futures
 import contextlib
 import functools
 import logging
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +33,7 @@ logger = logging.getLogger("tune_media")
 
 _SESSIONS: dict[str, MediaSession] = {}  # by the experiment's local folder
 _LOCK = threading.Lock()
+_SECRETS: set[str] = set()
 
 
 class MediaLogging:
@@ -95,6 +97,20 @@ class MediaLogging:
         """Turn an exception into one warning, or let it through where the options say ``strict``."""
         faults = self._session.faults if self._session else Faults(strict=self.options.strict)
         return faults.guard(self.name, what)
+
+    def report(self, what: str, error: Exception, kind: str = "") -> None:
+        """Count a fault and warn of the first of its kind."""
+        if self._session is not None:
+            self._session.faults.report(self.name, what, error, kind)
+
+    def keep_secret(self, *secrets: str | None) -> None:
+        """Keep keys and tokens out of every message."""
+        _SECRETS.update(secret for secret in secrets if secret)
+
+    def wait(self) -> None:
+        """Wait until the background thread has done all it was given so far, within ``flush_seconds``."""
+        if self._session is not None:
+            self._session.wait()
 
     def finish(self) -> None:
         """Wait until everything this session was given is done; the last callback to finish says what there is."""
@@ -226,10 +242,7 @@ class MediaSession:
             self.later("the index", "bringing the storage's copy up to date", store.finish)
         with _LOCK:
             _SESSIONS.pop(self.key, None)
-        last = self._worker.submit(lambda: None)
-        try:
-            last.result(timeout=self.options.flush_seconds)
-        except concurrent.futures.TimeoutError:
+        if not self.wait():
             logger.warning(
                 "tune_media: media are still being written after %g s (MediaOptions(flush_seconds=...)); the process "
                 "ends when they are.",
@@ -238,6 +251,14 @@ class MediaSession:
         self._worker.shutdown(wait=False)
         print(self.summary(), flush=True)
         self.faults.raise_first()
+
+    def wait(self) -> bool:
+        """Wait for the background thread, within ``flush_seconds``; return whether it has done all it was given."""
+        try:
+            self._worker.submit(lambda: None).result(timeout=self.options.flush_seconds)
+        except concurrent.futures.TimeoutError:
+            return False
+        return True
 
     def summary(self) -> str:
         """Say in a line what was recorded and where it lies."""
@@ -363,8 +384,8 @@ class Faults:
             name,
             what,
             type(error).__name__,
-            error,
-            exc_info=logger.isEnabledFor(logging.DEBUG),
+            redacted(str(error)),
+            exc_info=logger.isEnabledFor(logging.DEBUG) and not _SECRETS,
         )
 
     def raise_first(self) -> None:
@@ -372,6 +393,13 @@ class Faults:
         if self.strict and self._first is not None:
             error, self._first = self._first, None
             raise error
+
+
+def redacted(text: str) -> str:
+    """Return a message without the keys and passwords that it may repeat."""
+    for secret in _SECRETS:
+        text = text.replace(secret, "***")
+    return re.sub(r"(\w+://)[^/@\s]+@", r"\1***@", text)
 
 
 def trial_place(trial: Trial) -> Place:
