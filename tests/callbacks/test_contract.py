@@ -1,0 +1,208 @@
+"""What every callback of the family promises: the same clips, steps and histograms of a run, each in its own way."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ray import tune
+from ray.air.integrations.mlflow import MLflowLoggerCallback
+from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
+
+import tune_media as tm
+from tests.helpers import image_steps, tensorboard_events, trial_folders
+from tests.trackers import Held, read_mlflow, read_wandb
+from tune_media.encoding import probe_video
+from tune_media.episodes import EpisodeBatch, EpisodeData, Series
+
+KINDS = ("json", "tensorboard", "wandb", "mlflow")
+STEPS = 4
+
+
+def make(kind, folder):
+    """Make a callback of the family that raises at its first fault."""
+    strict = tm.MediaOptions(strict=True)
+    return {
+        "json": lambda: tm.JsonMediaLoggerCallback(media=strict),
+        "tensorboard": lambda: tm.TBXMediaLoggerCallback(media=strict),
+        "wandb": lambda: tm.WandbMediaLoggerCallback(project="contract", mode="offline", media=strict),
+        "mlflow": lambda: tm.MLflowMediaLoggerCallback(tracking_uri=f"sqlite:///{folder}/mlflow.db", media=strict),
+    }[kind]()
+
+
+def clip(level, length):
+    return (np.full((16, 24, 3), min(255, level + 10 * index), np.uint8) for index in range(length))
+
+
+def episodes(step):
+    speeds = [np.full(5, float(step)), np.arange(7.0)]
+    data = [
+        EpisodeData(
+            tm.EpisodeRecord(
+                f"e{step}-{index}", float(step + index), len(values), metrics={"speed_avg": values.mean()}
+            ),
+            {"speed": Series(values, 1, len(values))},
+        )
+        for index, values in enumerate(speeds)
+    ]
+    return EpisodeBatch(tuple(data))
+
+
+def train(config):
+    start = 1
+    checkpoint = tune.get_checkpoint()
+    if checkpoint:
+        start = json.loads((Path(checkpoint.path) / "step.json").read_text()) + 1
+    import tempfile
+
+    for step in range(start, STEPS + 1):
+        if config.get("fail_once") and step == 3 and not Path(config["fail_once"]).exists():
+            Path(config["fail_once"]).touch()
+            raise RuntimeError("as it was told to")
+        clips = {"best": tm.Video(clip(20 * step, step + 2), fps=10), "data": episodes(step)}
+        result = {
+            "score": config["lr"] * step,
+            "evaluation": {"env_runners": {"episodes": clips}},
+            "rollout": [tm.Video(clip(step, 3), fps=5)],
+            "heat": tm.Image.heatmap(np.eye(4)),
+            "weights": tm.Histogram(np.arange(10.0 * step)),
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "step.json").write_text(json.dumps(step))
+            tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
+
+
+def fit(folder, callbacks, name="contract", **config):
+    run_config = tune.RunConfig(name=name, storage_path=str(folder), verbose=0, callbacks=callbacks)
+    space = {"lr": tune.grid_search([0.5, 2.0]), **config}
+    return tune.Tuner(train, param_space=space, run_config=run_config).fit()
+
+
+def read_files(trial):
+    held = Held()
+    for row in tm.load(trial):
+        key = f"{row['section']}/{row['key']}"
+        if row["kind"] == "video":
+            held.clips[key][row["training_iteration"]] = Path(row["file"]).read_bytes()
+        elif row["kind"] == "image":
+            held.images[key].append(row["training_iteration"])
+        elif row["kind"] == "histogram":
+            held.histograms[key][row["training_iteration"]] = json.loads(Path(row["file"]).read_text())["count"]
+    for _, row in tm.load(trial).episodes().iterrows():
+        for name in ("speed", "episode_return"):
+            counted = held.histograms[f"{row['section']}/episodes/{name}"]
+            more = len(row["series"]["speed"]) if name == "speed" else 1
+            counted[row["training_iteration"]] = counted.get(row["training_iteration"], 0) + more
+    for line in (trial / "result.json").read_text().splitlines():
+        result = json.loads(line)
+        held.scalars["score"][result["training_iteration"]] = result["score"]
+    return held
+
+
+def read_tensorboard(trial):
+    held, events = Held(), tensorboard_events(trial)
+    for key, steps in image_steps(trial).items():
+        if key == "train/heat":
+            held.images[key] = steps
+        else:
+            held.clips[key] = dict.fromkeys(steps)
+    for key in events.Tags()["histograms"]:
+        held.histograms[key] = {event.step: round(event.histogram_value.num) for event in events.Histograms(key)}
+    held.scalars["score"] = {event.step: event.value for event in events.Scalars("ray/tune/score")}
+    return held
+
+
+def read(kind, folder, trial):
+    trial = Path(trial)
+    if kind == "json":
+        return read_files(trial)
+    if kind == "tensorboard":
+        return read_tensorboard(trial)
+    if kind == "wandb":
+        return read_wandb(trial)
+    return read_mlflow(f"sqlite:///{folder}/mlflow.db", "_".join(trial.name.split("_")[:3]))
+
+
+def assert_kept(held, lr, *, histograms=True):
+    """Assert that a callback holds all of a trial once."""
+    iterations = list(range(1, STEPS + 1))
+    assert {key: sorted(steps) for key, steps in held.clips.items()} == {
+        "evaluation/episodes/best": iterations,
+        "train/rollout": iterations,
+    }
+    for step, data in held.clips["evaluation/episodes/best"].items():
+        if data is not None:  # a GIF in TensorBoard
+            found = probe_video(data)
+            assert (found.frames, found.fps, found.width, found.height) == (step + 2, 10, 24, 16)
+    assert held.images == {"train/heat": iterations}
+    assert {step: held.scalars["score"][step] for step in iterations} == {step: lr * step for step in iterations}
+    if histograms:
+        assert held.histograms["train/weights"] == {step: 10 * step for step in iterations}
+        assert held.histograms["evaluation/episodes/speed"] == dict.fromkeys(iterations, 12)
+        assert held.histograms["evaluation/episodes/episode_return"] == dict.fromkeys(iterations, 2)
+
+
+def lr_of(trial):
+    return json.loads((Path(trial) / "params.json").read_text())["lr"]
+
+
+@pytest.fixture(scope="module")
+def together(ray_session, tmp_path_factory):
+    """One run with the whole family."""
+    folder = tmp_path_factory.mktemp("together")
+    results = fit(folder, [make(kind, folder) for kind in KINDS])
+    assert not results.errors
+    return folder, trial_folders(results.experiment_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_holds_the_same(together, kind):
+    folder, trials = together
+    assert len(trials) == 2
+    for trial in trials:
+        assert_kept(read(kind, folder, trial), lr_of(trial))
+
+
+SUBSETS = [
+    ("mlflow",),
+    ("wandb", "tensorboard"),
+    ("mlflow", "wandb", "tensorboard", "json"),
+]
+
+
+@pytest.mark.parametrize("kinds", SUBSETS, ids="+".join)
+def test_any_subset_in_any_order_and_rays_own_beside_them(ray_session, tmp_path, kinds):
+    rays = {"json": JsonLoggerCallback, "tensorboard": TBXLoggerCallback}
+    others = [CSVLoggerCallback(), *(rays[kind]() for kind in rays.keys() - set(kinds))]
+    others.append(MLflowLoggerCallback(f"sqlite:///{tmp_path}/rays.db", experiment_name="rays"))
+    results = fit(tmp_path, [*(make(kind, tmp_path) for kind in kinds), *others])
+    assert not results.errors
+    for trial in trial_folders(results.experiment_path):
+        for kind in kinds:
+            assert_kept(read(kind, tmp_path, trial), lr_of(trial))
+        assert_kept(read_files(trial), lr_of(trial))  # the files are there whoever logs
+
+
+def test_two_experiments_in_one_process_with_the_same_callbacks(ray_session, tmp_path):
+    callbacks = [make(kind, tmp_path) for kind in KINDS]
+    for name in ("first", "second"):
+        results = fit(tmp_path, callbacks, name=name)
+        assert not results.errors
+        for trial in trial_folders(results.experiment_path):
+            for kind in KINDS:
+                assert_kept(read(kind, tmp_path, trial), lr_of(trial))
+
+
+def test_a_restored_experiment_goes_on_where_it_was(ray_session, tmp_path):
+    callbacks = [make(kind, tmp_path) for kind in KINDS]
+    results = fit(tmp_path, callbacks, fail_once=str(tmp_path / "failed"))
+    assert len(results.errors) == 1
+    tuner = tune.Tuner.restore(results.experiment_path, train, resume_errored=True)
+    results = tuner.fit()
+    assert not results.errors
+    for trial in trial_folders(results.experiment_path):
+        for kind in KINDS:
+            held = read(kind, tmp_path, trial)
+            assert_kept(held, lr_of(trial))
+            if kind == "mlflow":
+                assert held.status == "FINISHED"
