@@ -95,6 +95,7 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
         self._outbox: Outbox | None = None
         self._server: _Server | None = None
         self._open: set[str] = set()
+        self._steps: dict[str, int] = {}  # each trial's last
         self._use_token()
 
     def setup(self, *args: Any, **info: Any) -> None:
@@ -112,12 +113,12 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
     def log_trial_start(self, trial: Trial) -> None:  # noqa: D102
         self._media.open(trial)
         self._open.add(trial.trial_id)
-        server, name = self._started(trial), str(trial)
+        server, name, step = self._started(trial), str(trial), self._steps.get(trial.trial_id, 0)
         params = {} if self.log_params_on_trial_end else dict(trial.config or {})
 
         def start() -> None:
             self._trial_runs[trial] = server.start(trial.trial_id, name, self.tags or {})
-            server.log_params(trial.trial_id, params, step=0)
+            server.log_params(trial.trial_id, params, step)
 
         self._put("starting a run", start)
 
@@ -129,6 +130,7 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
             server, step = self._started(trial), result_step(result)
             metrics = {name: value for name, value in result.items() if name != "config"}
             flat = numbers_of(flatten_dict(metrics, delimiter="/"))
+            self._steps[trial.trial_id] = step
             now = int(1000 * time.time())
             self._put("logging metrics", functools.partial(server.log_metrics, trial.trial_id, flat, step, now))
             config = result.get("config")
@@ -184,6 +186,7 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
 
     def _end(self, trial: Trial, status: str) -> None:
         self._open.discard(trial.trial_id)
+        self._steps.pop(trial.trial_id, None)
         server = self._server
         if server is None:
             return
@@ -237,6 +240,7 @@ class _Server:
         self._params: dict[str, dict[str, str]] = {}
         self._configs: dict[str, Any] = {}
         self._rows: dict[str, list[dict[str, Any]]] = {}
+        self._clips: dict[str, dict[str, str]] = {}  # by their episodes
         self._reports: dict[str, int] = {}
 
     @functools.cached_property
@@ -312,7 +316,9 @@ class _Server:
             self._client.log_image(run, frame_from_png(medium.data), key=key, step=step)
         elif isinstance(medium, Histogram):
             self._log_quantiles(trial_id, {f"{entry.section}/{entry.key}": medium}, step)
-        self._remember_clip(trial_id, entry)
+        episode = medium.facts().get("episode_id")
+        if episode is not None:
+            self._clips.setdefault(trial_id, {})[episode] = entry.path
 
     def log_episodes(self, trial_id: str, entry: Entry, place: Place, step: int) -> None:
         """Log what is known of a round's episodes: the JSON, histograms of all values, quantiles; and keep the rows."""
@@ -342,6 +348,8 @@ class _Server:
         rows = self._rows.get(trial_id)
         if not rows:
             return
+        clips = self._clips.pop(trial_id, {})
+        rows = [{"clip": clips.get(row["episode_id"]), **row} for row in rows]
         names = list(dict.fromkeys(name for row in rows for name in row))
         self._client.log_table(
             self._runs[trial_id], {name: [_cell(row.get(name)) for row in rows] for name in names}, _TABLE
@@ -355,7 +363,7 @@ class _Server:
     def end(self, trial_id: str, status: str) -> None:
         """Give a trial's run its final status."""
         self._client.set_terminated(self._runs[trial_id], status)
-        for held in (self._configs, self._rows, self._reports):
+        for held in (self._configs, self._rows, self._clips, self._reports):
             held.pop(trial_id, None)
 
     def end_sweep(self) -> None:
@@ -393,13 +401,6 @@ class _Server:
             for share in QUANTILES
         }
         self.log_metrics(trial_id, numbers, step, int(1000 * time.time()))
-
-    def _remember_clip(self, trial_id: str, entry: Entry) -> None:
-        """Put a clip's path into the row of its episode."""
-        episode = entry.medium.facts().get("episode_id")
-        for row in reversed(self._rows.get(trial_id, [])):
-            if episode is not None and row.get("episode_id") == episode:
-                row.setdefault("clip", entry.path)
 
 
 def valid_name(name: str) -> str:

@@ -38,7 +38,7 @@ class Outbox:
         self._media, self._is_away = media, is_away
         self._items: queue.Queue[_Item | None] = queue.Queue()
         self._pending_bytes = 0
-        self._dropped = 0
+        self._dropped = self._left = 0
         self._closing = threading.Event()
         self._deadline = float("inf")
         self._lock = threading.Lock()
@@ -65,6 +65,8 @@ class Outbox:
             reason = RuntimeError(f"more than MediaOptions(max_pending_bytes={most}) wait for {self._media.name}")
             self._media.report(f"{what}; it is in the trial's folder", reason, kind="dropped")
             return
+        with self._lock:
+            self._left += 1
         self._items.put(_Item(what, work, nbytes))
 
     def close(self, timeout: float) -> None:
@@ -73,7 +75,8 @@ class Outbox:
         self._closing.set()
         self._items.put(None)
         self._thread.join(timeout)
-        left = self._items.qsize() if self._thread.is_alive() else 0
+        with self._lock:
+            left = self._left
         if left or self._dropped:
             logger.warning(
                 "tune_media: %s: %d piece(s) of work were not done after %g s, and %d clip(s) were dropped before. All "
@@ -87,22 +90,25 @@ class Outbox:
     def _run(self) -> None:
         while True:
             item = self._items.get()
-            if item is None:
+            if item is None or not self._do(item):
                 return
-            self._do(item)
             with self._lock:
                 self._pending_bytes -= item.nbytes
+                self._left -= 1
 
-    def _do(self, item: _Item) -> None:
+    def _do(self, item: _Item) -> bool:
+        """Do a piece of work; return False where the time is over and the tracker still away."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 item.work()
-                return
+                return True
             except Exception as error:
-                if not self._is_away(error) or time.monotonic() > self._deadline:
+                if not self._is_away(error):
                     self._media.report(item.what, error)
-                    return
+                    return True
+                if time.monotonic() > self._deadline:
+                    return False
                 if pause == _FIRST_PAUSE:
                     self._media.report(f"{item.what} (it is tried again)", error, kind="away")
                 left = self._deadline - time.monotonic()

@@ -1,0 +1,174 @@
+"""MLflow: a real server over HTTP, killed and started again; hyperparameters that change; names; final states."""
+
+import json
+import logging
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ray import tune
+from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining, TrialScheduler
+
+import tune_media as tm
+from tests.trackers import MlflowServer, read_mlflow
+from tune_media.callbacks.mlflow import original_name, valid_name
+from tune_media.encoding import probe_video
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    server = MlflowServer(tmp_path_factory.mktemp("server"))
+    server.start()
+    yield server
+    server.stop()
+
+
+def clip(level):
+    return tm.Video((np.full((16, 24, 3), level + 10 * index, np.uint8) for index in range(4)), fps=10)
+
+
+def fit(trainable, folder, uri, *, scheduler=None, space=None, callbacks=(), **options):
+    own = tm.MLflowMediaLoggerCallback(tracking_uri=uri, **options)
+    return tune.Tuner(
+        trainable,
+        param_space=space or {},
+        tune_config=tune.TuneConfig(scheduler=scheduler),
+        run_config=tune.RunConfig(
+            name=Path(folder).name, storage_path=str(folder), verbose=0, callbacks=[own, *callbacks]
+        ),
+    ).fit()
+
+
+def runs_of(uri, experiment):
+    from mlflow import MlflowClient
+
+    client = MlflowClient(uri)
+    found = client.get_experiment_by_name(experiment)
+    return client, client.search_runs([found.experiment_id])
+
+
+def steady(config):
+    for step in range(1, 9):
+        time.sleep(config["pause"])
+        tune.report({"score": step, "a@b(c), d": step, "rollout": clip(10 * step)})
+
+
+def test_a_server_that_is_killed_and_comes_back_has_everything_once(ray_session, tmp_path, server, caplog):
+    def kill_and_start():
+        time.sleep(2.5)
+        server.stop()
+        time.sleep(2)
+        server.start()
+
+    outage = threading.Thread(target=kill_and_start)
+    outage.start()
+    results = fit(steady, tmp_path, server.uri, space={"pause": 0.6}, callbacks=[tm.JsonMediaLoggerCallback()])
+    outage.join()
+    assert not results.errors
+    client, (run,) = runs_of(server.uri, tmp_path.name)
+    held = read_mlflow(server.uri, run.data.tags["trial_name"])
+    assert sorted(held.clips["train/rollout"]) == list(range(1, 9))
+    assert all(probe_video(data).frames == 4 for data in held.clips["train/rollout"].values())
+    assert held.scalars["score"] == {step: step for step in range(1, 9)}
+    assert held.scalars[valid_name("a@b(c), d")][8] == 8
+    assert len(client.get_metric_history(run.info.run_id, "score")) == 8
+    assert held.status == "FINISHED"
+    assert "tried again" in caplog.text
+
+
+def quick(config):
+    for step in range(1, 4):
+        if config.get("fails") and step == 2:
+            raise RuntimeError("as it was told to")
+        tune.report({"score": step})
+
+
+class StopsAtTwo(FIFOScheduler):
+    def on_trial_result(self, tune_controller, trial, result):
+        return TrialScheduler.STOP if trial.config.get("stops") and result["score"] == 2 else TrialScheduler.CONTINUE
+
+
+def test_runs_end_as_their_trials_did_under_one_parent(ray_session, tmp_path):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    space = {"case": tune.grid_search(["finishes", "fails", "stops"])}
+    space |= {name: tune.sample_from(lambda spec, name=name: spec.config.case == name) for name in ("fails", "stops")}
+    fit(quick, tmp_path, uri, scheduler=StopsAtTwo(), space=space, nested=True, tags={"team": "ours"})
+    _, runs = runs_of(uri, tmp_path.name)
+    (parent,) = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    ended = {run.data.params["case"]: run.info.status for run in runs if run is not parent}
+    assert ended == {"finishes": "FINISHED", "fails": "FAILED", "stops": "FINISHED"}
+    assert parent.info.status == "FINISHED"
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run is not parent} == {parent.info.run_id}
+    assert all(run.data.tags["team"] == "ours" for run in runs if run is not parent)
+
+
+def test_hyperparameters_that_pbt_changes_are_kept(ray_session, tmp_path):
+    from tests.callbacks.test_trainables import cloned
+
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    scheduler = PopulationBasedTraining(
+        time_attr="training_iteration",
+        metric="score",
+        mode="max",
+        perturbation_interval=2,
+        synch=True,
+        hyperparam_mutations={"level": lambda: 1.5},
+    )
+    space = {"level": tune.grid_search([1.0, 2.0, 3.0]), "deep": {"a@": 1}}
+    results = fit(cloned, tmp_path, uri, scheduler=scheduler, space=space)
+    assert not results.errors
+    _, runs = runs_of(uri, tmp_path.name)
+    assert {run.data.params["level"] for run in runs} == {"1.0", "2.0", "3.0"}
+    assert {run.data.params["deep/a_0x40_"] for run in runs} == {"1"}
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert any("config/level" in run.data.metrics for run in runs)
+
+
+def test_a_server_that_never_answers_holds_nothing_up(ray_session, tmp_path, caplog):
+    options = tm.MediaOptions(flush_seconds=3)
+    started = time.monotonic()
+    results = fit(steady, tmp_path, "http://127.0.0.1:9", space={"pause": 0.05}, media=options)
+    assert not results.errors
+    assert time.monotonic() - started < 60  # the waiting time, and what Ray itself takes
+    assert "were not done" in caplog.text
+    assert len(list(tmp_path.glob("*/*/media/train/rollout/*.mp4"))) == 8
+
+
+def test_a_token_is_in_no_message_and_not_pickled(ray_session, tmp_path, caplog, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
+    options = tm.MediaOptions(flush_seconds=1)
+    with caplog.at_level(logging.DEBUG, "tune_media"):
+        fit(quick, tmp_path, "http://user:hunter2@127.0.0.1:9", tracking_token="t0psecret", media=options)
+    assert "MLflow" in caplog.text
+    said = [record.getMessage() for record in caplog.records if record.name == "tune_media"]
+    assert not any("hunter2" in text or "t0psecret" in text for text in said)
+    pickled = b"".join(path.read_bytes() for path in tmp_path.glob("*/*.pkl"))
+    assert b"t0psecret" not in pickled
+
+
+@pytest.mark.parametrize(
+    "name", ["a@b", "loss (train), x", "_0x40_", "ü/ß", "a/../b", "..", "a//b", "plain/name-1.0 x"]
+)
+def test_names_are_valid_and_can_be_read_back(name):
+    from mlflow.utils.validation import _validate_metric_name
+
+    _validate_metric_name(valid_name(name))
+    assert original_name(valid_name(name)) == name
+    assert len({valid_name("x" * 400), valid_name("x" * 401)}) == 2
+    _validate_metric_name(valid_name("x" * 400))
+
+
+def test_the_table_of_episodes(ray_session, tmp_path):
+    from tests.callbacks.test_trainables import told_by_a_wrapper
+
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    results = fit(told_by_a_wrapper, tmp_path, uri, space={"log_dir": str(tmp_path)})
+    client, (run,) = runs_of(uri, tmp_path.name)
+    table = json.loads(Path(client.download_artifacts(run.info.run_id, "episodes.json")).read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    episodes = tm.load(results.experiment_path).episodes()
+    assert {row["episode_id"] for row in rows} == set(episodes["episode_id"])
+    assert {row["clip"] for row in rows if row["clip"]} == {row["path"] for row in tm.load(results.experiment_path)
+                                                            if row["kind"] == "video"}  # fmt: skip

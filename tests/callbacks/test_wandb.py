@@ -1,0 +1,169 @@
+"""W&B, offline: what fit() leaves in storage, record by record; a helper process that is killed, and one that hangs."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ray import tune
+
+import tune_media as tm
+from tests.helpers import trial_folders
+from tests.trackers import read_wandb, wandb_records, wandb_runs
+from tune_media.encoding import probe_video
+
+
+def fit(trainable, folder, *, space=None, callbacks=(), **options):
+    own = tm.WandbMediaLoggerCallback(project="p", mode="offline", **options)
+    return tune.Tuner(
+        trainable,
+        param_space=space or {},
+        run_config=tune.RunConfig(
+            name=Path(folder).name, storage_path=str(folder), verbose=0, callbacks=[own, *callbacks]
+        ),
+    ).fit()
+
+
+def clip(level):
+    return tm.Video((np.full((16, 24, 3), level + 10 * index, np.uint8) for index in range(4)), fps=10)
+
+
+def steady(config):
+    for step in range(1, 9):
+        time.sleep(config["pause"])
+        tune.report({"score": step, "rollout": clip(10 * step), "text": "words", "array": np.zeros(3)})
+
+
+def helpers_pids():
+    """Return the processes of W&B's helper actors."""
+    titles = {path.parent.name: path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()}
+    return [int(pid) for pid, title in titles.items() if b"ray::Runs" in title]
+
+
+def when_there_is_a_run(do):
+    """Do something to the helper process once it has logged for a while."""
+
+    def wait():
+        for _ in range(200):
+            pids = helpers_pids()
+            if pids:
+                time.sleep(2.5)
+                do(pids[0])
+                return
+            time.sleep(0.1)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_an_offline_run_is_complete_and_can_be_synced(ray_session, tmp_path):
+    results = fit(steady, tmp_path, space={"pause": 0.0, "lr": 0.5}, group="ours", episodes_artifact=True)
+    assert not results.errors
+    (trial,) = trial_folders(results.experiment_path)
+    held = read_wandb(trial)
+    assert sorted(held.clips["train/rollout"]) == list(range(1, 9))
+    assert {probe_video(data).fps for data in held.clips["train/rollout"].values()} == {10}
+    assert held.scalars["score"] == {step: step for step in range(1, 9)}
+    assert held.status == 0
+    assert held.config["lr"] == 0.5
+    (file,) = wandb_runs(trial)
+    (run,) = [record.run for record in wandb_records(file) if record.WhichOneof("record_type") == "run"]
+    assert (run.project, run.run_group) == ("p", "ours")
+    stored = {path.name: path.read_bytes() for path in (trial / "media/train/rollout").iterdir()}
+    assert set(held.clips["train/rollout"].values()) == set(stored.values())  # the same mp4s, never encoded again
+    kinds = [record.artifact.type for record in wandb_records(file) if record.WhichOneof("record_type") == "artifact"]
+    assert kinds == ["episodes"]
+    assert not list(Path(results.experiment_path).glob("*/*.tmp"))
+
+
+def test_the_table_of_episodes_has_a_row_for_each(ray_session, tmp_path):
+    import json
+
+    from tests.callbacks.test_trainables import told_by_a_wrapper
+
+    results = fit(told_by_a_wrapper, tmp_path, space={"log_dir": str(tmp_path)})
+    (trial,) = trial_folders(results.experiment_path)
+    (table,) = trial.glob("wandb/offline-run-*/files/media/table/*.table.json")
+    content = json.loads(table.read_text())
+    rows = [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
+    episodes = tm.load(results.experiment_path).episodes()
+    assert {row["episode_id"] for row in rows} == set(episodes["episode_id"])
+    assert sum(row["clip"] is not None for row in rows) == 3
+    assert {row["episode_return"] for row in rows} == set(episodes["episode_return"])
+    assert all(isinstance(row["speed_avg"], float) for row in rows)
+    held = read_wandb(trial)
+    assert sorted(held.clips) == ["train/rollout/best"]
+    assert sorted(held.images) == ["train/rollout/heat/best"]
+
+
+def test_a_helper_that_is_killed_is_replaced_and_nothing_is_missing(ray_session, tmp_path, caplog):
+    killer = when_there_is_a_run(lambda pid: os.kill(pid, signal.SIGKILL))
+    results = fit(steady, tmp_path, space={"pause": 1.0})
+    killer.join()
+    assert not results.errors
+    (trial,) = trial_folders(results.experiment_path)
+    assert len(wandb_runs(trial)) == 2
+    held = read_wandb(trial)
+    logged_before = set(range(1, 9)) - set(held.scalars["score"])
+    assert max(held.scalars["score"]) == 8
+    assert logged_before <= {1, 2, 3, 4}  # what the killed process had taken and not yet written
+    assert "process failed" in caplog.text
+
+
+def test_a_helper_that_hangs_holds_nothing_up(ray_session, tmp_path, caplog):
+    freezer = when_there_is_a_run(lambda pid: os.kill(pid, signal.SIGSTOP))
+    started = time.monotonic()
+    results = fit(steady, tmp_path, space={"pause": 0.6}, upload_timeout=3, callbacks=[tm.JsonMediaLoggerCallback()])
+    freezer.join()
+    assert not results.errors
+    assert time.monotonic() - started < 90
+    assert "are not complete" in caplog.text
+    assert len(list(tmp_path.glob("*/*/media/train/rollout/*.mp4"))) == 8
+    for pid in helpers_pids():
+        os.kill(pid, signal.SIGKILL)
+
+
+def failing(config):
+    tune.report({"score": 1})
+    raise RuntimeError("as it was told to")
+
+
+def test_a_failed_trial_ends_its_run_as_failed(ray_session, tmp_path):
+    results = fit(failing, tmp_path)
+    assert len(results.errors) == 1
+    (trial,) = trial_folders(results.experiment_path)
+    assert read_wandb(trial).status == 1
+
+
+def test_a_key_is_in_no_message_and_not_pickled(ray_session, tmp_path, caplog, monkeypatch):
+    import logging
+
+    monkeypatch.setenv("WANDB_API_KEY", "")
+    key = "0123456789" * 4
+    with caplog.at_level(logging.DEBUG, "tune_media"):
+        fit(failing, tmp_path, api_key=key)
+    assert key not in caplog.text
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize(("module", "name"), [("wandb", "Wandb"), ("mlflow", "MLflow")])
+def test_without_the_library_it_says_what_to_install_when_constructed(module, name):
+    code = f"""
+import sys
+sys.modules["{module}"] = None
+import tune_media as tm
+made = tm.{name}MediaLoggerCallback
+try:
+    made()
+except ImportError as error:
+    assert "pip install 'tune-media[{module}]'" in str(error), error
+else:
+    raise SystemExit("nothing was said")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
