@@ -20,15 +20,17 @@ def demo(storage: str, iterations: int) -> None:
     """Run a real sweep of four PPO trials on CartPole and say where to look."""
     try:
         from tune_media.catalog import format_table
-        from tune_media.demo import run_demo, tensorboard_command
+        from tune_media.demo import run_demo, where_to_look
         from tune_media.rllib import record_episodes as _  # noqa: F401 - says what to install where RLlib is missing
     except ImportError as error:
         raise click.ClickException(str(error)) from error
     catalog = run_demo(storage, iterations)
     click.echo(f"\n{format_table(catalog, ('lr', 'gamma'))}\n")
     click.echo(f"{len(catalog)} clips in {catalog.path}")
-    click.echo("See them side by side, trial by trial, in the Images tab of TensorBoard:\n")
-    click.echo(f"    {tensorboard_command(catalog.path)}\n")
+    click.echo("See them side by side, trial by trial, in")
+    for what, command in where_to_look(catalog.path):
+        click.echo(f"\n{what}:\n\n    {command}")
+    click.echo()
 
 
 @main.command("list")

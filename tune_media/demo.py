@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tune_media.callbacks.tensorboard import TBXMediaLoggerCallback
 from tune_media.catalog import Catalog, load
 
 TRIALS = 4
+_MLFLOW = "mlflow.db"
 _PROCESSES_A_TRIAL = 3  # the Algorithm and two evaluation env runners
 
 
@@ -77,22 +79,58 @@ def run_demo(storage: str, iterations: int = 10) -> Catalog:
         .evaluation(evaluation_interval=2, evaluation_num_env_runners=2, evaluation_duration=4)
         .callbacks(record_episodes(sections="evaluation", keep=("best", "worst")))
     )
+    folder = Path(storage).expanduser().resolve()
+    name = time.strftime("tune_media_demo_%Y-%m-%d_%H-%M-%S")
     results = tune.Tuner(
         "PPO",
         param_space=config,
         tune_config=tune.TuneConfig(trial_dirname_creator=_trial_folder),
         run_config=tune.RunConfig(
-            name=time.strftime("tune_media_demo_%Y-%m-%d_%H-%M-%S"),
-            storage_path=str(Path(storage).expanduser().resolve()),
+            name=name,
+            storage_path=str(folder),
             stop={"training_iteration": iterations},
             verbose=0,
-            callbacks=[ProgressBar(TRIALS * iterations), JsonMediaLoggerCallback(), TBXMediaLoggerCallback()],
+            callbacks=[
+                ProgressBar(TRIALS * iterations),
+                JsonMediaLoggerCallback(),
+                TBXMediaLoggerCallback(),
+                *_trackers(folder / name),
+            ],
         ),
     ).fit()
     ray.shutdown()
     if results.errors:
         raise RuntimeError(f"{len(results.errors)} of the demo's trials failed; the first: {results.errors[0]}")
     return load(results.experiment_path)
+
+
+def _trackers(experiment: Path) -> list[tune.Callback]:
+    """Return the callbacks of the trackers that are installed: MLflow on a database of its own, W&B offline."""
+    callbacks: list[tune.Callback] = []
+    if find_spec("mlflow"):
+        from tune_media.callbacks.mlflow import MLflowMediaLoggerCallback
+
+        logging.getLogger("alembic").setLevel(logging.WARNING)
+        experiment.mkdir(parents=True, exist_ok=True)
+        uri, artifacts = f"sqlite:///{experiment / _MLFLOW}", (experiment / "mlartifacts").as_uri()
+        callbacks.append(MLflowMediaLoggerCallback(uri, nested=True, artifact_location=artifacts))
+    if find_spec("wandb"):
+        from tune_media.callbacks.wandb import WandbMediaLoggerCallback
+
+        callbacks.append(WandbMediaLoggerCallback(project="tune_media_demo", mode="offline"))
+    return callbacks
+
+
+def where_to_look(path: str) -> list[tuple[str, str]]:
+    """Return how to look at an experiment of the demo: what it shows, and the command."""
+    commands = [("TensorBoard, the clips in its Images tab", tensorboard_command(path))]
+    if (Path(path) / _MLFLOW).exists():
+        program = _beside("mlflow")
+        shown = f"{program} server --backend-store-uri sqlite:///{Path(path) / _MLFLOW}"
+        commands.append(("MLflow, on port 5000", shown))
+    if list(Path(path).glob("*/wandb/offline-run-*")):
+        commands.append(("W&B, once you are logged in", f"{_beside('wandb')} sync {path}/*/wandb/offline-run-*"))
+    return commands
 
 
 def _trial_folder(trial: Any) -> str:
@@ -102,6 +140,10 @@ def _trial_folder(trial: Any) -> str:
 
 def tensorboard_command(path: str) -> str:
     """Return the command that shows an experiment's clips, all of them."""
-    beside = Path(sys.executable).with_name("tensorboard")
-    program = str(beside) if beside.exists() and shutil.which("tensorboard") != str(beside) else "tensorboard"
-    return f"{program} --logdir {path} --samples_per_plugin images=1000"
+    return f"{_beside('tensorboard')} --logdir {path} --samples_per_plugin images=1000"
+
+
+def _beside(program: str) -> str:
+    """Return how to call a program that is installed with us: by its name where the shell finds it."""
+    beside = Path(sys.executable).with_name(program)
+    return str(beside) if beside.exists() and shutil.which(program) != str(beside) else program

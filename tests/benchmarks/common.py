@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable
 
 
-def compare(ways: dict[str, Callable[[], object]], rounds: int = 7) -> dict[str, float]:
+def compare(ways: dict[str, Callable[[], object]], rounds: int = 7, pause: float = 0.0) -> dict[str, float]:
     """Run each way once a round, in turn, and return its median seconds; the machine's moods hit all alike."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for way in ways.values():
         way()  # warm
     for _ in range(rounds):
         for name, way in ways.items():
+            time.sleep(pause)
             started = time.perf_counter()
             way()
             times[name].append(time.perf_counter() - started)
@@ -25,4 +26,4 @@ def show(title: str, seconds: dict[str, float], unit: float = 1e3, name: str = "
     first = next(iter(seconds.values()))
     print(f"\n{title}\n\n| way | {name} | ratio |\n|---|---|---|")
     for way, value in seconds.items():
-        print(f"| {way} | {value * unit:.3g} | {value / first:.2f} |")
+        print(f"| {way} | {value * unit:.3g} | {value / first:.3g} |")

@@ -26,7 +26,9 @@ def make(kind, folder):
         "json": lambda: tm.JsonMediaLoggerCallback(media=strict),
         "tensorboard": lambda: tm.TBXMediaLoggerCallback(media=strict),
         "wandb": lambda: tm.WandbMediaLoggerCallback(project="contract", mode="offline", media=strict),
-        "mlflow": lambda: tm.MLflowMediaLoggerCallback(tracking_uri=f"sqlite:///{folder}/mlflow.db", media=strict),
+        "mlflow": lambda: tm.MLflowMediaLoggerCallback(
+            tracking_uri=f"sqlite:///{folder}/mlflow.db", artifact_location=f"file://{folder}/mlruns", media=strict
+        ),
     }[kind]()
 
 

@@ -30,6 +30,8 @@ def clip(level):
 
 
 def fit(trainable, folder, uri, *, scheduler=None, space=None, callbacks=(), **options):
+    if uri.startswith("sqlite"):
+        options["artifact_location"] = f"file://{folder}/mlruns"
     own = tm.MLflowMediaLoggerCallback(tracking_uri=uri, **options)
     return tune.Tuner(
         trainable,

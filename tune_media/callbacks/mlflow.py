@@ -59,6 +59,8 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
         save_artifact: As Ray's: upload the trial's local folder when it ends.
         log_params_on_trial_end: As Ray's.
         nested: Put the trials' runs under one parent run for the sweep.
+        artifact_location: Where a new MLflow experiment keeps artifacts. None: MLflow's own default, which without a
+            server is ``./mlruns``.
         media: Options, shared by all callbacks of the family in one experiment.
 
     Raises:
@@ -76,6 +78,7 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
         save_artifact: bool = False,
         log_params_on_trial_end: bool = False,
         nested: bool = False,
+        artifact_location: str | None = None,
         media: MediaOptions | None = None,
     ) -> None:
         try:
@@ -91,6 +94,7 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
         except ImportError as error:
             raise ImportError("MLflowMediaLoggerCallback needs MLflow: pip install 'tune-media[mlflow]'") from error
         self.nested = nested
+        self.artifact_location = artifact_location
         self._media = MediaLogging("MLflow", media)
         self._outbox: Outbox | None = None
         self._server: _Server | None = None
@@ -166,7 +170,10 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
         if self._server is None:
             experiment = self.experiment_name or os.environ.get("MLFLOW_EXPERIMENT_NAME") or trial.experiment_dir_name
             self._server = _Server(
-                self.tracking_uri, self.registry_uri, experiment, trial.experiment_dir_name, self.nested
+                {"tracking_uri": self.tracking_uri, "registry_uri": self.registry_uri},
+                {"name": experiment, "artifact_location": self.artifact_location},
+                trial.experiment_dir_name,
+                nested=self.nested,
             )
             self._outbox = Outbox(self._media, _is_away)
         return self._server
@@ -222,17 +229,16 @@ class _Server:
     """An MLflow server (or file, or database); all its methods but one are called by one thread, and may raise.
 
     Args:
-        tracking_uri: Where it is.
-        registry_uri: Where its registry is.
-        experiment: Name of the MLflow experiment, made where there is none.
+        uris: Where it and its registry are.
+        experiment: The MLflow experiment, made where there is none.
         sweep: Name of the Tune experiment.
         nested: Whether trials are under a parent run.
     """
 
     def __init__(
-        self, tracking_uri: str | None, registry_uri: str | None, experiment: str, sweep: str, nested: bool
+        self, uris: dict[str, str | None], experiment: dict[str, str | None], sweep: str, *, nested: bool
     ) -> None:
-        self._uris = {"tracking_uri": tracking_uri, "registry_uri": registry_uri}
+        self._uris = uris
         self._experiment, self._sweep, self._nested = experiment, sweep, nested
         self._runs: dict[str, str] = {}
         self._started: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -251,8 +257,8 @@ class _Server:
 
     @functools.cached_property
     def _experiment_id(self) -> str:
-        found = self._client.get_experiment_by_name(self._experiment)
-        return str(found.experiment_id if found else self._client.create_experiment(self._experiment))
+        found = self._client.get_experiment_by_name(self._experiment["name"])
+        return str(found.experiment_id if found else self._client.create_experiment(**self._experiment))
 
     def is_changed(self, trial_id: str, config: Any) -> bool:
         """Say whether a trial has other hyperparameters than it had when this was last asked; Tune's loop asks."""

@@ -1,0 +1,89 @@
+"""How long logging one result to W&B and to MLflow holds Tune's loop: python -m tests.benchmarks.bench_trackers.
+
+W&B is offline, MLflow on sqlite. A result comes every half second, so that the background is not measured as a queue.
+Ray's W&B callback gets the clip as the raw array that it encodes, ours as a finished ``Video``; Ray's MLflow callback
+drops clips.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+
+import numpy as np
+import ray
+from ray.air.integrations.mlflow import MLflowLoggerCallback
+from ray.air.integrations.wandb import WandbLoggerCallback
+
+import tune_media as tm
+from tests.benchmarks.bench_tune_loop import Trial, metrics
+from tests.benchmarks.common import compare, show
+
+PAUSE = 0.5
+
+
+class NamedTrial(Trial):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.trial_id, self.experiment_dir_name = name, "benchmark"
+
+    def __str__(self) -> str:
+        return self.trial_id
+
+
+def logging(callback, make_result, name):
+    """Return what logs one more result, after a pause that is not counted, and the callback with its trial."""
+    trial = NamedTrial(name)
+    callback.setup()
+    callback.log_trial_start(trial)
+    time.sleep(8)  # processes and databases start
+    count = 0
+
+    def once() -> None:
+        nonlocal count
+        count += 1
+        callback.log_trial_result(count, trial, make_result(count))
+
+    return once
+
+
+def main() -> None:
+    os.environ["WANDB_MODE"] = "offline"
+    ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR")
+    folder = tempfile.mkdtemp()
+    frames = np.random.default_rng(0).integers(0, 255, (60, 100, 150, 3), np.uint8)
+    raw = frames.transpose(0, 3, 1, 2)[None]
+    clips = iter([tm.Video(frames[:20], fps=20) for _ in range(60)])
+
+    def with_raw(step: int) -> dict:
+        return {**metrics(step), "clip": raw}
+
+    def with_clip(step: int) -> dict:
+        return {**metrics(step), "clip": next(clips)}
+
+    rays = WandbLoggerCallback(project="p", video_kwargs={"format": "mp4", "fps": 20})
+    ways = {
+        "Ray's W&B, the clip as an array": logging(rays, with_raw, "rays_wandb"),
+        "ours, the clip as a Video": logging(tm.WandbMediaLoggerCallback(project="p"), with_clip, "our_wandb"),
+    }
+    show("W&B: 200 metrics and one clip a result", compare(ways, rounds=11, pause=PAUSE))
+    rays = WandbLoggerCallback(project="p")
+    ways = {
+        "Ray's W&B, no clip": logging(rays, metrics, "rays_wandb_plain"),
+        "ours, no clip": logging(tm.WandbMediaLoggerCallback(project="p"), metrics, "our_wandb_plain"),
+    }
+    show("W&B: 200 metrics, no clip", compare(ways, rounds=11, pause=PAUSE))
+    rays = MLflowLoggerCallback(f"sqlite:///{folder}/rays.db", experiment_name="rays")
+    ways = {
+        "Ray's MLflow, which drops the clip": logging(rays, metrics, "rays_mlflow"),
+        "ours, with the clip": logging(
+            tm.MLflowMediaLoggerCallback(f"sqlite:///{folder}/ours.db"), with_clip, "our_mlflow"
+        ),
+    }
+    show("MLflow: 200 metrics and one clip a result", compare(ways, rounds=11, pause=PAUSE))
+    os._exit(0)  # Ray's W&B callback waits for its actors when it is collected
+
+
+if __name__ == "__main__":
+    main()
