@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -85,6 +86,10 @@ def quick(config):
         if config.get("fails") and step == 2:
             raise RuntimeError("as it was told to")
         tune.report({"score": step})
+
+
+def quick_clips(config):
+    tune.report({"rollout": clip(20)})
 
 
 class StopsAtTwo(FIFOScheduler):
@@ -174,3 +179,24 @@ def test_the_table_of_episodes(ray_session, tmp_path):
     assert {row["episode_id"] for row in rows} == set(episodes["episode_id"])
     assert {row["clip"] for row in rows if row["clip"]} == {row["path"] for row in tm.load(results.experiment_path)
                                                             if row["kind"] == "video"}  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium")
+def test_a_clip_plays_in_mlflows_page(ray_session, tmp_path, server):
+    playwright = pytest.importorskip("playwright.sync_api")
+    fit(quick_clips, tmp_path, server.uri)
+    client, (run,) = runs_of(server.uri, tmp_path.name)
+    (artifact,) = client.list_artifacts(run.info.run_id, "media/train/rollout")
+    place = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/{artifact.path}"
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{server.uri}/{place}")
+        page.wait_for_selector("video", timeout=60_000)
+        page.evaluate("async () => { const v = document.querySelector('video'); v.muted = true; await v.play(); }")
+        page.wait_for_function("() => document.querySelector('video').ended", timeout=30_000)
+        shown = page.evaluate(
+            "() => { const v = document.querySelector('video'); return [v.error, v.videoWidth, v.videoHeight] }"
+        )
+        browser.close()
+    assert shown == [None, 24, 16]
