@@ -14,6 +14,7 @@ import math
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -297,25 +298,29 @@ class _Process:
         self._bytes = 0
         self._calls = self._dropped = self._starts = 0
         self._actor: Any = None
+        self._lock = threading.RLock()  # Tune's loop and the background thread both call
 
     def begin(self, trial_id: str, settings: dict[str, Any]) -> None:
         """Start a trial's run."""
         self._begun[trial_id] = settings
+        with self._lock:
+            self._look()  # trials that have ended since
         self.call("begin", trial_id, settings)
 
     def call(self, method: str, *arguments: Any, nbytes: int = 0) -> None:
         """Have something done; where too many bytes of clips wait already, a clip is dropped, counted and named."""
-        self._calls += 1
-        if self._calls % _LOOK_EVERY == 0 or (nbytes and self._bytes + nbytes > self._media.options.max_pending_bytes):
-            self._look()
         most = self._media.options.max_pending_bytes
-        if nbytes and self._bytes + nbytes > most:
+        with self._lock:
+            self._calls += 1
+            if self._calls % _LOOK_EVERY == 0 or (nbytes and self._bytes + nbytes > most):
+                self._look()
+            if not nbytes or self._bytes + nbytes <= most:
+                self._bytes += nbytes
+                self._send(method, arguments, nbytes)
+                return
             self._dropped += 1
-            reason = RuntimeError(f"more than MediaOptions(max_pending_bytes={most}) wait for W&B's process")
-            self._media.report("a clip is in the trial's folder only", reason, kind="dropped")
-            return
-        self._bytes += nbytes
-        self._send(method, arguments, nbytes)
+        reason = RuntimeError(f"more than MediaOptions(max_pending_bytes={most}) wait for W&B's process")
+        self._media.report("a clip is in the trial's folder only", reason, kind="dropped")
 
     def end(self, trial_id: str, place: Place, exit_code: int) -> None:
         """End a trial's run."""
@@ -338,9 +343,10 @@ class _Process:
         missing = sorted({arguments[0] for _, _, arguments, _ in self._under_way})
         if self._actor is not None:
             ray.kill(self._actor)
-        for trial_id, place in self._ended.items():
+        self._media.wait()
+        for trial_id in list(self._ended):
             with self._media.guard("copying an offline run to the storage"):
-                _copy_runs(Path(self._folder) / trial_id, place)
+                self._copy_runs(trial_id)
         shutil.rmtree(self._folder, ignore_errors=True)
         if missing or self._dropped:
             logger.warning(
@@ -372,7 +378,7 @@ class _Process:
         kept: deque[tuple[Any, str, tuple[Any, ...], int]] = deque()
         died = False
         for call in self._under_way:
-            reference, method, _, nbytes = call
+            reference, method, arguments, nbytes = call
             if reference not in done:
                 kept.append(call)
                 continue
@@ -387,9 +393,23 @@ class _Process:
                 told = RuntimeError(str(error).strip().splitlines()[-1])
                 self._media.report(f"{method} in W&B's process", told, kind=method)
             self._bytes -= nbytes
+            if method == "end" and arguments[0] in self._ended:
+                copy = functools.partial(self._copy_runs, arguments[0])
+                self._media.later("copying an offline run to the storage", copy)
         self._under_way = kept
         if died:
             self._again()
+
+    def _copy_runs(self, trial_id: str) -> None:
+        """Copy a trial's offline runs to its storage; online ones are with W&B."""
+        place, folder = self._ended.pop(trial_id, None), Path(self._folder) / trial_id
+        if place is None:
+            return
+        for run in sorted(folder.glob("wandb/offline-run-*")):
+            for file in sorted(path for path in run.rglob("*") if path.is_file()):
+                relative = file.relative_to(folder).as_posix()
+                write_once(place.filesystem, f"{place.path}/{relative}", file.read_bytes())
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _again(self) -> None:
         left, self._under_way, self._actor = list(self._under_way), deque(), None
@@ -416,11 +436,3 @@ def _start_actor(folder: str) -> Any:
         .options(num_cpus=0, scheduling_strategy=node, runtime_env={"env_vars": env} if env else None)
         .remote(folder)
     )
-
-
-def _copy_runs(folder: Path, place: Place) -> None:
-    """Copy a trial's offline runs to its storage; online ones are with W&B."""
-    for run in sorted(folder.glob("wandb/offline-run-*")):
-        for file in sorted(path for path in run.rglob("*") if path.is_file()):
-            relative = file.relative_to(folder).as_posix()
-            write_once(place.filesystem, f"{place.path}/{relative}", file.read_bytes())
