@@ -247,8 +247,24 @@ class Hooks(DefaultCallbacks):
         tm.rllib.values_of(episode)["shots"] = 3
         tm.rllib.values_of(episode)["heat"] = tm.Image.heatmap([[0, 1]])
 
+    def on_learn_on_batch(self, *, policy, train_batch, result, **kwargs):
+        result["rows_learnt_on"] = train_batch.count
+
     def on_train_result(self, *, algorithm, result, **kwargs):
         result["buffer"] = tm.Artifact(b"all of it", name="buffer.msgpack")
+        self.tally = getattr(self, "tally", None) or Tally.remote()
+        result["tally"] = {"count": ray.get(self.tally.add.remote()), "histogram": tm.Histogram([1.0, 2.0])}
+
+
+@ray.remote(num_cpus=0)
+class Tally:
+    """An actor that hooks keep numbers in."""
+
+    count = 0
+
+    def add(self):
+        self.count += 1
+        return self.count
 
 
 @pytest.mark.parametrize("stack", list(STACKS))
@@ -270,6 +286,10 @@ def test_values_of_other_hooks_are_among_the_episodes(ray_session, tmp_path, sta
     if stack == "old":
         assert all(row["metrics"]["batches"] == 1 for row in rows)
         assert results[0].metrics["env_runners"]["custom_metrics"]["shots_mean"] == 3
+        learnt = tensorboard_events(results[0].path).Tags()["scalars"]
+        assert any(tag.endswith("rows_learnt_on") for tag in learnt)
+    assert results[0].metrics["tally"]["count"] == 2
+    assert len(rows_of(tm.load(results.experiment_path), key="tally/histogram")) == 2
     heat = rows_of(tm.load(results.experiment_path), key="episodes/heat/best")
     assert [(row["kind"], row["training_iteration"]) for row in heat] == [("image", 1), ("image", 2)]
     (_, artifact) = rows_of(tm.load(results.experiment_path), kind="artifact")
