@@ -163,3 +163,36 @@ def test_an_episode_that_is_not_shown_still_tells():
     assert recorder.records() == []
     (episode,) = recorder.data()
     assert (episode.record.episode_return, episode.record.metrics["x_avg"]) == (2.0, 3.0)
+
+
+def test_arrays_weigh_what_they_are(monkeypatch):
+    monkeypatch.setattr("tune_media.recorder.MOST_ROUND_POINTS", 100_000)
+    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None))
+    info = {"media": {"map": np.zeros((64, 64))}, "data": {"final": {"map": np.zeros((64, 64))}}}
+    for episode in range(60):
+        recorder.start(0, f"e{episode}", None, 0.0)
+        recorder.step(0, 1.0, None, {"media": info["media"]} if episode % 2 else {"data": info["data"]})
+        recorder.end(0)
+    data = recorder.data()
+    assert len(data) == 60
+    assert sum(len(pickle.dumps(episode)) for episode in data) < 4 * 2**20
+    assert any("left out" in (episode.record.note or "") for episode in data)
+
+
+def test_what_parquet_cannot_hold_costs_no_json(tmp_path):
+    import pyarrow.fs
+
+    from tune_media.episodes import Trajectory
+    from tune_media.store import Place, TrialStore
+
+    batch = batch_of(({"a": 1.0}, {}))
+    steps = Trajectory({"step": [0, 1], "reward": [None, 1.0], "observation": [False, 1], "action": [None, "x"]})
+    batch = EpisodeBatch(batch.episodes, {batch.episodes[0].record.id: steps})
+    store = TrialStore(Place(pyarrow.fs.LocalFileSystem(), str(tmp_path / "s"), tmp_path / "l", "t"))
+    _, entry = store.register(batch, "train", "r/data", 1, 1, lambda: store.report_path(1))
+    store.write_episodes([entry])
+    assert {path.name for path in (tmp_path / "s/episode_data").iterdir()} == {
+        "data-00000001.json",
+        "data-00000001.parquet",
+        "steps-00000001.parquet",
+    }

@@ -499,3 +499,35 @@ def test_a_real_env_at_its_own_speed(tmp_path):
     env.close()
     video = probe_video((tmp_path / "rl-video-episode-0.mp4").read_bytes())
     assert (video.width, video.height, video.fps) == (600, 400, 50)
+
+
+@pytest.mark.parametrize("infos", [{"fps": 60.0, "speed": np.array([1.0, 2.0])}, {0: 3, "speed": np.array([1.0, 2.0])}])
+def test_odd_infos_of_a_vector_env_do_no_harm(infos):
+    class Odd(Batch):
+        def step(self, actions):
+            *rest, _ = super().step(actions)
+            return *rest, dict(infos)
+
+    env = tm.gym.RecordEpisodes(Odd(2, {}), collect=["speed"], keep="all", video=None)
+    env.reset()
+    for _ in range(25):
+        env.step(np.zeros(2, int))
+    assert {episode.record.metrics["speed_avg"] for episode in env.take()["data"].episodes} == {1.0, 2.0}
+
+
+def test_the_last_observation_of_a_vector_env_that_resets_at_once():
+    class Counts(CountingEnv):
+        def step(self, action):
+            _, *rest = super().step(action)
+            return np.full(2, self.counter.step_count / 100, np.float32), *rest
+
+    mode = gym.vector.AutoresetMode.SAME_STEP
+    env = gym.vector.SyncVectorEnv([Counts] * 2, autoreset_mode=mode)
+    env = tm.gym.RecordEpisodes(env, keep="all", video=None, trajectories=True)
+    env.reset()
+    for _ in range(25):
+        env.step(np.zeros(2, int))
+    batch = env.take()["data"]
+    for episode in batch.episodes:
+        seen = batch.trajectories[episode.record.id].columns["observation"]
+        assert [round(100 * float(each[0])) for each in seen] == list(range(episode.record.episode_length + 1))

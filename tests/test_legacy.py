@@ -131,3 +131,13 @@ def test_what_cannot_be_stored_is_named():
     (new,) = new_episodes(result, Windows(), told.append)
     assert told == ["episode_media/data/socket is a function"]
     assert "data" not in new.batch.episodes[0].values
+
+
+def test_a_repeated_evaluation_with_lists_of_its_own_lengths_is_the_same():
+    windows = Windows()
+    place = {"hist_stats": {"episode_reward": [1.0, 2.0], "episode_lengths": [3, 4], "odd": [0.1, float("nan"), 0.3]}}
+    ids = []
+    for iteration, health in ((1, {"num_healthy_workers": 1}), (2, {})):
+        result = {"training_iteration": iteration, "evaluation": {**copy.deepcopy(place), "num_episodes": 2, **health}}
+        ids.append(read(result, windows)["evaluation"].batch)
+    assert ids[0].id.startswith(ids[1].may_repeat)

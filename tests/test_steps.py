@@ -36,7 +36,7 @@ def values(collect, *infos):
         (["speed", "missing"], {"speed": 2.0}),
         ({"x": "agents/*/x"}, {"x/a": 1, "x/b": 2}),
         ({"v": running("missing", default=0.5), "w": final("speed")}, {"v": 0.5, "w": 2.0}),
-        (running("missing/*", default=7), {"missing/*": 7}),
+        (running("missing/*", default=7), {}),
         (lambda step: {"r": step.reward, "deep": {"l": step.step}}, {"r": 1.0, "deep/l": 3}),
         ({"r": lambda step: step.episode_return}, {"r": 6.0}),
         (lambda step: {"nothing": None}, {}),
@@ -134,3 +134,29 @@ def test_a_value_that_holds_itself_is_named():
     endless.append(endless)
     with pytest.raises(TypeError, match="contains itself"):
         values({"thing": lambda step: endless}, {})
+
+
+def test_what_raises_costs_itself_and_what_is_there_twice_counts_once(caplog):
+    from tune_media.recorder import EpisodeRecorder, Plan
+    from tune_media.selection import as_selectors
+
+    def fails(step):
+        raise ZeroDivisionError
+
+    collect = {"a": fails, "b": lambda step: 1.0, "speed": "speed", "c": lambda step: 10**5000}
+    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None, collect=collect))
+    recorder.start(0, "e", None, 0.0)
+    for _ in range(3):
+        recorder.step(0, 1.0, None, {"speed": 2.0, "data": {"running": {"speed": 2.0}, "final": {"\ud800": 1}}})
+    recorder.end(0)
+    (episode,) = recorder.data()
+    assert episode.record.metrics["b_sum"] == 3
+    assert episode.record.metrics["speed_sum"] == 6
+    assert episode.record.metrics["?"] == 1
+    assert len(caplog.records) == 3  # of a, of c, and of the second speed
+
+
+def test_a_number_that_turns_text_keeps_its_statistics():
+    held = values("x", {"x": 1.0}, {"x": "lost"}, {"x": 3.0})
+    assert held.metrics()["x_avg"] == 2.0
+    assert held.series()["x"].values == [1.0, "lost", 3.0]

@@ -26,6 +26,7 @@ class Held:
 
     Attributes:
         clips: By key, the training iteration of each and its mp4.
+        several: Where a result had several clips of one key, all of them.
         images: By key, the training iteration of each.
         histograms: By key, the training iteration of each and how many values it counts.
         scalars: By name, the value of each training iteration.
@@ -34,6 +35,7 @@ class Held:
     """
 
     clips: dict[str, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
+    several: dict[str, dict[int, list[bytes]]] = field(default_factory=lambda: defaultdict(dict))
     images: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     histograms: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     scalars: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
@@ -103,9 +105,11 @@ def _nested(items: Any) -> dict[str, Any]:
 
 
 def _read_wandb_value(held: Held, files: Path, row: dict, key: str, value: Any) -> None:
-    if isinstance(value, dict) and "_type" in value:
+    if isinstance(value, dict) and "_type" in value and "media_step" in row:
         step = row["media_step"]
-        if value["_type"] == "video-file":
+        if value["_type"] == "videos":
+            held.several[key][step] = [(files / one["path"]).read_bytes() for one in value["videos"]]
+        elif value["_type"] == "video-file":
             held.clips[key][step] = (files / value["path"]).read_bytes()
         elif value["_type"] == "image-file":
             assert (files / value["path"]).read_bytes()[:4] == b"\x89PNG"

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs
 
-from tune_media.episode_files import parquet_name
-from tune_media.episodes import EpisodeBatch
+from tune_media.episode_files import EPISODE_COLUMNS, parquet_name
+from tune_media.episodes import UNKNOWN, EpisodeBatch
 from tune_media.store import INDEX_PATH, STORED, parse_index, read_if_there
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _PARAMS = "params.json"
+_COLUMNS = ["trial", "section", "key", "kind", "step", "training_iteration", "episode_return", "frames", "file"]
 
 
 class Catalog(Sequence[dict[str, Any]]):
@@ -57,7 +58,7 @@ class Catalog(Sequence[dict[str, Any]]):
             | {f"config/{name}": value for name, value in row["params"].items()}
             for row in self._rows
         ]
-        return pd.DataFrame(flat)
+        return pd.DataFrame(flat, columns=None if flat else _COLUMNS)
 
     def episodes(self) -> pd.DataFrame:
         """Return all recorded episodes, one row each, of all trials.
@@ -74,12 +75,14 @@ class Catalog(Sequence[dict[str, Any]]):
                 table = pyarrow.parquet.read_table(file)
             config = {f"config/{name}": value for name, value in params.items()}
             for row in table.to_pylist():
+                if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
+                    continue
                 row["series"], row["every"] = dict(row["series"]), dict(row["every"])
                 row["series"] |= {name: json.loads(text) for name, text in row.pop("lists")}
                 row["values"] = {name: json.loads(text) for name, text in row["values"]}
                 metrics = {f"metrics/{name}": value for name, value in row.pop("metrics")}
                 rows.append({"trial": trial, **row, **metrics, **config})
-        return pd.DataFrame(rows)
+        return pd.DataFrame(rows, columns=None if rows else ["trial", *EPISODE_COLUMNS])
 
     def _repr_html_(self) -> str:
         return self.to_pandas().to_html()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+import math
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -83,6 +84,8 @@ class Window:
             return {}
         for episode in episodes:
             for name, value in episode.record.metrics.items():
+                if math.isnan(value):
+                    continue
                 self._last.setdefault((section, name), deque(maxlen=self._length)).append(value)
         return {
             f"{name}_windowed_mean": sum(values) / len(values)
@@ -170,7 +173,7 @@ def _choose(
     batch = EpisodeBatch(
         tuple(episodes),
         {id: taken.trajectory for id, taken in kept.items() if taken.trajectory is not None},
-        holds_legacy=not compat.is_new_stack(algorithm.config),
+        holds_legacy=plan.sees_all and not compat.is_new_stack(algorithm.config),
     )
     complete = {
         id: dataclasses.replace(taken, shown=_of_record(taken.shown, records[id])) for id, taken in kept.items()

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+_ONLY_AGENT = "agent0"  # the old API stack's name of a single-agent env's agent
+
 
 def call_env_runners(group: Any, function: Callable[[Any], Any], timeout_seconds: float | None = None) -> list[Any]:
     """Run ``function(env_runner)`` on every env runner of a group, the local one included; wait for the answers.
@@ -91,17 +93,17 @@ def last_action(episode: Any) -> Any:
     """Return the action of an episode's last env step; a dict by agent where there are several."""
     if not on_old_stack(episode):
         return episode.get_actions(-1)
-    actions = {agent: episode._agent_collectors[agent].buffers for agent in episode._agent_collectors}
-    last = {str(agent): buffers["actions"][0][-1] for agent, buffers in actions.items() if "actions" in buffers}
-    return next(iter(last.values())) if len(last) == 1 else last
+    buffers = {agent: collector.buffers for agent, collector in _stepped(episode).items()}
+    last = {agent: found["actions"][0][-1] for agent, found in buffers.items() if "actions" in found}
+    return _of_agents(last)
 
 
 def last_info(episode: Any) -> Any:
     """Return the info dict of an episode's last env step; a dict of these by agent where there are several."""
     if not on_old_stack(episode):
         return episode.get_infos(-1)
-    infos = {str(agent): info for agent, info in episode._last_infos.items() if agent != "__common__"}
-    return next(iter(infos.values())) if len(infos) == 1 else infos
+    buffers = {agent: collector.buffers.get("infos", [[]])[0] for agent, collector in _stepped(episode).items()}
+    return _of_agents({agent: infos[-1] for agent, infos in buffers.items() if len(infos)})
 
 
 def last_observation(episode: Any, before: int = 0) -> Any:
@@ -111,13 +113,33 @@ def last_observation(episode: Any, before: int = 0) -> Any:
     """
     if not on_old_stack(episode):
         return episode.get_observations(-1 - before)
-    agents = {str(agent): collector.buffers for agent, collector in episode._agent_collectors.items()}
+    buffers = {agent: collector.buffers for agent, collector in _stepped(episode).items()}
     last = {
-        agent: buffers["obs"][0][-1 - before]
-        for agent, buffers in agents.items()
-        if len(buffers.get("obs", [[]])[0]) > before
+        agent: found["obs"][0][-1 - before]
+        for agent, found in buffers.items()
+        if len(found.get("obs", [[]])[0]) > before
     }
-    return next(iter(last.values())) if len(last) == 1 else last or None
+    return _of_agents(last) if last else None
+
+
+def _stepped(episode: Any) -> dict[str, Any]:
+    """Return the collectors of the agents that an old-stack episode's last env step brought something for."""
+    step = episode.length
+    known = episode.__dict__.setdefault("_tune_media_stepped", {"step": -1, "counts": {}, "agents": []})
+    if known["step"] != step:
+        counts = {
+            str(agent): (len(collector.buffers.get("t", [[]])[0]), collector.agent_steps)
+            for agent, collector in episode._agent_collectors.items()
+        }
+        agents = [agent for agent, count in counts.items() if known["counts"].get(agent) != count]
+        known.update(step=step, counts=counts, agents=agents)
+    collectors = {str(agent): collector for agent, collector in episode._agent_collectors.items()}
+    return {agent: collectors[agent] for agent in known["agents"] if agent in collectors}
+
+
+def _of_agents(values: dict[str, Any]) -> Any:
+    """Return the value of the only agent of a single-agent env, or a dict by agent."""
+    return values[_ONLY_AGENT] if set(values) == {_ONLY_AGENT} else values
 
 
 def first_observation(episode: Any) -> Any:

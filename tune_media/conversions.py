@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tune_media.values import Artifact, Image
 
 _MIN_PIXELS = 4
+_MOST_BITS = 1000
 _CHANNELS = (1, 3, 4)
 
 
@@ -61,6 +62,8 @@ def as_plain(value: Any, name: str) -> Any:
 
 
 def _plain(value: Any, name: str, around: set[int]) -> Any:
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise TypeError(f"{name} is too large a number")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):

@@ -143,6 +143,9 @@ _EPISODES = pa.schema(
 )
 
 
+EPISODE_COLUMNS = [name for name in _EPISODES.names if name not in ("metrics", "lists")]
+
+
 def _episodes(report: Report) -> Iterator[tuple[Part, EpisodeData]]:
     for part in report.parts:
         for episode in part.batch.episodes:
@@ -202,8 +205,11 @@ def _steps_table(report: Report, part: Part, episode: EpisodeData, trajectory: T
 def _column(values: Sequence[Any]) -> tuple[pa.Array, list[int] | None]:
     """Return values as a column, arrays as flat lists, and the arrays' shape where all have the same."""
     arrays = [value for value in values if isinstance(value, np.ndarray)]
-    if not arrays:
-        return pa.array(values), None
+    if not arrays or any(value is not None and not isinstance(value, np.ndarray) for value in values):
+        try:
+            return pa.array(values), None
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several kinds
+            return pa.array([None if value is None else json_bytes(value).decode() for value in values]), None
     shapes = {array.shape for array in arrays}
     element = pa.from_numpy_dtype(np.result_type(*{array.dtype for array in arrays}))
     flat = [None if value is None else np.ravel(value).tolist() for value in values]

@@ -18,6 +18,8 @@ from tune_media.conversions import as_numbers, as_plain, converted, is_picture
 from tune_media.steps import FINAL, SERIES, Named, Rule
 from tune_media.values import Artifact, EpisodeRecord, Histogram, Image, Medium, json_bytes, new_id
 
+UNKNOWN = "unknown"
+"""What stands for the episode's id where values cannot be ascribed to one."""
 MOST_POINTS = 10_000
 """Values of one series of one episode that are held at the most; of longer ones, every second, fourth, ..."""
 MOST_NAMES = 200
@@ -157,7 +159,7 @@ class EpisodeBatch(Medium):
             record = episode.record
             single = {"episode_return": record.episode_return, "episode_length": record.episode_length}
             statistics = {f"{name}_{kind}" for name in episode.series for kind in ("avg", "sum", "min", "max", "last")}
-            single |= {name: value for name, value in record.metrics.items() if name not in statistics}
+            single = {name: value for name, value in record.metrics.items() if name not in statistics} | single
             for name, value in single.items():
                 parts.setdefault(name, []).append(([value], 1, 1))
             for name, series in episode.series.items():
@@ -211,7 +213,11 @@ def thinned(episodes: Sequence[EpisodeData], most: int = MOST_ROUND_POINTS) -> l
     held = list(episodes)
     while _points(held) > most:
         strides = [s.stride for episode in held for s in episode.series.values() if len(s) > 1]
-        if not strides:
+        if not strides:  # nothing is left but single values: those of the oldest episodes go
+            for index, episode in enumerate(held):
+                held[index] = _without_values(episode)
+                if _points(held[: index + 1]) + _points(held[index + 1 :]) <= most:
+                    break
             break
         least = min(strides)
         held = [
@@ -238,6 +244,8 @@ class EpisodeValues:
             ValueError: The episode has too many names.
         """
         name, rule = named.name, named.rule
+        if not name.isascii():
+            name = name.encode("utf-8", "replace").decode()
         value = named.value if type(named.value) in (float, int) else converted(named.value)
         if isinstance(value, (Image, Artifact)):
             self._hold(self._media, name, value)
@@ -311,14 +319,13 @@ class EpisodeValues:
         points = self._points[name]
         if not isinstance(points.held, list):  # a name that was numbers so far
             points.held = list(points.held)
-            self._statistics.pop(name, None)
         points.add(plain)
         if isinstance(plain, str):
             self._finals[name] = plain
 
     def _hold(self, where: dict[str, Any], name: str, value: Any) -> None:
-        if name not in where and len(self._points) + len(self._finals) + len(self._media) >= MOST_NAMES:
-            raise ValueError(f"an episode has more than {MOST_NAMES} names of values, such as {name!r}")
+        if name not in where and len({*self._points, *self._finals, *self._media, name}) > MOST_NAMES:
+            raise ValueError(f"an episode has more than {MOST_NAMES} names of values; those after them are left out")
         where[name] = value
 
 
@@ -380,12 +387,23 @@ def _weight(value: Any) -> int:
     return 1
 
 
-def _points(episodes: Sequence[EpisodeData]) -> int:
-    return sum(
-        len(series) if series.is_numeric else sum(map(_weight, series.values))
-        for episode in episodes
-        for series in episode.series.values()
+def points_of(episode: EpisodeData) -> int:
+    """Return how much an episode's series and values hold, in points of eight bytes."""
+    series = sum(
+        len(series) if series.is_numeric else sum(map(_weight, series.values)) for series in episode.series.values()
     )
+    return series + sum(map(_weight, episode.values.values()))
+
+
+def _points(episodes: Sequence[EpisodeData]) -> int:
+    return sum(map(points_of, episodes))
+
+
+def _without_values(episode: EpisodeData) -> EpisodeData:
+    if not episode.values:
+        return episode
+    note = "; ".join(text for text in (episode.record.note, "its values are left out: there were too many") if text)
+    return replace(episode, values={}, record=replace(episode.record, note=note))
 
 
 def _halved(series: Series, stride: int) -> Series:

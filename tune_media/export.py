@@ -51,16 +51,21 @@ def to_minari(
         raise ImportError("to_minari needs Minari: pip install 'minari[arrow]'") from error
     if "env" not in options and not {"observation_space", "action_space"} <= options.keys():
         raise ValueError("to_minari needs env=, or observation_space= and action_space=, to say what the arrays are.")
+    options.setdefault("data_format", "arrow")
     catalog = load(path, filesystem)
     rows: list[dict[str, Any]] = catalog.episodes().to_dict("records")  # type: ignore[assignment]
     episodes = {row["episode_id"]: row for row in rows}
     buffers: list[Any] = []
+    taken: set[str] = set()
     for table in _step_tables(catalog):
-        for id in dict.fromkeys(table["episode_id"].to_pylist()):
+        pairs = zip(table["recorder"].to_pylist(), table["episode_id"].to_pylist(), strict=True)
+        for recorder, id in dict.fromkeys(pairs):
             facts = episodes.get(id)
-            if facts is None or (where is not None and not where(facts)):
+            if facts is None or id in taken or (where is not None and not where(facts)):
                 continue
-            steps = table.filter(pa.compute.equal(table["episode_id"], id))
+            taken.add(id)  # two recorders may have kept the same episode
+            of_recorder = pa.compute.equal(table["recorder"], recorder)
+            steps = table.filter(pa.compute.and_(of_recorder, pa.compute.equal(table["episode_id"], id)))
             seed = facts["seed"]
             buffers.append(
                 EpisodeBuffer(
@@ -91,14 +96,17 @@ def _step_tables(catalog: Any) -> Iterator[pa.Table]:
 
 
 def _values(steps: pa.Table, name: str) -> Any:
-    """Return a column as a list of arrays or numbers; columns ``<name>/<key>`` as a dict of these."""
+    """Return a column as a list of arrays or numbers; columns ``<name>/<key>`` as a dict, or a tuple, of these."""
     if name in steps.column_names:
-        shape = (steps.schema.field(name).metadata or {}).get(b"shape")
+        field = steps.schema.field(name)
+        shape = (field.metadata or {}).get(b"shape")
         values = steps[name].to_pylist()
         if shape is None:
             return values
-        dtype = steps.schema.field(name).type.value_type.to_pandas_dtype()
+        dtype = field.type.value_type.to_pandas_dtype()
         return [np.asarray(value, dtype).reshape(json.loads(shape)) for value in values]
-    keys = dict.fromkeys(column.split("/")[1] for column in steps.column_names if column.startswith(f"{name}/"))
-    return {key: _values(steps.rename_columns([c.replace(f"{name}/{key}", key) for c in steps.column_names]), key)
-            for key in keys}  # fmt: skip
+    inside = [column[len(name) + 1 :] for column in steps.column_names if column.startswith(f"{name}/")]
+    keys = list(dict.fromkeys(column.partition("/")[0] for column in inside))
+    if all(key.isdigit() for key in keys):
+        return tuple(_values(steps, f"{name}/{key}") for key in sorted(keys, key=int))
+    return {key: _values(steps, f"{name}/{key}") for key in keys}

@@ -263,7 +263,7 @@ def _make_recording(
             f"RecordEpisodes: the env has {has}; create it with render_mode='rgb_array', for example "
             "gymnasium.make('CartPole-v1', render_mode='rgb_array'), or pass frame= or video=None."
         )
-    plan = Plan(name_prefix, as_selectors(keep), episode_trigger, video, collect, trajectories, strict)
+    plan = Plan(name_prefix, as_selectors(keep), episode_trigger, video, collect, trajectories, strict=strict)
     return _Recording(
         env,
         count,
@@ -411,10 +411,12 @@ class RecordVectorEpisodes(gym.vector.VectorWrapper):
                 continue
             ended = bool(terminations[index]), bool(truncations[index])
             same_step = any(ended) and self._autoreset == "SAME_STEP"
-            info = _nth_info(infos, index) if looks_at_info else None
-            if same_step and info is not None:
-                info = info.get("final_info", info)
-            observation = None if same_step else self._nth_observation(observations, index)
+            info = self._nth_info(infos, index) if looks_at_info else None
+            observation = self._nth_observation(observations, index)
+            if same_step:  # what is there otherwise is the next episode's
+                info = (info or {}).get("final_info", info)
+                final = infos.get("final_obs") if isinstance(infos, dict) else None
+                observation = None if final is None or not looks else final[index]
             self._recording.step(
                 index,
                 float(rewards[index]),
@@ -437,6 +439,16 @@ class RecordVectorEpisodes(gym.vector.VectorWrapper):
         """Hand over the chosen clips of the episodes that ended since the last call, by selector."""
         return self._recording.take()
 
+    def _nth_info(self, infos: Any, index: int) -> Any:
+        """Return the info of one sub-env; what cannot be taken apart costs a warning, not the user's loop."""
+        try:
+            return _nth_info(infos, index)
+        except Exception as error:
+            if self._recording.plan.strict:
+                raise
+            self._recording.recorder.report("infos", f"{type(error).__name__}: {error}", "infos are left out")
+            return None
+
     def _nth_observation(self, observations: Any, index: int) -> Any:
         """Return the observation of one sub-env where it is wanted."""
         if not self._recording.recorder.looks_at_steps:
@@ -455,11 +467,18 @@ def _nth_info(infos: Any, index: int) -> Any:
     """Return the info of one sub-env, out of what a vector env makes of all: arrays by name, and masks."""
     if not isinstance(infos, dict):
         return infos[index]
-    return {
-        name: _nth_info(value, index) if isinstance(value, dict) else value[index]
-        for name, value in infos.items()
-        if not name.startswith("_") and np.all(infos.get(f"_{name}", np.ones(index + 1, bool))[index])
-    }
+    own = {}
+    for name, value in infos.items():
+        is_there = infos.get(f"_{name}")
+        if str(name).startswith("_") or (is_there is not None and not np.all(is_there[index])):
+            continue
+        if isinstance(value, dict):
+            own[name] = _nth_info(value, index)
+        elif isinstance(value, (np.ndarray, list, tuple)) and len(value) > index:
+            own[name] = value[index]
+        else:  # the same for all sub-envs
+            own[name] = value
+    return own
 
 
 def _has_info(infos: Any, recorder: EpisodeRecorder) -> bool:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from tune_media.conversions import as_numbers, as_plain
-from tune_media.episodes import EpisodeBatch, EpisodeData, Series
+from tune_media.episodes import UNKNOWN, EpisodeBatch, EpisodeData, Series
 from tune_media.reader import EVALUATION, TRAIN, section_round
-from tune_media.values import CONTENT_DIGITS, EpisodeRecord, json_bytes
+from tune_media.values import CONTENT_DIGITS, EpisodeRecord
 
 RECORDER = "rllib"
 """What stands for the recorder of such episodes."""
@@ -88,7 +88,8 @@ class _Section:
         self._result, self._section, self._place, self._path = result, section, place, path
         self._windows, self._unstored = windows, unstored
         self._returns = list(place[_HISTOGRAMS][_RETURNS])
-        self._lengths = [int(length) for length in place[_HISTOGRAMS].get(_LENGTHS, [])]
+        lengths = place[_HISTOGRAMS].get(_LENGTHS, [])
+        self._lengths = [int(length) if math.isfinite(length) else 0 for length in lengths]
         self._lists: dict[tuple[str, ...], list[Any]] = {}
         new = place.get("num_episodes", place.get("episodes_this_iter"))
         if new is None:
@@ -181,7 +182,7 @@ class _Section:
         self, index: int, episode_return: float, length: int, metrics: dict[str, float], note: str | None = None
     ) -> EpisodeRecord:
         iteration = self._result.get("training_iteration")
-        name = f"{self._section}-{iteration}-{index}"
+        name = UNKNOWN if index == self._new else f"{self._section}-{iteration}-{index}"
         return EpisodeRecord(
             name,
             episode_return,
@@ -194,10 +195,12 @@ class _Section:
 
     def _batch(self, episodes: Sequence[EpisodeData]) -> EpisodeBatch:
         """Identify the episodes by what they are, and by the round that brought them where the result tells it."""
-        rows = [
-            {k: v for k, v in e.as_dict().items() if k not in ("episode_id", "training_iteration")} for e in episodes
+        window = [self._returns, self._lengths]
+        window += [
+            [kind, name, found] for kind in (_HISTOGRAMS, _METRICS, _MEDIA) for name, found in self._lists_of(kind)
         ]
-        digest = hashlib.blake2b(json_bytes([self._section, rows]), digest_size=CONTENT_DIGITS // 2).hexdigest()
+        told = repr([self._section, _digest(window)]).encode("utf-8", "replace")
+        digest = hashlib.blake2b(told, digest_size=CONTENT_DIGITS // 2).hexdigest()
         if self._section == TRAIN:
             token: Any = [self._result.get(n) for n in ("training_iteration", "timesteps_total", "episodes_total")]
         else:
@@ -237,10 +240,12 @@ def _overlap(before: list[Any], now: list[Any]) -> int:
 
 def _digest(value: Any) -> Any:
     """Return what a value is recognised by: a number itself, of anything else a digest."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and math.isnan(value):
+        return "not a number"  # which equals itself
     if isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, np.generic):
-        return value.item()
     if isinstance(value, np.ndarray):
         return hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()
     if isinstance(value, Mapping):

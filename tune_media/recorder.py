@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 DATA = "data"
 """What the episodes of a round are called in its result."""
 
+_MOST_VALUES_TOLD = 20
+
 MOST_CANDIDATES = 512
 """Finished episodes that a recorder holds at the most."""
 
@@ -42,6 +44,7 @@ class Plan:
         video: How clips are made. None: records only, no frames.
         collect: What is taken from each step of all episodes. None: what the convention of ``info`` says.
         trajectories: Whether the steps of the chosen episodes are kept.
+        sees_all: Whether it is told of all episodes, on all env runners and sub-envs.
         strict: Raise at the first fault instead of warning once.
 
     Raises:
@@ -56,6 +59,7 @@ class Plan:
     video: VideoOptions | None = field(default_factory=VideoOptions)
     collect: Collect | None = None
     trajectories: bool = False
+    sees_all: bool = True
     strict: bool = False
 
     @property
@@ -102,6 +106,7 @@ class EpisodeRecorder:
         self._started: dict[Hashable, int] = {}
         self._seeds: dict[Hashable, int | None] = {}
         self._problems: set[tuple[str, str, str]] = set()  # their kinds, so that texts that vary do not pile up
+        self._values_told: set[str] = set()
         self._untold: list[str] = []
         self._clock = _Clock()
 
@@ -320,17 +325,30 @@ class EpisodeRecorder:
         return new
 
     def _collect(self, running: Running, facts: StepFacts) -> None:
-        taken = self.collector.take(facts)
-        while True:  # a value that cannot be stored costs itself, not those after it
-            try:
-                named = next(taken, None)
-                if named is None:
-                    return
-                running.values.add(named)
-            except Exception as error:
-                if self.plan.strict:
-                    raise
-                self.report("collect=", f"{type(error).__name__}: {error}", "what it takes from a step is left out")
+        seen: set[str] = set()
+        for source in self.collector.sources:  # what cannot be taken or stored costs itself, not what comes after it
+            taken = source(facts)
+            while True:
+                try:
+                    named = next(taken, None)
+                    if named is None:
+                        break
+                    if named.name in seen:
+                        raise ValueError(f"{named.name} is there twice in a step; the first is kept")
+                    seen.add(named.name)
+                    running.values.add(named)
+                except Exception as error:
+                    if self.plan.strict:
+                        raise
+                    self._report_value(f"{type(error).__name__}: {error}")
+
+    def _report_value(self, reason: str) -> None:
+        """Name what is left out, each thing once, up to some number."""
+        if len(self._values_told) < _MOST_VALUES_TOLD and reason not in self._values_told:
+            self._values_told.add(reason)
+            text = f"what it takes from a step is left out: collect=: {reason}"
+            self._untold.append(text)
+            logger.warning("recording %r: %s", self.plan.name, text)
 
     def _settle(self, ended: Ended, *, is_last_chance: bool) -> None:
         """Take in what others say of an episode: when it ends, for selectors, and again when it is collected."""

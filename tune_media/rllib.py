@@ -133,7 +133,16 @@ def record_episodes(
     if window is not None and not (isinstance(window, int) and window > 0):
         raise ValueError(f"record_episodes(window=...) takes a number of episodes or None, got {window!r}.")
     settings = _Settings(
-        plan=Plan(name, as_selectors(keep), trigger, video, collect, trajectories, strict),
+        plan=Plan(
+            name,
+            as_selectors(keep),
+            trigger,
+            video,
+            collect,
+            trajectories,
+            sees_all=env_runners is None and env_indices is None and not (collect is False and trigger),
+            strict=strict,
+        ),
         sections=chosen_sections,
         frame=frame,
         env_runners=as_indices("env_runners", env_runners),
@@ -326,7 +335,9 @@ class EpisodeRecorderCallback(RLlibCallback):
             batch = collected.chosen.get(DATA)
             means = self._window.means(section, batch.counted() if batch else ())
             if collected.metrics or means:
-                env_runners.setdefault("custom_metrics", {}).update(collected.metrics | means)
+                metrics = env_runners.setdefault("custom_metrics", {})
+                known = {} if self._settings.plan.sees_all else dict(metrics)  # of all episodes, on the old API stack
+                metrics.update(collected.metrics | means | known)
 
     @contextlib.contextmanager
     def _guard(self, what: str) -> Iterator[None]:

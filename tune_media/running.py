@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tune_media.encoding import EncodedVideo, VideoEncoder, as_rgb, resize, target_size
-from tune_media.episodes import EpisodeData, EpisodeValues, Trajectory
+from tune_media.episodes import EpisodeData, EpisodeValues, Trajectory, points_of
 from tune_media.overlay import Overlay
 from tune_media.steps import StepFacts
 from tune_media.trajectories import Steps
@@ -92,7 +92,7 @@ class Ended:
     @property
     def points(self) -> int:
         """Number of values in its series."""
-        return sum(map(len, self.data.series.values()))
+        return points_of(self.data)
 
     def take_in(self) -> None:
         """Take in what others say of it by now."""

@@ -7,6 +7,7 @@ Values are taken by name, each under a rule: *running* (its statistics over the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -112,8 +113,8 @@ class Collector:
         self._function: Callable[[StepFacts], Mapping[str, Any]] | None = None
         self._rules: list[tuple[str | None, Rule]] = []
         if collect is None or collect is False:
-            return
-        if callable(collect):
+            pass
+        elif callable(collect):
             self._function = collect
         elif isinstance(collect, Mapping) and collect:
             self._rules = [(str(name), _as_rule(source, collect)) for name, source in collect.items()]
@@ -123,11 +124,22 @@ class Collector:
             self._rules = [(None, _as_path(path, collect)) for path in collect]
         else:
             raise _refused(collect)
+        self._sources: list[Callable[[StepFacts], Iterator[Named]]] = []
+        if not self.is_off:
+            self._sources.append(lambda facts: _by_convention(facts.info))
+        if self._function is not None:
+            self._sources.append(self._of_function)
+        self._sources += [functools.partial(_of_rule, name, rule) for name, rule in self._rules]
 
     @property
     def needs_more_than_info(self) -> bool:
         """Whether users' functions look at the step: at its action and its observation, too."""
         return self._function is not None or any(callable(rule.source) for _, rule in self._rules)
+
+    @property
+    def sources(self) -> Sequence[Callable[[StepFacts], Iterator[Named]]]:
+        """What yields the values of a step, each for itself: one that raises leaves the others alone."""
+        return self._sources
 
     def take(self, facts: StepFacts) -> Iterator[Named]:
         """Yield the values of a step.
@@ -136,21 +148,17 @@ class Collector:
             TypeError: A function returned no dict.
             Exception: Whatever a user's function raises.
         """
-        if self.is_off:
-            return
-        yield from _by_convention(facts.info)
-        if self._function is not None:
-            returned = self._function(facts)
-            if not isinstance(returned, Mapping):
-                raise TypeError(f"the function returned {returned!r:.60}, and no dict of values by name")
-            for name, value in returned.items():
-                rule = value if isinstance(value, Rule) else _RUNNING
-                yield from _named(str(name), rule.source if isinstance(value, Rule) else value, rule)
-        for own_name, rule in self._rules:
-            if callable(rule.source):
-                yield from _named(own_name or "value", rule.source(facts), rule)
-            else:
-                yield from _at_path(facts.info, own_name, rule)
+        for source in self._sources:
+            yield from source(facts)
+
+    def _of_function(self, facts: StepFacts) -> Iterator[Named]:
+        assert self._function is not None
+        returned = self._function(facts)
+        if not isinstance(returned, Mapping):
+            raise TypeError(f"the function returned {type(returned).__name__}, and no dict of values by name")
+        for name, value in returned.items():
+            rule = value if isinstance(value, Rule) else _RUNNING
+            yield from _named(str(name), rule.source if isinstance(value, Rule) else value, rule)
 
 
 _RUNNING, _FINAL, _SERIES = Rule(None), Rule(None, FINAL, ()), Rule(None, SERIES, ())
@@ -183,9 +191,16 @@ def _named(name: str, value: Any, rule: Rule) -> Iterator[Named]:
         yield Named(name, value, rule)
 
 
+def _of_rule(name: str | None, rule: Rule, facts: StepFacts) -> Iterator[Named]:
+    if callable(rule.source):
+        yield from _named(name or "value", rule.source(facts), rule)
+    else:
+        yield from _at_path(facts.info, name, rule)
+
+
 def _at_path(info: Any, name: str | None, rule: Rule) -> Iterator[Named]:
     found = list(_matches(info, rule.source.split("/"), ()))
-    if not found:
+    if not found and "*" not in rule.source:
         yield from _named(name or rule.source, rule.default, rule)
     for path, stars, value in found:
         own = "/".join(path) if name is None else "/".join((name, *stars))

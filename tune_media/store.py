@@ -203,24 +203,37 @@ class TrialStore:
         batches = [(entry, entry.medium) for entry in entries if isinstance(entry.medium, EpisodeBatch)]
         parts = [Part(entry.section, recorder_of(entry.key), batch) for entry, batch in batches]
         report = Report(self.place.trial_id, entries[0].training_iteration, entries[0].step, parts)
-        try:
-            files = {path: report_json(report, path), parquet_name(path): report_parquet(report)}
-            if report.has_steps:
-                files[steps_name(path)] = steps_parquet(report)
-            for name, content in files.items():
+        makers: dict[str, Callable[[], bytes]] = {
+            path: lambda: report_json(report, path),
+            parquet_name(path): lambda: report_parquet(report),
+        }
+        if report.has_steps:
+            makers[steps_name(path)] = lambda: steps_parquet(report)
+        sizes: dict[str, int] = {}
+        errors: list[Exception] = []
+        digest = ""
+        for name, make in makers.items():  # each for itself: what one cannot hold, another may
+            try:
+                content = make()
                 write_once(self.place.filesystem, posixpath.join(self.place.path, name), content)
-        except Exception as error:
-            for entry in entries:
-                self.give_up(entry, FAILED, f"{type(error).__name__}: {error}")
-            raise
-        digest = hashlib.sha256(files[path]).hexdigest()
+            except Exception as error:
+                errors.append(error)
+                continue
+            sizes[name] = len(content)
+            digest = digest or hashlib.sha256(content).hexdigest()
+        problems = "; ".join(f"{type(error).__name__}: {error}" for error in errors) or None
         for entry, batch in batches:
+            if path not in sizes:
+                self.give_up(entry, FAILED, problems or "")
+                continue
             entry.status = STORED
             with self._lock:
                 self._remember(batch.id, entry.section, entry.key, path)
-            facts = {"bytes": len(files[path]), "sha256": digest, **batch.facts(), "note": batch.note}
-            self._index.append(self._line(entry, **facts))
-        return sum(map(len, files.values()))
+            note = "; ".join(text for text in (batch.note, problems) if text) or None
+            self._index.append(self._line(entry, bytes=sizes[path], sha256=digest, **batch.facts(), note=note))
+        if errors:
+            raise errors[0]
+        return sum(sizes.values())
 
     def give_up(self, entry: Entry, status: str, reason: str) -> None:
         """List an entry that has no file, and why; should it come again, it is tried again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from tune_media.conversions import as_plain, converted
 from tune_media.episodes import Trajectory
 from tune_media.steps import StepFacts
+from tune_media.values import json_bytes
 
 MOST_BYTES = 64 * 2**20
 """Memory that the steps of one episode take at the most; what comes after is left out, and the note says so."""
@@ -38,7 +38,7 @@ class Steps:
         if facts.info:
             row["info"] = _text(facts.info)
         self._rows.append(row)
-        self._bytes += sum(getattr(value, "nbytes", _SCALAR_BYTES) + _SCALAR_BYTES for value in row.values())
+        self._bytes += sum(map(_size, row.values()))
 
     def set_reset(self, observation: Any) -> None:
         """Say what the reset's observation was, where it was not known then."""
@@ -51,6 +51,10 @@ class Steps:
         columns = {name: [row.get(name) for row in self._rows] for name in names}
         note = f"the last {self._cut} steps are left out: more than {MOST_BYTES} bytes" if self._cut else None
         return Trajectory(columns, note)
+
+
+def _size(value: Any) -> int:
+    return _SCALAR_BYTES + (len(value) if isinstance(value, str) else getattr(value, "nbytes", 0))
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -83,5 +87,5 @@ def _text(value: Any) -> str:
                 plain[str(key)] = as_plain(item, str(key))
             except TypeError as error:
                 plain[str(key)] = f"not stored: {error}"
-        return json.dumps(plain)
-    return json.dumps(as_plain(value, "a value"))
+        return json_bytes(plain).decode()
+    return json_bytes(as_plain(value, "a value")).decode()

@@ -88,6 +88,16 @@ def quick(config):
         tune.report({"score": step})
 
 
+def test_odd_experiment_names_and_objects_among_the_hyperparameters(ray_session, tmp_path):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    folder = tmp_path / "bob's"
+    folder.mkdir()
+    fit(quick, folder, uri, space={"fun": lambda: 0, "lr": 1})
+    _, (run,) = runs_of(uri, "bob's")
+    assert run.data.metrics["score"] == 3
+    assert not any(name.startswith("config") for name in [*run.data.tags, *run.data.metrics])
+
+
 def quick_clips(config):
     tune.report({"rollout": clip(20)})
 

@@ -129,6 +129,40 @@ def test_a_helper_that_hangs_holds_nothing_up(ray_session, tmp_path, caplog):
         os.kill(pid, signal.SIGKILL)
 
 
+class Odd(tune.Trainable):
+    def step(self):
+        import wandb
+
+        return {
+            "score": self.iteration,
+            "odd": np.zeros((5, 6, 7)),
+            "own": wandb.Histogram([1, 2, 3]),
+            "hidden": {"clip": clip(10)},
+            "all": [clip(10), clip(20), clip(30)],
+            "done": self.iteration == 3,
+        }
+
+    def save_checkpoint(self, folder):
+        return {}
+
+
+def test_what_ray_logs_is_logged_and_what_it_leaves_out_is_not(ray_session, tmp_path):
+    options = {"excludes": ["hidden", "train/nothing"], "log_config": True}
+    rays_would_raise = [tm.TBXMediaLoggerCallback()]
+    results = fit(Odd, tmp_path, space={"deep": {"a": 5}}, callbacks=rays_would_raise, **options)
+    assert not results.errors
+    (trial,) = trial_folders(results.experiment_path)
+    held = read_wandb(trial)
+    assert held.scalars["score"] == {1: 0, 2: 1, 3: 2, 4: 3}
+    assert not any("hidden" in key for key in held.clips)
+    assert {step: len(found) for step, found in held.several["train/all"].items()} == dict.fromkeys((1, 2, 3, 4), 3)
+    rows = [record.history for file in wandb_runs(trial) for record in wandb_records(file)
+            if record.WhichOneof("record_type") == "history"]  # fmt: skip
+    assert sum(any("own" in item.nested_key for item in row.item) for row in rows) == 4
+    assert len(rows) <= 4 + 4  # of scalars, and of media that came after the last of them
+    assert held.config["deep/a"] == 5
+
+
 def failing(config):
     tune.report({"score": 1})
     raise RuntimeError("as it was told to")

@@ -263,7 +263,8 @@ class MediaSession:
     def summary(self) -> str:
         """Say in a line what was recorded and where it lies."""
         if not self._experiment_path:
-            return "tune_media: no result held media."
+            told = f" {self.faults.count} fault(s) were met; the first of each kind is in the log."
+            return "tune_media: no result held media." + (told if self.faults.count else "")
         stored, lost = self._counts[STORED], self._counts[FAILED] + self._counts[DROPPED]
         size = self._counts["bytes"] / 1e6
         line = (
@@ -393,6 +394,11 @@ class Faults:
         if self.strict and self._first is not None:
             error, self._first = self._first, None
             raise error
+
+
+def without_address(text: str) -> str:
+    """Return a text without the places in memory that objects show, which differ from result to result."""
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
 def redacted(text: str) -> str:

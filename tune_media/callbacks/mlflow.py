@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -18,7 +19,7 @@ import numpy as np
 from ray.air.integrations.mlflow import MLflowLoggerCallback
 from ray.tune.utils import flatten_dict
 
-from tune_media.callbacks.base import MediaLogging, result_step, trial_place
+from tune_media.callbacks.base import MediaLogging, result_step, trial_place, without_address
 from tune_media.callbacks.outbox import Outbox
 from tune_media.episode_files import recorder_of
 from tune_media.episodes import EpisodeBatch
@@ -35,6 +36,7 @@ _MOST_METRICS, _MOST_PARAMS, _MOST_PARAM_CHARACTERS, _MOST_NAME = 1000, 100, 600
 _TABLE_EVERY = 25  # reports: a table is read and written as a whole
 _TABLE = "episodes.json"
 _PARENT_TAG = "mlflow.parentRunId"
+_AWAY = (408, 429, 502, 503, 504)  # statuses after which it is worth trying again
 _HTTP_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
 
@@ -154,13 +156,14 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
         self._end(trial, "FAILED" if failed else "FINISHED")
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:  # noqa: D102
-        for trial in trials:
-            if trial.trial_id in self._open:  # interrupted
-                self._end(trial, "KILLED")
+        interrupted = [trial for trial in trials if trial.trial_id in self._open]
+        for trial in interrupted:
+            self._end(trial, "KILLED")
         self._media.wait()
         outbox, server = self._outbox, self._server
         if outbox is not None and server is not None:
-            outbox.put("ending the sweep's run", server.end_sweep)
+            status = "KILLED" if interrupted else "FINISHED"
+            outbox.put("ending the sweep's run", functools.partial(server.end_sweep, status))
             outbox.close(self._media.options.flush_seconds)
         self._outbox = self._server = None
         self._media.finish()
@@ -257,21 +260,27 @@ class _Server:
 
     @functools.cached_property
     def _experiment_id(self) -> str:
+        from mlflow.exceptions import MlflowException
+
+        id = os.environ.get("MLFLOW_EXPERIMENT_ID")
+        if id is not None:
+            with contextlib.suppress(MlflowException):  # as Ray does: where there is none, the name counts
+                return str(self._client.get_experiment(id).experiment_id)
         found = self._client.get_experiment_by_name(self._experiment["name"])
         return str(found.experiment_id if found else self._client.create_experiment(**self._experiment))
 
     def is_changed(self, trial_id: str, config: Any) -> bool:
         """Say whether a trial has other hyperparameters than it had when this was last asked; Tune's loop asks."""
-        before = self._configs.get(trial_id)
-        self._configs[trial_id] = config
-        return before is not None and before is not config
+        before, now = self._configs.get(trial_id), without_address(repr(config))
+        self._configs[trial_id] = now
+        return before is not None and before != now
 
     def start(self, trial_id: str, name: str, tags: Mapping[str, Any]) -> str:
         """Return the trial's run: the one that it has, from before a restore, too, or a new one."""
         if trial_id in self._runs:
             self._client.update_run(self._runs[trial_id], status="RUNNING")
             return self._runs[trial_id]
-        own = {TRIAL_TAG: f"{self._sweep}/{trial_id}"}
+        own = {TRIAL_TAG: _tag_value(f"{self._sweep}/{trial_id}")}
         found = self._find(own)
         if found is not None:
             self._params[trial_id] = dict(found.data.params)
@@ -291,13 +300,13 @@ class _Server:
         from mlflow.entities import Param
 
         flat = {valid_name(name): value for name, value in flatten_dict(dict(config), delimiter="/").items()}
-        texts = {name: str(value)[:_MOST_PARAM_CHARACTERS] for name, value in flat.items()}
+        texts = {name: without_address(str(value))[:_MOST_PARAM_CHARACTERS] for name, value in flat.items()}
         known = self._params[trial_id]
         new = [Param(name, text) for name, text in texts.items() if name not in known]
         for some in _batches(new, _MOST_PARAMS):
             self._client.log_batch(self._runs[trial_id], params=some)
         changed = {name: flat[name] for name, text in texts.items() if known.get(name, text) != text}
-        self._params[trial_id] = {**texts, **known}
+        self._params[trial_id] = {**known, **texts}
         numbers = numbers_of({f"config/{original_name(name)}": value for name, value in changed.items()})
         self.log_metrics(trial_id, numbers, step, int(1000 * time.time()))
         for name in changed.keys() - {name.removeprefix("config/") for name in map(valid_name, numbers)}:
@@ -354,13 +363,13 @@ class _Server:
         rows = self._rows.get(trial_id)
         if not rows:
             return
-        clips = self._clips.pop(trial_id, {})
+        clips = self._clips.get(trial_id, {})
         rows = [{"clip": clips.get(row["episode_id"]), **row} for row in rows]
         names = list(dict.fromkeys(name for row in rows for name in row))
         self._client.log_table(
             self._runs[trial_id], {name: [_cell(row.get(name)) for row in rows] for name in names}, _TABLE
         )
-        self._rows[trial_id] = []
+        self._rows[trial_id], self._clips[trial_id] = [], {}
 
     def log_folder(self, trial_id: str, folder: str) -> None:
         """Upload a folder."""
@@ -369,20 +378,19 @@ class _Server:
     def end(self, trial_id: str, status: str) -> None:
         """Give a trial's run its final status."""
         self._client.set_terminated(self._runs[trial_id], status)
-        for held in (self._configs, self._rows, self._clips, self._reports):
+        for held in (self._configs, self._params, self._rows, self._clips, self._reports):
             held.pop(trial_id, None)
 
-    def end_sweep(self) -> None:
+    def end_sweep(self, status: str) -> None:
         """End the parent run, if there is one."""
         if self._parent is not None:
-            self._client.set_terminated(self._parent, "FINISHED")
+            self._client.set_terminated(self._parent, status)
 
     def _parent_run(self) -> str:
         if self._parent is None:
-            found = self._find({SWEEP_TAG: self._sweep})
-            run = found or self._client.create_run(
-                self._experiment_id, run_name=self._sweep, tags={SWEEP_TAG: self._sweep}
-            )
+            own = {SWEEP_TAG: _tag_value(self._sweep)}
+            found = self._find(own)
+            run = found or self._client.create_run(self._experiment_id, run_name=self._sweep, tags=own)
             self._client.update_run(run.info.run_id, status="RUNNING")
             self._parent = str(run.info.run_id)
         return self._parent
@@ -446,12 +454,16 @@ def _is_away(error: Exception) -> bool:
     import requests
     from mlflow.exceptions import MlflowException
 
+    if isinstance(error, requests.exceptions.HTTPError) and error.response is not None:
+        return error.response.status_code in _AWAY
     if isinstance(error, (requests.exceptions.RequestException, ConnectionError, TimeoutError)):
+        return True
+    if type(error).__name__ in ("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError"):  # boto's
         return True
     if not isinstance(error, MlflowException):
         return False
     unreachable = "failed with exception" in str(error) or "Connection" in str(error)
-    return unreachable or error.get_http_status_code() in (429, 502, 503, 504)
+    return unreachable or error.get_http_status_code() in _AWAY
 
 
 def _batches(items: Sequence[Any], most: int) -> Iterable[Sequence[Any]]:
@@ -460,6 +472,11 @@ def _batches(items: Sequence[Any], most: int) -> Iterable[Sequence[Any]]:
 
 def _safe(name: str) -> str:
     return re.sub(r"[^0-9A-Za-z_.=/-]", "_", name)
+
+
+def _tag_value(text: str) -> str:
+    """Return what a filter can name: its language has no way to write every character."""
+    return re.sub(r"[^0-9A-Za-z_./=-]", lambda found: f"_0x{ord(found.group()):x}_", text)
 
 
 def _flat_key(key: str) -> str:

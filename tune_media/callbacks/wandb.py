@@ -27,7 +27,7 @@ from ray.air.integrations.wandb import WandbLoggerCallback
 from ray.tune.utils import flatten_dict
 
 from tune_media import compat
-from tune_media.callbacks.base import MediaLogging, trial_place
+from tune_media.callbacks.base import MediaLogging, trial_place, without_address
 from tune_media.callbacks.wandb_runs import Runs
 from tune_media.episode_files import recorder_of
 from tune_media.episodes import EpisodeBatch
@@ -85,7 +85,7 @@ class WandbMediaLoggerCallback(WandbLoggerCallback):
         log_config: bool = False,
         upload_checkpoints: bool = False,
         save_checkpoints: bool = False,
-        upload_timeout: int = 300,
+        upload_timeout: int = 1800,
         video_kwargs: dict[str, Any] | None = None,
         image_kwargs: dict[str, Any] | None = None,
         episodes_artifact: bool = False,
@@ -123,6 +123,7 @@ class WandbMediaLoggerCallback(WandbLoggerCallback):
                 super().setup(*args, **info)
         else:
             super().setup(*args, **info)
+        self._media.keep_secret(os.environ.get("WANDB_API_KEY"))  # from a file, or from a hook
 
     def log_trial_start(self, trial: Trial) -> None:  # noqa: D102
         self._media.open(trial)
@@ -135,7 +136,6 @@ class WandbMediaLoggerCallback(WandbLoggerCallback):
         """Start the trial's run; Ray's callback calls this with all that ``wandb.init`` is to be told."""
         place = trial_place(trial)
         self._places[trial.trial_id] = place
-        self._configs[trial.trial_id] = trial.config
         if self._process is None:
             self._process = _Process(self._media)
         self._process.begin(
@@ -161,11 +161,17 @@ class WandbMediaLoggerCallback(WandbLoggerCallback):
             config = result.get("config")
             told = flatten_dict(without_config(result), delimiter="/")
             row = {name: value for name, value in told.items() if is_logged(value)}
-            if config is not None and (self.log_config or config is not self._configs.get(trial.trial_id)):
-                self._configs[trial.trial_id] = config
-                row |= {f"config/{name}": value for name, value in compat.wandb_clean_log(config).items()}
+            now = without_address(repr(config))
+            if config is not None and (self.log_config or now != self._configs.get(trial.trial_id, now)):
+                flat = flatten_dict(
+                    {name: value for name, value in config.items() if name != "callbacks"}, delimiter="/"
+                )
+                row |= {f"config/{name}": value for name, value in compat.wandb_clean_log(flat).items()}
+            self._configs[trial.trial_id] = now
             self._process.call("log", trial.trial_id, row, int(result.get("training_iteration") or 0))
             for entry in entries:  # after it is stored
+                if is_excluded(entry, self.excludes):
+                    continue
                 self._media.later(f"showing {entry.path}", functools.partial(self._hand_over, trial.trial_id, entry))
 
     def log_trial_save(self, trial: Trial) -> None:  # noqa: D102
@@ -213,6 +219,13 @@ class WandbMediaLoggerCallback(WandbLoggerCallback):
         return {**self.__dict__, "_process": None, "_places": {}, "_configs": {}, "api_key": None}
 
 
+def is_excluded(entry: Entry, excludes: list[str]) -> bool:
+    """Say whether a medium is left out: by its name in W&B, or by its place in the result, as Ray's excludes go."""
+    section = "evaluation/" if entry.section == "evaluation" else ""
+    names = (f"{entry.section}/{entry.key}", f"{section}{entry.key}", f"{section}env_runners/{entry.key}")
+    return any(name == prefix or name.startswith(f"{prefix}/") for name in names for prefix in excludes)
+
+
 def without_config(result: dict[str, Any]) -> dict[str, Any]:
     """Return a result without the trial's hyperparameters."""
     return {name: value for name, value in result.items() if name != "config"}
@@ -222,6 +235,10 @@ def is_logged(value: Any) -> bool:
     """Say whether W&B takes a value of a result: a number, or an array of one or of pictures."""
     if isinstance(value, np.ndarray):
         return value.size == 1 or value.ndim in (3, 4, 5)
+    if isinstance(value, (list, tuple)) and value:
+        return is_logged(value[0]) and not isinstance(value[0], (int, float, str, np.number))
+    if compat.wandb_takes(value):  # wandb's own values
+        return True
     return isinstance(value, (bool, int, float, str, np.number, np.bool_))
 
 
@@ -298,6 +315,7 @@ class _Process:
         self._bytes = 0
         self._calls = self._dropped = self._starts = 0
         self._actor: Any = None
+        self._failed: set[str] = set()  # trials whose run has not all that it should have
         self._lock = threading.RLock()  # Tune's loop and the background thread both call
 
     def begin(self, trial_id: str, settings: dict[str, Any]) -> None:
@@ -340,13 +358,13 @@ class _Process:
             with self._media.guard("ending W&B's process"):
                 reference = self._actor.finish.remote()
                 ray.get(reference, timeout=max(1.0, deadline - time.monotonic()))
-        missing = sorted({arguments[0] for _, _, arguments, _ in self._under_way})
+        missing = sorted({arguments[0] for _, _, arguments, _ in self._under_way} | self._failed)
         if self._actor is not None:
             ray.kill(self._actor)
         self._media.wait()
         for trial_id in list(self._ended):
             with self._media.guard("copying an offline run to the storage"):
-                self._copy_runs(trial_id)
+                self._copy_runs(trial_id, whole=trial_id in missing)
         shutil.rmtree(self._folder, ignore_errors=True)
         if missing or self._dropped:
             logger.warning(
@@ -390,6 +408,7 @@ class _Process:
                 self._media.report("W&B's process", error, kind="died")
                 continue
             except Exception as error:
+                self._failed.add(arguments[0])
                 told = RuntimeError(str(error).strip().splitlines()[-1])
                 self._media.report(f"{method} in W&B's process", told, kind=method)
             self._bytes -= nbytes
@@ -400,12 +419,14 @@ class _Process:
         if died:
             self._again()
 
-    def _copy_runs(self, trial_id: str) -> None:
-        """Copy a trial's offline runs to its storage; online ones are with W&B."""
+    def _copy_runs(self, trial_id: str, *, whole: bool = False) -> None:
+        """Copy a trial's offline runs to its storage, and online ones that W&B does not have yet (``whole``)."""
         place, folder = self._ended.pop(trial_id, None), Path(self._folder) / trial_id
         if place is None:
             return
-        for run in sorted(folder.glob("wandb/offline-run-*")):
+        for run in sorted(folder.glob("wandb/*run-*")):
+            if run.is_symlink() or (not whole and run.name.startswith("run-")):
+                continue  # W&B has it
             for file in sorted(path for path in run.rglob("*") if path.is_file()):
                 relative = file.relative_to(folder).as_posix()
                 write_once(place.filesystem, f"{place.path}/{relative}", file.read_bytes())
@@ -420,6 +441,7 @@ class _Process:
             for _, method, arguments, nbytes in left:
                 self._send(method, arguments, nbytes)
         except RuntimeError as error:
+            self._failed |= {arguments[0] for _, _, arguments, _ in left}
             self._under_way.clear()
             self._media.report("W&B", error, kind="dead")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import shutil
 import tempfile
 from collections import deque
@@ -18,6 +19,7 @@ MOST_ROWS = 10_000
 """Rows of a run's table of episodes; the first ones go."""
 
 _MOST_METRICS = 50  # columns of the table
+_MOST_STEPS_WAITING = 2  # results whose media wait for a row
 
 
 class Runs:
@@ -63,8 +65,8 @@ class Runs:
 class _Run:
     """A trial's run.
 
-    W&B takes rows whose step rises. A medium may come late, when other rows have been logged; it joins the row that is
-    open, and says by ``media_step`` where it belongs. Media of one key that come in one row's time go into later rows.
+    W&B takes rows whose step rises. A medium comes after the row of its result has been logged; it joins the next row,
+    and says by ``media_step`` where it belongs. A row has the media of one result; where more wait, rows are added.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
@@ -75,7 +77,7 @@ class _Run:
         self._files = Path(tempfile.mkdtemp(prefix="media-", dir=folder))
         own = {"reinit": "create_new", "dir": str(folder)}
         init = {**settings["init"], **own}
-        if init.get("resume") is False:
+        if init.get("resume") is False:  # what Ray's callback says; a restored trial goes on in its run
             init["resume"] = "allow"
         with contextlib.suppress(AttributeError, TypeError):
             init["settings"] = wandb.Settings(**{"silent": True, **dict(init.pop("settings", None) or {})})
@@ -84,20 +86,21 @@ class _Run:
         compat.wandb_run_info_hook(self._run)
         self._run.define_metric(MEDIA_STEP, hidden=True)
         self._defined: set[str] = set()
-        self._step = -1
-        self._open: set[str] = set()  # keys of media in the row that is open
-        self._open_step = -1
+        self._step = int(getattr(self._run, "starting_step", 0) or 0) - 1
         self._waiting: deque[tuple[int, str, Any]] = deque()
         self._rows: deque[dict[str, Any]] = deque(maxlen=MOST_ROWS)
         self._clips: dict[str, Any] = {}
         self._kept_files: list[Path] = []
 
     def log(self, row: dict[str, Any], step: int) -> None:
-        cleaned = compat.wandb_clean_log(
-            row, video_kwargs=self._settings["video_kwargs"], image_kwargs=self._settings["image_kwargs"]
-        )
-        log, config = {}, {}
-        for name, value in cleaned.items():
+        log, config, problem = {}, {}, None
+        media = {name: self._settings[name] for name in ("video_kwargs", "image_kwargs")}
+        for name, raw in row.items():
+            try:  # one odd value costs itself
+                value = compat.wandb_clean_log(raw, **media)
+            except Exception as error:
+                problem = problem or RuntimeError(f"{name} is left out: {type(error).__name__}: {error}")
+                continue
             if name.startswith("config/"):
                 config[name.removeprefix("config/")] = value
             if _is_under(name, self._settings["exclude"]):
@@ -110,6 +113,8 @@ class _Run:
             self._run.config.update(config, allow_val_change=True)
         self._next_row(step)
         self._run.log(log, step=self._step)
+        if problem is not None:
+            raise problem
 
     def show(self, item: dict[str, Any]) -> None:
         if item["kind"] == "episodes":
@@ -128,7 +133,7 @@ class _Run:
         elif item["kind"] == "image":
             self._add(item["step"], item["key"], self._wandb.Image(str(file), caption=item["caption"]))
         else:
-            name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in item["key"])
+            name = re.sub(r"[^0-9A-Za-z_.-]", "-", item["key"])[:80]
             artifact = self._wandb.Artifact(f"{name}-{self._run.id}", type=item["kind"])
             artifact.add_file(str(file), name=item["name"])
             self._run.log_artifact(artifact)
@@ -139,41 +144,53 @@ class _Run:
         self._run.log_artifact(artifact)
 
     def end(self, exit_code: int) -> None:
+        try:
+            self._flush()
+            if self._rows:
+                self._add(int(self._rows[-1]["step"]), "episodes", self._table())
+                self._flush()
+            if self._settings["episodes_artifact"] and self._kept_files:
+                artifact = self._wandb.Artifact(f"episodes-{self._run.id}", type="episodes")
+                for file in self._kept_files:
+                    artifact.add_file(str(file), name=file.name)
+                self._run.log_artifact(artifact)
+        finally:
+            self._run.finish(exit_code=exit_code)
+            shutil.rmtree(self._files, ignore_errors=True)
+
+    def _flush(self) -> None:
+        """Write what waits, in rows of its own."""
         while self._waiting:
             self._next_row(self._step + 1)
-        if self._rows:
-            self._add(int(self._rows[-1]["step"]), "episodes", self._table())
-            while self._waiting:
-                self._next_row(self._step + 1)
-        if self._settings["episodes_artifact"] and self._kept_files:
-            artifact = self._wandb.Artifact(f"episodes-{self._run.id}", type="episodes")
-            for file in self._kept_files:
-                artifact.add_file(str(file), name=file.name)
-            self._run.log_artifact(artifact)
-        self._run.finish(exit_code=exit_code)
-        shutil.rmtree(self._files, ignore_errors=True)
 
     def _next_row(self, step: int) -> None:
-        """Open a row, at a step above all others, with the media that wait for one."""
+        """Open a row, at a step above all others, with the media of one step that wait for one.
+
+        Media of a key that come together (a list of clips in a result) are one value of it, a list.
+        """
         self._step = max(step, self._step + 1)
-        self._open.clear()
-        waiting, self._waiting = self._waiting, deque()
-        for media_step, key, value in waiting:
-            self._add(media_step, key, value)
+        if not self._waiting:
+            return
+        first = self._waiting[0][0]
+        now: dict[str, list[Any]] = {}
+        for media_step, key, value in self._waiting:
+            if media_step == first:
+                now.setdefault(key, []).append(value)
+        self._waiting = deque(item for item in self._waiting if item[0] != first)
+        self._log_media(first, {key: found[0] if len(found) == 1 else found for key, found in now.items()})
 
     def _add(self, media_step: int, key: str, value: Any) -> None:
-        """Put a medium into the row that is open, unless one of its key or of another step is there already."""
-        if self._step < 0:
-            self._step = 0
-        if key in self._open or (self._open and self._open_step != media_step) or self._waiting:
-            self._waiting.append((media_step, key, value))
-            return
-        if key not in self._defined:
+        """Have a medium logged in the next row, with the others of its result."""
+        if len({step for step, *_ in self._waiting} - {media_step}) >= _MOST_STEPS_WAITING:
+            self._next_row(self._step + 1)  # rows come less often than results with media
+        self._waiting.append((media_step, key, value))
+
+    def _log_media(self, media_step: int, values: dict[str, Any]) -> None:
+        """Log media in the row that is open; the scalars of a result join them."""
+        for key in values.keys() - self._defined:
             self._run.define_metric(key, step_metric=MEDIA_STEP)
             self._defined.add(key)
-        self._open.add(key)
-        self._open_step = media_step
-        self._run.log({key: value, MEDIA_STEP: media_step}, step=self._step)
+        self._run.log({**values, MEDIA_STEP: media_step}, step=self._step)
 
     def _video(self, file: Path, caption: str | None) -> Any:
         return self._wandb.Video(str(file), caption=caption, format=file.suffix.lstrip("."))
