@@ -160,7 +160,8 @@ def test_what_ray_logs_is_logged_and_what_it_leaves_out_is_not(ray_session, tmp_
             if record.WhichOneof("record_type") == "history"]  # fmt: skip
     assert sum(any("own" in item.nested_key for item in row.item) for row in rows) == 4
     assert len(rows) <= 4 + 4  # of scalars, and of media that came after the last of them
-    assert held.config["deep/a"] == 5
+    assert held.config["deep"] == {"a": 5}
+    assert held.scalars["config/deep/a"] == dict.fromkeys((1, 2, 3, 4), 5)
 
 
 def failing(config):

@@ -161,14 +161,13 @@ class WandbMediaLoggerCallback(WandbLoggerCallback):
             config = result.get("config")
             told = flatten_dict(without_config(result), delimiter="/")
             row = {name: value for name, value in told.items() if is_logged(value)}
-            now = without_address(repr(config))
+            now, changed = without_address(repr(config)), None
             if config is not None and (self.log_config or now != self._configs.get(trial.trial_id, now)):
-                flat = flatten_dict(
-                    {name: value for name, value in config.items() if name != "callbacks"}, delimiter="/"
-                )
-                row |= {f"config/{name}": value for name, value in compat.wandb_clean_log(flat).items()}
+                known = {name: value for name, value in config.items() if name != "callbacks"}
+                changed = compat.wandb_clean_log(known)
+                row |= {f"config/{name}": value for name, value in flatten_dict(changed, delimiter="/").items()}
             self._configs[trial.trial_id] = now
-            self._process.call("log", trial.trial_id, row, int(result.get("training_iteration") or 0))
+            self._process.call("log", trial.trial_id, row, int(result.get("training_iteration") or 0), changed)
             for entry in entries:  # after it is stored
                 if is_excluded(entry, self.excludes):
                     continue

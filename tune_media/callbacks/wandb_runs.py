@@ -38,9 +38,9 @@ class Runs:
         if trial_id not in self._runs:
             self._runs[trial_id] = _Run(self._folder / trial_id, settings)
 
-    def log(self, trial_id: str, row: dict[str, Any], step: int) -> None:
+    def log(self, trial_id: str, row: dict[str, Any], step: int, config: dict[str, Any] | None = None) -> None:
         """Log what a result has."""
-        self._runs[trial_id].log(row, step)
+        self._runs[trial_id].log(row, step, config)
 
     def show(self, trial_id: str, item: dict[str, Any]) -> None:
         """Log a medium."""
@@ -92,8 +92,8 @@ class _Run:
         self._clips: dict[str, Any] = {}
         self._kept_files: list[Path] = []
 
-    def log(self, row: dict[str, Any], step: int) -> None:
-        log, config, problem = {}, {}, None
+    def log(self, row: dict[str, Any], step: int, config_update: dict[str, Any] | None) -> None:
+        log, config, problem = {}, dict(config_update or {}), None
         media = {name: self._settings[name] for name in ("video_kwargs", "image_kwargs")}
         for name, raw in row.items():
             try:  # one odd value costs itself
@@ -101,8 +101,6 @@ class _Run:
             except Exception as error:
                 problem = problem or RuntimeError(f"{name} is left out: {type(error).__name__}: {error}")
                 continue
-            if name.startswith("config/"):
-                config[name.removeprefix("config/")] = value
             if _is_under(name, self._settings["exclude"]):
                 continue
             if _is_under(name, self._settings["to_config"]):
