@@ -109,8 +109,9 @@ class MediaLogging:
 
     def wait(self) -> None:
         """Wait until the background thread has done all it was given so far, within ``flush_seconds``."""
-        if self._session is not None:
-            self._session.wait()
+        if self._session is not None and not self._session.wait():
+            late = TimeoutError(f"media are still being written after {self.options.flush_seconds:g} s")
+            self.report("logging the last of them", late, kind="late")
 
     def finish(self) -> None:
         """Wait until everything this session was given is done; the last callback to finish says what there is."""

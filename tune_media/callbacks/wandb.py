@@ -69,7 +69,7 @@ class WandbMediaLoggerCallback(WandbLoggerCallback):
         image_kwargs: As Ray's.
         episodes_artifact: Put all clips and episode data of a trial into an artifact ``episodes-<trial>``, too.
         media: Options, shared by all callbacks of the family in one experiment.
-        **kwargs: For ``wandb.init``.
+        **kwargs: For ``wandb.init``, but for ``dir`` and ``reinit``, which are ours.
 
     Raises:
         ImportError: W&B is not installed.
@@ -423,6 +423,7 @@ class _Process:
         place, folder = self._ended.pop(trial_id, None), Path(self._folder) / trial_id
         if place is None:
             return
+        self._begun.pop(trial_id, None)
         for run in sorted(folder.glob("wandb/*run-*")):
             if run.is_symlink() or (not whole and run.name.startswith("run-")):
                 continue  # W&B has it
