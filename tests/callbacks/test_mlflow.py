@@ -14,7 +14,7 @@ from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining, TrialSch
 
 import tune_media as tm
 from tests.trackers import MlflowServer, read_mlflow
-from tune_media.callbacks.mlflow import original_name, valid_name
+from tune_media.callbacks.mlflow_server import original_name, valid_name
 from tune_media.encoding import probe_video
 
 

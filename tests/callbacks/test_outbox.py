@@ -5,7 +5,8 @@ import requests
 
 import tune_media as tm
 from tune_media.callbacks.base import MediaLogging
-from tune_media.callbacks.mlflow import _is_away, _Server
+from tune_media.callbacks.mlflow import _is_away
+from tune_media.callbacks.mlflow_server import Server
 from tune_media.callbacks.outbox import Outbox
 
 
@@ -60,7 +61,7 @@ def test_a_table_that_is_tried_again_has_each_row_once():
                 raise requests.exceptions.ConnectionError
             self.tables.append(data)
 
-    server = _Server({}, {"name": "x"}, "x", nested=False)
+    server = Server({}, {"name": "x"}, "x", nested=False)
     server.__dict__["_client"] = Client()
     server._runs["t"] = "run"
     server._rows["t"] = [{"episode_id": "e", "episode_return": 1.0}]
