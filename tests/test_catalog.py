@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 import tune_media as tm
 from tune_media.cli import main
-from tune_media.store import Place, TrialStore
+from tune_media.store import Package, Place, TrialStore
 
 
 @pytest.fixture
@@ -16,10 +16,11 @@ def experiment(tmp_path, frames):
         folder.mkdir(parents=True)
         (folder / "params.json").write_text(json.dumps({"lr": number / 10, "env_config": {"size": 3}, "list": [1]}))
         store = TrialStore(Place(pyarrow.fs.LocalFileSystem(), str(folder), folder, f"id_{number}"))
+        store.load()
         for step in (20, 3):
             record = tm.EpisodeRecord("episode", 1.5, 3)
             _, entry = store.register(tm.Video(frames(4), episode=record), "evaluation", "episodes/best", step, step)
-            store.write(entry)
+            store.write(Package(f"id_{number}", [entry]))
         store.finish()
     (tmp_path / "exp" / "trial_2").mkdir()
     return tmp_path / "exp"

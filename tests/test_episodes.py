@@ -183,14 +183,15 @@ def test_what_parquet_cannot_hold_costs_no_json(tmp_path):
     import pyarrow.fs
 
     from tune_media.episodes import Trajectory
-    from tune_media.store import Place, TrialStore
+    from tune_media.store import Package, Place, TrialStore
 
     batch = batch_of(({"a": 1.0}, {}))
     steps = Trajectory({"step": [0, 1], "reward": [None, 1.0], "observation": [False, 1], "action": [None, "x"]})
     batch = EpisodeBatch(batch.episodes, {batch.episodes[0].record.id: steps})
     store = TrialStore(Place(pyarrow.fs.LocalFileSystem(), str(tmp_path / "s"), tmp_path / "l", "t"))
+    store.load()
     _, entry = store.register(batch, "train", "r/data", 1, 1, lambda: store.report_path(1))
-    store.write_episodes([entry])
+    store.write(Package("t", [entry]))
     assert {path.name for path in (tmp_path / "s/episode_data").iterdir()} == {
         "data-00000001.json",
         "data-00000001.parquet",

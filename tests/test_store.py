@@ -1,10 +1,14 @@
+import dataclasses
 import json
 
 import pyarrow.fs
 import pytest
 
 import tune_media as tm
-from tune_media.store import Place, TrialStore, parse_index, safe_key, write_atomically
+from tune_media.episodes import EpisodeBatch, EpisodeData
+from tune_media.files import write_atomically
+from tune_media.index import parse_index
+from tune_media.store import NotMadeError, Package, Place, TrialStore, safe_key
 
 
 @pytest.fixture
@@ -16,8 +20,14 @@ def place(tmp_path):
 def store_one(store, medium, section="evaluation", key="episodes/best", step=7, iteration=3):
     path, entry = store.register(medium, section, key, step, iteration)
     if entry:
-        store.write(entry)
+        store.write(Package("trial_1", [entry]))
     return path
+
+
+def opened(place, **options):
+    store = TrialStore(place, **options)
+    store.load()
+    return store
 
 
 def lines(folder):
@@ -25,7 +35,7 @@ def lines(folder):
 
 
 def test_a_medium_is_written_where_the_design_says_and_listed(place, frames, tmp_path):
-    store, video = TrialStore(place), tm.Video(frames(5), fps=12)
+    store, video = opened(place), tm.Video(frames(5), fps=12)
     path = store_one(store, video)
     store.finish()
     assert path == f"media/evaluation/episodes/best/step_000000007-{video.id[:12]}.mp4"
@@ -40,19 +50,22 @@ def test_a_medium_is_written_where_the_design_says_and_listed(place, frames, tmp
 
 
 def test_media_do_not_pass_through_the_folder_that_tune_uploads_again(place, frames, tmp_path):
-    store_one(TrialStore(place), tm.Video(frames(3)))
-    assert [path.name for path in (tmp_path / "staging").rglob("*") if path.is_file()] == ["index.jsonl"]
+    store_one(opened(place), tm.Video(frames(3)))
+    assert [path.name for path in (tmp_path / "staging").rglob("*") if path.is_file()] == [
+        ".tune_media.json",
+        "index.jsonl",
+    ]
 
 
 def test_the_same_medium_is_written_and_listed_once(place, frames, tmp_path):
-    store, video = TrialStore(place), tm.Video(frames(3))
+    store, video = opened(place), tm.Video(frames(3))
     first = store_one(store, video, step=7)
     assert store_one(store, video, step=8) == first
     assert len(lines(tmp_path / "staging")) == 1
 
 
 def test_one_episode_under_two_keys_is_one_file_and_two_lines(place, frames, tmp_path):
-    store, video = TrialStore(place), tm.Video(frames(3))
+    store, video = opened(place), tm.Video(frames(3))
     assert store_one(store, video, key="episodes/best") == store_one(store, video, key="episodes/worst")
     assert [line["key"] for line in lines(tmp_path / "staging")] == ["episodes/best", "episodes/worst"]
     assert len(list((tmp_path / "storage").rglob("*.mp4"))) == 1
@@ -60,32 +73,149 @@ def test_one_episode_under_two_keys_is_one_file_and_two_lines(place, frames, tmp
 
 def test_a_restart_knows_what_is_there_even_where_only_the_storage_survived(place, frames, tmp_path):
     video = tm.Video(frames(3))
-    first = TrialStore(place)
+    first = opened(place)
     path = store_one(first, video)
     first.finish()
-    assert TrialStore(place).register(video, "evaluation", "episodes/best", 9, 9) == (path, None)
+    assert opened(place).register(video, "evaluation", "episodes/best", 9, 9) == (path, None)
     (tmp_path / "staging" / "media" / "index.jsonl").unlink()
-    assert TrialStore(place).register(video, "evaluation", "episodes/best", 9, 9) == (path, None)
+    assert opened(place).register(video, "evaluation", "episodes/best", 9, 9) == (path, None)
 
 
 def test_a_half_written_last_line_is_passed_over(place, frames, tmp_path):
-    store_one(TrialStore(place), tm.Video(frames(3)))
+    store_one(opened(place), tm.Video(frames(3)))
     index = tmp_path / "staging" / "media" / "index.jsonl"
     index.write_bytes(index.read_bytes() + b'{"v": 1, "id": "ab')
     assert len(list(parse_index(index.read_bytes()))) == 1
-    store_one(TrialStore(place), tm.Video(frames(3)))
+    store_one(opened(place), tm.Video(frames(3)))
     assert len(list(parse_index(index.read_bytes()))) == 2  # and does not swallow the next
 
 
-def test_what_cannot_be_written_is_listed_with_the_reason(place, frames, tmp_path):
-    (tmp_path / "storage" / "trial" / "media").mkdir(parents=True)
-    (tmp_path / "storage" / "trial" / "media" / "evaluation").write_text("a file where a folder should be")
-    store, video = TrialStore(place), tm.Video(frames(3))
-    with pytest.raises(OSError):
-        store_one(store, video)
+class Unmakeable(tm.Artifact):
+    def content(self):
+        raise RuntimeError("as it was told to")
+
+
+def test_what_cannot_be_made_is_listed_with_the_reason(place, tmp_path):
+    store, broken = opened(place), Unmakeable(b"x", name="x.bin")
+    with pytest.raises(NotMadeError):
+        store_one(store, broken)
     (line,) = lines(tmp_path / "staging")
-    assert (line["status"], line["id"]) == ("failed", video.id)
-    assert line["note"]
+    assert (line["status"], line["id"], line["note"]) == ("failed", broken.id, "RuntimeError: as it was told to")
+
+
+def test_what_the_storage_does_not_take_can_be_tried_again_and_kept_on_the_driver(place, frames, tmp_path):
+    blocked = tmp_path / "storage" / "trial" / "media"
+    blocked.parent.mkdir(parents=True)
+    store, video = opened(place), tm.Video(frames(3))
+    blocked.write_text("a file where a folder should be")
+    path, entry = store.register(video, "evaluation", "episodes/best", 7, 3)
+    package = Package("trial_1", [entry])
+    with pytest.raises(OSError):
+        store.write(package)
+    assert not (tmp_path / "staging/media/index.jsonl").exists()
+    store.keep_here(package, "OSError: no")
+    (line,) = lines(tmp_path / "staging")
+    assert (line["status"], line["path"]) == ("failed", path)
+    assert "in the driver's folder" in line["note"]
+    assert (tmp_path / "staging" / path).read_bytes() == video.data
+
+
+def test_a_trial_that_goes_back_marks_what_it_had_recorded(place, frames, tmp_path):
+    store = opened(place)
+    videos = {}
+    for iteration in (1, 2, 3, 2, 3):
+        if store.goes_on(iteration, 10 * iteration):
+            store.mark_rolled_back()
+        videos.setdefault(iteration, []).append(video := tm.Video(frames(2)))
+        store_one(store, video, step=10 * iteration, iteration=iteration)
+    marked = {line["id"] for line in lines(tmp_path / "staging") if line.get("rolled_back")}
+    assert marked == {videos[2][0].id, videos[3][0].id}
+    assert len(lines(tmp_path / "staging")) == 5
+    assert len(list((tmp_path / "storage").rglob("*.mp4"))) == 5  # marked, not deleted
+
+
+def test_what_is_written_late_is_marked_too(place, frames, tmp_path):
+    store = opened(place)
+    store.goes_on(5, 50)
+    _, late = store.register(tm.Video(frames(2)), "train", "clip", 50, 5)
+    store.goes_on(5, 50)
+    store.mark_rolled_back()
+    _, new = store.register(tm.Video(frames(2)), "train", "clip", 50, 5)
+    for entry in (new, late):
+        store.write(Package("trial_1", [entry]))
+    assert [line.get("rolled_back") for line in lines(tmp_path / "staging")] == [None, True]
+
+
+def test_a_restored_trial_marks_what_its_driver_had_recorded_before_it_was_killed(place, frames, tmp_path):
+    first = opened(place)
+    for iteration in (1, 2, 3):
+        first.goes_on(iteration, iteration)
+        store_one(first, tm.Video(frames(2)), step=iteration, iteration=iteration)
+    first.finish()
+    (tmp_path / "staging/media/index.jsonl").unlink()  # another machine
+    second = opened(place)
+    assert second.goes_on(3, 3)
+    second.mark_rolled_back()
+    assert [line.get("rolled_back") for line in lines(tmp_path / "staging")] == [None, None, True]
+
+
+def test_files_that_a_killed_driver_did_not_list_are_found_and_half_files_go(place, frames, tmp_path):
+    first = opened(place)
+    path, entry = first.register(tm.Video(frames(3)), "evaluation", "episodes/best", 7, 3)
+    first.write(Package("trial_1", [entry]))
+    (tmp_path / "staging/media/index.jsonl").unlink()
+    (tmp_path / "storage/trial/media/index.jsonl").unlink(missing_ok=True)
+    half = (tmp_path / "storage/trial" / path).with_name("step_000000009-0123456789ab.mp4.partial")
+    half.write_bytes(b"half")
+    opened(place)
+    (line,) = lines(tmp_path / "staging")
+    assert (line["path"], line["status"], line["step"], line["kind"]) == (path, "stored", 7, "video")
+    assert "killed" in line["note"]
+    assert not half.exists()
+
+
+def test_a_second_trial_in_the_same_folder_takes_no_name_twice(place, frames, tmp_path):
+    first = opened(place)
+    assert first.report_path(5) == "episode_data/data-00000005.json"
+    batch = EpisodeBatch((EpisodeData(tm.EpisodeRecord("e", 1.0, 2), {}),))
+    _, entry = first.register(batch, "train", "episodes/data", 5, 1, lambda: "episode_data/data-00000005.json")
+    first.write(Package("trial_1", [entry]))
+    second = opened(dataclasses.replace(place, trial_id="trial_2"))
+    assert second.report_path(5) != "episode_data/data-00000005.json"
+
+
+def test_no_index_is_shortened_before_what_is_on_the_storage_is_known(place, frames, tmp_path):
+    first = opened(place)
+    store_one(first, tm.Video(frames(2)))
+    first.finish()
+    (tmp_path / "staging/media/index.jsonl").unlink()
+    second = TrialStore(place)  # the storage does not answer yet
+    store_one(second, tm.Video(frames(2)))
+    second.finish()
+    assert not (tmp_path / "staging/media/index.jsonl").exists()  # Tune would upload it
+    assert len(lines(tmp_path / "storage/trial")) == 1
+    second.load()
+    second.finish()
+    assert len(lines(tmp_path / "storage/trial")) == len(lines(tmp_path / "staging")) == 2
+
+
+def test_a_clone_says_whose(place, frames, tmp_path):
+    store = opened(place)
+    store_one(store, tm.Video(frames(2)))
+    store.descends_from(["b@4", "c@2"])
+    store_one(store, tm.Video(frames(2)))
+    assert [line.get("lineage") for line in lines(tmp_path / "staging")] == [None, ["b@4", "c@2"]]
+    assert opened(place).lineage == ("b@4", "c@2")
+
+
+def test_deleting_is_listed_and_takes_no_file_that_is_known_again(place, frames, tmp_path):
+    store, video = opened(place, retention=tm.Retention(last=1)), tm.Video(frames(2))
+    path = store_one(store, video, key="episodes/best")
+    store_one(store, video, key="episodes/worst")
+    store.delete([path])
+    assert [line["status"] for line in lines(tmp_path / "storage/trial")] == ["deleted", "deleted"]
+    assert not (tmp_path / "storage/trial" / path).exists()
+    assert opened(place).register(video, "evaluation", "episodes/best", 9, 9) == (path, None)
 
 
 def test_writing_leaves_no_half_files(tmp_path):
@@ -104,7 +234,7 @@ def test_keys_become_safe_path_parts(key):
 
 
 def test_every_kind_of_value_has_a_file(place, frames, tmp_path):
-    store = TrialStore(place)
+    store = opened(place)
     values = [
         tm.Video(frames(2)),
         tm.Image(frames()[0]),

@@ -16,6 +16,7 @@ _NAMES = {
     "Histogram": "values",
     "Image": "values",
     "MediaOptions": "values",
+    "Retention": "retention",
     "Video": "values",
     "VideoOptions": "values",
     "JsonMediaLoggerCallback": "callbacks.json",
@@ -34,6 +35,7 @@ __all__ = [
     "JsonMediaLoggerCallback",
     "MLflowMediaLoggerCallback",
     "MediaOptions",
+    "Retention",
     "TBXMediaLoggerCallback",
     "Video",
     "VideoOptions",
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from tune_media.callbacks.tensorboard import TBXMediaLoggerCallback
     from tune_media.callbacks.wandb import WandbMediaLoggerCallback
     from tune_media.catalog import load
+    from tune_media.retention import Retention
     from tune_media.values import Artifact, EpisodeRecord, Histogram, Image, MediaOptions, Video, VideoOptions
 
 

@@ -12,7 +12,9 @@ import pyarrow.fs
 
 from tune_media.episode_files import EPISODE_COLUMNS, parquet_name
 from tune_media.episodes import UNKNOWN, EpisodeBatch
-from tune_media.store import INDEX_PATH, STORED, parse_index, read_if_there
+from tune_media.files import read_if_there
+from tune_media.index import read_index
+from tune_media.store import PLACE_FILE, STORED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,15 +132,24 @@ def format_table(catalog: Catalog, params: Sequence[str] = ()) -> str:
 
 
 def _trial_rows(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[dict[str, Any]]:
-    content = read_if_there(filesystem, posixpath.join(folder, INDEX_PATH))
-    if content is None:
+    lines = [line for line in read_index(filesystem, folder) if line.get("status") == STORED]
+    if not lines:
         return []
     added = {"trial": posixpath.basename(folder), "params": _params(filesystem, folder)}
-    return [
-        {**line, **added, "file": posixpath.join(folder, line["path"])}
-        for line in parse_index(content)
-        if line.get("status") == STORED
-    ]
+    place = _place_of_media(filesystem, folder, lines[0]["path"])
+    return [{**line, **added, "file": posixpath.join(place, line["path"])} for line in lines]
+
+
+def _place_of_media(filesystem: pyarrow.fs.FileSystem, folder: str, path: str) -> str:
+    """Return where a trial's media are: beside the index, unless it is the driver's copy of it."""
+    if filesystem.get_file_info(posixpath.join(folder, path)).type == pyarrow.fs.FileType.File:
+        return folder
+    try:
+        told = json.loads(read_if_there(filesystem, posixpath.join(folder, PLACE_FILE)) or b"{}").get("media_of")
+    except (ValueError, AttributeError):
+        return folder
+    is_there = isinstance(told, str) and filesystem.get_file_info(told).type == pyarrow.fs.FileType.Directory
+    return told if is_there else folder
 
 
 def _params(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, Any]:

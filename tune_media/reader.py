@@ -8,6 +8,7 @@ iteration and in a list in the next.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -81,6 +82,7 @@ class RawVideo(Medium):
         self._nbytes = int(frames.nbytes)
         self._fps = fps
         self._video: Video | None = None
+        self._lock = threading.Lock()
 
     @property
     def suffix(self) -> str:  # noqa: D102
@@ -101,13 +103,14 @@ class RawVideo(Medium):
         return self._encoded().facts()
 
     def _encoded(self) -> Video:
-        if self._video is None:
-            frames: Any = self.frames
-            if self.layout.value_range == 255 and frames.dtype != np.uint8:
-                frames = (frame.astype(np.uint8) for frame in frames)
-            self._video = Video(frames, self._fps, layout=self.layout.axes, value_range=self.layout.value_range)
-            del self.frames  # the array may be large, and the clip replaces it
-        return self._video
+        with self._lock:  # it is stored by one thread and shown by another
+            if self._video is None:
+                frames: Any = self.frames
+                if self.layout.value_range == 255 and frames.dtype != np.uint8:
+                    frames = (frame.astype(np.uint8) for frame in frames)
+                self._video = Video(frames, self._fps, layout=self.layout.axes, value_range=self.layout.value_range)
+                del self.frames  # the array may be large, and the clip replaces it
+            return self._video
 
 
 def replace_media(

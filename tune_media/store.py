@@ -1,21 +1,19 @@
-"""The media of one trial on its storage: what they are called, written once, and the index that lists them.
+"""The media of one trial on its storage: what they are called, written once, listed, deleted by the rules.
 
 Media are written straight to the trial's place on its storage (any pyarrow filesystem), not into the folder that Tune
-uploads again at every sync: each byte travels once. The index is text and small. Its lines are appended in that folder,
-where Tune's sync and whoever looks there find them, and the whole of it is copied to the storage every few seconds and
-at the end.
+uploads again at every sync: each byte travels once. The index is text and small, and lies in both.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import logging
 import posixpath
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,18 +33,20 @@ from tune_media.episode_files import (
     steps_parquet,
 )
 from tune_media.episodes import EpisodeBatch
-from tune_media.values import CONTENT_DIGITS, Medium, json_bytes, new_id
+from tune_media.files import PARTIAL, is_local, write_atomically, write_once
+from tune_media.index import INDEX_VERSION, Index
+from tune_media.retention import Kept, Retention, kept_of_line, number
+from tune_media.values import CONTENT_DIGITS, Medium, new_id
 
-logger = logging.getLogger(__name__)
-
-INDEX_VERSION = 1
-INDEX_PATH = "media/index.jsonl"
-STORED, FAILED, DROPPED = "stored", "failed", "dropped"
+STORED, FAILED, DROPPED, DELETED = "stored", "failed", "dropped", "deleted"
+PLACE_FILE = ".tune_media.json"
+"""In the folder that Tune syncs: where the trial's media are."""
 
 _MAX_PART = 60
 _ID_DIGITS = 12
-_INDEX_UPLOAD_SECONDS = 5.0
-_OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names
+_MOST_ANCESTORS = 50
+_FILE_NAME = re.compile(r"step_(\d{9,})-([0-9A-Za-z]{12})\.(\w+)$")
+_KINDS = {"mp4": "video", "png": "image"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Place:
     trial_id: str
 
 
-@dataclass
+@dataclass(eq=False)
 class Entry:
     """A medium of a result, as the loggers get it.
 
@@ -77,7 +77,10 @@ class Entry:
         path: Its file, relative to the trial folder.
         step: The step that TensorBoard shows for the result.
         training_iteration: That of the result.
+        life: How often the trial had gone back to an earlier iteration.
+        lineage: The trials that the trial is a clone of, ``<trial id>@<training iteration>``, the nearest first.
         status: ``stored``, ``failed`` or ``dropped``; None while it waits to be written.
+        package: Its files, where they are made together with those of other entries.
     """
 
     medium: Medium
@@ -86,35 +89,160 @@ class Entry:
     path: str
     step: int
     training_iteration: int
+    life: int = 0
+    lineage: tuple[str, ...] = ()
     status: str | None = None
+    package: Package | None = None
 
     @property
     def is_episodes(self) -> bool:
         """Whether it holds the episodes of a round, which are written together with others of the same result."""
         return isinstance(self.medium, EpisodeBatch)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether there is nothing to show."""
+        return self.status in (FAILED, DROPPED)
+
+    def content(self) -> bytes:
+        """Return its file."""
+        return self.package.files()[self.path] if self.package else self.medium.content()
+
+
+class NotMadeError(Exception):
+    """A file could not be made of a value; trying again is of no use."""
+
+
+class Package:
+    """The file of a medium, or the files of all episodes of a result, made when they are first asked for.
+
+    Args:
+        trial_id: The trial.
+        entries: What the files hold: one medium, or several batches of episodes of one result.
+    """
+
+    def __init__(self, trial_id: str, entries: Sequence[Entry]) -> None:
+        self.entries = entries
+        self.problems: str | None = None
+        self._trial_id = trial_id
+        self._files: dict[str, bytes] | None = None
+        self._lock = threading.Lock()
+        for entry in entries:
+            entry.package = self
+
+    @property
+    def path(self) -> str:
+        """The file that its lines name."""
+        return self.entries[0].path
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files by their path relative to the trial's folder.
+
+        Raises:
+            NotMadeError: The file that the lines name cannot be made.
+        """
+        with self._lock:
+            if self._files is None:
+                self._files = self._make()
+            return self._files
+
+    def _make(self) -> dict[str, bytes]:
+        first = self.entries[0]
+        makers: dict[str, Callable[[], bytes]] = {first.path: first.medium.content}
+        if first.is_episodes:
+            batches = [(entry, entry.medium) for entry in self.entries if isinstance(entry.medium, EpisodeBatch)]
+            parts = [Part(entry.section, recorder_of(entry.key), batch) for entry, batch in batches]
+            report = Report(self._trial_id, first.training_iteration, first.step, parts)
+            makers = {
+                first.path: lambda: report_json(report, first.path),
+                parquet_name(first.path): lambda: report_parquet(report),
+            }
+            if report.has_steps:
+                makers[steps_name(first.path)] = lambda: steps_parquet(report)
+        files: dict[str, bytes] = {}
+        errors: list[Exception] = []
+        for name, make in makers.items():  # each for itself: what one cannot hold, another may
+            try:
+                files[name] = make()
+            except Exception as error:
+                errors.append(error)
+        self.problems = "; ".join(f"{type(error).__name__}: {error}" for error in errors) or None
+        if first.path not in files:
+            raise NotMadeError(self.problems) from errors[0]
+        return files
+
+
+@dataclass(frozen=True)
+class _Rollback:
+    """A trial went back: what was recorded in an earlier life at or after an iteration no longer counts."""
+
+    life: int
+    training_iteration: int
+    step: int
+    time: float
+
+    def undoes(self, training_iteration: Any, step: Any) -> bool:
+        if isinstance(training_iteration, int):
+            return training_iteration >= self.training_iteration
+        return isinstance(step, int) and step >= self.step
+
 
 class TrialStore:
     """Files and index of one trial.
 
-    ``register`` is quick and called by whoever reads results; ``write``, ``give_up`` and ``finish`` do the work and are
-    called by one background thread.
+    ``register``, ``report_path`` and ``goes_on`` are quick and called by whoever reads results; all others may take
+    their time, may raise what the storage raises, and may then be called again.
 
     Args:
         place: Where.
+        retention: Which media are kept; None: all.
+        report: Told what the driver's folder did not take.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(
+        self,
+        place: Place,
+        retention: Retention | None = None,
+        report: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
         self.place = place
+        self.files: dict[str, Kept] = {}  # what retention chooses from
+        self.is_over = False
+        self.lineage: tuple[str, ...] = ()
+        self._retention = retention
         self._paths: dict[str, str] = {}  # id of a medium -> its file
         self._by_content: dict[str | None, str] = {}  # what a repetition would say -> the file of what it repeats
-        self._reports: set[str] = set()  # files of episodes that are taken
+        self._taken: set[str] = set()  # files whose names others may not have
         self._listed: set[tuple[str, str, str]] = set()  # (id, section, key)
+        self._rollbacks: list[_Rollback] = []
+        self._last_iteration: int | None = None
+        self._loaded = threading.Event()
         self._lock = threading.Lock()
-        self._index = _Index(place)
-        for line in self._index.lines():
-            if line.get("status") == STORED:
-                self._remember(line["id"], line["section"], line["key"], line["path"])
+        self._index = Index(place, report)
+
+    def load(self) -> None:
+        """Read what earlier runs of this trial, or in its folder, listed; list what they wrote and did not list.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        if self._loaded.is_set():
+            return
+        lines = self._index.load()
+        with self._lock:
+            for line in lines:
+                self._know(line)
+            lineages = [line["lineage"] for line in lines if isinstance(line.get("lineage"), list)]
+            if lineages and not self.lineage:
+                self.lineage = tuple(map(str, lineages[-1]))
+        for info in self._media_files():
+            self._adopt(info)
+        self._write_place()
+        self._loaded.set()
+
+    def wait_until_loaded(self, seconds: float) -> bool:
+        """Wait until what earlier runs listed is known."""
+        return self._loaded.wait(seconds)
 
     def knows(self, medium: Medium) -> bool:
         """Say whether a medium has been registered before, under any key."""
@@ -125,9 +253,9 @@ class TrialStore:
         """Return a file for the episodes of a result; another than that of any other result at the same step."""
         with self._lock:
             path = file_names(step)
-            if path in self._reports:
+            if path in self._taken or not self._loaded.is_set():
                 path = file_names(step, new_id()[:_ID_DIGITS])
-            self._reports.add(path)
+            self._taken.add(path)
         return path
 
     def register(
@@ -160,80 +288,73 @@ class TrialStore:
         if path is None and own_path is not None:
             path = own_path()
         with self._lock:
+            known = (medium.id, section, key) in self._listed
             if path is None:
                 name = f"step_{step:09d}-{safe_id(medium.id)}{safe_suffix(medium.suffix)}"
                 path = posixpath.join("media", section, safe_key(key), name)
-            known = (medium.id, section, key) in self._listed
+                known = path in self._taken  # written by a run that was killed
             self._remember(medium.id, section, key, path)
-        return path, None if known else Entry(medium, section, key, path, step, training_iteration)
+        entry = Entry(medium, section, key, path, step, training_iteration, len(self._rollbacks), self.lineage)
+        return path, None if known else entry
 
-    def write(self, entry: Entry) -> int:
-        """Write the file of an entry, unless another entry has, and list it in the index.
+    def goes_on(self, training_iteration: int, step: int) -> bool:
+        """Take note of a trial's next result; return whether it goes back, so that ``mark_rolled_back`` has work."""
+        last, self._last_iteration = self._last_iteration, training_iteration
+        if last is not None and training_iteration > last:
+            return False
+        with self._lock:
+            self._rollbacks.append(_Rollback(len(self._rollbacks) + 1, training_iteration, step, time.time()))
+        return True
+
+    def descends_from(self, lineage: Iterable[str]) -> None:
+        """From now on the trial is a clone."""
+        self.lineage = tuple(lineage)[:_MOST_ANCESTORS]
+
+    def mark_rolled_back(self) -> None:
+        """Mark the lines of what was recorded before the trial went back, at or after where it went back to."""
+        rollback = self._rollbacks[-1]
+
+        def change(line: dict[str, Any]) -> dict[str, Any] | None:
+            earlier = line.get("trial_id") == self.place.trial_id and number(line.get("time")) <= rollback.time
+            marked = line.get("rolled_back")
+            if marked or not earlier or not rollback.undoes(line.get("training_iteration"), line.get("step")):
+                return None
+            if line["path"] in self.files:
+                self.files[line["path"]].rolled_back = True
+            return {"rolled_back": True}
+
+        if self._index.amend(change):
+            self._index.copy()
+
+    def write(self, package: Package) -> int:
+        """Write files, unless they are there, and list them.
 
         Returns:
-            The size of the file.
+            The size of what was written.
 
         Raises:
-            Exception: Whatever encoding or writing raised; the index has it too.
+            NotMadeError: A file cannot be made; it is listed so.
+            OSError: The storage does not answer, or whatever else its filesystem raises.
         """
         try:
-            content = entry.medium.content()
-            facts = entry.medium.facts()
-            write_once(self.place.filesystem, posixpath.join(self.place.path, entry.path), content)
-        except Exception as error:
-            self.give_up(entry, FAILED, f"{type(error).__name__}: {error}")
+            files = package.files()
+        except NotMadeError as error:
+            for entry in package.entries:
+                self.give_up(entry, FAILED, str(error))
             raise
-        entry.status = STORED
-        with self._lock:
-            self._remember(entry.medium.id, entry.section, entry.key, entry.path)
-        digest = hashlib.sha256(content).hexdigest()
-        self._index.append(self._line(entry, bytes=len(content), sha256=digest, **facts, note=entry.medium.note))
-        return len(content)
+        write = write_atomically if package.entries[0].is_episodes else write_once  # the others' names are unique
+        for name, content in files.items():
+            write(self.place.filesystem, posixpath.join(self.place.path, name), content)
+        self._list(package, STORED)
+        if self._index.is_late:
+            self._index.copy()
+        return sum(len(content) for content in files.values())
 
-    def write_episodes(self, entries: Sequence[Entry]) -> int:
-        """Write the files of the episodes of one result, JSON and Parquet, and list them in the index.
-
-        Returns:
-            Their size.
-
-        Raises:
-            Exception: Whatever writing raised; the index has it too.
-        """
-        path = entries[0].path
-        batches = [(entry, entry.medium) for entry in entries if isinstance(entry.medium, EpisodeBatch)]
-        parts = [Part(entry.section, recorder_of(entry.key), batch) for entry, batch in batches]
-        report = Report(self.place.trial_id, entries[0].training_iteration, entries[0].step, parts)
-        makers: dict[str, Callable[[], bytes]] = {
-            path: lambda: report_json(report, path),
-            parquet_name(path): lambda: report_parquet(report),
-        }
-        if report.has_steps:
-            makers[steps_name(path)] = lambda: steps_parquet(report)
-        sizes: dict[str, int] = {}
-        errors: list[Exception] = []
-        digest = ""
-        for name, make in makers.items():  # each for itself: what one cannot hold, another may
-            try:
-                content = make()
-                write_once(self.place.filesystem, posixpath.join(self.place.path, name), content)
-            except Exception as error:
-                errors.append(error)
-                continue
-            sizes[name] = len(content)
-            digest = digest or hashlib.sha256(content).hexdigest()
-        problems = "; ".join(f"{type(error).__name__}: {error}" for error in errors) or None
-        for entry, batch in batches:
-            if path not in sizes:
-                self.give_up(entry, FAILED, problems or "")
-                continue
-            entry.status = STORED
-            with self._lock:
-                self._remember(batch.id, entry.section, entry.key, path)
-            note = "; ".join(text for text in (batch.note, problems) if text) or None
-            self._index.append(self._line(entry, bytes=sizes[path], sha256=digest, **batch.facts(), note=note))
-        if errors:
-            raise errors[0]
-        return sum(sizes.values())
+    def keep_here(self, package: Package, reason: str) -> None:
+        """Write files into the driver's folder, where the storage does not take them, and list that."""
+        for name, content in package.files().items():
+            write_once(pyarrow.fs.LocalFileSystem(), str(self.place.local_path / name), content)
+        self._list(package, FAILED, f"kept in the driver's folder, not on the storage: {reason}")
 
     def give_up(self, entry: Entry, status: str, reason: str) -> None:
         """List an entry that has no file, and why; should it come again, it is tried again."""
@@ -244,22 +365,93 @@ class TrialStore:
             self._listed.discard((entry.medium.id, entry.section, entry.key))
         self._index.append(self._line(entry, note=reason[:500]))
 
+    def delete(self, paths: Collection[str]) -> None:
+        """Delete files; first the index says so, in all lines that name them."""
+        if not paths:
+            return
+        self._index.amend(lambda line: {"status": DELETED} if line["path"] in paths else None)
+        self._index.copy()
+        for path in paths:
+            self.files.pop(path, None)
+            with contextlib.suppress(FileNotFoundError):
+                self.place.filesystem.delete_file(posixpath.join(self.place.path, path))
+
     @property
     def index_is_late(self) -> bool:
-        """Whether the storage's copy of the index has been out of date for some seconds."""
+        """Whether the storage's copy of the index has been out of date for some time."""
         return self._index.is_late
-
-    def _remember(self, id: str, section: str, key: str, path: str) -> None:
-        self._paths[id] = self._by_content[id[:CONTENT_DIGITS]] = path
-        if path.startswith(f"{FOLDER}/"):
-            self._reports.add(path)
-        self._listed.add((id, section, key))
 
     def finish(self) -> None:
         """Bring the storage's copy of the index up to date."""
-        self._index.upload()
+        self._index.copy()
+
+    def _list(self, package: Package, status: str, reason: str | None = None) -> None:
+        files = package.files()
+        digest = hashlib.sha256(files[package.path]).hexdigest()
+        for entry in package.entries:
+            if entry.status is not None:  # listed already, before the storage went away
+                continue
+            medium = entry.medium
+            note = "; ".join(text for text in (medium.note, package.problems, reason) if text)[:500] or None
+            size = len(files[package.path])
+            line = self._line(entry, status=status, bytes=size, sha256=digest, **medium.facts(), note=note)
+            self._index.append(line)
+            entry.status = status
+            with self._lock:
+                self._know(line)
+
+    def _know(self, line: dict[str, Any]) -> None:
+        """Remember what a line says."""
+        path = str(line["path"])
+        self._taken.add(path)
+        if line.get("trial_id") != self.place.trial_id or line.get("status") not in (STORED, DELETED):
+            return
+        self._remember(line["id"], line["section"], line["key"], path)
+        if self._retention is None or line["status"] == DELETED or path.startswith(f"{FOLDER}/"):
+            return
+        kept = kept_of_line(line, self._retention.by)
+        if path in self.files:
+            kept.keys |= self.files[path].keys
+        self.files[path] = kept
+
+    def _remember(self, id: str, section: str, key: str, path: str) -> None:
+        self._paths[id] = self._by_content[id[:CONTENT_DIGITS]] = path
+        self._listed.add((id, section, key))
+
+    def _media_files(self) -> list[pyarrow.fs.FileInfo]:
+        folder = posixpath.join(self.place.path, "media")
+        selector = pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True)
+        return [info for info in self.place.filesystem.get_file_info(selector) if info.is_file]
+
+    def _adopt(self, info: pyarrow.fs.FileInfo) -> None:
+        """List a file that a run wrote which was killed before it could say so; delete half a file."""
+        if info.path.endswith(PARTIAL):
+            self.place.filesystem.delete_file(info.path)
+            return
+        path = posixpath.relpath(info.path, self.place.path)
+        parts = path.split("/")
+        name = _FILE_NAME.match(parts[-1])
+        if path in self._taken or name is None or len(parts) < 4:
+            return
+        step, id, suffix = name.groups()
+        line = {"v": INDEX_VERSION, "id": id, "kind": _KINDS.get(suffix, "artifact"), "section": parts[1]}
+        line |= {"key": "/".join(parts[2:-1]), "path": path, "bytes": info.size, "format": suffix, "step": int(step)}
+        line |= {"time": round(time.time(), 3), "trial_id": self.place.trial_id, "status": STORED}
+        self._index.append({**line, "note": "found on the storage: its driver was killed before it could be listed"})
+        self._know(line)
+
+    def _write_place(self) -> None:
+        """Let who reads the driver's folder find the files."""
+        if is_local(self.place.filesystem):
+            file = self.place.local_path / PLACE_FILE
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps({"media_of": self.place.path}))
 
     def _line(self, entry: Entry, **facts: Any) -> dict[str, Any]:
+        undone = any(
+            rollback.life > entry.life and rollback.undoes(entry.training_iteration, entry.step)
+            for rollback in self._rollbacks
+        )
         line = {
             "v": INDEX_VERSION,
             "id": entry.medium.id,
@@ -267,103 +459,16 @@ class TrialStore:
             "section": entry.section,
             "key": entry.key,
             "path": entry.path,
+            "status": entry.status,
             **facts,
             "training_iteration": entry.training_iteration,
             "step": entry.step,
             "time": round(time.time(), 3),
             "trial_id": self.place.trial_id,
-            "status": entry.status,
+            "lineage": list(entry.lineage) or None,
+            "rolled_back": undone or None,
         }
         return {name: value for name, value in line.items() if value is not None}
-
-
-class _Index:
-    """The index file: appended locally, copied to the storage."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._local = place.local_path / INDEX_PATH
-        self._remote = posixpath.join(place.path, INDEX_PATH)
-        self._uploaded_at = 0.0
-        self._stale = False
-        self._lock = threading.Lock()
-
-    def lines(self) -> list[dict[str, Any]]:
-        """Read what an earlier run of this trial listed; a local file that is gone is brought back first."""
-        if not self._local.exists():
-            content = read_if_there(self._place.filesystem, self._remote)
-            if content:
-                self._local.parent.mkdir(parents=True, exist_ok=True)
-                self._local.write_bytes(content)
-        if not self._local.exists():
-            return []
-        content = self._local.read_bytes()
-        if content and not content.endswith(b"\n"):  # what wrote it was killed in mid-line
-            with self._local.open("ab") as file:
-                file.write(b"\n")
-        return list(parse_index(content))
-
-    @property
-    def is_late(self) -> bool:
-        return self._stale and time.monotonic() - self._uploaded_at > _INDEX_UPLOAD_SECONDS
-
-    def append(self, line: dict[str, Any]) -> None:
-        with self._lock:
-            self._local.parent.mkdir(parents=True, exist_ok=True)
-            with self._local.open("ab") as file:
-                file.write(json_bytes(line) + b"\n")
-            self._stale = True
-        if self.is_late:
-            self.upload()
-
-    def upload(self) -> None:
-        with self._lock:
-            if not self._stale:
-                return
-            write_atomically(self._place.filesystem, self._remote, self._local.read_bytes())
-            self._stale = False
-            self._uploaded_at = time.monotonic()
-
-
-def parse_index(content: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the lines of an index; what is half-written or no index line is passed over."""
-    for raw in content.split(b"\n"):
-        try:
-            line = json.loads(raw)
-        except ValueError:
-            continue
-        if isinstance(line, dict) and {"id", "section", "key", "path"} <= line.keys():
-            yield line
-
-
-def write_once(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
-    """Write a file whose name is its identity: where it is already, whole, nothing is done."""
-    info = filesystem.get_file_info(path)
-    if info.type == pyarrow.fs.FileType.File and info.size == len(content):
-        return
-    write_atomically(filesystem, path, content)
-
-
-def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
-    """Write a file so that nobody ever sees half of it: under a temporary name, then renamed.
-
-    Object stores show an object when all of it has arrived, and rename by copying: there it is written directly.
-    """
-    direct = filesystem.type_name in _OBJECT_STORES
-    filesystem.create_dir(posixpath.dirname(path), recursive=True)
-    target = path if direct else f"{path}.partial"
-    with filesystem.open_output_stream(target) as stream:
-        stream.write(content)
-    if not direct:
-        filesystem.move(target, path)
-
-
-def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
-    """Return the content of a file, or None where there is none."""
-    if filesystem.get_file_info(path).type != pyarrow.fs.FileType.File:
-        return None
-    with filesystem.open_input_stream(path) as stream:
-        return bytes(stream.read())
 
 
 def safe_key(key: str) -> str:

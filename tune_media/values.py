@@ -20,6 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.retention import Retention
+
 
 def new_id() -> str:
     """Make the id of something recorded just now: 32 hexadecimal digits, unique everywhere."""
@@ -86,6 +88,7 @@ class MediaOptions:
         max_pending_bytes: How much may wait to be written before further clips are dropped, counted and named.
         flush_seconds: How long the end of an experiment waits for outstanding writes.
         strict: Raise at the first fault instead of warning, for tests.
+        retention: Which media are kept; None: all.
     """
 
     raw_fps: float = 30.0
@@ -94,8 +97,11 @@ class MediaOptions:
     max_pending_bytes: int = 512 * 2**20
     flush_seconds: float = 120.0
     strict: bool = False
+    retention: Retention | None = None
 
     def __post_init__(self) -> None:
+        if self.retention is not None and not isinstance(self.retention, Retention):
+            raise TypeError(f"MediaOptions(retention=...) takes a tune_media.Retention, got {self.retention!r}.")
         for name in ("raw_fps", "gif_width", "gif_fps", "max_pending_bytes", "flush_seconds"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"MediaOptions({name}=...) must be positive, got {getattr(self, name)!r}.")

@@ -1,19 +1,25 @@
 """The thread that talks to a tracker: what is worth trying again, and what is not."""
 
+import threading
+
 import pytest
 import requests
 
-import tune_media as tm
-from tune_media.callbacks.base import MediaLogging
 from tune_media.callbacks.mlflow import _is_away
 from tune_media.callbacks.mlflow_server import Server
-from tune_media.callbacks.outbox import Outbox
+from tune_media.callbacks.outbox import Outbox, Work
 
 
 def answer(status):
     response = requests.Response()
     response.status_code = status
     return requests.exceptions.HTTPError(response=response)
+
+
+def outbox_of(is_away, **options):
+    """Return what an outbox tells, and the outbox."""
+    told = []
+    return told, Outbox("test", is_away, lambda what, error, again: told.append((what, again)), **options)
 
 
 @pytest.mark.parametrize(("status", "away"), [(413, False), (403, False), (429, True), (503, True)])
@@ -28,11 +34,11 @@ def test_what_is_refused_does_not_hold_up_what_comes_after_it():
     def refused():
         raise answer(413)
 
-    outbox = Outbox(MediaLogging("MLflow", tm.MediaOptions()), _is_away)
-    outbox.put("a clip", refused, nbytes=10)
-    outbox.put("metrics", lambda: done.append(1))
-    outbox.close(5)
-    assert done == [1]
+    told, outbox = outbox_of(_is_away)
+    outbox.put(Work("a clip", refused, nbytes=10))
+    outbox.put(Work("metrics", lambda: done.append(1)))
+    assert outbox.close(5) == []
+    assert (done, told, outbox.nbytes) == ([1], [("a clip", False)], 0)
 
 
 def test_what_fails_because_the_tracker_is_away_is_tried_until_it_is_back(monkeypatch):
@@ -44,11 +50,61 @@ def test_what_fails_because_the_tracker_is_away_is_tried_until_it_is_back(monkey
         if len(tries) < 4:
             raise requests.exceptions.ConnectionError
 
-    outbox = Outbox(MediaLogging("MLflow", None), _is_away)
-    outbox.put("first", away_at_first)
-    outbox.put("second", lambda: done.append(len(tries)))
-    outbox.close(5)
-    assert done == [4]
+    told, outbox = outbox_of(_is_away)
+    outbox.put(Work("first", away_at_first))
+    outbox.put(Work("second", lambda: done.append(len(tries))))
+    assert outbox.close(5) == []
+    assert (done, told) == ([4], [("first", True)])
+
+
+def test_what_only_some_of_the_work_meets_holds_up_no_other(monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.outbox._FIRST_PAUSE", 0.01)
+    done, given_up = [], []
+
+    def bad():
+        raise OSError("a folder is in its place")
+
+    _, outbox = outbox_of(lambda error: True, keeps_order=False)
+    outbox.put(Work("bad", bad, give_up=given_up.append))
+    for number in range(20):
+        outbox.put(Work("good", lambda number=number: done.append(number)))
+    assert outbox.wait(10)
+    assert done == list(range(20))
+    assert str(given_up[0]) == "a folder is in its place"
+
+
+def test_too_much_is_refused_and_numbers_never_are():
+    held = threading.Event()
+    _, outbox = outbox_of(lambda error: False)
+    outbox.put(Work("slow", held.wait, nbytes=80))
+    assert not outbox.put(Work("a clip", print, nbytes=30), most_bytes=100)
+    assert outbox.put(Work("a clip", str, nbytes=20), most_bytes=100)
+    assert outbox.put(Work("metrics", str), most_bytes=100)
+    held.set()
+    assert outbox.wait(5)
+    assert outbox.nbytes == 0
+
+
+def test_what_hangs_keeps_nobody_waiting_and_is_named():
+    held = threading.Event()
+    _, outbox = outbox_of(lambda error: False)
+    outbox.put(Work("hangs", held.wait))
+    outbox.put(Work("comes after it", print))
+    assert [work.what for work in outbox.close(0.1)] == ["hangs", "comes after it"]
+    held.set()
+
+
+def test_to_wait_is_not_to_wait_for_what_is_away(monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.outbox._FIRST_PAUSE", 30)
+
+    def away():
+        raise OSError
+
+    _, outbox = outbox_of(lambda error: True)
+    outbox.put(Work("away", away))
+    assert outbox.wait(20, patiently=False) is False
+    assert outbox.is_away
+    assert len(outbox.close(0.1)) == 1
 
 
 def test_a_table_that_is_tried_again_has_each_row_once():

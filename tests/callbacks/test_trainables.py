@@ -295,7 +295,7 @@ def raw_clips(config):
 
 
 def test_no_result_keeps_the_bytes_of_a_clip_that_cannot_be_stored(ray_session, tmp_path, monkeypatch):
-    def broken(self, place):
+    def broken(self, *arguments):
         raise OSError("the storage is away")
 
     monkeypatch.setattr("tune_media.store.TrialStore.__init__", broken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,21 +11,23 @@ from typing import TYPE_CHECKING, Any
 from ray.air.integrations.mlflow import MLflowLoggerCallback
 from ray.tune.utils import flatten_dict
 
-from tune_media.callbacks.base import MediaLogging, result_step, trial_place
+from tune_media.callbacks.base import FamilyMember, MediaLogging, result_step
 from tune_media.callbacks.mlflow_server import Server, numbers_of
-from tune_media.callbacks.outbox import Outbox
+from tune_media.callbacks.outbox import Outbox, Work
 from tune_media.episodes import EpisodeBatch
-from tune_media.store import STORED, Entry, Place
+from tune_media.store import Entry
 from tune_media.values import MediaOptions
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
+logger = logging.getLogger("tune_media")
+
 _HTTP_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 _AWAY = (408, 429, 502, 503, 504)  # statuses after which it is worth trying again
 
 
-class MLflowMediaLoggerCallback(MLflowLoggerCallback):
+class MLflowMediaLoggerCallback(FamilyMember, MLflowLoggerCallback):
     """Everything ``ray.air.integrations.mlflow.MLflowLoggerCallback`` does, and media, in the background.
 
     Each trial is a run, found again by a tag when Tune restores the trial. Metrics go out in batches; a name that
@@ -81,10 +84,11 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
             raise ImportError("MLflowMediaLoggerCallback needs MLflow: pip install 'tune-media[mlflow]'") from error
         self.nested = nested
         self.artifact_location = artifact_location
-        self._media = MediaLogging("MLflow", media)
+        self._media = MediaLogging(self, "MLflow", media)
         self._outbox: Outbox | None = None
         self._server: Server | None = None
         self._open: set[str] = set()
+        self._dropped = 0
         self._steps: dict[str, int] = {}  # each trial's last
         self._use_token()
 
@@ -101,7 +105,7 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
         self._trial_runs: dict[Trial, str] = {}
 
     def log_trial_start(self, trial: Trial) -> None:  # noqa: D102
-        self._media.open(trial)
+        self._media.begin(trial)
         self._open.add(trial.trial_id)
         server, name, step = self._started(trial), str(trial), self._steps.get(trial.trial_id, 0)
         params = {} if self.log_params_on_trial_end else dict(trial.config or {})
@@ -127,10 +131,9 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
             if config and not self.log_params_on_trial_end and server.is_changed(trial.trial_id, config):
                 params = functools.partial(server.log_params, trial.trial_id, dict(config), step)
                 self._put("logging hyperparameters", params)
-            place = trial_place(trial)
-            for entry in entries:  # after it is stored
-                hand_over = functools.partial(self._hand_over, server, trial.trial_id, entry, place, step)
-                self._media.later(f"showing {entry.path}", hand_over)
+            for entry in entries:  # after its trial's run has begun
+                hand_over = functools.partial(self._hand_over, server, trial.trial_id, entry, step)
+                self._media.later(f"showing {entry.path}", hand_over, entry.medium.nbytes)
 
     def log_trial_save(self, trial: Trial) -> None:  # noqa: D102
         self._media.take_from_checkpoint(trial)
@@ -147,8 +150,8 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
         outbox, server = self._outbox, self._server
         if outbox is not None and server is not None:
             status = "KILLED" if interrupted else "FINISHED"
-            outbox.put("ending the sweep's run", functools.partial(server.end_sweep, status))
-            outbox.close(self._media.options.flush_seconds)
+            self._put("ending the sweep's run", functools.partial(server.end_sweep, status))
+            self._close(outbox)
         self._outbox = self._server = None
         self._media.finish()
 
@@ -162,18 +165,38 @@ class MLflowMediaLoggerCallback(MLflowLoggerCallback):
                 trial.experiment_dir_name,
                 nested=self.nested,
             )
-            self._outbox = Outbox(self._media, _is_away)
+            self._outbox = Outbox("MLflow", _is_away, self._report)
         return self._server
 
     def _put(self, what: str, work: Any, nbytes: int = 0) -> None:
-        if self._outbox is not None:
-            self._outbox.put(what, work, nbytes)
+        most = self._media.options.max_pending_bytes
+        if self._outbox is not None and not self._outbox.put(Work(what, work, nbytes), most):
+            self._dropped += 1
+            reason = RuntimeError(f"more than MediaOptions(max_pending_bytes={most}) wait for MLflow")
+            self._media.report(f"{what}; it is in the trial's folder", reason, kind="dropped")
 
-    def _hand_over(self, server: Server, trial_id: str, entry: Entry, place: Place, step: int) -> None:
-        if entry.status != STORED:
+    def _report(self, what: str, error: Exception, again: bool) -> None:
+        what, kind = (f"{what} (it is tried again)", "away") if again else (what, "")
+        self._media.report(what, error, kind)
+
+    def _close(self, outbox: Outbox) -> None:
+        """Wait for MLflow, and say what it did not get."""
+        seconds = self._media.patience(self._media.options.flush_seconds)
+        left, dropped, self._dropped = outbox.close(seconds), self._dropped, 0
+        if left or dropped:
+            logger.warning(
+                "tune_media: MLflow: %d piece(s) of work were not done after %g s, and %d clip(s) were dropped before. "
+                "All media are in the trials' folders. MediaOptions(flush_seconds=...) says how long the end waits.",
+                len(left),
+                seconds,
+                dropped,
+            )
+
+    def _hand_over(self, server: Server, trial_id: str, entry: Entry, step: int) -> None:
+        if entry.is_lost:
             return
         if isinstance(entry.medium, EpisodeBatch):
-            work = functools.partial(server.log_episodes, trial_id, entry, place, step)
+            work = functools.partial(server.log_episodes, trial_id, entry, step)
         else:
             work = functools.partial(server.log_medium, trial_id, entry, step)
         self._put(f"logging {entry.path}", work, entry.medium.nbytes if entry.medium.kind == "video" else 0)

@@ -21,7 +21,7 @@ from ray.tune.utils import flatten_dict
 from tune_media.callbacks.base import without_address
 from tune_media.episode_files import recorder_of
 from tune_media.episodes import EpisodeBatch
-from tune_media.store import Entry, Place, read_if_there
+from tune_media.store import Entry
 from tune_media.values import Histogram, Image, json_bytes
 
 TRIAL_TAG, SWEEP_TAG = "tune_media.trial", "tune_media.sweep"
@@ -140,13 +140,11 @@ class Server:
         if episode is not None:
             self._clips.setdefault(trial_id, {})[episode] = entry.path
 
-    def log_episodes(self, trial_id: str, entry: Entry, place: Place, step: int) -> None:
+    def log_episodes(self, trial_id: str, entry: Entry, step: int) -> None:
         """Log what is known of a round's episodes: the JSON, histograms of all values, quantiles; and keep the rows."""
         assert isinstance(entry.medium, EpisodeBatch)
         run, recorder = self._runs[trial_id], recorder_of(entry.key)
-        content = read_if_there(place.filesystem, f"{place.path}/{entry.path}")
-        if content is not None:
-            self._log_file(run, entry.path, content)
+        self._log_file(run, entry.path, entry.content())
         histograms = entry.medium.histograms()
         if histograms:
             text = json_bytes({name: json.loads(histogram.content()) for name, histogram in histograms.items()})

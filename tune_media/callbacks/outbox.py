@@ -1,116 +1,165 @@
-"""Work for one tracker, done in order by one thread, and tried again while the tracker is away.
+"""Work done one after the other by a thread of its own, and tried again while what it is for is away.
 
-The thread is a daemon: a tracker that hangs keeps neither Tune's loop nor the end of the process waiting.
+The thread is a daemon: a storage or tracker that hangs keeps neither Tune's loop nor the end of the process waiting.
 """
 
 from __future__ import annotations
 
-import logging
-import queue
+import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tune_media.callbacks.base import MediaLogging
-
-logger = logging.getLogger("tune_media")
-
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
+_MOST_FAILURES = 5  # of one piece of work, where others succeed
 
 
-@dataclass
-class _Item:
+@dataclass(eq=False)
+class Work:
+    """A piece of work.
+
+    Attributes:
+        what: What it is, for warnings.
+        do: Does it.
+        nbytes: How much memory it holds until it is done.
+        give_up: Told why it is never done.
+    """
+
     what: str
-    work: Callable[[], None]
-    nbytes: int
+    do: Callable[[], None]
+    nbytes: int = 0
+    give_up: Callable[[Exception], None] = lambda error: None
+    failures: int = 0
+    done_before: int = 0  # what had been done when it first failed
 
 
 class Outbox:
-    """Work for one tracker.
+    """Work for one storage or tracker.
 
     Args:
-        media: The callback's hold on its session: where faults are told.
-        is_away: Told what work raised, says whether the tracker was away, so that it is worth trying again.
+        name: Of the thread.
+        is_away: Told what a piece of work raised, says whether it is worth trying again.
+        report: Told what was given up, or (``is_tried_again``) is not, and why.
+        keeps_order: What fails holds up what comes after it. Otherwise the others go first, and what has failed
+            several times while others succeeded is given up.
     """
 
-    def __init__(self, media: MediaLogging, is_away: Callable[[Exception], bool]) -> None:
-        self._media, self._is_away = media, is_away
-        self._items: queue.Queue[_Item | None] = queue.Queue()
-        self._pending_bytes = 0
-        self._dropped = self._left = 0
-        self._closing = threading.Event()
-        self._deadline = float("inf")
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name=f"tune_media {media.name}", daemon=True)
+    def __init__(
+        self,
+        name: str,
+        is_away: Callable[[Exception], bool],
+        report: Callable[[str, Exception, bool], None],
+        *,
+        keeps_order: bool = True,
+    ) -> None:
+        self._is_away, self._report, self._keeps_order = is_away, report, keeps_order
+        self._waiting: deque[Work] = deque()
+        self._under_way: Work | None = None
+        self._nbytes = self._done = 0
+        self._pause = 0.0
+        self._deadline: float | None = None
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name=f"tune_media {name}", daemon=True)
         self._thread.start()
 
-    def put(self, what: str, work: Callable[[], None], nbytes: int = 0) -> None:
-        """Have something done; where too many bytes of clips wait already, a clip is dropped, counted and named.
+    def put(self, work: Work, most_bytes: float = float("inf"), *, first: bool = False) -> bool:
+        """Have something done.
 
         Args:
-            what: What it is, for warnings.
-            work: Does it.
-            nbytes: How much memory it holds until it is done. What holds none is never dropped.
-        """
-        most = self._media.options.max_pending_bytes
-        with self._lock:
-            if nbytes and self._pending_bytes + nbytes > most:
-                self._dropped += 1
-                full = True
-            else:
-                self._pending_bytes += nbytes
-                full = False
-        if full:
-            reason = RuntimeError(f"more than MediaOptions(max_pending_bytes={most}) wait for {self._media.name}")
-            self._media.report(f"{what}; it is in the trial's folder", reason, kind="dropped")
-            return
-        with self._lock:
-            self._left += 1
-        self._items.put(_Item(what, work, nbytes))
+            work: What.
+            most_bytes: How much may wait. What holds no memory always may.
+            first: Before all that waits.
 
-    def close(self, timeout: float) -> None:
-        """Wait for what is left, at most so long, and say what is missing."""
-        self._deadline = time.monotonic() + timeout
-        self._closing.set()
-        self._items.put(None)
-        self._thread.join(timeout)
-        with self._lock:
-            left = self._left
-        if left or self._dropped:
-            logger.warning(
-                "tune_media: %s: %d piece(s) of work were not done after %g s, and %d clip(s) were dropped before. All "
-                "media are in the trials' folders. MediaOptions(flush_seconds=...) says how long the end waits.",
-                self._media.name,
-                left,
-                timeout,
-                self._dropped,
+        Returns:
+            Whether it will be; False where too much waits.
+        """
+        with self._changed:
+            if work.nbytes and self._nbytes + work.nbytes > most_bytes:
+                return False
+            self._nbytes += work.nbytes
+            (self._waiting.appendleft if first else self._waiting.append)(work)
+            self._changed.notify_all()
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory is held by what waits."""
+        return self._nbytes
+
+    @property
+    def is_away(self) -> bool:
+        """Whether what was tried last failed, and will be tried again."""
+        return self._pause > 0
+
+    def wait(self, seconds: float, *, patiently: bool = True) -> bool:
+        """Wait until all is done; unless ``patiently``, no longer than it takes to see that the other side is away."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._is_idle or (self.is_away and not patiently), seconds) and (
+                self._is_idle
             )
 
-    def _run(self) -> None:
-        while True:
-            item = self._items.get()
-            if item is None or not self._do(item):
-                return
-            with self._lock:
-                self._pending_bytes -= item.nbytes
-                self._left -= 1
+    def close(self, seconds: float) -> list[Work]:
+        """Wait for what is left, at most so long, and end; return what was not done."""
+        with self._changed:
+            self._deadline = time.monotonic() + seconds
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._is_idle, seconds)
+            left = [*([self._under_way] if self._under_way else []), *self._waiting]
+            self._waiting.clear()
+            self._deadline = 0.0
+            self._changed.notify_all()
+        return left
 
-    def _do(self, item: _Item) -> bool:
-        """Do a piece of work; return False where the time is over and the tracker still away."""
-        pause = _FIRST_PAUSE
-        while True:
+    @property
+    def _is_idle(self) -> bool:
+        return not self._waiting and self._under_way is None
+
+    def _run(self) -> None:
+        while (work := self._next()) is not None:
             try:
-                item.work()
-                return True
+                work.do()
             except Exception as error:
-                if not self._is_away(error):
-                    self._media.report(item.what, error)
-                    return True
-                if time.monotonic() > self._deadline:
-                    return False
-                if pause == _FIRST_PAUSE:
-                    self._media.report(f"{item.what} (it is tried again)", error, kind="away")
-                left = self._deadline - time.monotonic()
-                (time.sleep if self._closing.is_set() else self._closing.wait)(max(0.0, min(pause, left)))
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                with contextlib.suppress(Exception):  # a thread that ends would leave all the rest undone
+                    self._failed(work, error)
+            else:
+                self._finish(work, succeeded=True)
+
+    def _next(self) -> Work | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._deadline is not None)
+            if not self._waiting:
+                return None
+            self._under_way = self._waiting.popleft()
+            return self._under_way
+
+    def _failed(self, work: Work, error: Exception) -> None:
+        if not work.failures:
+            work.done_before = self._done
+        work.failures += 1
+        alone = not self._keeps_order and work.failures >= _MOST_FAILURES and self._done > work.done_before
+        if not self._is_away(error) or alone:
+            self._report(work.what, error, False)
+            try:
+                work.give_up(error)
+            finally:
+                self._finish(work, succeeded=False)
+            return
+        if work.failures == 1:
+            self._report(work.what, error, True)
+        with self._changed:
+            self._under_way = None
+            (self._waiting.appendleft if self._keeps_order else self._waiting.append)(work)
+            self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
+            self._changed.notify_all()
+            until = time.monotonic() + self._pause
+            self._changed.wait_for(lambda: self._deadline == 0.0 or time.monotonic() >= until, self._pause)
+
+    def _finish(self, work: Work, *, succeeded: bool) -> None:
+        with self._changed:
+            self._nbytes -= work.nbytes
+            self._done += succeeded
+            self._pause = 0.0 if succeeded else self._pause
+            self._under_way = None
+            self._changed.notify_all()

@@ -10,11 +10,13 @@ import numpy.typing as npt
 from ray.tune.logger import TBXLoggerCallback
 from ray.tune.logger.tensorboardx import VALID_SUMMARY_TYPES
 
-from tune_media.callbacks.base import MediaLogging, result_step, trial_place
+from tune_media.callbacks.base import FamilyMember, MediaLogging, result_step, trial_place
+from tune_media.callbacks.event_file import EventWriter
 from tune_media.episode_files import recorder_of
 from tune_media.episodes import EpisodeBatch
+from tune_media.files import write_atomically
 from tune_media.legacy import RECORDER
-from tune_media.store import STORED, Entry, Place, write_once
+from tune_media.store import Entry, Place
 from tune_media.values import Histogram, Image, MediaOptions
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ _RGB = 3
 _MOST_TEXTS, _MOST_CHARACTERS = 100, 1000
 
 
-class TBXMediaLoggerCallback(TBXLoggerCallback):
+class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
     """Everything ``ray.tune.logger.TBXLoggerCallback`` does, and media, in the same event file.
 
     Clips are animated GIFs in the Images tab, at the clip's own speed and at most ``gif_width`` pixels wide, made in
@@ -39,10 +41,12 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
 
     def __init__(self, media: MediaOptions | None = None) -> None:
         super().__init__()
-        self._media = MediaLogging("TensorBoard", media)
+        self._media = MediaLogging(self, "TensorBoard", media)
+        self._summary_writer_cls: type[EventWriter] = EventWriter
+        self._steps: dict[Trial, int] = {}  # each trial's last
 
     def log_trial_start(self, trial: Trial) -> None:  # noqa: D102
-        self._media.open(trial)
+        self._media.begin(trial)
         if trial in self._trial_writer:
             return  # paused, cloned or retried: it goes on in the file that it has, with the clips still to come
         with self._media.guard("opening an event file"):
@@ -50,12 +54,20 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:  # noqa: D102
         entries = self._media.take(trial, result)
+        step = result_step(result)
         with self._media.guard("writing scalars and lists"):
+            if trial not in self._trial_writer:
+                self.log_trial_start(trial)
+            file = self._trial_writer[trial].file_writer
+            if step <= self._steps.get(trial, step):  # a new file, or the trial has gone back
+                file.start_from(step)
+            self._steps[trial] = step
             super().log_trial_result(iteration, trial, self._showable(result, self._media.new_in_lists(trial)))
-        writer, step = self._trial_writer.get(trial), result_step(result)
+            self._media.later("writing events", file.flush)
+        writer = self._trial_writer.get(trial)
         for entry in entries:
             work = functools.partial(self._log_entry, writer, entry, step)
-            self._media.later(f"showing {entry.path}", work)
+            self._media.later(f"showing {entry.path}", work, entry.medium.nbytes)
 
     def log_trial_save(self, trial: Trial) -> None:  # noqa: D102
         self._media.take_from_checkpoint(trial)
@@ -68,20 +80,26 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
             with self._media.guard("writing hyperparameters"):
                 self._try_log_hparams(trial, scalars)
         self._close(trial)
+        self._copy_later(trial)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:  # noqa: D102
         for trial in list(self._trial_writer):  # what was interrupted
             self._close(trial)
-        for trial in trials:
-            self._media.later("copying event files", functools.partial(_copy_events, trial_place(trial)))
+            self._copy_later(trial)
         self._media.finish()
 
     def _close(self, trial: Trial) -> None:
         """Have the background thread close a trial's event file, after the clips that it still has to write there."""
         writer = self._trial_writer.pop(trial, None)
         self._trial_result.pop(trial, None)
+        self._steps.pop(trial, None)
         if writer is not None:
-            self._media.later("closing an event file", writer.close)
+            self._media.later("closing an event file", writer.file_writer.flush)
+
+    def _copy_later(self, trial: Trial) -> None:
+        """Bring the storage's event files up to date, after all that is still to be shown."""
+        copy = functools.partial(_copy_events, trial_place(trial))
+        self._media.later("copying event files", lambda: self._media.on_storage("copying event files", copy))
 
     def _showable(
         self, result: dict[str, Any], new: dict[tuple[str, ...], list[Any]], path: tuple[str, ...] = ()
@@ -107,7 +125,7 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
         return kept
 
     def _log_entry(self, writer: Any, entry: Entry, step: int) -> None:
-        if writer is None or entry.status != STORED:
+        if writer is None or entry.is_lost:
             return
         tag = f"{entry.section}/{entry.key}"
         medium = entry.medium
@@ -124,13 +142,16 @@ class TBXMediaLoggerCallback(TBXLoggerCallback):
             _add_histogram(writer, tag, medium, step)
         elif isinstance(medium, EpisodeBatch) and recorder_of(entry.key) != RECORDER:  # Ray's TBX shows that
             _add_episodes(writer, f"{entry.section}/{recorder_of(entry.key)}", medium, step)
-        writer.flush()
+        writer.file_writer.flush()
 
 
 def _copy_events(place: Place) -> None:
     """Bring the storage's event files up to date: Tune's last sync comes before the last clips."""
     for file in sorted(place.local_path.glob("events.out.tfevents.*")):
-        write_once(place.filesystem, f"{place.path}/{file.name}", file.read_bytes())
+        content = file.read_bytes()
+        target = f"{place.path}/{file.name}"
+        if place.filesystem.get_file_info(target).size != len(content):
+            write_atomically(place.filesystem, target, content)
 
 
 def _is_showable(array: npt.NDArray[Any]) -> bool:

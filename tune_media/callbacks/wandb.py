@@ -21,11 +21,11 @@ from ray.air.integrations.wandb import WandbLoggerCallback
 from ray.tune.utils import flatten_dict
 
 from tune_media import compat
-from tune_media.callbacks.base import MediaLogging, trial_place, without_address
+from tune_media.callbacks.base import FamilyMember, MediaLogging, trial_place, without_address
 from tune_media.callbacks.wandb_process import Process
 from tune_media.episode_files import recorder_of
 from tune_media.episodes import EpisodeBatch
-from tune_media.store import STORED, Entry, Place
+from tune_media.store import Entry, Place
 from tune_media.values import Artifact, Histogram, Image, MediaOptions
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ logger = logging.getLogger("tune_media")
 _MOST_BINS = 512  # W&B takes no more
 
 
-class WandbMediaLoggerCallback(WandbLoggerCallback):
+class WandbMediaLoggerCallback(FamilyMember, WandbLoggerCallback):
     """Everything ``ray.air.integrations.wandb.WandbLoggerCallback`` does, and media.
 
     A clip is a video at ``<section>/<key>`` with its return, length and episode as caption: the finished mp4, at its
@@ -101,7 +101,7 @@ class WandbMediaLoggerCallback(WandbLoggerCallback):
             **kwargs,
         )
         self.episodes_artifact = episodes_artifact
-        self._media = MediaLogging("W&B", media)
+        self._media = MediaLogging(self, "W&B", media)
         self._process: Process | None = None
         self._places: dict[str, Place] = {}  # of the trials that have a run
         self._configs: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class WandbMediaLoggerCallback(WandbLoggerCallback):
         self._media.keep_secret(os.environ.get("WANDB_API_KEY"))  # from a file, or from a hook
 
     def log_trial_start(self, trial: Trial) -> None:  # noqa: D102
-        self._media.open(trial)
+        self._media.begin(trial)
         if trial.trial_id in self._places:
             return
         with self._media.guard("starting a run"):
@@ -160,10 +160,11 @@ class WandbMediaLoggerCallback(WandbLoggerCallback):
                 row |= {f"config/{name}": value for name, value in flatten_dict(changed, delimiter="/").items()}
             self._configs[trial.trial_id] = now
             self._process.call("log", trial.trial_id, row, int(result.get("training_iteration") or 0), changed)
-            for entry in entries:  # after it is stored
+            for entry in entries:
                 if is_excluded(entry, self.excludes):
                     continue
-                self._media.later(f"showing {entry.path}", functools.partial(self._hand_over, trial.trial_id, entry))
+                hand_over = functools.partial(self._hand_over, trial.trial_id, entry)
+                self._media.later(f"showing {entry.path}", hand_over, entry.medium.nbytes)
 
     def log_trial_save(self, trial: Trial) -> None:  # noqa: D102
         self._media.take_from_checkpoint(trial)
@@ -183,11 +184,11 @@ class WandbMediaLoggerCallback(WandbLoggerCallback):
         self._media.wait()
         process, self._process = self._process, None
         if process is not None:
-            process.close(float(self._upload_timeout))
+            process.close(self._media.patience(float(self._upload_timeout)))
         self._media.finish()
 
     def _hand_over(self, trial_id: str, entry: Entry) -> None:
-        if entry.status == STORED and self._process is not None:
+        if not entry.is_lost and self._process is not None:
             nbytes = entry.medium.nbytes if entry.medium.kind == "video" else 0
             self._process.call("show", trial_id, as_item(entry), nbytes=nbytes)
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from tune_media.callbacks.base import MediaLogging
 from tune_media.callbacks.wandb_runs import Runs
-from tune_media.store import Place, write_once
+from tune_media.files import write_once
+from tune_media.store import Place
 
 logger = logging.getLogger("tune_media")
 
@@ -87,9 +88,11 @@ class Process:
             ray.kill(self._actor)
         self._media.wait()
         for trial_id in list(self._ended):
-            with self._media.guard("copying an offline run to the storage"):
-                self._copy_runs(trial_id, whole=trial_id in missing)
-        shutil.rmtree(self._folder, ignore_errors=True)
+            self._copy_later(trial_id, whole=trial_id in missing)
+        if self._media.wait_for_storage():
+            shutil.rmtree(self._folder, ignore_errors=True)
+        else:
+            logger.warning("tune_media: W&B: runs that the storage did not take are in %s", self._folder)
         if missing or self._dropped:
             logger.warning(
                 "tune_media: W&B: the runs of %d trial(s) are not complete (%s%s) after %g s, and %d clip(s) were "
@@ -137,18 +140,21 @@ class Process:
                 self._media.report(f"{method} in W&B's process", told, kind=method)
             self._bytes -= nbytes
             if method == "end" and arguments[0] in self._ended:
-                copy = functools.partial(self._copy_runs, arguments[0])
-                self._media.later("copying an offline run to the storage", copy)
+                self._copy_later(arguments[0])
         self._under_way = kept
         if died:
             self._again()
 
-    def _copy_runs(self, trial_id: str, *, whole: bool = False) -> None:
-        """Copy a trial's offline runs to its storage, and online ones that W&B does not have yet (``whole``)."""
-        place, folder = self._ended.pop(trial_id, None), Path(self._folder) / trial_id
-        if place is None:
-            return
+    def _copy_later(self, trial_id: str, *, whole: bool = False) -> None:
+        place = self._ended.pop(trial_id, None)
         self._begun.pop(trial_id, None)
+        if place is not None:
+            copy = functools.partial(self._copy_runs, trial_id, place, whole=whole)
+            self._media.on_storage("copying an offline run", copy)
+
+    def _copy_runs(self, trial_id: str, place: Place, *, whole: bool) -> None:
+        """Copy a trial's offline runs to its storage, and online ones that W&B does not have yet (``whole``)."""
+        folder = Path(self._folder) / trial_id
         for run in sorted(folder.glob("wandb/*run-*")):
             if run.is_symlink() or (not whole and run.name.startswith("run-")):
                 continue  # W&B has it

@@ -1,0 +1,111 @@
+"""TensorBoard event files that cost neither a thread nor an open file while nothing is written.
+
+tensorboardX keeps a thread, a queue and a file handle for each trial; a sweep has a thousand of them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from tensorboardX import SummaryWriter
+from tensorboardX.crc32c import crc32c
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+from tune_media.files import append_whole
+
+_MOST_WAITING = 64 * 2**20  # bytes, where the disk is full
+_MASK = 0xA282EAD8
+
+
+class EventFile:
+    """An event file, opened only while something is written to it; what ``tensorboardX.FileWriter`` is to its users.
+
+    Args:
+        folder: Where it is made, when first written to.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{id(self):x}"
+        self._path = self._folder / name
+        self._waiting = [Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString()]
+        self._nbytes = 0
+        self._lock, self._writing = threading.Lock(), threading.Lock()
+
+    def get_logdir(self) -> str:
+        """Return its folder."""
+        return str(self._folder)
+
+    def add_event(self, event: Event, step: float | None = None, walltime: float | None = None) -> None:
+        """Add an event; it is written at the next ``flush``."""
+        event.wall_time = time.time() if walltime is None else walltime
+        if step is not None:
+            event.step = int(step)
+        data = event.SerializeToString()
+        with self._lock:
+            if self._nbytes + len(data) <= _MOST_WAITING:
+                self._nbytes += len(data)
+                self._waiting.append(data)
+
+    def add_summary(self, summary: Any, global_step: float | None = None, walltime: float | None = None) -> None:
+        """Add a summary."""
+        self.add_event(Event(summary=summary), global_step, walltime)
+
+    def start_from(self, step: int) -> None:
+        """Tell TensorBoard that what earlier events say of this step and later ones no longer counts."""
+        self.add_event(Event(session_log=SessionLog(status=SessionLog.START)), step)
+
+    def flush(self) -> None:
+        """Write what was added.
+
+        Raises:
+            OSError: It cannot be written; it is kept and tried again at the next ``flush``.
+        """
+        with self._writing:
+            with self._lock:
+                waiting, self._waiting, self._nbytes = self._waiting, [], 0
+            if not waiting:
+                return
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                append_whole(self._path, b"".join(map(_record, waiting)))
+            except OSError:
+                with self._lock:
+                    self._waiting = waiting + self._waiting
+                    self._nbytes = sum(map(len, self._waiting))
+                raise
+
+
+class EventWriter(SummaryWriter):
+    """A ``tensorboardX.SummaryWriter`` that writes an ``EventFile``."""
+
+    file_writer: EventFile
+
+    def flush(self) -> None:
+        """Leave writing to who owns the file: Ray's logger flushes in Tune's loop, after each result."""
+
+    def close(self) -> None:
+        """Leave writing to who owns the file."""
+
+    def _get_file_writer(self) -> EventFile:
+        if self.file_writer is None:
+            self.file_writer = EventFile(str(self.logdir))
+            self.all_writers = {self.file_writer.get_logdir(): self.file_writer}
+        return self.file_writer
+
+
+def _record(data: bytes) -> bytes:
+    """Frame an event as TFRecord does."""
+    header = struct.pack("<Q", len(data))
+    return header + struct.pack("<I", _masked(header)) + data + struct.pack("<I", _masked(data))
+
+
+def _masked(data: bytes) -> int:
+    found = crc32c(data) & 0xFFFFFFFF
+    return (((found >> 15) | (found << 17)) + _MASK) & 0xFFFFFFFF

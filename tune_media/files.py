@@ -1,0 +1,73 @@
+"""Reading and writing whole files on any pyarrow filesystem, so that nobody ever sees half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from pathlib import Path
+
+import pyarrow.fs
+
+PARTIAL = ".partial"
+
+_OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names, and parts of fsspec's
+_LOCAL = ("local", "py::fsspec+file", "py::fsspec+('file', 'local')")
+
+
+def write_once(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a file whose name is its identity: where it is already, whole, nothing is done."""
+    info = filesystem.get_file_info(path)
+    if info.type == pyarrow.fs.FileType.File and info.size == len(content):
+        return
+    write_atomically(filesystem, path, content)
+
+
+def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a file so that nobody ever sees half of it: under a temporary name, then renamed.
+
+    Object stores show an object when all of it has arrived, and rename by copying: there it is written directly.
+    """
+    direct = any(name in _type_of(filesystem) for name in _OBJECT_STORES)
+    filesystem.create_dir(posixpath.dirname(path), recursive=True)
+    target = path if direct else f"{path}{PARTIAL}"
+    try:
+        with filesystem.open_output_stream(target) as stream:
+            stream.write(content)
+    except OSError:
+        if not direct:  # on a full disk half a file is in the way
+            with contextlib.suppress(OSError):
+                filesystem.delete_file(target)
+        raise
+    if not direct:
+        filesystem.move(target, path)
+
+
+def append_whole(path: Path, content: bytes) -> None:
+    """Append to a local file all of something or nothing: a disk that fills up would take a part of it."""
+    with path.open("ab") as file:
+        before = file.tell()
+        try:
+            file.write(content)
+            file.flush()
+        except OSError:
+            file.truncate(before)
+            raise
+
+
+def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
+    """Return the content of a file, or None where there is none."""
+    if filesystem.get_file_info(path).type != pyarrow.fs.FileType.File:
+        return None
+    with filesystem.open_input_stream(path) as stream:
+        return bytes(stream.read())
+
+
+def is_local(filesystem: pyarrow.fs.FileSystem) -> bool:
+    """Say whether a filesystem is this machine's own."""
+    return _type_of(filesystem) in _LOCAL
+
+
+def _type_of(filesystem: pyarrow.fs.FileSystem) -> str:
+    if isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
+        return _type_of(filesystem.base_fs)
+    return str(filesystem.type_name)
