@@ -75,6 +75,12 @@ class Index:
             self._is_loaded = True
         return list(parse_index(local))
 
+    def go_on_without(self) -> None:
+        """Write the driver's copy though ``load`` has not succeeded, when no sync comes any more."""
+        with self._lock, contextlib.suppress(OSError):
+            if not self._is_loaded:
+                self._write()
+
     @property
     def is_late(self) -> bool:
         """Whether the storage's copy ought to be brought up to date."""

@@ -218,6 +218,7 @@ class TrialStore:
         self._last_iteration: int | None = None
         self._loaded = threading.Event()
         self._lock = threading.Lock()
+        self._report = report
         self._index = Index(place, report)
 
     def load(self) -> None:
@@ -235,10 +236,17 @@ class TrialStore:
             lineages = [line["lineage"] for line in lines if isinstance(line.get("lineage"), list)]
             if lineages and not self.lineage:
                 self.lineage = tuple(map(str, lineages[-1]))
-        for info in self._media_files():
-            self._adopt(info)
-        self._write_place()
         self._loaded.set()
+        try:
+            for info in self._media_files():
+                self._adopt(info)
+            self._write_place()
+        except Exception as error:
+            self._report(error)
+
+    def go_on_without(self, error: Exception) -> None:
+        """List what is recorded in the driver's folder alone: what earlier runs listed cannot be read."""
+        self._index.go_on_without()
 
     def wait_until_loaded(self, seconds: float) -> bool:
         """Wait until what earlier runs listed is known."""

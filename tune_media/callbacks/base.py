@@ -92,6 +92,12 @@ class MediaLogging:
         if self._session is not None:
             self._session.on_storage(what, work)
 
+    def on_storage_later(self, what: str, work: Callable[[], None]) -> None:
+        """Have something written after all that was to be shown before."""
+        session = self._session  # this callback may have left it when it is time
+        if session is not None:
+            session.later(self.name, what, lambda: session.on_storage(what, work))
+
     def guard(self, what: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception into one warning, or let it through where the options say ``strict``."""
         faults = self._session.faults if self._session else Faults(strict=self.options.strict)

@@ -232,8 +232,11 @@ class MediaSession:
         for store in list(self._stores.values()):
             self.on_storage("copying an index", store.finish)
         unwritten, unshown = self._storage.close(self.time_left()), self._shows.close(0)
+        late = TimeoutError(f"not done within {self.options.flush_seconds:g} s")
         for work in unwritten:
-            work.give_up(TimeoutError(f"not done within {self.options.flush_seconds:g} s"))
+            work.give_up(late)
+        for store in self._stores.values():
+            store.go_on_without(late)
         if unwritten or unshown:
             logger.warning(
                 "tune_media: the storage did not take %d piece(s) of work (the first: %s), and %d were not shown, "
@@ -287,10 +290,10 @@ class MediaSession:
         """Return the trial's store; what earlier runs listed is read by the storage's thread, before all else."""
         store = self._stores.get(trial.trial_id)
         if store is None:
-            report = functools.partial(self.faults.report, "the index", "writing the driver's copy")
+            report = functools.partial(self.faults.report, "the index", "reading or writing a trial's index")
             store = TrialStore(trial_place(trial), self.options.retention, report)
             self._stores[trial.trial_id] = store
-            self._storage.put(Work("reading an index", store.load), first=True)
+            self._storage.put(Work("reading an index", store.load, give_up=store.go_on_without), first=True)
         return store
 
     def _goes_on(self, trial: Trial, result: dict[str, Any]) -> None:

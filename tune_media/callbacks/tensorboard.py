@@ -98,8 +98,7 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
 
     def _copy_later(self, trial: Trial) -> None:
         """Bring the storage's event files up to date, after all that is still to be shown."""
-        copy = functools.partial(_copy_events, trial_place(trial))
-        self._media.later("copying event files", lambda: self._media.on_storage("copying event files", copy))
+        self._media.on_storage_later("copying event files", functools.partial(_copy_events, trial_place(trial)))
 
     def _showable(
         self, result: dict[str, Any], new: dict[tuple[str, ...], list[Any]], path: tuple[str, ...] = ()
