@@ -34,8 +34,9 @@ def tell(log: str | Path, **line: Any) -> None:
 
 
 def told(log: str | Path) -> list[dict[str, Any]]:
-    """Return what the trainables told, in the order of time."""
-    lines = [json.loads(line) for file in Path(log).glob("*.jsonl") for line in file.read_text().splitlines()]
+    """Return what the trainables told, in the order of time; a line that is being written is left out."""
+    texts = [file.read_text() for file in Path(log).glob("*.jsonl")]
+    lines = [json.loads(line) for text in texts for line in text[: text.rfind("\n") + 1].splitlines()]
     return sorted(lines, key=lambda line: line["time"])
 
 
@@ -128,7 +129,8 @@ def assert_files_and_index_agree(folder: str, filesystem: pyarrow.fs.FileSystem 
     for line in lines:
         with filesystem.open_input_stream(f"{folder}/{line['path']}") as stream:
             content = stream.read()
-        assert (len(content), hashlib.sha256(content).hexdigest()) == (line["bytes"], line["sha256"])
+        assert len(content) == line["bytes"]
+        assert hashlib.sha256(content).hexdigest() == line.get("sha256") or ("sha256" not in line and line.get("note"))
     return lines
 
 

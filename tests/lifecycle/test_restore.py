@@ -88,6 +88,11 @@ def assert_restored(filesystem, folder, before, after, tmp_path):
     assert [line["iteration"] for line in after] == [i for i in sorted(history) if i >= back_to] == new
 
     lines = assert_files_and_index_agree(folder, filesystem)
+    all_ids = [line[name] for line in (*before, *after) for name in ("id", "histogram")]
+    for line in lines:  # of a file that was found unlisted, only what its name says is known: part of the id, the step
+        (line["id"],) = [id for id in all_ids if id.startswith(line["id"])]
+        assert line.setdefault("training_iteration", line["step"]) == line["step"]
+    assert len({line["id"] for line in lines}) == len(lines)
     clips = {line["id"]: line for line in lines if line["key"] == "rollout"}
     for iteration, result in history.items():
         line = clips[result["told"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 from ray import tune
@@ -149,6 +150,17 @@ def test_pause_and_resume(ray_session, tmp_path):
 
 # Who is best and who is worst at which time: 1 becomes a clone of 0, 2 of that, and 0 of that in its turn.
 SCORES = {2: {0: 2, 1: 0, 2: 1}, 4: {1: 2, 2: 0, 0: 1}, 6: {2: 2, 0: 0, 1: 1}, 8: {0: 2, 1: 1, 2: 0}}
+# Who reports last, and so sets off the comparison: a trial that becomes a clone, another one, and a donor.
+LAST = {2: 1, 4: 2, 6: 2}
+
+
+def wait_for_others(log, clock):
+    """Wait until two trials have told that they are there, and a little more for what they told to be reported."""
+    for _ in range(300):
+        if len({line["trial"] for line in told(log) if line["clock"] == clock}) == 2:
+            break
+        time.sleep(0.1)
+    time.sleep(0.5)
 
 
 def evolving(config):
@@ -157,7 +169,10 @@ def evolving(config):
     while True:
         state["iteration"] += 1
         state["clock"] += 0.5 if slot == 1 else 1.0
-        result = make_result(config["log"], trial, state["iteration"], lineage=state["lineage"])
+        if LAST.get(state["clock"]) == slot:
+            wait_for_others(config["log"], state["clock"])
+        more = {"lineage": state["lineage"], "clock": state["clock"]}
+        result = make_result(config["log"], trial, state["iteration"], **more)
         result |= {"clock": state["clock"], "score": SCORES.get(int(state["clock"]), {}).get(slot, 0)}
         report(result, state)
 
