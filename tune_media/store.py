@@ -35,7 +35,7 @@ from tune_media.episode_files import (
 from tune_media.episodes import EpisodeBatch
 from tune_media.files import PARTIAL, is_local, write_atomically, write_once
 from tune_media.index import INDEX_VERSION, Index
-from tune_media.retention import Kept, Retention, kept_of_line, number
+from tune_media.retention import Kept, Retention, kept_of_line
 from tune_media.values import CONTENT_DIGITS, Medium, new_id
 
 STORED, FAILED, DROPPED, DELETED = "stored", "failed", "dropped", "deleted"
@@ -179,7 +179,6 @@ class _Rollback:
     life: int
     training_iteration: int
     step: int
-    time: float
 
     def undoes(self, training_iteration: Any, step: Any) -> bool:
         if isinstance(training_iteration, int):
@@ -214,6 +213,7 @@ class TrialStore:
         self._by_content: dict[str | None, str] = {}  # what a repetition would say -> the file of what it repeats
         self._taken: set[str] = set()  # files whose names others may not have
         self._listed: set[tuple[str, str, str]] = set()  # (id, section, key)
+        self._lives: dict[str, int] = {}  # of what is registered: how often the trial had gone back
         self._rollbacks: list[_Rollback] = []
         self._last_iteration: int | None = None
         self._loaded = threading.Event()
@@ -297,6 +297,7 @@ class TrialStore:
             path = own_path()
         with self._lock:
             known = (medium.id, section, key) in self._listed
+            self._lives[medium.id] = len(self._rollbacks)
             if path is None:
                 name = f"step_{step:09d}-{safe_id(medium.id)}{safe_suffix(medium.suffix)}"
                 path = posixpath.join("media", section, safe_key(key), name)
@@ -311,7 +312,7 @@ class TrialStore:
         if last is not None and training_iteration > last:
             return False
         with self._lock:
-            self._rollbacks.append(_Rollback(len(self._rollbacks) + 1, training_iteration, step, time.time()))
+            self._rollbacks.append(_Rollback(len(self._rollbacks) + 1, training_iteration, step))
         return True
 
     def descends_from(self, lineage: Iterable[str]) -> None:
@@ -320,12 +321,13 @@ class TrialStore:
 
     def mark_rolled_back(self) -> None:
         """Mark the lines of what was recorded before the trial went back, at or after where it went back to."""
-        rollback = self._rollbacks[-1]
 
         def change(line: dict[str, Any]) -> dict[str, Any] | None:
-            earlier = line.get("trial_id") == self.place.trial_id and number(line.get("time")) <= rollback.time
-            marked = line.get("rolled_back")
-            if marked or not earlier or not rollback.undoes(line.get("training_iteration"), line.get("step")):
+            if line.get("trial_id") != self.place.trial_id:
+                return None
+            life = self._lives.get(line["id"], 0)
+            undone = self._is_undone(life, line.get("training_iteration"), line.get("step"))
+            if not undone or line.get("rolled_back"):
                 return None
             if line["path"] in self.files:
                 self.files[line["path"]].rolled_back = True
@@ -455,11 +457,11 @@ class TrialStore:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps({"media_of": self.place.path}))
 
+    def _is_undone(self, life: int, training_iteration: Any, step: Any) -> bool:
+        later = [rollback for rollback in self._rollbacks if rollback.life > life]
+        return any(rollback.undoes(training_iteration, step) for rollback in later)
+
     def _line(self, entry: Entry, **facts: Any) -> dict[str, Any]:
-        undone = any(
-            rollback.life > entry.life and rollback.undoes(entry.training_iteration, entry.step)
-            for rollback in self._rollbacks
-        )
         line = {
             "v": INDEX_VERSION,
             "id": entry.medium.id,
@@ -474,7 +476,7 @@ class TrialStore:
             "time": round(time.time(), 3),
             "trial_id": self.place.trial_id,
             "lineage": list(entry.lineage) or None,
-            "rolled_back": undone or None,
+            "rolled_back": self._is_undone(entry.life, entry.training_iteration, entry.step) or None,
         }
         return {name: value for name, value in line.items() if value is not None}
 

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import functools
 import logging
+import signal
 import threading
 import time
 from collections import Counter
@@ -215,6 +216,8 @@ class MediaSession:
     def end_now(self) -> None:
         """End the callbacks of an experiment that Tune has not ended: the process was told to end, by SIGTERM say."""
         self._is_ending_now = True
+        if threading.current_thread() is threading.main_thread():
+            signal.alarm(0)  # on SIGTERM Ray has the process aborted after three seconds
         self._deadline = time.monotonic() + min(self.options.flush_seconds, _EXIT_SECONDS)
         for member in list(self._members):
             with contextlib.suppress(Exception):
@@ -297,11 +300,10 @@ class MediaSession:
         return store
 
     def _goes_on(self, trial: Trial, result: dict[str, Any]) -> None:
-        """Find out whether a trial's next result goes back behind earlier ones, and whether it is a clone's."""
+        """Find out whether a trial's next result goes back behind earlier ones, and whether it is the best."""
         store = self._store(trial)
         if trial.last_result and not self._storage.is_away and not store.wait_until_loaded(_LOAD_SECONDS):
             logger.info("tune_media: the index of trial %s is not read yet; its storage is slow", trial.trial_id)
-        self._look_for_donor(trial, store)
         iteration = _whole(result.get("training_iteration"))
         if store.goes_on(iteration, result_step(result)):
             self.on_storage("marking what was rolled back", store.mark_rolled_back)
@@ -313,7 +315,10 @@ class MediaSession:
             self.on_storage("copying an index", store.finish)
 
     def _look_for_donor(self, trial: Trial, store: TrialStore) -> None:
-        """See whether a trial starts from the checkpoint of another one, as population-based training has it do."""
+        """See whether a trial starts from the checkpoint of another one, as population-based training has it do.
+
+        Only a start tells: Tune gives a trial its donor's checkpoint before it shows us the trial's own last result.
+        """
         metrics = latest_checkpoint_metrics(trial) or {}
         donor, iteration = metrics.get("trial_id"), metrics.get("training_iteration")
         if not isinstance(donor, str) or donor == trial.trial_id:
