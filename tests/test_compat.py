@@ -9,6 +9,7 @@ from ray.tune.execution import tune_controller
 from ray.tune.experiment import Trial
 from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
 
+from tune_media import compat
 from tune_media.reader import EVALUATION_IS_NEW
 
 
@@ -39,3 +40,24 @@ def test_rays_loggers_have_the_hooks_that_ours_extend():
 def test_rllib_marks_an_evaluation_that_is_new():
     source = inspect.getsource(Algorithm._run_one_evaluation)
     assert f'"{EVALUATION_IS_NEW}"' in source
+
+
+def test_tunes_syncs_can_leave_files_out(tmp_path):
+    from types import SimpleNamespace
+
+    import cloudpickle
+    import pyarrow.fs
+    from ray.train._internal.storage import _FilesystemSyncer
+
+    trial = SimpleNamespace(storage=SimpleNamespace(syncer=_FilesystemSyncer(pyarrow.fs.LocalFileSystem())))
+    assert compat.leave_out_of_syncs(trial, "*/*.whole")
+    assert compat.leave_out_of_syncs(trial, "*/*.whole")  # once
+    for name in ("a.whole", "b.json"):
+        (tmp_path / "local/trial").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "local/trial" / name).write_text("x")
+    trial.storage.syncer.sync_up(str(tmp_path / "local"), str(tmp_path / "storage"))
+    trial.storage.syncer.wait()
+    assert [path.name for path in (tmp_path / "storage/trial").iterdir()] == ["b.json"]
+    trial.storage.syncer._sync_process = None  # as where nothing is under way
+    sent = cloudpickle.loads(cloudpickle.dumps(trial.storage.syncer))
+    assert type(sent.sync_up).__name__ == "method"

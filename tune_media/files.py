@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+import time
 from pathlib import Path
 
 import pyarrow.fs
@@ -12,6 +13,32 @@ PARTIAL = ".partial"
 
 _OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names, and parts of fsspec's
 _LOCAL = ("local", "py::fsspec+file", "py::fsspec+('file', 'local')")
+
+
+class Pause:
+    """How long something that is copied as a whole is not copied again: longer the longer it has been going on.
+
+    Args:
+        soonest: The shortest pause, seconds.
+    """
+
+    _LATEST, _SHARE_OF_AGE = 60.0, 0.1
+
+    def __init__(self, soonest: float) -> None:
+        self._soonest = soonest
+        self._opened_at = time.monotonic()
+        self._began_at = float("-inf")
+
+    def begin(self) -> None:
+        """It has been copied just now."""
+        self._began_at = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it may be copied again."""
+        now = time.monotonic()
+        pause = max(self._soonest, self._SHARE_OF_AGE * (now - self._opened_at))
+        return now - self._began_at > min(pause, self._LATEST)
 
 
 def write_once(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
@@ -40,6 +67,13 @@ def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: byte
         raise
     if not direct:
         filesystem.move(target, path)
+
+
+def write_in_place(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a file that only grows, so that who has it open sees what is new."""
+    filesystem.create_dir(posixpath.dirname(path), recursive=True)
+    with filesystem.open_output_stream(path) as stream:
+        stream.write(content)
 
 
 def append_whole(path: Path, content: bytes) -> None:

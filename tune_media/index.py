@@ -10,13 +10,12 @@ import contextlib
 import json
 import posixpath
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs
 
-from tune_media.files import append_whole, is_local, read_if_there, write_atomically
+from tune_media.files import Pause, append_whole, is_local, read_if_there, write_atomically
 from tune_media.values import json_bytes
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 INDEX_VERSION = 1
 INDEX_PATH = "media/index.jsonl"
 
-_SOONEST_LOCAL, _SOONEST, _LATEST = 0.5, 5.0, 60.0  # seconds between copies to the storage
-_SHARE_OF_AGE = 0.1
+_SOONEST_LOCAL, _SOONEST = 0.5, 5.0  # seconds between copies to the storage
 
 Key = tuple[str, str, str]
 
@@ -47,9 +45,7 @@ class Index:
         self._filesystem = place.filesystem
         self._local = place.local_path / INDEX_PATH
         self._remote = posixpath.join(place.path, INDEX_PATH)
-        self._soonest = _SOONEST_LOCAL if is_local(place.filesystem) else _SOONEST
-        self._opened_at = time.monotonic()
-        self._copied_at = float("-inf")
+        self._pause = Pause(_SOONEST_LOCAL if is_local(place.filesystem) else _SOONEST)
         self._unwritten = b""
         self._is_stale = self._is_loaded = False
         self._lock = threading.Lock()
@@ -84,9 +80,7 @@ class Index:
     @property
     def is_late(self) -> bool:
         """Whether the storage's copy ought to be brought up to date."""
-        now = time.monotonic()
-        pause = min(max(self._soonest, _SHARE_OF_AGE * (now - self._opened_at)), _LATEST)
-        return self._is_stale and now - self._copied_at > pause
+        return self._is_stale and self._pause.is_over
 
     def append(self, line: dict[str, Any]) -> None:
         """Add a line; it never raises."""
@@ -139,7 +133,7 @@ class Index:
         except BaseException:
             self._is_stale = True
             raise
-        self._copied_at = time.monotonic()
+        self._pause.begin()
 
     def _write(self) -> None:
         if not self._unwritten:

@@ -92,11 +92,11 @@ class MediaLogging:
         if self._session is not None:
             self._session.on_storage(what, work)
 
-    def on_storage_later(self, what: str, work: Callable[[], None]) -> None:
+    def on_storage_later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
         """Have something written after all that was to be shown before."""
         session = self._session  # this callback may have left it when it is time
         if session is not None:
-            session.later(self.name, what, lambda: session.on_storage(what, work))
+            session.later(self.name, what, lambda: session.on_storage(what, work, key))
 
     def guard(self, what: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception into one warning, or let it through where the options say ``strict``."""

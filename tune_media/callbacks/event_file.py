@@ -1,25 +1,30 @@
-"""TensorBoard event files that cost neither a thread nor an open file while nothing is written.
+"""TensorBoard event files that cost neither a thread nor an open file, and travel to the storage once.
 
-tensorboardX keeps a thread, a queue and a file handle for each trial; a sweep has a thousand of them.
+tensorboardX keeps a thread, a queue and a file handle for each trial; a sweep has a thousand of them. Tune copies the
+whole of an event file to the storage at every sync. Ours lies in Tune's local folder as one file, for those who watch
+it there, and goes to the storage in segments, each of which is an event file, too.
 """
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 import threading
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs
 from tensorboardX import SummaryWriter
 from tensorboardX.crc32c import crc32c
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from tune_media.files import append_whole
+from tune_media.files import Pause, append_whole, write_in_place
 
 _MOST_WAITING = 64 * 2**20  # bytes, where the disk is full
+_SEGMENT_BYTES = 256 * 2**10
+_SOONEST = 5.0  # seconds
 _MASK = 0xA282EAD8
 
 
@@ -30,11 +35,16 @@ class EventFile:
         folder: Where it is made, when first written to.
     """
 
+    PATTERN = "*/events.out.tfevents.*.whole"
+    """What Tune need not copy, since ``copy`` does."""
+
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
-        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{id(self):x}"
-        self._path = self._folder / name
-        self._waiting = [Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString()]
+        self._name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{uuid.uuid4().hex[:8]}"
+        self._path = self._folder / f"{self._name}.whole"
+        self._pause = Pause(soonest=_SOONEST)
+        self._segment, self._segment_starts_at, self._copied_to = 0, 0, 0
+        self._waiting = [_version()]
         self._nbytes = 0
         self._lock, self._writing = threading.Lock(), threading.Lock()
 
@@ -81,6 +91,33 @@ class EventFile:
                     self._nbytes = sum(map(len, self._waiting))
                 raise
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the storage's copy ought to be brought up to date."""
+        return self._pause.is_over
+
+    def copy(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
+        """Bring the storage up to date: write the last segment, again while it is small, and begin another.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        with self._writing:  # no half records
+            content = b""
+            if self._path.exists():
+                with self._path.open("rb") as file:
+                    file.seek(self._segment_starts_at)
+                    content = file.read()
+        end = self._segment_starts_at + len(content)
+        if end == self._copied_to:
+            return
+        first = b"" if self._segment_starts_at == 0 else _record(_version())
+        write_in_place(filesystem, f"{folder}/{self._name}.{self._segment:05d}", first + content)
+        self._copied_to = end
+        self._pause.begin()
+        if len(content) >= _SEGMENT_BYTES:
+            self._segment, self._segment_starts_at = self._segment + 1, end
+
 
 class EventWriter(SummaryWriter):
     """A ``tensorboardX.SummaryWriter`` that writes an ``EventFile``."""
@@ -98,6 +135,10 @@ class EventWriter(SummaryWriter):
             self.file_writer = EventFile(str(self.logdir))
             self.all_writers = {self.file_writer.get_logdir(): self.file_writer}
         return self.file_writer
+
+
+def _version() -> bytes:
+    return bytes(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
 
 
 def _record(data: bytes) -> bytes:

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 _MOST_FAILURES = 5  # of one piece of work, where others succeed
@@ -25,12 +26,14 @@ class Work:
         do: Does it.
         nbytes: How much memory it holds until it is done.
         give_up: Told why it is never done.
+        key: While work with this key waits, no more of it is taken.
     """
 
     what: str
     do: Callable[[], None]
     nbytes: int = 0
     give_up: Callable[[Exception], None] = lambda error: None
+    key: Any = None
     failures: int = 0
     done_before: int = 0  # what had been done when it first failed
 
@@ -56,6 +59,7 @@ class Outbox:
     ) -> None:
         self._is_away, self._report, self._keeps_order = is_away, report, keeps_order
         self._waiting: deque[Work] = deque()
+        self._keys: set[Any] = set()  # of what waits
         self._under_way: Work | None = None
         self._nbytes = self._done = 0
         self._pause = 0.0
@@ -78,7 +82,10 @@ class Outbox:
         with self._changed:
             if work.nbytes and self._nbytes + work.nbytes > most_bytes:
                 return False
+            if work.key is not None and work.key in self._keys:
+                return True
             self._nbytes += work.nbytes
+            self._keys.add(work.key)
             (self._waiting.appendleft if first else self._waiting.append)(work)
             self._changed.notify_all()
         return True
@@ -132,6 +139,7 @@ class Outbox:
             if not self._waiting:
                 return None
             self._under_way = self._waiting.popleft()
+            self._keys.discard(self._under_way.key)
             return self._under_way
 
     def _failed(self, work: Work, error: Exception) -> None:
@@ -151,6 +159,7 @@ class Outbox:
         with self._changed:
             self._under_way = None
             (self._waiting.appendleft if self._keeps_order else self._waiting.append)(work)
+            self._keys.add(work.key)
             self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
             self._changed.notify_all()
             until = time.monotonic() + self._pause

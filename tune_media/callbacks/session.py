@@ -168,9 +168,15 @@ class MediaSession:
             reason = RuntimeError(f"more than MediaOptions(max_pending_bytes={self.options.max_pending_bytes}) wait")
             self.faults.report(name, f"{what}; it is in the trial's folder", reason, kind=DROPPED)
 
-    def on_storage(self, what: str, work: Callable[[], None]) -> None:
-        """Queue what is written, for the storage's thread; while the storage is away it is tried again."""
-        self._storage.put(Work(what, work))
+    def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+        """Queue what is written, for the storage's thread; while the storage is away it is tried again.
+
+        Args:
+            what: What it is.
+            work: Does it.
+            key: While work with this key waits, no more of it is queued.
+        """
+        self._storage.put(Work(what, work, key=key))
 
     def forget(self, trial: Trial) -> None:
         """A trial is over: nothing of it is held any longer, once it is written."""
@@ -312,7 +318,7 @@ class MediaSession:
             if former is not None:
                 self.on_storage("deleting media", functools.partial(self.keeper.tidy_former_best, former))
         if store.index_is_late:
-            self.on_storage("copying an index", store.finish)
+            self.on_storage("copying an index", store.finish, key=("index", trial.trial_id))
 
     def _look_for_donor(self, trial: Trial, store: TrialStore) -> None:
         """See whether a trial starts from the checkpoint of another one, as population-based training has it do.

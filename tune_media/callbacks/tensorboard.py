@@ -11,12 +11,12 @@ from ray.tune.logger import TBXLoggerCallback
 from ray.tune.logger.tensorboardx import VALID_SUMMARY_TYPES
 
 from tune_media.callbacks.base import FamilyMember, MediaLogging, result_step, trial_place
-from tune_media.callbacks.event_file import EventWriter
+from tune_media.callbacks.event_file import EventFile, EventWriter
+from tune_media.compat import leave_out_of_syncs
 from tune_media.episode_files import recorder_of
 from tune_media.episodes import EpisodeBatch
-from tune_media.files import write_atomically
 from tune_media.legacy import RECORDER
-from tune_media.store import Entry, Place
+from tune_media.store import Entry
 from tune_media.values import Histogram, Image, MediaOptions
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
         super().__init__()
         self._media = MediaLogging(self, "TensorBoard", media)
         self._summary_writer_cls: type[EventWriter] = EventWriter
+        self._copies_events = False
         self._steps: dict[Trial, int] = {}  # each trial's last
 
     def log_trial_start(self, trial: Trial) -> None:  # noqa: D102
@@ -51,6 +52,7 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
             return  # paused, cloned or retried: it goes on in the file that it has, with the clips still to come
         with self._media.guard("opening an event file"):
             super().log_trial_start(trial)
+            self._copies_events = leave_out_of_syncs(trial, EventFile.PATTERN)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:  # noqa: D102
         entries = self._media.take(trial, result)
@@ -64,6 +66,8 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
             self._steps[trial] = step
             super().log_trial_result(iteration, trial, self._showable(result, self._media.new_in_lists(trial)))
             self._media.later("writing events", file.flush)
+            if file.is_late:
+                self._copy_later(trial, file)
         writer = self._trial_writer.get(trial)
         for entry in entries:
             work = functools.partial(self._log_entry, writer, entry, step)
@@ -80,12 +84,10 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
             with self._media.guard("writing hyperparameters"):
                 self._try_log_hparams(trial, scalars)
         self._close(trial)
-        self._copy_later(trial)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:  # noqa: D102
         for trial in list(self._trial_writer):  # what was interrupted
             self._close(trial)
-            self._copy_later(trial)
         self._media.finish()
 
     def _close(self, trial: Trial) -> None:
@@ -95,10 +97,14 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
         self._steps.pop(trial, None)
         if writer is not None:
             self._media.later("closing an event file", writer.file_writer.flush)
+            self._copy_later(trial, writer.file_writer)
 
-    def _copy_later(self, trial: Trial) -> None:
-        """Bring the storage's event files up to date, after all that is still to be shown."""
-        self._media.on_storage_later("copying event files", functools.partial(_copy_events, trial_place(trial)))
+    def _copy_later(self, trial: Trial, file: EventFile) -> None:
+        """Bring the storage's copy of an event file up to date, after all that is still to be shown."""
+        if self._copies_events:
+            place = trial_place(trial)
+            copy = functools.partial(file.copy, place.filesystem, place.path)
+            self._media.on_storage_later("copying events", copy, key=("events", trial.trial_id))
 
     def _showable(
         self, result: dict[str, Any], new: dict[tuple[str, ...], list[Any]], path: tuple[str, ...] = ()
@@ -142,15 +148,6 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
         elif isinstance(medium, EpisodeBatch) and recorder_of(entry.key) != RECORDER:  # Ray's TBX shows that
             _add_episodes(writer, f"{entry.section}/{recorder_of(entry.key)}", medium, step)
         writer.file_writer.flush()
-
-
-def _copy_events(place: Place) -> None:
-    """Bring the storage's event files up to date: Tune's last sync comes before the last clips."""
-    for file in sorted(place.local_path.glob("events.out.tfevents.*")):
-        content = file.read_bytes()
-        target = f"{place.path}/{file.name}"
-        if place.filesystem.get_file_info(target).size != len(content):
-            write_atomically(place.filesystem, target, content)
 
 
 def _is_showable(array: npt.NDArray[Any]) -> bool:

@@ -1,0 +1,73 @@
+"""Event files: read by TensorBoard as one, copied to the storage once, and nothing while nothing is written."""
+
+import pyarrow.fs
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+
+from tune_media.callbacks import event_file
+from tune_media.callbacks.event_file import EventFile, EventWriter
+
+
+def scalars(folder, tag="a"):
+    return [event.step for event in EventAccumulator(str(folder)).Reload().Tensors(tag)]
+
+
+def test_what_is_written_in_parts_is_read_as_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(event_file, "_SEGMENT_BYTES", 500)
+    storage = tmp_path / "storage"
+    writer = EventWriter(str(tmp_path / "local"))
+    written = 0
+    for step in range(40):
+        writer.add_scalar("a", step, step)
+        writer.file_writer.flush()
+        writer.file_writer.copy(pyarrow.fs.LocalFileSystem(), str(storage))
+    files = sorted(storage.iterdir())
+    written = sum(file.stat().st_size for file in files)
+    (local,) = (tmp_path / "local").iterdir()
+    assert 3 < len(files) < 10
+    assert local.stat().st_size < written < 1.5 * local.stat().st_size  # each segment says what version it is
+    assert scalars(storage) == scalars(tmp_path / "local") == list(range(40))
+    for file in files:  # each is whole
+        assert list(EventFileLoader(str(file)).Load())
+
+
+def test_a_segment_is_written_again_while_it_is_small(tmp_path):
+    writer, storage = EventWriter(str(tmp_path / "local")), tmp_path / "storage"
+    for step in range(3):
+        writer.add_scalar("a", step, step)
+        writer.file_writer.flush()
+        writer.file_writer.copy(pyarrow.fs.LocalFileSystem(), str(storage))
+    (file,) = storage.iterdir()
+    assert scalars(storage) == [0, 1, 2]
+    before = file.stat().st_mtime_ns
+    writer.file_writer.copy(pyarrow.fs.LocalFileSystem(), str(storage))  # nothing new
+    assert file.stat().st_mtime_ns == before
+
+
+def test_who_goes_back_leaves_no_doubled_curve(tmp_path):
+    writer = EventWriter(str(tmp_path))
+    writer.file_writer.start_from(1)  # the first of all restarts is none
+    for step in (1, 2, 3):
+        writer.add_scalar("a", step, step)
+    writer.file_writer.start_from(2)
+    for step in (2, 3, 4):
+        writer.add_scalar("a", -step, step)
+    writer.file_writer.flush()
+    assert scalars(tmp_path) == [1, 2, 3, 4]
+
+
+def test_a_full_disk_loses_no_event(tmp_path, monkeypatch):
+    file = EventFile(str(tmp_path))
+    monkeypatch.setattr(event_file, "append_whole", lambda path, content: (_ for _ in ()).throw(OSError("full")))
+    writer = EventWriter(str(tmp_path / "b"))
+    writer.add_scalar("a", 1, 1)
+    for one in (file, writer.file_writer):
+        try:
+            one.flush()
+        except OSError:
+            continue
+        raise AssertionError
+    monkeypatch.undo()
+    writer.add_scalar("a", 2, 2)
+    writer.file_writer.flush()
+    assert scalars(tmp_path / "b") == [1, 2]
