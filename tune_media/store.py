@@ -44,6 +44,7 @@ INDEX_PATH = "media/index.jsonl"
 STORED, FAILED, DROPPED = "stored", "failed", "dropped"
 
 _MAX_PART = 60
+_MAX_KEY = 500  # characters; a trial folder's own path takes more, and object stores have 1,024 for both
 _ID_DIGITS = 12
 _INDEX_UPLOAD_SECONDS = 5.0
 _OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names
@@ -330,10 +331,19 @@ def parse_index(content: bytes) -> Iterator[dict[str, Any]]:
     for raw in content.split(b"\n"):
         try:
             line = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(line, dict) and {"id", "section", "key", "path"} <= line.keys():
+        if _is_line(line):
             yield line
+
+
+def _is_line(line: Any) -> bool:
+    """Say whether a value is an index line, of a file that is inside its trial's folder."""
+    names = ("id", "section", "key", "path")
+    if not isinstance(line, dict) or not all(isinstance(line.get(name), str) for name in names):
+        return False
+    path = line["path"]
+    return path.isprintable() and "\\" not in path and not {"", ".", ".."} & set(path.split("/"))
 
 
 def write_once(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
@@ -368,14 +378,15 @@ def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
 
 def safe_key(key: str) -> str:
     """Turn a key into path parts that every filesystem takes; the index keeps the key itself."""
-    parts = [_safe_part(part) for part in key.split("/") if part]
-    return posixpath.join(*parts or ["_"])
+    path = "/".join(_safe_part(part) for part in key.split("/") if part) or "_"
+    if len(path) <= _MAX_KEY:
+        return path
+    return f"{path[: _MAX_KEY - _MAX_PART].rpartition('/')[0]}/{_digest(key)}"
 
 
 def safe_id(id: str) -> str:
-    """Return the digits of an id that go into a file name."""
-    clean = re.sub(r"[^0-9A-Za-z]", "", id)
-    return clean[:_ID_DIGITS] if len(clean) >= _ID_DIGITS else hashlib.sha256(id.encode()).hexdigest()[:_ID_DIGITS]
+    """Return the digits of an id that go into a file name: its first ones, or a hash where it is none of ours."""
+    return id[:_ID_DIGITS] if re.fullmatch(r"[0-9a-f]{32}", id) else _digest(id)
 
 
 def safe_suffix(suffix: str) -> str:
@@ -388,4 +399,9 @@ def _safe_part(part: str) -> str:
     clean = re.sub(r"[^0-9A-Za-z_.=-]", "_", part).lstrip(".") or "_"
     if len(clean) <= _MAX_PART:
         return clean
-    return f"{clean[: _MAX_PART - 9]}-{hashlib.sha256(part.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    digest = _digest(part)[:8]
+    return f"{clean[: _MAX_PART - len(digest) - 1]}-{digest}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_ID_DIGITS]
