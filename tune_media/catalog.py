@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +21,8 @@ from tune_media.store import PLACE_FILE, STORED
 
 if TYPE_CHECKING:
     import pandas as pd
+
+logger = logging.getLogger(__name__)
 
 _PARAMS = "params.json"
 _COLUMNS = ["trial", "section", "key", "kind", "step", "training_iteration", "episode_return", "frames", "file"]
@@ -53,14 +58,12 @@ class Catalog(Sequence[dict[str, Any]]):
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a DataFrame, each hyperparameter in a column ``config/<name>``."""
-        import pandas as pd
-
         flat = [
             {name: value for name, value in row.items() if name != "params"}
             | {f"config/{name}": value for name, value in row["params"].items()}
             for row in self._rows
         ]
-        return pd.DataFrame(flat, columns=None if flat else _COLUMNS)
+        return _data_frame(flat, _COLUMNS)
 
     def episodes(self) -> pd.DataFrame:
         """Return all recorded episodes, one row each, of all trials.
@@ -68,23 +71,30 @@ class Catalog(Sequence[dict[str, Any]]):
         The columns are those of the Parquet files beside ``episode_data/data-<step>.json``; each metric has a column
         ``metrics/<name>`` of its own, each hyperparameter one ``config/<name>``; ``series`` and ``values`` hold dicts.
         """
-        import pandas as pd
-        import pyarrow.parquet
-
         rows: list[dict[str, Any]] = []
         for trial, params, path in self.reports:
-            with self.filesystem.open_input_file(parquet_name(path)) as file:
-                table = pyarrow.parquet.read_table(file)
             config = {f"config/{name}": value for name, value in params.items()}
-            for row in table.to_pylist():
-                if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
-                    continue
-                row["series"], row["every"] = dict(row["series"]), dict(row["every"])
-                row["series"] |= {name: json.loads(text) for name, text in row.pop("lists")}
-                row["values"] = {name: json.loads(text) for name, text in row["values"]}
-                metrics = {f"metrics/{name}": value for name, value in row.pop("metrics")}
-                rows.append({"trial": trial, **row, **metrics, **config})
-        return pd.DataFrame(rows, columns=None if rows else ["trial", *EPISODE_COLUMNS])
+            try:
+                rows.extend({"trial": trial, **row, **config} for row in self._episodes_of(parquet_name(path)))
+            except Exception as error:  # it is gone, or no such file: those of the others are here
+                logger.warning("tune_media: %r is left out (%s: %s)", parquet_name(path), type(error).__name__, error)
+        return _data_frame(rows, ["trial", *EPISODE_COLUMNS])
+
+    def _episodes_of(self, path: str) -> list[dict[str, Any]]:
+        import pyarrow.parquet
+
+        with self.filesystem.open_input_file(path) as file:
+            table = pyarrow.parquet.read_table(file)
+        rows = []
+        for row in table.to_pylist():
+            if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
+                continue
+            row["series"], row["every"] = dict(row["series"]), dict(row["every"])
+            row["series"] |= {name: json.loads(text) for name, text in row.pop("lists")}
+            row["values"] = {name: json.loads(text) for name, text in row["values"]}
+            metrics = {f"metrics/{name}": value for name, value in row.pop("metrics")}
+            rows.append({**row, **metrics})
+        return rows
 
     def _repr_html_(self) -> str:
         return self.to_pandas().to_html()
@@ -111,12 +121,18 @@ def load(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None) -> C
         text = str(path)
     if filesystem.get_file_info(text).type != pyarrow.fs.FileType.Directory:
         raise FileNotFoundError(f"There is no folder {text!r}; pass the experiment's, which tuner.fit() prints.")
-    folders = [text, *(i.path for i in filesystem.get_file_info(pyarrow.fs.FileSelector(text)) if not i.is_file)]
     rows: list[dict[str, Any]] = []
-    for folder in folders:
+    for folder in (text, *_folders(filesystem, text)):
         rows.extend(_trial_rows(filesystem, folder))
-    rows.sort(key=lambda row: (row["trial"], row.get("step", 0), row["section"], row["key"]))
+    rows.sort(key=lambda row: (row["trial"], _number(row.get("step")), row["section"], row["key"]))
     return Catalog(text, filesystem, rows)
+
+
+def _folders(filesystem: pyarrow.fs.FileSystem, path: str) -> Iterator[str]:
+    for info in filesystem.get_file_info(pyarrow.fs.FileSelector(path)):
+        with contextlib.suppress(UnicodeDecodeError):  # a name that is no text: no trial's
+            if not info.is_file:
+                yield info.path
 
 
 def format_table(catalog: Catalog, params: Sequence[str] = ()) -> str:
@@ -125,8 +141,9 @@ def format_table(catalog: Catalog, params: Sequence[str] = ()) -> str:
     lines = [header]
     for row in catalog:
         values = [str(row["params"].get(name, "")) for name in params]
-        facts = [str(row["step"]), row["key"], _number(row.get("episode_return")), str(row.get("frames", ""))]
+        facts = [row.get("step", ""), row["key"], _rounded(row.get("episode_return")), row.get("frames", "")]
         lines.append([row["trial"], *values, *facts, posixpath.relpath(row["file"], catalog.path)])
+    lines = [[printable(str(cell)) for cell in line] for line in lines]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
 
@@ -157,9 +174,9 @@ def _params(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, Any]:
     content = read_if_there(filesystem, posixpath.join(folder, _PARAMS))
     try:
         params = json.loads(content or b"{}")
-    except ValueError:
+        return dict(_scalars(params, "")) if isinstance(params, dict) else {}
+    except (ValueError, RecursionError):
         return {}
-    return dict(_scalars(params, "")) if isinstance(params, dict) else {}
 
 
 def _scalars(params: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
@@ -170,5 +187,34 @@ def _scalars(params: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{name}", value
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
+def _data_frame(rows: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:
+    """Return rows as a DataFrame; these are its columns where there are no rows."""
+    import pandas as pd
+
+    try:
+        return pd.DataFrame(rows, columns=None if rows else columns)
+    except UnicodeEncodeError:  # halves of characters, which no table of Arrow's takes
+        return pd.DataFrame([{_whole(name): _whole(value) for name, value in row.items()} for row in rows])
+
+
+def _whole(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _number(value: Any) -> float:
+    """Return what to sort by: a number, or 0 where a line has none."""
+    return value if isinstance(value, (int, float)) and value == value else 0
+
+
+def _rounded(value: Any) -> str:
+    return f"{value:.1f}" if isinstance(value, float) else str("" if value is None else value)
+
+
+def printable(text: str) -> str:
+    """Return a text in which what would move, hide or colour other text of a terminal stands as its escape."""
+    return text if text.isprintable() else re.sub(r"[^ -~]", _escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    return character if character.isprintable() else ascii(character)[1:-1]

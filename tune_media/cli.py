@@ -37,14 +37,14 @@ def demo(storage: str, iterations: int) -> None:
 @click.argument("experiment")
 def list_media(experiment: str) -> None:
     """List what was recorded in EXPERIMENT, a folder or a URI."""
-    from tune_media.catalog import format_table, load
+    from tune_media.catalog import format_table, load, printable
 
     try:
         catalog = load(experiment)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(format_table(catalog))
-    click.echo(f"{len(catalog)} media in {catalog.path}")
+    click.echo(printable(f"{len(catalog)} media in {catalog.path}"))
 
 
 @main.command()

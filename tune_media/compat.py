@@ -5,6 +5,7 @@ Supported: Ray 2.50.1 and the newest release (2.60 when this was written). ``tes
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -247,37 +248,27 @@ def latest_checkpoint_metrics(trial: Any) -> dict[str, Any] | None:
     return latest.metrics if latest is not None and isinstance(latest.metrics, dict) else None
 
 
-class _SyncUpWithout:
-    """A syncer's ``sync_up`` that leaves files out."""
+def leave_out_of_syncs(trial: Any, pattern: str) -> bool:
+    """Have the syncs of this process leave files out of what they upload; say whether that is possible.
 
-    def __init__(self, syncer: Any, patterns: Sequence[str]) -> None:
-        self._syncer, self._sync_up, self._patterns = syncer, syncer.sync_up, tuple(patterns)
-
-    def __call__(self, local_dir: str, remote_dir: str, exclude: list[str] | None = None) -> bool:
-        return bool(self._sync_up(local_dir, remote_dir, exclude=[*(exclude or []), *self._patterns]))
-
-    def __reduce__(self) -> Any:
-        return getattr, (self._syncer, "sync_up")  # what goes to trainables is Ray's own
-
-
-def leave_out_of_syncs(trial: Any, *patterns: str) -> bool:
-    """Have Tune's syncs of an experiment's local folder leave files out; say whether that is possible.
-
-    Tune copies that whole folder at each sync, as often as every ten seconds, and its syncers can leave files out, but
-    nothing in Tune's settings says so.
+    Tune copies an experiment's whole local folder at each sync, as often as every ten seconds. Its syncers can leave
+    files out, but nothing in Tune's settings says so, and the syncer of an experiment is out of a callback's reach.
 
     Args:
         trial: Any trial of the experiment.
-        *patterns: As ``fnmatch`` takes them, of paths relative to the folder.
+        pattern: As ``fnmatch`` takes it, of paths relative to the folder.
     """
-    syncer = trial.storage.syncer
-    sync_up = getattr(syncer, "sync_up", None)
-    if isinstance(sync_up, _SyncUpWithout):
+    kind = type(trial.storage.syncer)
+    command = getattr(kind, "_sync_up_command", None)
+    if pattern in getattr(command, "left_out", ()):
         return True
-    try:
-        if "exclude" not in inspect.signature(syncer.sync_up).parameters:
-            return False
-    except (AttributeError, TypeError, ValueError):
+    if command is None or "exclude" not in inspect.signature(command).parameters:
         return False
-    syncer.sync_up = _SyncUpWithout(syncer, patterns)
+
+    @functools.wraps(command)
+    def without(self: Any, local_path: str, uri: str, exclude: list[str] | None = None) -> Any:
+        return command(self, local_path, uri, [*(exclude or []), pattern])
+
+    without.left_out = (pattern, *getattr(command, "left_out", ()))  # type: ignore[attr-defined]
+    kind._sync_up_command = without
     return True

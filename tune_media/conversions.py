@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.values import Artifact, Image
+from tune_media.values import Artifact, Image, is_a, shown
 
 _MIN_PIXELS = 4
 _MOST_BITS = 1000
+_MOST_LEVELS = 64
+_MOST_NAME = 100
 _CHANNELS = (1, 3, 4)
 
 
@@ -28,7 +30,7 @@ def converted(value: Any) -> Any:
         Exception: Whatever its library raises, for example of a figure that cannot be drawn.
     """
     for kind in type(value).__mro__:
-        convert = _CONVERSIONS.get((kind.__module__.partition(".")[0], kind.__name__))
+        convert = _CONVERSIONS.get((str(kind.__module__).partition(".")[0], kind.__name__))
         if convert is not None:
             return convert(value)
     return value
@@ -43,11 +45,11 @@ def is_picture(value: Any) -> bool:
 
 def as_numbers(value: Any) -> npt.NDArray[Any] | None:
     """Return a number, or an array, list or tuple of numbers, as an array; None where it is something else."""
-    if isinstance(value, str):
+    if is_a(value, str):
         return None
     try:
         array = np.asarray(value)
-    except ValueError:  # lists of different lengths
+    except Exception:  # lists of different lengths, and what raises when numpy asks it
         return None
     return array if array.dtype.kind in "biuf" else None
 
@@ -58,26 +60,40 @@ def as_plain(value: Any, name: str) -> Any:
     Raises:
         TypeError: It holds something else; the message names it.
     """
-    return _plain(value, name, set())
+    try:
+        return _plain(value, name, set())
+    except TypeError:
+        raise
+    except Exception as error:  # what raises when it is looked into
+        raise TypeError(f"{name} cannot be read: {type(error).__name__}: {shown(error, str)}") from error
 
 
 def _plain(value: Any, name: str, around: set[int]) -> Any:
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+    if is_a(value, int) and value.bit_length() > _MOST_BITS:
         raise TypeError(f"{name} is too large a number")
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or is_a(value, (bool, int, float, str)):
         return value
-    if isinstance(value, np.generic):
-        return _plain(value.item(), name, around)
+    if is_a(value, np.generic):
+        plain = value.item()
+        if is_a(plain, np.generic):  # a number that Python has none for
+            raise TypeError(f"{name} is {_described(value)}")
+        return _plain(plain, name, around)
     if id(value) in around:
         raise TypeError(f"{name} contains itself")
-    if isinstance(value, np.ndarray):
+    if len(around) > _MOST_LEVELS:
+        raise TypeError(f"{name[:_MOST_NAME]}... is nested more than {_MOST_LEVELS} levels deep")
+    if is_a(value, np.ndarray):
         return value.tolist() if value.dtype.kind in "biufUS" else _items(value.tolist(), name, {*around, id(value)})
-    if isinstance(value, Mapping):
+    if is_a(value, Mapping):
         inside = {*around, id(value)}
-        return {str(key): _plain(item, f"{name}/{key}", inside) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
+        named = ((shown(key, str), item) for key, item in value.items())
+        return {key: _plain(item, f"{name}/{key}", inside) for key, item in named}
+    if is_a(value, (list, tuple, set, frozenset)):
         return _items(value, name, {*around, id(value)})
-    of_ours = converted(value)
+    try:
+        of_ours = converted(value)
+    except Exception as error:
+        raise TypeError(f"{name} is {_described(value)}: {type(error).__name__}: {shown(error, str)}") from error
     if isinstance(of_ours, np.ndarray):
         return of_ours.tolist()
     raise TypeError(f"{name} is {_described(value)}")

@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tune_media.episodes import EpisodeBatch, EpisodeData, Trajectory
-from tune_media.values import json_bytes
+from tune_media.values import json_bytes, shown
 
 FOLDER = "episode_data"
 DATA_KEY = "/data"
 MOST_JSON_POINTS = 1_000_000
 """Values of series that a JSON file holds at the most; where there are more, they are in the Parquet file only."""
+_MOST_INT = 2**63
 
 
 @dataclass(frozen=True)
@@ -160,20 +161,28 @@ def _row(report: Report, part: Part, episode: EpisodeData) -> dict[str, Any]:
     lists = {name: series.values for name, series in episode.series.items() if not series.is_numeric}
     return {
         **row,
+        "episode_id": _text(record.episode_id),
+        "seed": record.seed if record.seed is None or abs(record.seed) < _MOST_INT else None,
+        "note": None if record.note is None else _text(record.note),
         "trial_id": report.trial_id,
         "section": part.section,
-        "recorder": part.recorder,
+        "recorder": _text(part.recorder),
         "training_iteration": report.training_iteration,
         "step": report.step,
-        "task": None if record.task is None else str(record.task),
+        "task": None if record.task is None else _text(record.task),
         "finished_at": record.finished_at or None,
         "late": episode.is_late,
-        "metrics": list(record.metrics.items()),
-        "series": [(name, series.values) for name, series in episode.series.items() if series.is_numeric],
-        "every": [(name, series.stride) for name, series in episode.series.items() if series.stride > 1],
-        "lists": [(name, json_bytes(value).decode()) for name, value in lists.items()],
-        "values": [(name, json_bytes(value).decode()) for name, value in episode.values.items()],
+        "metrics": [(_text(name), value) for name, value in record.metrics.items()],
+        "series": [(_text(name), series.values) for name, series in episode.series.items() if series.is_numeric],
+        "every": [(_text(name), series.stride) for name, series in episode.series.items() if series.stride > 1],
+        "lists": [(_text(name), json_bytes(value).decode()) for name, value in lists.items()],
+        "values": [(_text(name), json_bytes(value).decode()) for name, value in episode.values.items()],
     }
+
+
+def _text(value: Any) -> str:
+    """Return a value as text that Arrow takes."""
+    return shown(value, str).encode("utf-8", "replace").decode()
 
 
 def _steps_table(report: Report, part: Part, episode: EpisodeData, trajectory: Trajectory) -> pa.Table:
@@ -181,15 +190,15 @@ def _steps_table(report: Report, part: Part, episode: EpisodeData, trajectory: T
     facts = {
         "trial_id": report.trial_id,
         "section": part.section,
-        "recorder": part.recorder,
+        "recorder": _text(part.recorder),
         "training_iteration": report.training_iteration,
         "step": report.step,
-        "episode_id": episode.record.episode_id,
+        "episode_id": _text(episode.record.episode_id),
     }
     columns = {name: pa.array([value] * count) for name, value in facts.items()}
     fields = [pa.field(name, column.type) for name, column in columns.items()]
     for name, values in trajectory.columns.items():
-        own = "episode_step" if name == "step" else name
+        own = "episode_step" if name == "step" else _text(name)
         column, shape = _column(values)
         columns[own] = column
         fields.append(pa.field(own, column.type, metadata={"shape": json.dumps(shape)} if shape else None))

@@ -184,4 +184,4 @@ def _is_line(line: Any) -> bool:
     if not isinstance(line, dict) or not all(isinstance(line.get(name), str) for name in names):
         return False
     path = line["path"]
-    return not path.startswith("/") and ".." not in path.split("/") and "\0" not in path
+    return path.isprintable() and "\\" not in path and not {"", ".", ".."} & set(path.split("/"))

@@ -18,7 +18,7 @@ import numpy as np
 from tune_media.conversions import as_numbers, as_plain
 from tune_media.episodes import UNKNOWN, EpisodeBatch, EpisodeData, Series
 from tune_media.reader import EVALUATION, TRAIN, section_round
-from tune_media.values import CONTENT_DIGITS, EpisodeRecord
+from tune_media.values import CONTENT_DIGITS, EpisodeRecord, is_a, shown
 
 RECORDER = "rllib"
 """What stands for the recorder of such episodes."""
@@ -26,6 +26,7 @@ RECORDER = "rllib"
 _LEVELS = ("env_runners", "sampler_results")
 _MEDIA, _HISTOGRAMS, _METRICS = "episode_media", "hist_stats", "custom_metrics"
 _RETURNS, _LENGTHS = "episode_reward", "episode_lengths"
+_MOST_LEVELS = 64  # of what a value is recognised by
 
 
 @dataclass
@@ -60,19 +61,24 @@ def new_episodes(result: dict[str, Any], windows: Windows, unstored: Callable[[s
         windows: What the trial's last report had; changed.
         unstored: Told what cannot be stored, and why.
     """
-    evaluation = result.get(EVALUATION)
+    evaluation: Any = result.get(EVALUATION)
     for section, part, path in ((TRAIN, result, ()), (EVALUATION, evaluation, (EVALUATION,))):
-        if not isinstance(part, dict):
+        if not is_a(part, dict):
             continue
         level = next((name for name in _LEVELS if _is_legacy(part.get(name))), None)
         place = part[level] if level else part
         if _is_legacy(place):
-            of_section = _Section(result, section, place, (*path, *((level,) if level else ())), windows, unstored)
-            yield of_section.read()
+            at = (*path, *((level,) if level else ()))
+            try:
+                new = _Section(result, section, place, at, windows, unstored).read()
+            except Exception as error:  # such as returns that are no numbers
+                unstored(f"the episodes of {section} could not be read: {type(error).__name__}: {shown(error, str)}")
+                continue
+            yield new
 
 
 def _is_legacy(place: Any) -> bool:
-    return isinstance(place, dict) and isinstance(place.get(_HISTOGRAMS), dict) and _RETURNS in place[_HISTOGRAMS]
+    return is_a(place, dict) and is_a(place.get(_HISTOGRAMS), dict) and _RETURNS in place[_HISTOGRAMS]
 
 
 class _Section:
@@ -131,10 +137,10 @@ class _Section:
         return NewEpisodes(self._section, self._batch(episodes), self._lists, self._put)
 
     def _lists_of(self, kind: str) -> Iterator[tuple[str, list[Any]]]:
-        found = self._place.get(kind)
-        for name, values in list(found.items()) if isinstance(found, dict) else []:
-            if isinstance(values, (list, tuple, np.ndarray)):
-                yield str(name), list(values)
+        found: Any = self._place.get(kind)
+        for name, values in list(found.items()) if is_a(found, dict) else []:
+            if is_a(values, (list, tuple)) or (is_a(values, np.ndarray) and values.ndim):
+                yield shown(name, str), list(values)
 
     def _by_episode(self, kind: str, name: str, values: list[Any]) -> list[list[Any]] | None:
         """Return what is new in a list, for each new episode; None where it does not say which is whose."""
@@ -205,12 +211,12 @@ class _Section:
             token: Any = [self._result.get(n) for n in ("training_iteration", "timesteps_total", "episodes_total")]
         else:
             token = section_round(self._result, self._section)
-        round_id = hashlib.blake2b(repr(token).encode(), digest_size=4).hexdigest()
+        round_id = hashlib.blake2b(shown(token).encode("utf-8", "replace"), digest_size=4).hexdigest()
         return EpisodeBatch(tuple(episodes), id=digest + round_id, may_repeat=None if token else digest)
 
     def _put(self, path: str | None) -> None:
-        media = self._place.get(_MEDIA)
-        if isinstance(media, dict):
+        media: Any = self._place.get(_MEDIA)
+        if is_a(media, dict):
             self._place[_MEDIA] = dict.fromkeys(media, path or ())
 
 
@@ -238,18 +244,20 @@ def _overlap(before: list[Any], now: list[Any]) -> int:
     return borders[-1] if before and now else 0
 
 
-def _digest(value: Any) -> Any:
+def _digest(value: Any, around: tuple[int, ...] = ()) -> Any:
     """Return what a value is recognised by: a number itself, of anything else a digest."""
-    if isinstance(value, np.generic):
+    if is_a(value, np.generic):
         value = value.item()
-    if isinstance(value, float) and math.isnan(value):
+    if is_a(value, float) and math.isnan(value):
         return "not a number"  # which equals itself
-    if isinstance(value, (bool, int, float, str)):
+    if is_a(value, (bool, int, float, str)):
         return value
-    if isinstance(value, np.ndarray):
+    if is_a(value, np.ndarray):
         return hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()
-    if isinstance(value, Mapping):
-        return tuple((str(key), _digest(item)) for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_digest, value))
+    if id(value) not in around and len(around) < _MOST_LEVELS:
+        inside = (*around, id(value))
+        if is_a(value, Mapping):
+            return tuple((shown(key, str), _digest(item, inside)) for key, item in value.items())
+        if is_a(value, (list, tuple)):
+            return tuple(_digest(item, inside) for item in value)
     return type(value).__qualname__

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tune_media.conversions import converted
-from tune_media.values import CONTENT_DIGITS, Medium, Video
+from tune_media.values import CONTENT_DIGITS, Medium, Video, is_a, shown
 
 EVALUATION, TRAIN = "evaluation", "train"
 EVALUATION_IS_NEW = "num_healthy_workers"
@@ -26,10 +26,12 @@ _NOT_READ = frozenset({"config"})  # large, and never media
 _TRANSPARENT = frozenset({"env_runners", "sampler_results"})  # RLlib's own levels: no part of a medium's key
 _COUNTERS = ("num_env_steps_sampled_lifetime", "num_episodes_lifetime")
 _MAX_DEPTH = 32
+_MAX_TOLD_PARTS = 8
 _LARGE_BYTES = 4_000_000  # an array of this size, left in a result, slows down every logger
 _MIN_PIXELS = 4
 _CHANNELS = (1, 3, 4)
-_SCALARS = {int, float, bool, str, type(None), np.float32, np.float64, np.int32, np.int64}
+_SCALARS = frozenset({int, float, bool, complex, str, bytes, type(None), *np.sctypeDict.values()})  # hold no media
+_SEQUENCES = (list, tuple, set, frozenset)
 
 
 @dataclass(frozen=True)
@@ -141,65 +143,104 @@ class _Walk:
         unread: Callable[[str, str], None],
     ) -> None:
         self._result, self._place, self._raw_fps, self._unread = result, place, raw_fps, unread
-        self._seen: dict[int, Any] = {}  # each container met so far -> what stands in its place
+        # Each container met so far, held so that its id is not given to another, and what stands in its place.
+        self._seen: dict[int, tuple[Any, Any]] = {}
         self._occurrences: dict[str, int] = {}
+        self._of_place: Exception | None = None  # what placing raised, which is not ours to catch
 
     def run(self) -> None:
+        self._seen[id(self._result)] = self._result, self._result
         for key, value in list(self._result.items()):
-            if key in _NOT_READ:
+            if type(key) is str and key in _NOT_READ:
                 continue
-            if key == EVALUATION and isinstance(value, dict):
+            if type(key) is str and key == EVALUATION and is_a(value, dict):
                 self._dict(value, EVALUATION, ())
             else:
                 self._entry(self._result, key, value, TRAIN, ())
 
-    def _dict(self, mapping: dict[Any, Any], section: str, path: tuple[str, ...]) -> None:
-        if id(mapping) in self._seen or len(path) > _MAX_DEPTH:
+    def _dict(self, mapping: dict[Any, Any], section: str, path: tuple[str, ...], depth: int = 0) -> None:
+        if id(mapping) in self._seen or self._is_too_deep(path, depth):
             return
-        self._seen[id(mapping)] = mapping
-        for key, value in list(mapping.items()):
-            self._entry(mapping, key, value, section, path)
+        self._seen[id(mapping)] = mapping, mapping
+        for key, value in list(dict.items(mapping)):  # not what a subclass makes of it
+            self._entry(mapping, key, value, section, path, depth)
 
-    def _entry(self, mapping: dict[Any, Any], key: Any, value: Any, section: str, path: tuple[str, ...]) -> None:
-        inner = path if key in _TRANSPARENT and not path else (*path, str(key))
-        if isinstance(value, dict):
-            self._dict(value, section, inner)
-        else:
-            replaced = self._value(value, section, inner)
+    def _entry(
+        self, mapping: dict[Any, Any], key: Any, value: Any, section: str, path: tuple[str, ...], depth: int = 0
+    ) -> None:
+        if type(value) in _SCALARS:
+            return
+        name = key if type(key) is str else shown(key, str)
+        inner = path if not path and name in _TRANSPARENT else (*path, name)
+        try:
+            if is_a(value, dict):
+                self._dict(value, section, inner, depth)
+                return
+            replaced = self._value(value, section, inner, depth)
             if replaced is not value:
                 mapping[key] = replaced
+        except Exception as error:  # it keeps none of the others from being read
+            self._cannot_read(value, inner, error)
 
     def _value(self, value: Any, section: str, path: tuple[str, ...], depth: int = 0) -> Any:
         """Return what stands in the place of a value that is no dict: itself where it holds no media."""
-        if isinstance(value, np.ndarray) and value.dtype == object:
-            items = value.tolist()
-            replaced = self._value(items, section, path, depth + 1)
-            return value if replaced is items else replaced
         if type(value) in _SCALARS:
             return value
-        is_foreign = not isinstance(value, (Medium, np.ndarray, list, tuple))
+        if is_a(value, np.ndarray) and value.dtype.hasobject and value.dtype.names is None:
+            return self._objects(value, section, path, depth)
+        is_foreign = not is_a(value, (Medium, np.ndarray, *_SEQUENCES))
         if is_foreign:
             value = self._converted(value, path)
-        if isinstance(value, (Medium, np.ndarray)):
+        if is_a(value, (Medium, np.ndarray)):
             if is_foreign and isinstance(value, Medium):
                 self._identify(value, section, path)
             media = self._media(value, section, path)
             if media is None:
                 return value
-            placed = [self._place(Found(section, "/".join(path), medium)) for medium in media]
+            placed = [self._put(Found(section, "/".join(path), medium)) for medium in media]
             return placed[0] if len(placed) == 1 else tuple(placed)
-        if isinstance(value, (list, tuple)) and depth + len(path) <= _MAX_DEPTH:
+        if is_a(value, _SEQUENCES) and not self._is_too_deep(path, depth):
             return self._sequence(value, section, path, depth + 1)
         return value
+
+    def _objects(self, array: npt.NDArray[Any], section: str, path: tuple[str, ...], depth: int) -> Any:
+        """Return what stands in the place of an array of objects."""
+        if id(array) not in self._seen:
+            self._seen[id(array)] = array, array
+            items = tuple(array.ravel().tolist())
+            replaced = self._value(items, section, path, depth + 1)
+            if replaced is not items:
+                self._seen[id(array)] = array, replaced if array.ndim else replaced[0]
+        return self._seen[id(array)][1]
+
+    def _put(self, found: Found) -> Any:
+        try:
+            return self._place(found)
+        except Exception as error:
+            self._of_place = error
+            raise
+
+    def _cannot_read(self, value: Any, path: tuple[str, ...], error: Exception) -> None:
+        if error is self._of_place:
+            raise error
+        reason = f"{type(value).__name__} could not be read: {type(error).__name__}: {shown(error, str)}"
+        self._unread("/".join(path), reason)
+
+    def _is_too_deep(self, path: tuple[str, ...], depth: int) -> bool:
+        if depth + len(path) <= _MAX_DEPTH:
+            return False
+        key = "/".join(path[:_MAX_TOLD_PARTS])
+        self._unread(key, f"media more than {_MAX_DEPTH} levels down are not looked for; report them further up")
+        return True
 
     def _converted(self, value: Any, path: tuple[str, ...]) -> Any:
         """Return a value of another library as one of ours; a tensor of one number as that number."""
         try:
             found = converted(value)
         except Exception as error:
-            self._unread("/".join(path), f"{type(value).__name__} could not be read: {type(error).__name__}: {error}")
+            self._cannot_read(value, path, error)
             return value
-        return found.item() if isinstance(found, np.ndarray) and found.ndim == 0 else found
+        return found.item() if is_a(found, np.ndarray) and found.ndim == 0 else found
 
     def _identify(self, medium: Medium, section: str, path: tuple[str, ...]) -> None:
         """Give a medium that came as a value of another library an id that its repetition has, too."""
@@ -208,23 +249,33 @@ class _Walk:
         object.__setattr__(medium, "id", id)
         object.__setattr__(medium, "may_repeat", may_repeat)
 
-    def _sequence(self, values: list[Any] | tuple[Any, ...], section: str, path: tuple[str, ...], depth: int) -> Any:
+    def _sequence(self, values: Any, section: str, path: tuple[str, ...], depth: int) -> Any:
         if _SCALARS.issuperset(map(type, values)):
             return values
         if id(values) in self._seen:
-            return self._seen[id(values)]
-        self._seen[id(values)] = values
+            return self._seen[id(values)][1]
+        self._seen[id(values)] = values, values
         replaced = []
+        is_changed, all_placed = False, True
         for index, item in enumerate(values):
-            if isinstance(item, dict):
-                self._dict(item, section, (*path, str(index)))
-                replaced.append(item)
-            else:
-                replaced.append(self._value(item, section, path, depth))
-        if all(new is old for new, old in zip(replaced, values, strict=True)):
+            new = item
+            try:
+                if is_a(item, dict):
+                    self._dict(item, section, (*path, str(index)), depth)
+                else:
+                    new = self._value(item, section, path, depth)
+            except Exception as error:
+                self._cannot_read(item, path, error)
+            is_changed = is_changed or new is not item
+            all_placed = all_placed and _is_placed(new) and not (new is item and is_a(item, tuple))
+            replaced.append(new)
+        if not is_changed:
             return values
-        placed = tuple(_flat(replaced)) if all(map(_is_placed, replaced)) else replaced
-        self._seen[id(values)] = placed
+        if not all_placed and type(values) is list:  # in place: it may hold itself
+            values[:] = replaced
+            return values
+        placed = tuple(_flat(replaced)) if all_placed else replaced
+        self._seen[id(values)] = values, placed
         return placed
 
     def _media(self, value: Any, section: str, path: tuple[str, ...]) -> list[Medium] | None:
@@ -258,7 +309,7 @@ class _Walk:
         digest.update(str(nth).encode())
         content_id = digest.hexdigest()[:CONTENT_DIGITS]
         token = section_round(self._result, section)
-        round_id = hashlib.blake2b(repr(token).encode(), digest_size=4).hexdigest()
+        round_id = hashlib.blake2b(shown(token).encode("utf-8", "replace"), digest_size=4).hexdigest()
         return content_id + round_id, None if token else content_id
 
 
@@ -291,22 +342,28 @@ def section_round(result: dict[str, Any], section: str) -> tuple[Any, ...] | Non
     repetition counts on. In the training section they rise with every sample.
     """
     if section == EVALUATION:
-        evaluation = result.get(EVALUATION)
-        if isinstance(evaluation, dict) and EVALUATION_IS_NEW in evaluation:
+        evaluation: Any = result.get(EVALUATION)
+        if is_a(evaluation, dict) and EVALUATION_IS_NEW in evaluation:
             return (result.get("training_iteration"),)
         return None
-    counters = result.get("env_runners")
-    if not isinstance(counters, dict):
+    counters: Any = result.get("env_runners")
+    if not is_a(counters, dict):
         return None
-    return tuple(float(counters[name]) for name in _COUNTERS if _is_number(counters.get(name))) or None
+    counts = (_count(counters.get(name)) for name in _COUNTERS)
+    return tuple(count for count in counts if count is not None) or None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+def _count(value: Any) -> float | None:
+    if not is_a(value, (int, float, np.number)) or is_a(value, (bool, np.complexfloating)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _is_placed(value: Any) -> bool:
-    return value is None or isinstance(value, (str, tuple))
+    return value is None or is_a(value, (str, tuple))
 
 
 def _flat(values: list[Any]) -> Iterator[Any]:

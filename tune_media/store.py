@@ -36,13 +36,14 @@ from tune_media.episodes import EpisodeBatch
 from tune_media.files import PARTIAL, is_local, write_atomically, write_once
 from tune_media.index import INDEX_VERSION, Index
 from tune_media.retention import Kept, Retention, kept_of_line
-from tune_media.values import CONTENT_DIGITS, Medium, new_id
+from tune_media.values import CONTENT_DIGITS, Medium, new_id, shown
 
 STORED, FAILED, DROPPED, DELETED = "stored", "failed", "dropped", "deleted"
 PLACE_FILE = ".tune_media.json"
 """In the folder that Tune syncs: where the trial's media are."""
 
 _MAX_PART = 60
+_MAX_KEY = 500  # characters; a trial folder's own path takes more, and object stores have 1,024 for both
 _ID_DIGITS = 12
 _MOST_ANCESTORS = 50
 _FILE_NAME = re.compile(r"step_(\d{9,})-([0-9A-Za-z]{12})\.(\w+)$")
@@ -166,7 +167,7 @@ class Package:
                 files[name] = make()
             except Exception as error:
                 errors.append(error)
-        self.problems = "; ".join(f"{type(error).__name__}: {error}" for error in errors) or None
+        self.problems = "; ".join(f"{type(error).__name__}: {shown(error, str)}" for error in errors) or None
         if first.path not in files:
             raise NotMadeError(self.problems) from errors[0]
         return files
@@ -300,7 +301,7 @@ class TrialStore:
             self._lives[medium.id] = len(self._rollbacks)
             if path is None:
                 name = f"step_{step:09d}-{safe_id(medium.id)}{safe_suffix(medium.suffix)}"
-                path = posixpath.join("media", section, safe_key(key), name)
+                path = posixpath.join("media", safe_key(section), safe_key(key), name)
                 known = path in self._taken  # written by a run that was killed
             self._remember(medium.id, section, key, path)
         entry = Entry(medium, section, key, path, step, training_iteration, len(self._rollbacks), self.lineage)
@@ -373,7 +374,7 @@ class TrialStore:
             self._paths.pop(entry.medium.id, None)
             self._by_content.pop(entry.medium.id[:CONTENT_DIGITS], None)
             self._listed.discard((entry.medium.id, entry.section, entry.key))
-        self._index.append(self._line(entry, note=reason[:500]))
+        self._index.append(self._line(entry, {"note": reason[:500]}))
 
     def delete(self, paths: Collection[str]) -> None:
         """Delete files; first the index says so, in all lines that name them."""
@@ -404,7 +405,8 @@ class TrialStore:
             medium = entry.medium
             note = "; ".join(text for text in (medium.note, package.problems, reason) if text)[:500] or None
             size = len(files[package.path])
-            line = self._line(entry, status=status, bytes=size, sha256=digest, **medium.facts(), note=note)
+            facts = {**medium.facts(), "status": status, "bytes": size, "sha256": digest, "note": note}
+            line = self._line(entry, facts)
             self._index.append(line)
             entry.status = status
             with self._lock:
@@ -461,16 +463,16 @@ class TrialStore:
         later = [rollback for rollback in self._rollbacks if rollback.life > life]
         return any(rollback.undoes(training_iteration, step) for rollback in later)
 
-    def _line(self, entry: Entry, **facts: Any) -> dict[str, Any]:
+    def _line(self, entry: Entry, facts: dict[str, Any]) -> dict[str, Any]:
         line = {
+            **facts,
             "v": INDEX_VERSION,
             "id": entry.medium.id,
             "kind": entry.medium.kind,
             "section": entry.section,
             "key": entry.key,
             "path": entry.path,
-            "status": entry.status,
-            **facts,
+            "status": facts.get("status", entry.status),
             "training_iteration": entry.training_iteration,
             "step": entry.step,
             "time": round(time.time(), 3),
@@ -483,14 +485,15 @@ class TrialStore:
 
 def safe_key(key: str) -> str:
     """Turn a key into path parts that every filesystem takes; the index keeps the key itself."""
-    parts = [_safe_part(part) for part in key.split("/") if part]
-    return posixpath.join(*parts or ["_"])
+    path = "/".join(_safe_part(part) for part in key.split("/") if part) or "_"
+    if len(path) <= _MAX_KEY:
+        return path
+    return f"{path[: _MAX_KEY - _MAX_PART].rpartition('/')[0]}/{_digest(key)}"
 
 
 def safe_id(id: str) -> str:
-    """Return the digits of an id that go into a file name."""
-    clean = re.sub(r"[^0-9A-Za-z]", "", id)
-    return clean[:_ID_DIGITS] if len(clean) >= _ID_DIGITS else hashlib.sha256(id.encode()).hexdigest()[:_ID_DIGITS]
+    """Return the digits of an id that go into a file name: its first ones, or a hash where it is none of ours."""
+    return id[:_ID_DIGITS] if re.fullmatch(r"[0-9a-f]{32}", id) else _digest(id)
 
 
 def safe_suffix(suffix: str) -> str:
@@ -503,4 +506,9 @@ def _safe_part(part: str) -> str:
     clean = re.sub(r"[^0-9A-Za-z_.=-]", "_", part).lstrip(".") or "_"
     if len(clean) <= _MAX_PART:
         return clean
-    return f"{clean[: _MAX_PART - 9]}-{hashlib.sha256(part.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    digest = _digest(part)[:8]
+    return f"{clean[: _MAX_PART - len(digest) - 1]}-{digest}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_ID_DIGITS]

@@ -12,7 +12,7 @@ import math
 import mimetypes
 import struct
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -108,6 +108,8 @@ class MediaOptions:
 
 
 _PNG = b"\x89PNG\r\n\x1a\n"
+_MOST_JSON_LEVELS = 64
+_MOST_JSON_BITS = 1000  # Python itself refuses to write, or to read, much larger numbers
 _HEAT = ((0, 0, 60), (90, 20, 130), (190, 50, 90), (245, 130, 30), (255, 250, 170))  # from least to largest
 
 CONTENT_DIGITS = 24
@@ -257,6 +259,8 @@ class Video(Medium):
     ) -> None:
         from tune_media import encoding  # PyAV is loaded where a clip is made, not where results are read
 
+        if isinstance(frames, (bytes, bytearray, memoryview, str)):
+            raise ValueError(f"Video takes frames, got {type(frames).__name__}; Video.from_file takes a finished mp4.")
         options = options or VideoOptions()
         encoded = encoding.encode_video(
             encoding.frames_in_layout(frames, layout, value_range), options.fps or fps, **options.encoder_keywords()
@@ -284,9 +288,11 @@ class Video(Medium):
         from tune_media import encoding
 
         data = Path(path).read_bytes()
-        encoded = encoding.probe_video(data)
         if data[4:8] != b"ftyp":
-            raise ValueError(f"{path} is no mp4; read its frames and make a Video of them.")
+            raise ValueError(f"{str(path)!r} is no mp4, or no video at all; read its frames and make a Video of them.")
+        if not is_whole_mp4(data):
+            raise ValueError(f"{str(path)!r} is an mp4 that is not whole ({len(data)} bytes); copy or record it again.")
+        encoded = encoding.probe_video(data)
         return cls.from_encoded(encoded, episode=episode, note=note)
 
     def of_episode(self, episode: EpisodeRecord) -> Video:
@@ -300,6 +306,8 @@ class Video(Medium):
         return ".mp4"
 
     def content(self) -> bytes:  # noqa: D102
+        if not is_whole_mp4(self.data):
+            raise ValueError(f"The {len(self.data)} bytes of this Video are no whole mp4; make it by Video.from_file.")
         return self.data
 
     def facts(self) -> dict[str, Any]:  # noqa: D102
@@ -537,6 +545,8 @@ class Artifact(Medium):
             data = source
         else:
             data, name = Path(source).read_bytes(), name or Path(source).name
+        if not isinstance(name, str):
+            raise ValueError(f"Artifact(name=...) must be text, got a {type(name).__name__}.")
         for field_name, value in {"data": data, "name": name, "id": new_id()}.items():
             object.__setattr__(self, field_name, value)
 
@@ -548,7 +558,7 @@ class Artifact(Medium):
         return self.data
 
     def facts(self) -> dict[str, Any]:  # noqa: D102
-        guessed = mimetypes.guess_type(self.name)[0]
+        guessed = mimetypes.guess_type(Path(self.name).name)[0]  # of a whole path, which may look like a broken URL
         return {"name": self.name, "format": guessed or self.suffix.lstrip(".")}
 
     def __repr__(self) -> str:
@@ -576,22 +586,68 @@ def _finite(value: Any) -> float:
     return float(np.clip(value, -np.finfo(np.float64).max, np.finfo(np.float64).max))
 
 
+def is_whole_mp4(data: bytes) -> bool:
+    """Say whether bytes are an mp4 whose description and pictures are all there, as far as its boxes tell."""
+    at = 0
+    found: set[bytes] = set()
+    while at + 8 <= len(data) and not {b"moov", b"mdat"} <= found:
+        size, kind, head = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8], 8
+        if size == 1:  # the size proper comes after the kind
+            size, head = int.from_bytes(data[at + 8 : at + 16], "big"), 16
+        elif size == 0:  # it reaches to the end
+            size = len(data) - at
+        if size < head or at + size > len(data) or (at == 0 and kind != b"ftyp"):
+            return False
+        found.add(kind)
+        at += size
+    return {b"moov", b"mdat"} <= found
+
+
 def json_bytes(value: Any) -> bytes:
-    """Write JSON that every parser reads: numpy becomes numbers and lists, what is not finite becomes null."""
-    return json.dumps(_plain(value), allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+    """Write JSON that every parser reads, in one line: numpy becomes numbers and lists, what is not finite null.
+
+    Text that holds what cannot be seen (ends of lines, marks that turn the direction of writing, halves of characters)
+    is escaped. What refers to itself or is nested too deep becomes null, too.
+    """
+    plain = _plain(value, ())
+    text = json.dumps(plain, allow_nan=False, ensure_ascii=False)
+    return (text if text.isprintable() else json.dumps(plain, allow_nan=False)).encode()
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
+def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
+    """Return a value as text, or its type's name where it has none: what people report may raise when asked."""
+    try:
+        return text(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
+    """Say what a value is, whatever it says itself: ``isinstance`` asks its ``__class__``, which may lie or raise."""
+    return issubclass(type(value), kinds)
+
+
+def _plain(value: Any, around: tuple[int, ...]) -> Any:
+    if type(value) is float:  # most are
+        return value if math.isfinite(value) else None
+    if is_a(value, (Mapping, list, tuple, set, frozenset)):
+        if id(value) in around or len(around) > _MOST_JSON_LEVELS:
+            return None
+        inside = (*around, id(value))
+        try:
+            if is_a(value, Mapping):
+                return {shown(key, str): _plain(item, inside) for key, item in value.items()}
+            return [_plain(item, inside) for item in value]
+        except Exception:  # what raises when it is looked into
+            return shown(value, str)
+    if is_a(value, np.ndarray):
+        if id(value) in around:
+            return None
+        return _plain(value.tolist(), (*around, id(value)))
+    if is_a(value, np.generic):
         value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
+    if is_a(value, float) and not math.isfinite(value):
         return None
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or is_a(value, (bool, float, str)) or (is_a(value, int) and value.bit_length() <= _MOST_JSON_BITS):
         return value
-    return str(value)
+    return shown(value, str)

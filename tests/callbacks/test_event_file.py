@@ -20,7 +20,7 @@ def test_what_is_written_in_parts_is_read_as_one(tmp_path, monkeypatch):
     for step in range(40):
         writer.add_scalar("a", step, step)
         writer.file_writer.flush()
-        writer.file_writer.copy(pyarrow.fs.LocalFileSystem(), str(storage))
+        writer.file_writer.copy_segment(pyarrow.fs.LocalFileSystem(), str(storage))
     files = sorted(storage.iterdir())
     written = sum(file.stat().st_size for file in files)
     (local,) = (tmp_path / "local").iterdir()
@@ -36,11 +36,11 @@ def test_a_segment_is_written_again_while_it_is_small(tmp_path):
     for step in range(3):
         writer.add_scalar("a", step, step)
         writer.file_writer.flush()
-        writer.file_writer.copy(pyarrow.fs.LocalFileSystem(), str(storage))
+        writer.file_writer.copy_segment(pyarrow.fs.LocalFileSystem(), str(storage))
     (file,) = storage.iterdir()
     assert scalars(storage) == [0, 1, 2]
     before = file.stat().st_mtime_ns
-    writer.file_writer.copy(pyarrow.fs.LocalFileSystem(), str(storage))  # nothing new
+    writer.file_writer.copy_segment(pyarrow.fs.LocalFileSystem(), str(storage))  # nothing new
     assert file.stat().st_mtime_ns == before
 
 

@@ -1,8 +1,8 @@
-"""TensorBoard event files that cost neither a thread nor an open file, and travel to the storage once.
+"""TensorBoard event files that cost neither a thread nor an open file, and travel to a remote storage once.
 
 tensorboardX keeps a thread, a queue and a file handle for each trial; a sweep has a thousand of them. Tune copies the
 whole of an event file to the storage at every sync. Ours lies in Tune's local folder as one file, for those who watch
-it there, and goes to the storage in segments, each of which is an event file, too.
+it there, and goes to a storage that is not local in segments, each of which is an event file, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class EventFile:
     """
 
     PATTERN = "*/events.out.tfevents.*.whole"
-    """What Tune need not copy, since ``copy`` does."""
+    """What Tune need not copy where ``copy_segment`` does."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
@@ -96,7 +96,18 @@ class EventFile:
         """Whether the storage's copy ought to be brought up to date."""
         return self._pause.is_over
 
-    def copy(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
+    def copy_whole(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
+        """Bring the storage up to date where Tune copies the file, too: its last sync comes before the last clips.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        with self._writing:  # no half records
+            content = self._path.read_bytes() if self._path.exists() else b""
+        if content:
+            write_in_place(filesystem, f"{folder}/{self._path.name}", content)
+
+    def copy_segment(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
         """Bring the storage up to date: write the last segment, again while it is small, and begin another.
 
         Raises:

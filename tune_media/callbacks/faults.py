@@ -7,9 +7,12 @@ import logging
 import re
 from collections.abc import Iterator
 
+from tune_media.values import shown
+
 logger = logging.getLogger("tune_media")
 
 _SECRETS: set[str] = set()
+_MOST_KINDS = 1000
 
 
 class Faults:
@@ -40,16 +43,16 @@ class Faults:
         self.count += 1
         self._first = self._first or error
         seen = (name, type(error).__name__, kind)
-        if seen in self._told:
+        if seen in self._told or len(self._told) >= _MOST_KINDS:
             return
         self._told.add(seen)
         logger.warning(
             "tune_media: %s: %s failed (%s: %s). Training goes on; further faults of this kind are counted only. "
             "To stop at the first, pass media=MediaOptions(strict=True).",
             name,
-            what,
+            shown(what, repr)[1:-1],
             type(error).__name__,
-            redacted(str(error)),
+            redacted(shown(error, str)),
             exc_info=logger.isEnabledFor(logging.DEBUG) and not _SECRETS,
         )
 

@@ -143,11 +143,13 @@ class MediaSession:
                 return path
             return f"not stored: {medium.kind} {found.section}/{found.key}"
 
-        replace_media(result, place, self.options.raw_fps, self._report_unread)
-        if is_new:
-            self._read_legacy(trial, result, place, told)
-        if entries:
-            self._write_later(trial, self._store(trial), entries)
+        try:
+            replace_media(result, place, self.options.raw_fps, self._report_unread)
+            if is_new:
+                self._read_legacy(trial, result, place, told)
+        finally:  # whatever comes after them, what is registered is written
+            if entries:
+                self._write_later(trial, self._store(trial), entries)
         return entries
 
     def later(self, name: str, what: str, work: Callable[[], None], nbytes: int = 0) -> None:

@@ -15,6 +15,7 @@ from tune_media.callbacks.event_file import EventFile, EventWriter
 from tune_media.compat import leave_out_of_syncs
 from tune_media.episode_files import recorder_of
 from tune_media.episodes import EpisodeBatch
+from tune_media.files import is_local
 from tune_media.legacy import RECORDER
 from tune_media.store import Entry
 from tune_media.values import Histogram, Image, MediaOptions
@@ -43,7 +44,7 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
         super().__init__()
         self._media = MediaLogging(self, "TensorBoard", media)
         self._summary_writer_cls: type[EventWriter] = EventWriter
-        self._copies_events = False
+        self._in_segments = False
         self._steps: dict[Trial, int] = {}  # each trial's last
 
     def log_trial_start(self, trial: Trial) -> None:  # noqa: D102
@@ -52,7 +53,8 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
             return  # paused, cloned or retried: it goes on in the file that it has, with the clips still to come
         with self._media.guard("opening an event file"):
             super().log_trial_start(trial)
-            self._copies_events = leave_out_of_syncs(trial, EventFile.PATTERN)
+            local = is_local(trial.storage.storage_filesystem)  # there, Tune's copying is cheap
+            self._in_segments = not local and leave_out_of_syncs(trial, EventFile.PATTERN)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:  # noqa: D102
         entries = self._media.take(trial, result)
@@ -66,7 +68,7 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
             self._steps[trial] = step
             super().log_trial_result(iteration, trial, self._showable(result, self._media.new_in_lists(trial)))
             self._media.later("writing events", file.flush)
-            if file.is_late:
+            if self._in_segments and file.is_late:
                 self._copy_later(trial, file)
         writer = self._trial_writer.get(trial)
         for entry in entries:
@@ -101,10 +103,10 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
 
     def _copy_later(self, trial: Trial, file: EventFile) -> None:
         """Bring the storage's copy of an event file up to date, after all that is still to be shown."""
-        if self._copies_events:
-            place = trial_place(trial)
-            copy = functools.partial(file.copy, place.filesystem, place.path)
-            self._media.on_storage_later("copying events", copy, key=("events", trial.trial_id))
+        place = trial_place(trial)
+        copy = file.copy_segment if self._in_segments else file.copy_whole
+        work = functools.partial(copy, place.filesystem, place.path)
+        self._media.on_storage_later("copying events", work, key=("events", trial.trial_id))
 
     def _showable(
         self, result: dict[str, Any], new: dict[tuple[str, ...], list[Any]], path: tuple[str, ...] = ()
