@@ -52,7 +52,9 @@ class CountingOpener(LocalFileOpener):
 
 
 class CountingFileSystem(LocalFileSystem):
-    """Local files; what is written is counted in a file, so that any process and any pickled copy may write."""
+    """Files that pass for remote; what is written is counted in a file, whichever process or pickled copy writes."""
+
+    protocol = "counted"
 
     def __init__(self, counter: str, **keywords) -> None:
         super().__init__(**keywords)
