@@ -101,9 +101,14 @@ class Index:
 
         Returns:
             How many lines were changed.
+
+        Raises:
+            OSError: The driver's copy cannot be written, or what earlier runs listed has not been read.
         """
         changed = 0
         with self._lock:
+            if not self._is_loaded:
+                raise OSError("the index that the storage has is not read yet")
             self._write()
             content = []
             for raw, line in _raw_lines(self._local.read_bytes() if self._local.exists() else b""):

@@ -78,6 +78,7 @@ class MediaSession:
         self._with_media: set[str] = set()
         self._experiment_path = ""
         self._deadline: float | None = None
+        self._settled_at = float("-inf")
         self._storage = Outbox("storage", self._is_worth_another_try, self._report_storage, keeps_order=False)
         self._shows = Outbox("media", lambda error: False, lambda what, error, again: None)
 
@@ -198,7 +199,10 @@ class MediaSession:
 
     def settle(self) -> None:
         """Wait a moment until what was reported is stored: Tune is about to note down that it was."""
-        self._storage.wait(_SETTLE_SECONDS, patiently=False)
+        now = time.monotonic()
+        if now - self._settled_at > _SETTLE_SECONDS:  # each callback of the experiment asks
+            self._storage.wait(_SETTLE_SECONDS, patiently=False)
+            self._settled_at = time.monotonic()
 
     def wait(self) -> bool:
         """Wait until everything is shown that was to be, as long as the end may take."""
