@@ -105,6 +105,11 @@ class Entry:
         """Whether there is nothing to show."""
         return self.status in (FAILED, DROPPED)
 
+    @property
+    def clip_bytes(self) -> int:
+        """How much memory it holds as a clip; 0 for what is never left out where too much waits to be shown."""
+        return self.medium.nbytes if self.medium.kind == "video" else 0
+
     def content(self) -> bytes:
         """Return its file."""
         return self.package.files()[self.path] if self.package else self.medium.content()

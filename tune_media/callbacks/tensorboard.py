@@ -73,7 +73,7 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
         writer = self._trial_writer.get(trial)
         for entry in entries:
             work = functools.partial(self._log_entry, writer, entry, step)
-            self._media.later(f"showing {entry.path}", work, entry.medium.nbytes)
+            self._media.later(f"showing {entry.path}", work, entry.clip_bytes)
 
     def log_trial_save(self, trial: Trial) -> None:  # noqa: D102
         self._media.take_from_checkpoint(trial)
