@@ -391,6 +391,11 @@ class TrialStore:
         """Whether the storage's copy of the index has been out of date for some time."""
         return self._index.is_late
 
+    @property
+    def index_is_held(self) -> bool:
+        """Whether the driver's folder has not taken all of the index."""
+        return self._index.is_held
+
     def finish(self) -> None:
         """Bring the storage's copy of the index up to date."""
         self._index.copy()

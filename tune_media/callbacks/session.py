@@ -78,6 +78,7 @@ class MediaSession:
         self._with_media: set[str] = set()
         self._experiment_path = ""
         self._deadline: float | None = None
+        self._is_settled = True
         self._storage = Outbox("storage", self._is_worth_another_try, self._report_storage, keeps_order=False)
         self._shows = Outbox("media", lambda error: False, lambda what, error, again: None)
 
@@ -106,6 +107,7 @@ class MediaSession:
         self.faults.raise_first()
         last, entries = self._last.get(trial.trial_id, (None, []))
         if last is not result:
+            self._is_settled = False
             with self.faults.guard("the store", "reading where a trial goes on"):
                 self._goes_on(trial, result)
             entries = self.replace(trial, result, is_new=True)
@@ -183,13 +185,19 @@ class MediaSession:
 
         def finish() -> None:
             store.finish()
-            if store.is_over:  # else it has begun again
+            if store.is_over and not store.index_is_held:  # else it has begun again, or a sync may undo the copy
                 self._stores.pop(store.place.trial_id, None)
 
         self.on_storage("copying an index", finish)
 
     def settle(self) -> None:
-        """Wait a moment until what was reported is stored: Tune is about to note down that it was."""
+        """Wait a moment until what was reported is stored: Tune is about to note down that it was.
+
+        All callbacks ask, one after the other; what the first has waited for in vain is not worth the wait again.
+        """
+        if self._is_settled:
+            return
+        self._is_settled = True
         self._storage.wait(_SETTLE_SECONDS, patiently=False)
 
     def wait(self) -> bool:
