@@ -114,7 +114,7 @@ class Queue:
     """A look at a queue of the experiment that runs."""
 
     def __init__(self, outbox: Outbox) -> None:
-        self.waits, self.nbytes = len(outbox._waiting), outbox.nbytes
+        self.waits, self.nbytes, self.is_away = len(outbox._waiting), outbox.nbytes, outbox.is_away
 
 
 def storage_queue() -> Queue:
@@ -208,6 +208,21 @@ class FaultyStorage(LocalFileSystem):
 def faulty(orders: Orders) -> pyarrow.fs.FileSystem:
     """Return a storage that follows orders."""
     return PyFileSystem(FSSpecHandler(FaultyStorage(str(orders.folder))))
+
+
+def s3_storage(address: str) -> pyarrow.fs.FileSystem:
+    """Return an S3 server as storage; the client does not try again by itself."""
+    return pyarrow.fs.S3FileSystem(
+        access_key="a",
+        secret_key="s",
+        scheme="http",
+        endpoint_override=address,
+        region="us-east-1",
+        allow_bucket_creation=True,
+        connect_timeout=2,
+        request_timeout=5,
+        retry_strategy=pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=1),
+    )
 
 
 def wait_until(is_so: Callable[[], Any], seconds: float = 10) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from tests.faults import (
     ITERATIONS,
     RESULTS,
     At,
+    BrokenRuns,
+    BrokenWriter,
     Folders,
     Mounts,
     Orders,
@@ -31,12 +34,17 @@ from tests.faults import (
     fill,
     goes_on,
     make_result,
+    s3_storage,
+    server_of_errors,
+    server_of_silence,
     storage_queue,
     sweep,
     told_of,
+    wait_until,
 )
-from tests.lifecycle.common import index_lines
-from tests.lifecycle.sweep_to_kill import place_of
+from tests.lifecycle.common import assert_tensorboard_shows_once, index_lines
+from tests.trackers import read_mlflow, read_wandb
+from tune_media.callbacks.outbox import Outbox
 
 
 @pytest.fixture(autouse=True)
@@ -136,14 +144,15 @@ def test_an_s3_server_that_is_started_again(ray_session, tmp_path, caplog):
     servers = [server]
 
     def start():
+        wait_until(lambda: storage_queue().is_away)
         servers.append(moto.ThreadedMotoServer(ip_address=host, port=port, verbose=False))
         servers[-1].start()
 
-    filesystem, folder = place_of(f"s3:{host}:{port}")
+    filesystem = s3_storage(f"{host}:{port}")
     filesystem.create_dir("bucket")
-    at = At({4: lambda: servers[-1].stop(), 13: start})
+    at = At({4: servers[-1].stop, 13: start})
     try:
-        results = sweep(folder, [*callbacks(), at], filesystem=filesystem, log=tmp_path / "told")
+        results = sweep("bucket/results", [*callbacks(), at], filesystem=filesystem, log=tmp_path / "told")
         assert_trained(results)
         for result in results:
             assert_all_stored(result.path, result.metrics["trial_id"], tmp_path / "told", filesystem)
@@ -189,23 +198,23 @@ def test_storage_that_hangs(ray_session, tmp_path, orders, caplog, capsys):
     assert "the storage did not take" in caplog.text
 
 
-BROKEN_INDEX = {
-    "empty": lambda content: b"",
-    "truncated": lambda content: content[: len(content) // 2],
-    "garbage": lambda content: bytes(range(256)) * 50,
-    "other JSON": lambda content: b'[1, 2]\nnull\n{"id": 5}\n"text"\n{"v": 1, "id": "x", "path": "../../x"}\n',
-}
+BROKEN_INDEX = [
+    lambda content: b"",
+    lambda content: content[: len(content) // 2],
+    lambda content: bytes(range(256)) * 50,
+    lambda content: b'[1, 2]\nnull\n{"id": 5}\n"text"\n{"v": 1, "id": "x", "path": "../../x"}\n' + content[100:],
+]
 
 
-@pytest.mark.parametrize("how", BROKEN_INDEX)
-def test_an_index_that_is_broken_when_a_sweep_is_restored(ray_session, tmp_path, how, caplog):
+def test_indices_that_are_broken_when_a_sweep_is_restored(ray_session, tmp_path, caplog):
+    """Empty, cut in half, binary, other JSON: one in each of four trials."""
     log, first = tmp_path / "told", RESULTS // 2
-    results = sweep(tmp_path, callbacks(), log=log, trainable=goes_on, fails_at=first)
-    assert len(results.errors) == 2
-    before = {line["id"]: line for line in told_of(log)}
-    assert len(before) == 2 * 3 * first
+    results = sweep(tmp_path, callbacks(), log=log, trainable=goes_on, fails_at=first, trials=4)
+    assert len(results.errors) == 4
+    assert len(told_of(log)) == 4 * 3 * first
     for index in (tmp_path / "sweep").glob("*/media/index.jsonl"):
-        index.write_bytes(BROKEN_INDEX[how](index.read_bytes()))
+        slot = int(index.parents[1].name.split("_")[3])
+        index.write_bytes(BROKEN_INDEX[slot](index.read_bytes()))
     (log / "again").touch()
     results = tune.Tuner.restore(str(tmp_path / "sweep"), goes_on, resume_errored=True).fit()
     assert_trained(results)
@@ -294,3 +303,133 @@ def test_frames_that_are_none_cost_only_the_clip(ray_session, tmp_path):
         rest = [line for line in index_lines(result.path) if line not in played]
         assert_all_stored(result.path, result.metrics["trial_id"], log, lines=rest)
         assert_scalars(result.path)
+
+
+KINDS = ("json", "tensorboard", "wandb", "mlflow")
+
+
+def all_callbacks(folder, uri=None, **options):
+    media = tm.MediaOptions(**options)
+    return {
+        "json": tm.JsonMediaLoggerCallback(media),
+        "tensorboard": tm.TBXMediaLoggerCallback(media),
+        "wandb": tm.WandbMediaLoggerCallback(project="faults", mode="offline", media=media),
+        "mlflow": tm.MLflowMediaLoggerCallback(
+            uri or f"sqlite:///{folder}/mlflow.db", artifact_location=f"file://{folder}/mlruns", media=media
+        ),
+    }
+
+
+def assert_backend_complete(kind, folder, trial):
+    """Assert that a backend has all of a trial."""
+    if kind == "json":
+        return assert_scalars(trial)
+    if kind == "tensorboard":
+        return assert_shown(trial)
+    held = read_wandb(trial) if kind == "wandb" else None
+    held = held or read_mlflow(f"sqlite:///{folder}/mlflow.db", "_".join(trial.name.split("_")[:3]))
+    assert sorted(held.clips["train/rollout"]) == ITERATIONS
+    assert held.histograms["train/weights"] == {step: 10 * step for step in ITERATIONS}
+    assert held.histograms["evaluation/episodes/speed"] == dict.fromkeys(ITERATIONS, 5)
+    assert {step: held.scalars["level"][step] for step in ITERATIONS} == {step: step for step in ITERATIONS}
+    return None
+
+
+@pytest.mark.parametrize("broken", KINDS)
+def test_a_backend_that_raises_at_every_call(ray_session, tmp_path, monkeypatch, caplog, broken):
+    def block(trial):
+        if broken == "json":
+            (Path(trial.local_path) / "result.json").mkdir(parents=True)
+
+    log = tmp_path / "told"
+    with server_of_errors() as uri:
+        made = all_callbacks(
+            tmp_path, uri if broken == "mlflow" else None, flush_seconds=3 if broken == "mlflow" else 60
+        )
+        if broken == "tensorboard":
+            made["tensorboard"]._summary_writer_cls = BrokenWriter
+        if broken == "wandb":
+            start = lambda folder: ray_session.remote(BrokenRuns).options(num_cpus=0).remote()  # noqa: E731
+            monkeypatch.setattr("tune_media.callbacks.wandb_process._start_actor", start)
+        results = sweep(tmp_path, [At(start=block), *made.values()], log=log)
+    assert_trained(results)
+    names = {"json": "JSON", "tensorboard": "TensorBoard", "wandb": "W&B", "mlflow": "MLflow"}
+    assert f"tune_media: {names[broken]}: " in caplog.text
+    for result in results:
+        assert_all_stored(result.path, result.metrics["trial_id"], log)
+        for kind in KINDS:
+            if kind != broken:
+                assert_backend_complete(kind, tmp_path, Path(result.path))
+
+
+def test_a_backend_that_hangs(ray_session, tmp_path, caplog):
+    log = tmp_path / "told"
+    with server_of_silence() as uri:
+        made = all_callbacks(tmp_path, uri, flush_seconds=2)
+        del made["wandb"]
+        started = time.monotonic()
+        results = sweep(tmp_path, list(made.values()), log=log)
+        assert time.monotonic() - started < 30  # what Ray takes, and two seconds
+    assert_nothing_lost(results, log)
+    assert "MLflow: " in caplog.text
+    assert "were not done after 2 s" in caplog.text
+
+
+def test_too_much_waits(ray_session, tmp_path, orders, monkeypatch, caplog, capsys):
+    """Clips are dropped, listed, counted and named; episodes and numbers are not, and memory has its bound."""
+    log, held, put, most = tmp_path / "told", [], Outbox.put, 30_000
+    orders.give("slow")
+
+    def watched(outbox, *arguments, **more):
+        taken = put(outbox, *arguments, **more)
+        held.append(outbox.nbytes)
+        return taken
+
+    monkeypatch.setattr(Outbox, "put", watched)
+    options = {"max_pending_bytes": most, "gif_width": 16}
+    results = sweep(tmp_path, callbacks(**options), filesystem=faulty(orders), log=log, pause=0.0, size=64)
+    assert_trained(results)
+    dropped = 0
+    for result in results:
+        lines, trial = index_lines(result.path), result.metrics["trial_id"]
+        assert_all_listed(lines, trial, log)
+        lost = [line for line in lines if line["status"] != "stored"]
+        assert {line["status"] for line in lost} <= {"dropped"}
+        assert {line["kind"] for line in lost} <= {"video", "histogram"}
+        for line in lines:
+            assert line in lost or assert_readable((Path(result.path) / line["path"]).read_bytes(), line) is None
+        assert_scalars(result.path)
+        assert sorted(tm.load(result.path).episodes()["episode_return"]) == ITERATIONS
+        steps = assert_tensorboard_shows_once(result.path)
+        assert steps["ray/tune/level"] == steps["evaluation/episodes/speed"] == ITERATIONS
+        dropped += len(lost)
+    assert dropped
+    assert 0 < max(held) <= most
+    out = capsys.readouterr().out
+    assert f"{dropped} could not be stored (media/" in out
+    assert f"more than MediaOptions(max_pending_bytes={most}) wait to be written" in caplog.text
+
+
+def test_strict_raises_the_first_fault_in_tunes_loop(ray_session, tmp_path):
+    with pytest.raises(Exception, match="an array of shape"):
+        sweep(tmp_path, callbacks(strict=True), log=tmp_path / "told", trainable=with_odd_values)
+
+
+def test_strict_raises_the_first_fault_in_the_background(ray_session, tmp_path, orders):
+    at = At({4: lambda: orders.give("away")})
+    with pytest.raises(Exception, match="the storage is away"):
+        sweep(tmp_path, [*callbacks(strict=True), at], filesystem=faulty(orders), log=tmp_path / "told")
+
+
+def test_threads_are_two_an_experiment_and_one_for_mlflow(ray_session, tmp_path):
+    seen = set()
+
+    def look():
+        seen.update(thread.name for thread in threading.enumerate() if thread.name.startswith("tune_media"))
+
+    made = all_callbacks(tmp_path)
+    del made["wandb"]
+    results = sweep(tmp_path, [*made.values(), At(each=look)], log=tmp_path / "told", trials=4, pause=0.0)
+    assert_trained(results)
+    assert seen == {"tune_media storage", "tune_media media", "tune_media MLflow"}
+    wait_until(lambda: not seen & {thread.name for thread in threading.enumerate()})

@@ -104,7 +104,7 @@ class Index:
         """Change lines in place.
 
         Args:
-            change: Returns what a line is to say besides or instead; None: it stays.
+            change: Returns what a line is to say besides or instead (None as a value: no more); None: it stays.
 
         Returns:
             How many lines were changed.
@@ -115,7 +115,7 @@ class Index:
             for raw, line in _raw_lines(self._content() + self._unwritten):
                 more = change(line) if line is not None else None
                 changed += more is not None
-                content.append(raw if line is None or more is None else json_bytes({**line, **more}))
+                content.append(raw if line is None or more is None else _changed(line, more))
             if changed:
                 self._unwritten = b""
                 self._replace(b"".join(raw + b"\n" for raw in content))
@@ -176,6 +176,10 @@ class Index:
             self._write()
         except OSError as error:
             self._report(error)
+
+
+def _changed(line: dict[str, Any], more: dict[str, Any]) -> bytes:
+    return json_bytes({name: value for name, value in {**line, **more}.items() if value is not None})
 
 
 def key_of(line: dict[str, Any]) -> Key:

@@ -366,6 +366,28 @@ class TrialStore:
             write_once(pyarrow.fs.LocalFileSystem(), str(self.place.local_path / name), content)
         self._list(package, FAILED, f"kept in the driver's folder, not on the storage: {reason}")
 
+    def bring(self, path: str, names: Iterable[str]) -> int:
+        """Write to the storage what ``keep_here`` has kept, and list it as stored.
+
+        Args:
+            path: The file that its lines name.
+            names: All files.
+
+        Returns:
+            The size of what was written.
+
+        Raises:
+            OSError: The storage does not answer, or whatever else its filesystem raises.
+        """
+        size = 0
+        for name in names:
+            content = (self.place.local_path / name).read_bytes()
+            write_atomically(self.place.filesystem, posixpath.join(self.place.path, name), content)
+            size += len(content)
+        self._index.amend(lambda line: {"status": STORED, "note": None} if line["path"] == path else None)
+        self._index.copy()
+        return size
+
     def give_up(self, entry: Entry, status: str, reason: str) -> None:
         """List an entry that has no file, and why; should it come again, it is tried again."""
         entry.status = status

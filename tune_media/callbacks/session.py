@@ -382,12 +382,11 @@ class MediaSession:
                 self._overflow(store, package)
 
     def _overflow(self, store: TrialStore, package: Package) -> None:
-        """Too much waits: a clip is dropped; what is known of episodes is kept in the driver's folder."""
+        """Too much waits: a clip is dropped; what is known of episodes waits in the driver's folder."""
         reason = f"more than MediaOptions(max_pending_bytes={self.options.max_pending_bytes}) wait to be written"
         self.faults.report("the store", f"keeping {package.path}", RuntimeError(reason), kind=DROPPED)
         if package.entries[0].is_episodes:
-            keep = functools.partial(self._rescue, store, package, RuntimeError(reason))
-            self.later("the store", f"keeping {package.path}", keep)
+            self.later("the store", f"keeping {package.path}", functools.partial(self._put_aside, store, package))
             return
         (entry,) = package.entries
         entry.status = DROPPED
@@ -407,6 +406,25 @@ class MediaSession:
         if self.keeper is not None:
             self.on_storage("deleting media", functools.partial(self.keeper.tidy, store))
 
+    def _put_aside(self, store: TrialStore, package: Package) -> None:
+        """Keep files in the driver's folder until the storage takes them; in memory is no room for them."""
+        store.keep_here(package, "too much waits to be written")
+        path, files, episodes = package.path, list(package.files()), 0
+        for entry in package.entries:
+            entry.status = STORED  # for those who show it: it is there
+            episodes += entry.medium.facts()["episodes"]
+
+        def bring() -> None:
+            self._counts["bytes"] += store.bring(path, files)
+            self._counts["episodes"] += episodes
+            self._with_media.add(store.place.trial_id)
+
+        def give_up(error: Exception) -> None:
+            self._counts[FAILED] += 1
+            self._name_lost(path)
+
+        self._storage.put(Work(f"writing {path}", bring, give_up=give_up))
+
     def _rescue(self, store: TrialStore, package: Package, error: Exception) -> None:
         """Keep in the driver's folder what the storage does not take."""
         self._count_lost(package, FAILED)
@@ -417,8 +435,11 @@ class MediaSession:
 
     def _count_lost(self, package: Package, status: str) -> None:
         self._counts[status] += len(package.entries)
+        self._name_lost(package.path)
+
+    def _name_lost(self, path: str) -> None:
         if len(self._lost) < _MOST_NAMES:
-            self._lost.append(package.path)
+            self._lost.append(path)
 
 
 def trial_place(trial: Trial) -> Place:
