@@ -166,7 +166,7 @@ class FaultyStorage(LocalFileSystem):
             raise ConnectionError("the storage is away")
         if writes and self.orders.is_given("slow"):
             self._note()
-            time.sleep(0.1)
+            time.sleep(0.05)
         if writes and self.orders.is_given("hang"):
             self._note()
             while self.orders.is_given("hang"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 import gymnasium
@@ -178,9 +177,8 @@ def test_storage_that_is_slow(ray_session, tmp_path, orders):
 def test_storage_that_hangs(ray_session, tmp_path, orders, caplog, capsys):
     log, folders = tmp_path / "told", Folders()
     at = At({4: lambda: orders.give("hang")}, start=folders.note)
-    started = time.monotonic()
-    results = sweep(tmp_path, [*callbacks(flush_seconds=3), at], filesystem=faulty(orders), log=log)
-    assert time.monotonic() - started < 40  # what Ray takes, and three seconds
+    results = sweep(tmp_path, [*callbacks(flush_seconds=2), at], filesystem=faulty(orders), log=log)
+    assert orders.is_given("hang")  # and yet it ended
     assert orders.met() == 1
     assert_trained(results)
     lost = 0
@@ -196,6 +194,7 @@ def test_storage_that_hangs(ray_session, tmp_path, orders, caplog, capsys):
         assert_shown(folders.of[trial])
     assert f"{lost} could not be stored (" in capsys.readouterr().out
     assert "the storage did not take" in caplog.text
+    assert "within 2 s" in caplog.text
 
 
 BROKEN_INDEX = [
@@ -235,8 +234,9 @@ def with_odd_values(config):
     trial = tune.get_context().get_trial_id()
     for iteration in ITERATIONS:
         result = make_result(config["log"], trial, iteration)
-        result |= {"unmakeable": Unmakeable(b"x", name="x.bin"), "clip": np.zeros((1, 3, 2, 16, 16), np.uint8)}
         result |= {"bad_shape": np.zeros((4, 16, 24, 3), np.uint8), "no_number": {"train": object()}}
+        if not config.get("in_loop"):
+            result |= {"unmakeable": Unmakeable(b"x", name="x.bin"), "clip": np.zeros((1, 3, 2, 16, 16), np.uint8)}
         tune.report(result)
 
 
@@ -305,7 +305,7 @@ def test_frames_that_are_none_cost_only_the_clip(ray_session, tmp_path):
         assert_scalars(result.path)
 
 
-KINDS = ("json", "tensorboard", "wandb", "mlflow")
+NAMES = {"json": "JSON", "tensorboard": "TensorBoard", "wandb": "W&B", "mlflow": "MLflow"}
 
 
 def all_callbacks(folder, uri=None, **options):
@@ -335,31 +335,29 @@ def assert_backend_complete(kind, folder, trial):
     return None
 
 
-@pytest.mark.parametrize("broken", KINDS)
-def test_a_backend_that_raises_at_every_call(ray_session, tmp_path, monkeypatch, caplog, broken):
+@pytest.mark.parametrize("broken", [("json", "wandb"), ("tensorboard", "mlflow")], ids="+".join)
+def test_backends_that_raise_at_every_call(ray_session, tmp_path, monkeypatch, caplog, broken):
     def block(trial):
-        if broken == "json":
+        if "json" in broken:
             (Path(trial.local_path) / "result.json").mkdir(parents=True)
 
     log = tmp_path / "told"
+    start = lambda folder: ray_session.remote(BrokenRuns).options(num_cpus=0).remote()  # noqa: E731
     with server_of_errors() as uri:
-        made = all_callbacks(
-            tmp_path, uri if broken == "mlflow" else None, flush_seconds=3 if broken == "mlflow" else 60
-        )
-        if broken == "tensorboard":
+        at_mlflow = "mlflow" in broken
+        made = all_callbacks(tmp_path, uri if at_mlflow else None, flush_seconds=2 if at_mlflow else 60)
+        if "tensorboard" in broken:
             made["tensorboard"]._summary_writer_cls = BrokenWriter
-        if broken == "wandb":
-            start = lambda folder: ray_session.remote(BrokenRuns).options(num_cpus=0).remote()  # noqa: E731
+        if "wandb" in broken:
             monkeypatch.setattr("tune_media.callbacks.wandb_process._start_actor", start)
         results = sweep(tmp_path, [At(start=block), *made.values()], log=log)
     assert_trained(results)
-    names = {"json": "JSON", "tensorboard": "TensorBoard", "wandb": "W&B", "mlflow": "MLflow"}
-    assert f"tune_media: {names[broken]}: " in caplog.text
+    for kind in broken:
+        assert f"tune_media: {NAMES[kind]}: " in caplog.text
     for result in results:
         assert_all_stored(result.path, result.metrics["trial_id"], log)
-        for kind in KINDS:
-            if kind != broken:
-                assert_backend_complete(kind, tmp_path, Path(result.path))
+        for kind in NAMES.keys() - set(broken):
+            assert_backend_complete(kind, tmp_path, Path(result.path))
 
 
 def test_a_backend_that_hangs(ray_session, tmp_path, caplog):
@@ -367,9 +365,8 @@ def test_a_backend_that_hangs(ray_session, tmp_path, caplog):
     with server_of_silence() as uri:
         made = all_callbacks(tmp_path, uri, flush_seconds=2)
         del made["wandb"]
-        started = time.monotonic()
         results = sweep(tmp_path, list(made.values()), log=log)
-        assert time.monotonic() - started < 30  # what Ray takes, and two seconds
+    wait_until(lambda: "tune_media MLflow" not in {thread.name for thread in threading.enumerate()})
     assert_nothing_lost(results, log)
     assert "MLflow: " in caplog.text
     assert "were not done after 2 s" in caplog.text
@@ -412,7 +409,7 @@ def test_too_much_waits(ray_session, tmp_path, orders, monkeypatch, caplog, caps
 
 def test_strict_raises_the_first_fault_in_tunes_loop(ray_session, tmp_path):
     with pytest.raises(Exception, match="an array of shape"):
-        sweep(tmp_path, callbacks(strict=True), log=tmp_path / "told", trainable=with_odd_values)
+        sweep(tmp_path, callbacks(strict=True), log=tmp_path / "told", trainable=with_odd_values, in_loop=True)
 
 
 def test_strict_raises_the_first_fault_in_the_background(ray_session, tmp_path, orders):

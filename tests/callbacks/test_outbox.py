@@ -94,6 +94,23 @@ def test_what_hangs_keeps_nobody_waiting_and_is_named():
     held.set()
 
 
+def test_what_fails_after_the_end_is_not_tried_again():
+    held, tries = threading.Event(), []
+
+    def hangs_and_fails():
+        tries.append(1)
+        held.wait()
+        raise OSError
+
+    _, outbox = outbox_of(lambda error: True)
+    outbox.put(Work("hangs", hangs_and_fails))
+    assert len(outbox.close(0.1)) == 1
+    held.set()
+    outbox._thread.join(5)
+    assert not outbox._thread.is_alive()
+    assert len(tries) == 1
+
+
 def test_to_wait_is_not_to_wait_for_what_is_away(monkeypatch):
     monkeypatch.setattr("tune_media.callbacks.outbox._FIRST_PAUSE", 30)
 

@@ -150,6 +150,8 @@ class Outbox:
             self._report(work.what, error, True)
         with self._changed:
             self._under_way = None
+            if self._deadline == 0.0:  # closed: who closed it was told that this was left
+                return
             (self._waiting.appendleft if self._keeps_order else self._waiting.append)(work)
             self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
             self._changed.notify_all()
