@@ -33,9 +33,9 @@ ITERATIONS = list(range(1, RESULTS + 1))
 KEYS = ("rollout", "weights", "episodes/data")
 
 
-def clip(level: int, size: int = 16) -> tm.Video:
+def clip(level: int, size: int = 16, **more: Any) -> tm.Video:
     noise = np.random.default_rng(level).integers(0, 255, (3, size, size, 3), np.uint8)
-    return tm.Video(iter(noise), fps=5)
+    return tm.Video(iter(noise), fps=5, **more)
 
 
 def episodes(name: str, step: int) -> EpisodeBatch:
