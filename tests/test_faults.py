@@ -426,7 +426,7 @@ def test_threads_are_two_an_experiment_and_one_for_mlflow(ray_session, tmp_path)
 
     made = all_callbacks(tmp_path)
     del made["wandb"]
-    results = sweep(tmp_path, [*made.values(), At(each=look)], log=tmp_path / "told", trials=4, pause=0.0)
+    results = sweep(tmp_path, [*made.values(), At(each=look)], log=tmp_path / "told", pause=0.0)
     assert_trained(results)
     assert seen == {"tune_media storage", "tune_media media", "tune_media MLflow"}
     wait_until(lambda: not seen & {thread.name for thread in threading.enumerate()})
