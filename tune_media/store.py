@@ -361,9 +361,18 @@ class TrialStore:
         return sum(len(content) for content in files.values())
 
     def keep_here(self, package: Package, reason: str) -> None:
-        """Write files into the driver's folder, where the storage does not take them, and list that."""
-        for name, content in package.files().items():
-            write_once(pyarrow.fs.LocalFileSystem(), str(self.place.local_path / name), content)
+        """Write files into the driver's folder, where the storage does not take them, and list that.
+
+        Raises:
+            OSError: It does not take them either; that is listed.
+        """
+        try:
+            for name, content in package.files().items():
+                write_once(pyarrow.fs.LocalFileSystem(), str(self.place.local_path / name), content)
+        except Exception as error:
+            for entry in package.entries:
+                self.give_up(entry, FAILED, f"{reason}; and in the driver's folder: {type(error).__name__}: {error}")
+            raise
         self._list(package, FAILED, f"kept in the driver's folder, not on the storage: {reason}")
 
     def bring(self, path: str, names: Iterable[str]) -> int:

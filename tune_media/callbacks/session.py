@@ -79,6 +79,7 @@ class MediaSession:
         self._experiment_path = ""
         self._deadline: float | None = None
         self._is_settled = True
+        self._patience = _LOAD_SECONDS
         self._storage = Outbox("storage", self._is_worth_another_try, self._report_storage, keeps_order=False)
         self._shows = Outbox("media", lambda error: False, lambda what, error, again: None)
 
@@ -310,8 +311,8 @@ class MediaSession:
     def _goes_on(self, trial: Trial, result: dict[str, Any]) -> None:
         """Find out whether a trial's next result goes back behind earlier ones, and whether it is the best."""
         store = self._store(trial)
-        if trial.last_result and not self._storage.is_away and not store.wait_until_loaded(_LOAD_SECONDS):
-            logger.info("tune_media: the index of trial %s is not read yet; its storage is slow", trial.trial_id)
+        if trial.last_result and not self._storage.is_away:
+            self._wait_for_index(trial, store)
         iteration = _whole(result.get("training_iteration"))
         if store.goes_on(iteration, result_step(result)):
             self.on_storage("marking what was rolled back", store.mark_rolled_back)
@@ -321,6 +322,15 @@ class MediaSession:
                 self.on_storage("deleting media", functools.partial(self.keeper.tidy_former_best, former))
         if store.index_is_late:
             self.on_storage("copying an index", store.finish)
+
+    def _wait_for_index(self, trial: Trial, store: TrialStore) -> None:
+        """Wait until what earlier runs of a trial listed is read; for all trials together not long, if none ever is."""
+        started = time.monotonic()
+        if store.wait_until_loaded(self._patience):
+            self._patience = _LOAD_SECONDS
+            return
+        self._patience = max(0.0, self._patience - (time.monotonic() - started))
+        logger.info("tune_media: the index of trial %s is not read yet; its storage is slow", trial.trial_id)
 
     def _look_for_donor(self, trial: Trial, store: TrialStore) -> None:
         """See whether a trial starts from the checkpoint of another one, as population-based training has it do.
@@ -408,7 +418,11 @@ class MediaSession:
 
     def _put_aside(self, store: TrialStore, package: Package) -> None:
         """Keep files in the driver's folder until the storage takes them; in memory is no room for them."""
-        store.keep_here(package, "too much waits to be written")
+        try:
+            store.keep_here(package, "too much waits to be written")
+        except Exception:
+            self._count_lost(package, FAILED)
+            raise
         path, files, episodes = package.path, list(package.files()), 0
         for entry in package.entries:
             entry.status = STORED  # for those who show it: it is there
