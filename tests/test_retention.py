@@ -1,7 +1,16 @@
 """Which media go, where not all are kept."""
 
-import pytest
+from pathlib import Path
 
+import numpy as np
+import pytest
+from ray import tune
+
+import tune_media as tm
+from tests.faults import ITERATIONS, assert_trained, clip, media_below
+from tests.helpers import image_steps
+from tests.lifecycle.common import LOCAL, index_lines
+from tune_media.encoding import probe_video
 from tune_media.retention import Kept, Retention, kept_of_line, surplus_of_experiment, surplus_of_trial
 
 KEY = ("evaluation", "episodes/best")
@@ -74,3 +83,80 @@ def test_a_line_says_how_good_a_file_is():
     assert kept_of_line({**line, "episode_return": 3}, "episode_return").value == 3.0
     assert kept_of_line({**line, "metrics": {"speed": 4.0}}, "speed").value == 4.0
     assert kept_of_line({**line, "metrics": "none", "episode_return": float("nan")}, "episode_return").value is None
+
+
+RETURNS = dict(zip(ITERATIONS, [3, 9, 1, 4, 5, 2, 6, 0], strict=True))
+
+
+def played(config):
+    """Trial 1 is the best from its first result on; the first two clips are reported under two keys."""
+    for iteration in ITERATIONS:
+        episode = tm.EpisodeRecord(f"{config['trial']}-{iteration}", float(RETURNS[iteration]), 3)
+        video = clip(iteration, 48, episode=episode)
+        result = {"rollout": video, "weights": tm.Histogram(np.arange(10.0)), "level": float(iteration)}
+        tune.report({**result, "score": 10 * config["trial"], **({"twin": video} if iteration < 3 else {})})
+
+
+def swept(folder, **policy):
+    """Return the index lines of each trial of a sweep that keeps what a policy says."""
+    options = tm.MediaOptions(retention=Retention(**policy), strict=True)
+    results = tune.Tuner(
+        played,
+        param_space={"trial": tune.grid_search([0, 1])},
+        run_config=tune.RunConfig(
+            name="sweep",
+            storage_path=str(folder),
+            verbose=0,
+            callbacks=[tm.JsonMediaLoggerCallback(options), tm.TBXMediaLoggerCallback(options)],
+        ),
+    ).fit()
+    assert_trained(results)
+    trials = {}
+    for result in results:
+        lines = index_lines(result.path)
+        assert len({(line["id"], line["key"]) for line in lines}) == len(lines) == 2 * len(ITERATIONS) + 2
+        assert {line["status"] for line in lines} <= {"stored", "deleted"}
+        stored = [line for line in lines if line["status"] == "stored"]
+        assert media_below(result.path, LOCAL) == sorted({line["path"] for line in stored})
+        for line in stored:
+            content = (Path(result.path) / line["path"]).read_bytes()
+            assert len(content) == line["bytes"]
+            assert line["kind"] != "video" or probe_video(content).frames == 3
+        assert image_steps(result.path)["train/rollout"] == ITERATIONS  # what was shown stays
+        assert sorted({row["path"] for row in tm.load(result.path) if Path(row["file"]).exists()}) == media_below(
+            result.path, LOCAL
+        )
+        trials[result.config["trial"]] = lines
+    return trials
+
+
+def stored_at(lines, key):
+    return sorted(line["training_iteration"] for line in lines if (line["key"], line["status"]) == (key, "stored"))
+
+
+def bytes_of(lines):
+    return sum({line["path"]: line["bytes"] for line in lines if line["status"] == "stored"}.values())
+
+
+def test_a_sweep_keeps_the_last_the_best_and_all_of_the_best_trial(ray_session, tmp_path):
+    trials = swept(tmp_path, last=2, best=1, best_trial="score")
+    assert stored_at(trials[1], "rollout") == stored_at(trials[1], "weights") == ITERATIONS
+    assert stored_at(trials[0], "weights") == [7, 8]
+    assert stored_at(trials[0], "twin") == [1, 2]
+    assert stored_at(trials[0], "rollout") == [1, 2, 7, 8]  # the first is there for its twin, the second is the best
+
+
+def test_a_sweep_keeps_so_many_bytes(ray_session, tmp_path):
+    largest = max(len(clip(iteration, 48).data) for iteration in ITERATIONS)
+    trials = swept(tmp_path / "a", trial_bytes=3 * largest)
+    for lines in trials.values():
+        assert largest < bytes_of(lines) <= 3 * largest
+        assert stored_at(lines, "rollout")[-1] == 8
+    all_of_one = bytes_of(swept(tmp_path / "b", best_trial="score")[1])
+    assert all_of_one > 3 * largest
+    trials = swept(tmp_path / "c", experiment_bytes=all_of_one + 2 * largest, best_trial="score")
+    assert stored_at(trials[1], "rollout") == ITERATIONS
+    assert bytes_of(trials[0]) + bytes_of(trials[1]) <= all_of_one + 2 * largest
+    left = stored_at(trials[0], "rollout")
+    assert left == ITERATIONS[-len(left) :]  # the newest
+    assert 1 <= len(left) < len(ITERATIONS)

@@ -120,6 +120,40 @@ def test_what_the_storage_does_not_take_can_be_tried_again_and_kept_on_the_drive
     assert (tmp_path / "staging" / path).read_bytes() == video.data
 
 
+def test_where_the_drivers_folder_takes_nothing_the_storage_has_all(place, frames, tmp_path):
+    (tmp_path / "staging/media").write_text("a file where a folder should be")
+    told, videos = [], [tm.Video(frames(2)) for _ in range(3)]
+    store = opened(place, retention=tm.Retention(last=1), report=told.append)
+    for iteration, video in enumerate(videos, 1):
+        store.goes_on(iteration, iteration)
+        path = store_one(store, video, step=iteration, iteration=iteration)
+    store.goes_on(3, 3)
+    store.mark_rolled_back()
+    store.delete([path])
+    (line,) = [line for line in lines(tmp_path / "storage/trial") if line["path"] == path]
+    assert (line["status"], line["rolled_back"]) == ("deleted", True)
+    assert told
+    (tmp_path / "staging/media").unlink()
+    again = opened(place)
+    assert again.register(videos[0], "evaluation", "episodes/best", 9, 9)[1] is None
+    store_one(again, tm.Video(frames(2)), step=9)
+    again.finish()
+    assert len(lines(tmp_path / "storage/trial")) == len(lines(tmp_path / "staging")) == 4
+
+
+def test_what_neither_takes_is_listed_as_lost(place, frames, tmp_path):
+    store = opened(place)
+    path, entry = store.register(tm.Video(frames(2)), "evaluation", "episodes/best", 7, 3)
+    blocked = tmp_path / "staging/media/evaluation"
+    blocked.parent.mkdir(parents=True, exist_ok=True)
+    blocked.write_text("a file where a folder should be")
+    with pytest.raises(OSError):
+        store.keep_here(Package("trial_1", [entry]), "the storage is away")
+    (line,) = lines(tmp_path / "staging")
+    assert (line["status"], line["path"]) == ("failed", path)
+    assert "the storage is away; and in the driver's folder" in line["note"]
+
+
 def test_a_trial_that_goes_back_marks_what_it_had_recorded(place, frames, tmp_path):
     store = opened(place)
     videos = {}

@@ -78,11 +78,11 @@ def write_in_place(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes)
 
 def append_whole(path: Path, content: bytes) -> None:
     """Append to a local file all of something or nothing: a disk that fills up would take a part of it."""
-    with path.open("ab") as file:
+    with path.open("ab", buffering=0) as file:  # a buffer would be written again when the file is cut and closed
         before = file.tell()
         try:
-            file.write(content)
-            file.flush()
+            while content:
+                content = content[file.write(content) :]
         except OSError:
             file.truncate(before)
             raise

@@ -47,6 +47,7 @@ class Index:
         self._remote = posixpath.join(place.path, INDEX_PATH)
         self._pause = Pause(_SOONEST_LOCAL if is_local(place.filesystem) else _SOONEST)
         self._unwritten = b""
+        self._held: bytes | None = None  # all of the driver's copy, where it could not be replaced
         self._is_stale = self._is_loaded = False
         self._lock = threading.Lock()
 
@@ -58,7 +59,7 @@ class Index:
         """
         remote = read_if_there(self._filesystem, self._remote) or b""
         with self._lock:
-            local = self._local.read_bytes() if self._local.exists() else b""
+            local = self._content()
             here = {key_of(line) for line in parse_index(local)}
             missing = [raw for raw, line in _raw_lines(remote) if line is None or key_of(line) not in here]
             if missing or not local:  # what only the storage has; lines that are none are kept as they are
@@ -97,7 +98,7 @@ class Index:
         """Change lines in place.
 
         Args:
-            change: Returns what a line is to say besides or instead; None: it stays.
+            change: Returns what a line is to say besides or instead (None as a value: no more); None: it stays.
 
         Returns:
             How many lines were changed.
@@ -109,16 +110,21 @@ class Index:
         with self._lock:
             if not self._is_loaded:
                 raise OSError("the index that the storage has is not read yet")
-            self._write()
             content = []
-            for raw, line in _raw_lines(self._local.read_bytes() if self._local.exists() else b""):
+            for raw, line in _raw_lines(self._content() + self._unwritten):
                 more = change(line) if line is not None else None
                 changed += more is not None
-                content.append(raw if line is None or more is None else json_bytes({**line, **more}))
+                content.append(raw if line is None or more is None else _changed(line, more))
             if changed:
+                self._unwritten = b""
                 self._replace(b"".join(raw + b"\n" for raw in content))
                 self._is_stale = True
         return changed
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the driver's copy lacks what the storage's has: a sync would put the former in the latter's place."""
+        return bool(self._unwritten) or self._held is not None
 
     def copy(self) -> None:
         """Bring the storage's copy up to date.
@@ -127,11 +133,11 @@ class Index:
             OSError: The storage does not answer.
         """
         with self._lock:
-            if not self._is_stale or not self._is_loaded:
+            if not self._is_loaded or not (self._is_stale or self.is_held):
                 return
             with contextlib.suppress(OSError):  # it has been told, and the storage gets the lines all the same
                 self._write()
-            content = (self._local.read_bytes() if self._local.exists() else b"") + self._unwritten
+            content = self._content() + self._unwritten
             self._is_stale = False
         try:
             write_atomically(self._filesystem, self._remote, content)
@@ -140,18 +146,44 @@ class Index:
             raise
         self._pause.begin()
 
+    def _content(self) -> bytes:
+        if self._held is not None:
+            return self._held
+        return self._local.read_bytes() if self._local.exists() else b""
+
     def _write(self) -> None:
-        if not self._unwritten:
+        """Write what the driver's copy lacks.
+
+        Raises:
+            OSError: It cannot be written; it is kept.
+        """
+        if not self.is_held:
             return
         self._local.parent.mkdir(parents=True, exist_ok=True)
-        append_whole(self._local, self._unwritten)
-        self._unwritten = b""
+        if self._held is not None:
+            partial = self._local.with_name(f"{self._local.name}.partial")
+            try:
+                partial.write_bytes(self._held)
+                partial.replace(self._local)
+            except OSError:  # a sync would take half a file to the storage
+                with contextlib.suppress(OSError):
+                    partial.unlink()
+                raise
+            self._held = None
+        if self._unwritten:
+            append_whole(self._local, self._unwritten)
+            self._unwritten = b""
 
     def _replace(self, content: bytes) -> None:
-        self._local.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._local.with_name(f"{self._local.name}.partial")
-        partial.write_bytes(content)
-        partial.replace(self._local)
+        self._held = content
+        try:
+            self._write()
+        except OSError as error:
+            self._report(error)
+
+
+def _changed(line: dict[str, Any], more: dict[str, Any]) -> bytes:
+    return json_bytes({name: value for name, value in {**line, **more}.items() if value is not None})
 
 
 def key_of(line: dict[str, Any]) -> Key:

@@ -367,10 +367,41 @@ class TrialStore:
         return sum(len(content) for content in files.values())
 
     def keep_here(self, package: Package, reason: str) -> None:
-        """Write files into the driver's folder, where the storage does not take them, and list that."""
-        for name, content in package.files().items():
-            write_once(pyarrow.fs.LocalFileSystem(), str(self.place.local_path / name), content)
+        """Write files into the driver's folder, where the storage does not take them, and list that.
+
+        Raises:
+            OSError: It does not take them either; that is listed.
+        """
+        try:
+            for name, content in package.files().items():
+                write_once(pyarrow.fs.LocalFileSystem(), str(self.place.local_path / name), content)
+        except Exception as error:
+            for entry in package.entries:
+                self.give_up(entry, FAILED, f"{reason}; and in the driver's folder: {type(error).__name__}: {error}")
+            raise
         self._list(package, FAILED, f"kept in the driver's folder, not on the storage: {reason}")
+
+    def bring(self, path: str, names: Iterable[str]) -> int:
+        """Write to the storage what ``keep_here`` has kept, and list it as stored.
+
+        Args:
+            path: The file that its lines name.
+            names: All files.
+
+        Returns:
+            The size of what was written.
+
+        Raises:
+            OSError: The storage does not answer, or whatever else its filesystem raises.
+        """
+        size = 0
+        for name in names:
+            content = (self.place.local_path / name).read_bytes()
+            write_atomically(self.place.filesystem, posixpath.join(self.place.path, name), content)
+            size += len(content)
+        self._index.amend(lambda line: {"status": STORED, "note": None} if line["path"] == path else None)
+        self._index.copy()
+        return size
 
     def give_up(self, entry: Entry, status: str, reason: str) -> None:
         """List an entry that has no file, and why; should it come again, it is tried again."""
@@ -396,6 +427,11 @@ class TrialStore:
     def index_is_late(self) -> bool:
         """Whether the storage's copy of the index has been out of date for some time."""
         return self._index.is_late
+
+    @property
+    def index_is_held(self) -> bool:
+        """Whether the driver's folder has not taken all of the index."""
+        return self._index.is_held
 
     def finish(self) -> None:
         """Bring the storage's copy of the index up to date."""

@@ -1,5 +1,6 @@
 """The thread that talks to a tracker: what is worth trying again, and what is not."""
 
+import errno
 import threading
 
 import pytest
@@ -73,6 +74,39 @@ def test_what_only_some_of_the_work_meets_holds_up_no_other(monkeypatch):
     assert str(given_up[0]) == "a folder is in its place"
 
 
+def test_a_full_disk_takes_small_things_and_is_waited_for(monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.outbox._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("tune_media.callbacks.outbox._LONGEST_PAUSE", 0.01)
+    done, tries = [], []
+
+    def large():
+        tries.append(1)
+        if len(tries) < 15:
+            outbox.put(Work("small", lambda: done.append("small")))
+            raise OSError(errno.ENOSPC, "No space left on device")
+        done.append("large")
+
+    _, outbox = outbox_of(lambda error: True, keeps_order=False)
+    outbox.put(Work("large", large))
+    assert outbox.wait(10)
+    assert done == ["small"] * 14 + ["large"]
+
+
+def test_the_end_does_not_sleep_through_the_time_that_it_has(monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.outbox._FIRST_PAUSE", 30)
+    tries = []
+
+    def away_at_first():
+        tries.append(1)
+        if len(tries) < 2:
+            raise OSError
+
+    _, outbox = outbox_of(lambda error: True)
+    outbox.put(Work("away", away_at_first))
+    assert not outbox.wait(20, patiently=False)
+    assert outbox.close(20) == []
+
+
 def test_too_much_is_refused_and_numbers_never_are():
     held = threading.Event()
     _, outbox = outbox_of(lambda error: False)
@@ -92,6 +126,23 @@ def test_what_hangs_keeps_nobody_waiting_and_is_named():
     outbox.put(Work("comes after it", print))
     assert [work.what for work in outbox.close(0.1)] == ["hangs", "comes after it"]
     held.set()
+
+
+def test_what_fails_after_the_end_is_not_tried_again():
+    held, tries = threading.Event(), []
+
+    def hangs_and_fails():
+        tries.append(1)
+        held.wait()
+        raise OSError
+
+    _, outbox = outbox_of(lambda error: True)
+    outbox.put(Work("hangs", hangs_and_fails))
+    assert len(outbox.close(0.1)) == 1
+    held.set()
+    outbox._thread.join(5)
+    assert not outbox._thread.is_alive()
+    assert len(tries) == 1
 
 
 def test_to_wait_is_not_to_wait_for_what_is_away(monkeypatch):

@@ -6,6 +6,7 @@ The thread is a daemon: a storage or tracker that hangs keeps neither Tune's loo
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 import time
 from collections import deque
@@ -15,6 +16,9 @@ from typing import Any
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 _MOST_FAILURES = 5  # of one piece of work, where others succeed
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 @dataclass(eq=False)
@@ -46,7 +50,7 @@ class Outbox:
         is_away: Told what a piece of work raised, says whether it is worth trying again.
         report: Told what was given up, or (``is_tried_again``) is not, and why.
         keeps_order: What fails holds up what comes after it. Otherwise the others go first, and what has failed
-            several times while others succeeded is given up.
+            several times while others succeeded is given up, unless a disk is full.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Outbox:
         self._nbytes = self._done = 0
         self._pause = 0.0
         self._deadline: float | None = None
+        self._hurries = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"tune_media {name}", daemon=True)
         self._thread.start()
@@ -111,11 +116,12 @@ class Outbox:
         """Wait for what is left, at most so long, and end; return what was not done."""
         with self._changed:
             self._deadline = time.monotonic() + seconds
+            self._hurries = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._is_idle, seconds)
             left = [*([self._under_way] if self._under_way else []), *self._waiting]
             self._waiting.clear()
-            self._deadline = 0.0
+            self._deadline, self._hurries = 0.0, True
             self._changed.notify_all()
         return left
 
@@ -146,7 +152,8 @@ class Outbox:
         if not work.failures:
             work.done_before = self._done
         work.failures += 1
-        alone = not self._keeps_order and work.failures >= _MOST_FAILURES and self._done > work.done_before
+        others_succeed = work.failures >= _MOST_FAILURES and self._done > work.done_before
+        alone = others_succeed and not self._keeps_order and not _has_no_room(error)
         if not self._is_away(error) or alone:
             self._report(work.what, error, False)
             try:
@@ -158,12 +165,16 @@ class Outbox:
             self._report(work.what, error, True)
         with self._changed:
             self._under_way = None
+            if self._deadline == 0.0:  # closed: who closed it was told that this was left
+                return
             (self._waiting.appendleft if self._keeps_order else self._waiting.append)(work)
             self._keys.add(work.key)
             self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
             self._changed.notify_all()
             until = time.monotonic() + self._pause
-            self._changed.wait_for(lambda: self._deadline == 0.0 or time.monotonic() >= until, self._pause)
+            self._changed.wait_for(lambda: self._hurries or time.monotonic() >= until, self._pause)
+            if self._hurries and self._deadline:  # the end is near: at once, and soon again
+                self._hurries, self._pause = False, _FIRST_PAUSE / 2
 
     def _finish(self, work: Work, *, succeeded: bool) -> None:
         with self._changed:
@@ -172,3 +183,8 @@ class Outbox:
             self._pause = 0.0 if succeeded else self._pause
             self._under_way = None
             self._changed.notify_all()
+
+
+def _has_no_room(error: Exception) -> bool:
+    """Say whether a disk is full: it takes small things and no large ones until room is made."""
+    return isinstance(error, OSError) and error.errno in _NO_ROOM

@@ -78,7 +78,8 @@ class MediaSession:
         self._with_media: set[str] = set()
         self._experiment_path = ""
         self._deadline: float | None = None
-        self._settled_at = float("-inf")
+        self._is_settled = True
+        self._patience = _LOAD_SECONDS
         self._storage = Outbox("storage", self._is_worth_another_try, self._report_storage, keeps_order=False)
         self._shows = Outbox("media", lambda error: False, lambda what, error, again: None)
 
@@ -107,6 +108,7 @@ class MediaSession:
         self.faults.raise_first()
         last, entries = self._last.get(trial.trial_id, (None, []))
         if last is not result:
+            self._is_settled = False
             with self.faults.guard("the store", "reading where a trial goes on"):
                 self._goes_on(trial, result)
             entries = self.replace(trial, result, is_new=True)
@@ -192,17 +194,20 @@ class MediaSession:
 
         def finish() -> None:
             store.finish()
-            if store.is_over:  # else it has begun again
+            if store.is_over and not store.index_is_held:  # else it has begun again, or a sync may undo the copy
                 self._stores.pop(store.place.trial_id, None)
 
         self.on_storage("copying an index", finish)
 
     def settle(self) -> None:
-        """Wait a moment until what was reported is stored: Tune is about to note down that it was."""
-        now = time.monotonic()
-        if now - self._settled_at > _SETTLE_SECONDS:  # each callback of the experiment asks
-            self._storage.wait(_SETTLE_SECONDS, patiently=False)
-            self._settled_at = time.monotonic()
+        """Wait a moment until what was reported is stored: Tune is about to note down that it was.
+
+        All callbacks ask, one after the other; what the first has waited for in vain is not worth the wait again.
+        """
+        if self._is_settled:
+            return
+        self._is_settled = True
+        self._storage.wait(_SETTLE_SECONDS, patiently=False)
 
     def wait(self) -> bool:
         """Wait until everything is shown that was to be, as long as the end may take."""
@@ -314,8 +319,8 @@ class MediaSession:
     def _goes_on(self, trial: Trial, result: dict[str, Any]) -> None:
         """Find out whether a trial's next result goes back behind earlier ones, and whether it is the best."""
         store = self._store(trial)
-        if trial.last_result and not self._storage.is_away and not store.wait_until_loaded(_LOAD_SECONDS):
-            logger.info("tune_media: the index of trial %s is not read yet; its storage is slow", trial.trial_id)
+        if trial.last_result and not self._storage.is_away:
+            self._wait_for_index(trial, store)
         iteration = _whole(result.get("training_iteration"))
         if store.goes_on(iteration, result_step(result)):
             self.on_storage("marking what was rolled back", store.mark_rolled_back)
@@ -325,6 +330,15 @@ class MediaSession:
                 self.on_storage("deleting media", functools.partial(self.keeper.tidy_former_best, former))
         if store.index_is_late:
             self.on_storage("copying an index", store.finish, key=("index", trial.trial_id))
+
+    def _wait_for_index(self, trial: Trial, store: TrialStore) -> None:
+        """Wait until what earlier runs of a trial listed is read; for all trials together not long, if none ever is."""
+        started = time.monotonic()
+        if store.wait_until_loaded(self._patience):
+            self._patience = _LOAD_SECONDS
+            return
+        self._patience = max(0.0, self._patience - (time.monotonic() - started))
+        logger.info("tune_media: the index of trial %s is not read yet; its storage is slow", trial.trial_id)
 
     def _look_for_donor(self, trial: Trial, store: TrialStore) -> None:
         """See whether a trial starts from the checkpoint of another one, as population-based training has it do.
@@ -386,12 +400,11 @@ class MediaSession:
                 self._overflow(store, package)
 
     def _overflow(self, store: TrialStore, package: Package) -> None:
-        """Too much waits: a clip is dropped; what is known of episodes is kept in the driver's folder."""
+        """Too much waits: a clip is dropped; what is known of episodes waits in the driver's folder."""
         reason = f"more than MediaOptions(max_pending_bytes={self.options.max_pending_bytes}) wait to be written"
         self.faults.report("the store", f"keeping {package.path}", RuntimeError(reason), kind=DROPPED)
         if package.entries[0].is_episodes:
-            keep = functools.partial(self._rescue, store, package, RuntimeError(reason))
-            self.later("the store", f"keeping {package.path}", keep)
+            self.later("the store", f"keeping {package.path}", functools.partial(self._put_aside, store, package))
             return
         (entry,) = package.entries
         entry.status = DROPPED
@@ -411,6 +424,29 @@ class MediaSession:
         if self.keeper is not None:
             self.on_storage("deleting media", functools.partial(self.keeper.tidy, store))
 
+    def _put_aside(self, store: TrialStore, package: Package) -> None:
+        """Keep files in the driver's folder until the storage takes them; in memory is no room for them."""
+        try:
+            store.keep_here(package, "too much waits to be written")
+        except Exception:
+            self._count_lost(package, FAILED)
+            raise
+        path, files, episodes = package.path, list(package.files()), 0
+        for entry in package.entries:
+            entry.status = STORED  # for those who show it: it is there
+            episodes += entry.medium.facts()["episodes"]
+
+        def bring() -> None:
+            self._counts["bytes"] += store.bring(path, files)
+            self._counts["episodes"] += episodes
+            self._with_media.add(store.place.trial_id)
+
+        def give_up(error: Exception) -> None:
+            self._counts[FAILED] += 1
+            self._name_lost(path)
+
+        self._storage.put(Work(f"writing {path}", bring, give_up=give_up))
+
     def _rescue(self, store: TrialStore, package: Package, error: Exception) -> None:
         """Keep in the driver's folder what the storage does not take."""
         self._count_lost(package, FAILED)
@@ -421,8 +457,11 @@ class MediaSession:
 
     def _count_lost(self, package: Package, status: str) -> None:
         self._counts[status] += len(package.entries)
+        self._name_lost(package.path)
+
+    def _name_lost(self, path: str) -> None:
         if len(self._lost) < _MOST_NAMES:
-            self._lost.append(package.path)
+            self._lost.append(path)
 
 
 def trial_place(trial: Trial) -> Place:
