@@ -33,8 +33,8 @@ def kept(all_files, policy, *, is_best=False):
     [
         (Retention(), [0, 1, 2, 3]),
         (Retention(last=2), [2, 3]),
-        (Retention(best=2), [0, 3]),
-        (Retention(best=1, mode="min"), [1]),
+        (Retention(best=2), [0, 2, 3]),  # what has no value cannot be told good from bad
+        (Retention(best=1, mode="min"), [1, 2]),
         (Retention(last=1, best=1), [0, 3]),
         (Retention(trial_bytes=25), [2, 3]),
         (Retention(trial_bytes=25, best=1, last=9), [0, 3]),

@@ -1,4 +1,5 @@
 import dataclasses
+import hashlib
 import json
 
 import pyarrow.fs
@@ -279,3 +280,61 @@ def test_every_kind_of_value_has_a_file(place, frames, tmp_path):
     suffixes = [store_one(store, value, key=value.kind).rsplit(".")[-1] for value in values]
     assert suffixes == ["mp4", "png", "json", "msgpack", "json"]
     assert [line["kind"] for line in lines(tmp_path / "staging")] == [value.kind for value in values]
+
+
+def raw(content):
+    """Return what comes as an array, known by its content alone."""
+    medium = tm.Artifact(content, name="clip.bin")
+    object.__setattr__(medium, "id", hashlib.sha256(content).hexdigest()[:32])
+    return medium
+
+
+def test_what_a_trial_that_went_back_records_again_is_not_marked(place, tmp_path):
+    store = opened(place, retention=tm.Retention(last=5))
+    for iteration in (1, 2, 3, 2, 3):  # the same content each time
+        if store.goes_on(iteration, iteration):
+            store.mark_rolled_back()
+        store_one(store, raw(f"clip {iteration}".encode()), iteration=iteration)
+        if store.has_revived:
+            store.mark_rolled_back()
+    assert [line.get("rolled_back") for line in lines(tmp_path / "staging")] == [None, None, None]
+    assert not any(file.rolled_back for file in store.files.values())
+
+
+def test_a_file_that_could_not_be_deleted_is_tried_again_and_again_after_a_restore(place, frames, tmp_path):
+    store = opened(place, retention=tm.Retention(last=1))
+    path = store_one(store, tm.Video(frames(2)))
+    file = tmp_path / "storage/trial" / path
+    content = file.read_bytes()
+    file.unlink()
+    file.mkdir()  # which is no file to delete
+    with pytest.raises(OSError):
+        store.delete([path])
+    assert path in store.files
+    file.rmdir()
+    file.write_bytes(content)  # as if the driver had been killed before it came to that
+    opened(place)
+    assert not file.exists()
+
+
+def test_an_index_that_is_read_late_doubles_nothing(place, tmp_path):
+    first = opened(place)
+    store_one(first, raw(b"clip"))
+    first.finish()
+    (tmp_path / "staging/media/index.jsonl").unlink()
+    second = TrialStore(place)
+    _, entry = second.register(raw(b"clip"), "evaluation", "episodes/best", 8, 4)  # nothing is known yet
+    second.load()
+    second.write(Package("trial_1", [entry]))
+    second.finish()
+    assert len(lines(tmp_path / "storage/trial")) == 1
+    assert len(list((tmp_path / "storage").rglob("*.bin"))) == 1
+
+
+def test_what_is_written_when_its_trial_is_over_is_listed_on_the_storage(place, frames, tmp_path):
+    store = opened(place)
+    store_one(store, tm.Video(frames(2)))
+    store.finish()
+    store.is_over = True
+    store_one(store, tm.Video(frames(2)))
+    assert len(lines(tmp_path / "storage/trial")) == 2

@@ -83,6 +83,11 @@ class Index:
         """Whether the storage's copy ought to be brought up to date."""
         return self._is_stale and self._pause.is_over
 
+    def lines(self) -> list[dict[str, Any]]:
+        """Return all lines."""
+        with self._lock:
+            return list(parse_index(self._content() + self._unwritten))
+
     def append(self, line: dict[str, Any]) -> None:
         """Add a line; it never raises."""
         with self._lock:

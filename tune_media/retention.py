@@ -14,8 +14,8 @@ class Retention:
     """Which media files are kept; what is known of episodes (``episode_data``) and all metrics always are.
 
     ``last`` and ``best`` count within each key of a section (``evaluation``, ``episodes/best``); what either of them
-    keeps is kept, and without both everything is. The sizes come on top: what is rolled back goes first, then the
-    oldest, and what ``best`` keeps goes last.
+    keeps is kept, and without both everything is; ``best`` alone takes nothing that has no such value. The sizes come
+    on top: what is rolled back goes first, then the oldest, and what ``best`` keeps goes last.
 
     Attributes:
         last: Keep the last so many of each key.
@@ -102,6 +102,8 @@ def surplus_of_trial(files: Iterable[Kept], policy: Retention, *, is_best: bool)
     gone: list[Kept] = []
     if (policy.last or policy.best) and not is_best:
         kept = treasured | _last(files, policy)
+        if policy.last is None:  # what has no such value is neither good nor bad
+            kept |= {file.path for file in files if file.value is None and not file.rolled_back}
         gone = [file for file in files if file.path not in kept]
     if policy.trial_bytes:
         paths = {file.path for file in gone}

@@ -34,7 +34,7 @@ from tune_media.episode_files import (
 )
 from tune_media.episodes import EpisodeBatch
 from tune_media.files import PARTIAL, is_local, write_atomically, write_once
-from tune_media.index import INDEX_VERSION, Index
+from tune_media.index import INDEX_VERSION, Index, key_of
 from tune_media.retention import Kept, Retention, kept_of_line
 from tune_media.values import CONTENT_DIGITS, Medium, new_id, shown
 
@@ -82,6 +82,7 @@ class Entry:
         lineage: The trials that the trial is a clone of, ``<trial id>@<training iteration>``, the nearest first.
         status: ``stored``, ``failed`` or ``dropped``; None while it waits to be written.
         package: Its files, where they are made together with those of other entries.
+        is_sure: Whether what earlier runs listed was known when it was found to be new.
     """
 
     medium: Medium
@@ -94,6 +95,7 @@ class Entry:
     lineage: tuple[str, ...] = ()
     status: str | None = None
     package: Package | None = None
+    is_sure: bool = True
 
     @property
     def is_episodes(self) -> bool:
@@ -106,9 +108,9 @@ class Entry:
         return self.status in (FAILED, DROPPED)
 
     @property
-    def clip_bytes(self) -> int:
-        """How much memory it holds as a clip; 0 for what is never left out where too much waits to be shown."""
-        return self.medium.nbytes if self.medium.kind == "video" else 0
+    def show_bytes(self) -> int:
+        """How much memory it holds; 0 for episodes, which are never left out where too much waits to be shown."""
+        return 0 if self.is_episodes else self.medium.nbytes
 
     def content(self) -> bytes:
         """Return its file."""
@@ -214,11 +216,13 @@ class TrialStore:
         self.files: dict[str, Kept] = {}  # what retention chooses from
         self.is_over = False
         self.lineage: tuple[str, ...] = ()
-        self._retention = retention
+        self.retention = retention
+        self.has_revived = False  # what was rolled back has been recorded again, and is to be marked so
         self._paths: dict[str, str] = {}  # id of a medium -> its file
-        self._by_content: dict[str | None, str] = {}  # what a repetition would say -> the file of what it repeats
+        self._by_content: dict[str | None, str] = {}  # what a repetition would say -> the id of what it repeats
         self._taken: set[str] = set()  # files whose names others may not have
         self._listed: set[tuple[str, str, str]] = set()  # (id, section, key)
+        self._earlier: set[tuple[str, str, str]] = set()  # what earlier runs listed
         self._lives: dict[str, int] = {}  # of what is registered: how often the trial had gone back
         self._rollbacks: list[_Rollback] = []
         self._last_iteration: int | None = None
@@ -239,13 +243,15 @@ class TrialStore:
         with self._lock:
             for line in lines:
                 self._know(line)
+            self._earlier = {key_of(line) for line in lines if self._is_own(line)}
             lineages = [line["lineage"] for line in lines if isinstance(line.get("lineage"), list)]
             if lineages and not self.lineage:
                 self.lineage = tuple(map(str, lineages[-1]))
         self._loaded.set()
         try:
+            deleted = {line["path"] for line in lines if line.get("status") == DELETED}
             for info in self._media_files():
-                self._adopt(info)
+                self._adopt(info, deleted)
             self._write_place()
         except Exception as error:
             self._report(error)
@@ -253,6 +259,13 @@ class TrialStore:
     def go_on_without(self, error: Exception) -> None:
         """List what is recorded in the driver's folder alone: what earlier runs listed cannot be read."""
         self._index.go_on_without()
+
+    def know_files(self) -> None:
+        """Find out which files ``retention`` chooses from, where it was given after ``load``."""
+        with self._lock:
+            for line in self._index.lines():
+                if self._is_own(line):
+                    self._know_file(line)
 
     def wait_until_loaded(self, seconds: float) -> bool:
         """Wait until what earlier runs listed is known."""
@@ -297,19 +310,22 @@ class TrialStore:
         """
         with self._lock:
             if medium.may_repeat in self._by_content:
-                return self._by_content[medium.may_repeat], None
+                id = self._by_content[medium.may_repeat]
+                self._live_on(id)
+                return self._paths[id], None
             path = self._paths.get(medium.id)
         if path is None and own_path is not None:
             path = own_path()
         with self._lock:
             known = (medium.id, section, key) in self._listed
-            self._lives[medium.id] = len(self._rollbacks)
+            self._live_on(medium.id)
             if path is None:
                 name = f"step_{step:09d}-{safe_id(medium.id)}{safe_suffix(medium.suffix)}"
                 path = posixpath.join("media", safe_key(section), safe_key(key), name)
                 known = path in self._taken  # written by a run that was killed
             self._remember(medium.id, section, key, path)
         entry = Entry(medium, section, key, path, step, training_iteration, len(self._rollbacks), self.lineage)
+        entry.is_sure = self._loaded.is_set()
         return path, None if known else entry
 
     def goes_on(self, training_iteration: int, step: int) -> bool:
@@ -328,16 +344,19 @@ class TrialStore:
     def mark_rolled_back(self) -> None:
         """Mark the lines of what was recorded before the trial went back, at or after where it went back to."""
 
+        self.has_revived = False
+
         def change(line: dict[str, Any]) -> dict[str, Any] | None:
-            if line.get("trial_id") != self.place.trial_id:
+            if not self._is_own(line):
                 return None
             life = self._lives.get(line["id"], 0)
+            was = bool(line.get("rolled_back"))
             undone = self._is_undone(life, line.get("training_iteration"), line.get("step"))
-            if not undone or line.get("rolled_back"):
+            if was == undone or (was and line["id"] not in self._lives):
                 return None
             if line["path"] in self.files:
-                self.files[line["path"]].rolled_back = True
-            return {"rolled_back": True}
+                self.files[line["path"]].rolled_back = undone
+            return {"rolled_back": undone or None}
 
         if self._index.amend(change):
             self._index.copy()
@@ -358,11 +377,16 @@ class TrialStore:
             for entry in package.entries:
                 self.give_up(entry, FAILED, str(error))
             raise
+        blind = [entry for entry in package.entries if not entry.is_sure]
+        if blind and all((entry.medium.id, entry.section, entry.key) in self._earlier for entry in package.entries):
+            for entry in package.entries:
+                entry.status = STORED  # by an earlier run
+            return 0
         write = write_atomically if package.entries[0].is_episodes else write_once  # the others' names are unique
         for name, content in files.items():
             write(self.place.filesystem, posixpath.join(self.place.path, name), content)
         self._list(package, STORED)
-        if self._index.is_late:
+        if self._index.is_late or self.is_over:  # when it is over, nothing else may come to copy it
             self._index.copy()
         return sum(len(content) for content in files.values())
 
@@ -418,10 +442,16 @@ class TrialStore:
             return
         self._index.amend(lambda line: {"status": DELETED} if line["path"] in paths else None)
         self._index.copy()
+        errors = []
         for path in paths:
-            self.files.pop(path, None)
-            with contextlib.suppress(FileNotFoundError):
-                self.place.filesystem.delete_file(posixpath.join(self.place.path, path))
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    self.place.filesystem.delete_file(posixpath.join(self.place.path, path))
+                self.files.pop(path, None)
+            except OSError as error:  # it is tried again
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     @property
     def index_is_late(self) -> bool:
@@ -457,31 +487,45 @@ class TrialStore:
         """Remember what a line says."""
         path = str(line["path"])
         self._taken.add(path)
-        if line.get("trial_id") != self.place.trial_id or line.get("status") not in (STORED, DELETED):
+        if not self._is_own(line) or line.get("status") not in (STORED, DELETED):
             return
         self._remember(line["id"], line["section"], line["key"], path)
-        if self._retention is None or line["status"] == DELETED or path.startswith(f"{FOLDER}/"):
+        self._know_file(line)
+
+    def _know_file(self, line: dict[str, Any]) -> None:
+        path = str(line["path"])
+        if self.retention is None or line.get("status") != STORED or path.startswith(f"{FOLDER}/"):
             return
-        kept = kept_of_line(line, self._retention.by)
+        kept = kept_of_line(line, self.retention.by)
         if path in self.files:
             kept.keys |= self.files[path].keys
         self.files[path] = kept
 
     def _remember(self, id: str, section: str, key: str, path: str) -> None:
-        self._paths[id] = self._by_content[id[:CONTENT_DIGITS]] = path
+        self._paths[id] = path
+        self._by_content[id[:CONTENT_DIGITS]] = id
         self._listed.add((id, section, key))
+
+    def _live_on(self, id: str) -> None:
+        """Take note that something is recorded in this life of the trial, for the first time or again."""
+        life = len(self._rollbacks)
+        self.has_revived = self.has_revived or (id in self._paths and self._lives.get(id, 0) < life)
+        self._lives[id] = life
+
+    def _is_own(self, line: dict[str, Any]) -> bool:
+        return line.get("trial_id") == self.place.trial_id
 
     def _media_files(self) -> list[pyarrow.fs.FileInfo]:
         folder = posixpath.join(self.place.path, "media")
         selector = pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True)
         return [info for info in self.place.filesystem.get_file_info(selector) if info.is_file]
 
-    def _adopt(self, info: pyarrow.fs.FileInfo) -> None:
-        """List a file that a run wrote which was killed before it could say so; delete half a file."""
-        if info.path.endswith(PARTIAL):
+    def _adopt(self, info: pyarrow.fs.FileInfo, deleted: Collection[str]) -> None:
+        """List a file that a run wrote which was killed before it could say so; delete half a file, and ``deleted``."""
+        path = posixpath.relpath(info.path, self.place.path)
+        if info.path.endswith(PARTIAL) or path in deleted:
             self.place.filesystem.delete_file(info.path)
             return
-        path = posixpath.relpath(info.path, self.place.path)
         parts = path.split("/")
         name = _FILE_NAME.match(parts[-1])
         if path in self._taken or name is None or len(parts) < 4:

@@ -2,6 +2,7 @@
 
 import errno
 import threading
+import time
 
 import pytest
 import requests
@@ -180,3 +181,17 @@ def test_a_table_that_is_tried_again_has_each_row_once():
             continue
     (table,) = Client.tables
     assert table["clip"] == ["a.mp4"]
+
+
+def test_of_work_with_one_key_no_more_than_one_waits(monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.outbox._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("tune_media.callbacks.outbox._LONGEST_PAUSE", 0.001)
+
+    def away():
+        raise OSError
+
+    _, outbox = outbox_of(lambda error: True, keeps_order=False)
+    for _ in range(500):
+        outbox.put(Work("copying", away, key="a"))
+        time.sleep(0.0005)
+    assert len(outbox.close(0)) <= 2

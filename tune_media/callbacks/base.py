@@ -49,6 +49,7 @@ class MediaLogging:
             self._session = MediaSession.join(key, self)
             if self._session.keeper is not None and self._state.get("best"):
                 self._session.keeper.best = self._state["best"]
+            self._state = {}  # it is of this experiment
 
     def begin(self, trial: Trial) -> None:
         """A trial starts, for the first time or again."""

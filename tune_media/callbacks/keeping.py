@@ -55,6 +55,8 @@ class Keeper:
 
     def tidy_former_best(self, trial_id: str) -> None:
         """Apply the policy to a trial of which everything was kept."""
+        if trial_id not in self._stores and self._stores:
+            self._look_around(next(iter(self._stores.values())).place)
         if trial_id in self._stores:
             self.tidy_trial(self._stores[trial_id])
 
@@ -62,7 +64,6 @@ class Keeper:
         """Find the trials that were over before the experiment was restored."""
         if self._has_looked:
             return
-        self._has_looked = True
         experiment = posixpath.dirname(place.path)
         for info in place.filesystem.get_file_info(pyarrow.fs.FileSelector(experiment, allow_not_found=True)):
             ids = {line.get("trial_id") for line in read_index(place.filesystem, info.path)} if not info.is_file else ()
@@ -71,6 +72,7 @@ class Keeper:
                 store = TrialStore(Place(place.filesystem, info.path, local, trial_id), self.policy)
                 store.load()
                 self._stores[trial_id] = store
+        self._has_looked = True
 
 
 def _at(result: Mapping[str, Any], path: str) -> float | None:

@@ -133,7 +133,7 @@ class MLflowMediaLoggerCallback(FamilyMember, MLflowLoggerCallback):
                 self._put("logging hyperparameters", params)
             for entry in entries:  # after its trial's run has begun
                 hand_over = functools.partial(self._hand_over, server, trial.trial_id, entry, step)
-                self._media.later(f"showing {entry.path}", hand_over, entry.clip_bytes)
+                self._media.later(f"showing {entry.path}", hand_over, entry.show_bytes)
 
     def log_trial_save(self, trial: Trial) -> None:  # noqa: D102
         self._media.take_from_checkpoint(trial)
@@ -199,7 +199,7 @@ class MLflowMediaLoggerCallback(FamilyMember, MLflowLoggerCallback):
             work = functools.partial(server.log_episodes, trial_id, entry, step)
         else:
             work = functools.partial(server.log_medium, trial_id, entry, step)
-        self._put(f"logging {entry.path}", work, entry.clip_bytes)
+        self._put(f"logging {entry.path}", work, entry.show_bytes)
 
     def _end(self, trial: Trial, status: str) -> None:
         self._open.discard(trial.trial_id)

@@ -31,6 +31,7 @@ class Work:
         nbytes: How much memory it holds until it is done.
         give_up: Told why it is never done.
         key: While work with this key waits, no more of it is taken.
+        is_vital: It is never given up before the end.
     """
 
     what: str
@@ -38,6 +39,7 @@ class Work:
     nbytes: int = 0
     give_up: Callable[[Exception], None] = lambda error: None
     key: Any = None
+    is_vital: bool = False
     failures: int = 0
     done_before: int = 0  # what had been done when it first failed
 
@@ -153,7 +155,7 @@ class Outbox:
             work.done_before = self._done
         work.failures += 1
         others_succeed = work.failures >= _MOST_FAILURES and self._done > work.done_before
-        alone = others_succeed and not self._keeps_order and not _has_no_room(error)
+        alone = others_succeed and not self._keeps_order and not work.is_vital and not _has_no_room(error)
         if not self._is_away(error) or alone:
             self._report(work.what, error, False)
             try:
@@ -167,8 +169,9 @@ class Outbox:
             self._under_way = None
             if self._deadline == 0.0:  # closed: who closed it was told that this was left
                 return
-            (self._waiting.appendleft if self._keeps_order else self._waiting.append)(work)
-            self._keys.add(work.key)
+            if work.key is None or work.key not in self._keys:  # else what came since does it
+                (self._waiting.appendleft if self._keeps_order else self._waiting.append)(work)
+                self._keys.add(work.key)
             self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
             self._changed.notify_all()
             until = time.monotonic() + self._pause

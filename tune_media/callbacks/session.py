@@ -70,7 +70,10 @@ class MediaSession:
         self._members: list[Member] = []
         self._trials: dict[str, Trial] = {}  # those that are not over
         self._stores: dict[str, TrialStore] = {}
-        self._last: dict[str, tuple[dict[str, Any], list[Entry]]] = {}
+        self._last: tuple[dict[str, Any] | None, list[Entry]] = (
+            None,
+            [],
+        )  # Tune shows a result to all callbacks in turn
         self._windows: dict[str, Windows] = {}
         self._new_in_lists: dict[str, dict[tuple[str, ...], list[Any]]] = {}
         self._counts: Counter[str] = Counter()
@@ -106,13 +109,13 @@ class MediaSession:
     def take(self, trial: Trial, result: dict[str, Any]) -> list[Entry]:
         """Replace the media of a result by their paths; return those that are new, the same for every callback."""
         self.faults.raise_first()
-        last, entries = self._last.get(trial.trial_id, (None, []))
+        last, entries = self._last
         if last is not result:
             self._is_settled = False
             with self.faults.guard("the store", "reading where a trial goes on"):
                 self._goes_on(trial, result)
             entries = self.replace(trial, result, is_new=True)
-            self._last[trial.trial_id] = (result, entries)
+            self._last = (result, entries)
         return entries
 
     def new_in_lists(self, trial: Trial) -> dict[tuple[str, ...], list[Any]]:
@@ -151,8 +154,11 @@ class MediaSession:
             if is_new:
                 self._read_legacy(trial, result, place, told)
         finally:  # whatever comes after them, what is registered is written
-            if entries:
-                self._write_later(trial, self._store(trial), entries)
+            store = self._stores.get(trial.trial_id)
+            if entries and store is not None:
+                self._write_later(trial, store, entries)
+            if store is not None and store.has_revived:
+                self.on_storage("marking what is recorded again", store.mark_rolled_back)
         return entries
 
     def later(self, name: str, what: str, work: Callable[[], None], nbytes: int = 0) -> None:
@@ -185,7 +191,8 @@ class MediaSession:
 
     def forget(self, trial: Trial) -> None:
         """A trial is over: nothing of it is held any longer, once it is written."""
-        for held in (self._last, self._windows, self._new_in_lists, self._trials):
+        self._last = (None, [])
+        for held in (self._windows, self._new_in_lists, self._trials):
             held.pop(trial.trial_id, None)
         store = self._stores.get(trial.trial_id)
         if store is None or store.is_over:
@@ -239,6 +246,8 @@ class MediaSession:
         for member in list(self._members):
             with contextlib.suppress(Exception):
                 member.end(list(self._trials.values()))
+            if member in self._members:  # it serves another experiment by now
+                self.leave(member)
 
     def leave(self, member: Member) -> None:
         """A callback is done; the last one waits for what is outstanding, and says what was recorded and where."""
@@ -299,6 +308,9 @@ class MediaSession:
         if not self._options_are_given:
             self.options, self.faults.strict, self._options_are_given = given, given.strict, True
             self.keeper = Keeper(given.retention) if given.retention else None
+            for store in self._stores.values():  # of the trial that is just starting
+                store.retention = given.retention
+                self.on_storage("reading an index again", store.know_files)
         elif given != self.options:
             logger.warning(
                 "%s has other MediaOptions than a callback before it; those of the first are used for all. "
@@ -313,7 +325,9 @@ class MediaSession:
             report = functools.partial(self.faults.report, "the index", "reading or writing a trial's index")
             store = TrialStore(trial_place(trial), self.options.retention, report)
             self._stores[trial.trial_id] = store
-            self._storage.put(Work("reading an index", store.load, give_up=store.go_on_without), first=True)
+            self._storage.put(
+                Work("reading an index", store.load, give_up=store.go_on_without, is_vital=True), first=True
+            )
         return store
 
     def _goes_on(self, trial: Trial, result: dict[str, Any]) -> None:
@@ -407,9 +421,8 @@ class MediaSession:
             self.later("the store", f"keeping {package.path}", functools.partial(self._put_aside, store, package))
             return
         (entry,) = package.entries
-        entry.status = DROPPED
         self._count_lost(package, DROPPED)
-        self.on_storage("listing a dropped clip", functools.partial(store.give_up, entry, DROPPED, reason))
+        store.give_up(entry, DROPPED, reason)  # at once: what waits to be listed would hold the clip
 
     def _write(self, store: TrialStore, package: Package) -> None:
         """Write a package; called again while the storage is away."""

@@ -45,7 +45,7 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
         self._media = MediaLogging(self, "TensorBoard", media)
         self._summary_writer_cls: type[EventWriter] = EventWriter
         self._in_segments = False
-        self._steps: dict[Trial, int] = {}  # each trial's last
+        self._steps: dict[Trial, tuple[int, int]] = {}  # each trial's last iteration and step
 
     def log_trial_start(self, trial: Trial) -> None:  # noqa: D102
         self._media.begin(trial)
@@ -63,9 +63,11 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
             if trial not in self._trial_writer:
                 self.log_trial_start(trial)
             file = self._trial_writer[trial].file_writer
-            if step <= self._steps.get(trial, step):  # a new file, or the trial has gone back
+            here = (int(result.get("training_iteration") or 0), step)
+            last = self._steps.get(trial)
+            if last is None or here[0] <= last[0] or step < last[1]:  # a new file, or the trial has gone back
                 file.start_from(step)
-            self._steps[trial] = step
+            self._steps[trial] = here
             super().log_trial_result(iteration, trial, self._showable(result, self._media.new_in_lists(trial)))
             self._media.later("writing events", file.flush)
             if self._in_segments and file.is_late:
@@ -73,7 +75,7 @@ class TBXMediaLoggerCallback(FamilyMember, TBXLoggerCallback):
         writer = self._trial_writer.get(trial)
         for entry in entries:
             work = functools.partial(self._log_entry, writer, entry, step)
-            self._media.later(f"showing {entry.path}", work, entry.clip_bytes)
+            self._media.later(f"showing {entry.path}", work, entry.show_bytes)
 
     def log_trial_save(self, trial: Trial) -> None:  # noqa: D102
         self._media.take_from_checkpoint(trial)

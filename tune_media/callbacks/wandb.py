@@ -164,7 +164,7 @@ class WandbMediaLoggerCallback(FamilyMember, WandbLoggerCallback):
                 if is_excluded(entry, self.excludes):
                     continue
                 hand_over = functools.partial(self._hand_over, trial.trial_id, entry)
-                self._media.later(f"showing {entry.path}", hand_over, entry.clip_bytes)
+                self._media.later(f"showing {entry.path}", hand_over, entry.show_bytes)
 
     def log_trial_save(self, trial: Trial) -> None:  # noqa: D102
         self._media.take_from_checkpoint(trial)
@@ -189,7 +189,7 @@ class WandbMediaLoggerCallback(FamilyMember, WandbLoggerCallback):
 
     def _hand_over(self, trial_id: str, entry: Entry) -> None:
         if not entry.is_lost and self._process is not None:
-            nbytes = entry.clip_bytes
+            nbytes = entry.show_bytes
             self._process.call("show", trial_id, as_item(entry), nbytes=nbytes)
 
     def _end(self, trial_id: str, exit_code: int) -> None:
