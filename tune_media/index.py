@@ -109,7 +109,7 @@ class Index:
             How many lines were changed.
 
         Raises:
-            OSError: The driver's copy cannot be written, or what earlier runs listed has not been read.
+            OSError: What earlier runs listed has not been read.
         """
         changed = 0
         with self._lock:
