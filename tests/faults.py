@@ -416,6 +416,9 @@ def assert_relisted(folder: str, trial: str, log: Path) -> None:
     for line in media:
         content = (Path(folder) / line["path"]).read_bytes()
         assert len(content) == line["bytes"]
+    reports = [line for line in lines if line["key"] == "episodes/data"]
+    assert sorted(line["training_iteration"] for line in reports) == ITERATIONS
+    assert {(line["kind"], line["status"], line["trial_id"]) for line in reports} == {("episodes", "stored", trial)}
     table = tm.load(folder).episodes()
     assert sorted(table["episode_id"]) == sorted(f"{trial}-{iteration}" for iteration in ITERATIONS)
 

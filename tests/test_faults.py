@@ -206,14 +206,17 @@ BROKEN_INDEX = [
 
 
 def test_indices_that_are_broken_when_a_sweep_is_restored(ray_session, tmp_path, caplog):
-    """Empty, cut in half, binary, other JSON: one in each of four trials."""
-    log, first = tmp_path / "told", RESULTS // 2
-    results = sweep(tmp_path, callbacks(), log=log, trainable=goes_on, fails_at=first, trials=4)
+    """Empty, cut in half, binary, other JSON: one in each of four trials; the driver's copies are lost."""
+    log, first, folders = tmp_path / "told", RESULTS // 2, Folders()
+    own = [At(start=folders.note), *callbacks()]
+    results = sweep(tmp_path, own, log=log, trainable=goes_on, fails_at=first, trials=4)
     assert len(results.errors) == 4
     assert len(told_of(log)) == 4 * 3 * first
     for index in (tmp_path / "sweep").glob("*/media/index.jsonl"):
         slot = int(index.parents[1].name.split("_")[3])
         index.write_bytes(BROKEN_INDEX[slot](index.read_bytes()))
+    for folder in folders.of.values():
+        (folder / "media/index.jsonl").unlink()
     (log / "again").touch()
     results = tune.Tuner.restore(str(tmp_path / "sweep"), goes_on, resume_errored=True).fit()
     assert_trained(results)

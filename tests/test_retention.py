@@ -93,8 +93,9 @@ def played(config):
     for iteration in ITERATIONS:
         episode = tm.EpisodeRecord(f"{config['trial']}-{iteration}", float(RETURNS[iteration]), 3)
         video = clip(iteration, 48, episode=episode)
-        result = {"rollout": video, "weights": tm.Histogram(np.arange(10.0)), "level": float(iteration)}
-        tune.report({**result, "score": 10 * config["trial"], **({"twin": video} if iteration < 3 else {})})
+        result = {"twin": video} if iteration < 3 else {}
+        result |= {"rollout": video, "weights": tm.Histogram(np.arange(10.0)), "level": float(iteration)}
+        tune.report({**result, "score": 10 * config["trial"]})
 
 
 def swept(folder, **policy):

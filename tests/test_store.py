@@ -209,6 +209,26 @@ def test_files_that_a_killed_driver_did_not_list_are_found_and_half_files_go(pla
     assert not half.exists()
 
 
+def test_episodes_that_a_killed_driver_did_not_list_are_found(place, tmp_path):
+    first = opened(place)
+    batch = EpisodeBatch((EpisodeData(tm.EpisodeRecord("e", 1.0, 2), {}),))
+    _, entry = first.register(batch, "train", "episodes/data", 5, 3, lambda: first.report_path(5))
+    first.write(Package("trial_1", [entry]))
+    for index in (tmp_path / "staging/media/index.jsonl", tmp_path / "storage/trial/media/index.jsonl"):
+        index.unlink(missing_ok=True)
+    broken = tmp_path / "storage/trial/episode_data/data-00000006.json"
+    broken.write_text("[]")
+    second = opened(place)
+    (line,) = lines(tmp_path / "staging")
+    assert (line["kind"], line["key"], line["section"], line["path"]) == ("episodes", entry.key, "train", entry.path)
+    assert (line["training_iteration"], line["step"], line["trial_id"]) == (3, 5, "trial_1")
+    assert second.report_path(5) != entry.path
+    assert second.report_path(6) != "episode_data/data-00000006.json"
+    third = opened(place)
+    third.finish()
+    assert len(lines(tmp_path / "staging")) == 1
+
+
 def test_a_second_trial_in_the_same_folder_takes_no_name_twice(place, frames, tmp_path):
     first = opened(place)
     assert first.report_path(5) == "episode_data/data-00000005.json"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,27 @@ class Report:
 def file_names(step: int, id: str = "") -> str:
     """Return where the JSON of a report lies, relative to the trial folder; ``id`` tells it from one at this step."""
     return posixpath.join(FOLDER, f"data-{step:08d}{'-' if id else ''}{id}.json")
+
+
+def report_step(path: str) -> int | None:
+    """Return the step in the name of a report's JSON; None where a path is that of another file."""
+    found = re.fullmatch(rf"{FOLDER}/data-(\d{{8,}})(-\w+)?\.json", path)
+    return int(found.group(1)) if found else None
+
+
+def parts_of_parquet(content: bytes) -> list[tuple[str, str, str, int]]:
+    """Return of what trials, sections, recorders and training iterations a report's Parquet file is.
+
+    Raises:
+        ValueError: It is none, or not whole.
+    """
+    names = ["trial_id", "section", "recorder", "training_iteration"]
+    try:
+        table = pa.parquet.read_table(io.BytesIO(content), columns=names)
+        rows = {tuple(row[name] for name in names): None for row in table.to_pylist()}
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise ValueError(f"no Parquet file of a report: {type(error).__name__}: {error}") from error
+    return [(str(trial), str(section), str(name), int(iteration)) for trial, section, name, iteration in rows]
 
 
 def parquet_name(path: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import posixpath
 import re
 import threading
@@ -21,22 +22,27 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.episode_files import (
+    DATA_KEY,
     FOLDER,
     Part,
     Report,
     file_names,
     parquet_name,
+    parts_of_parquet,
     recorder_of,
     report_json,
     report_parquet,
+    report_step,
     steps_name,
     steps_parquet,
 )
 from tune_media.episodes import EpisodeBatch
-from tune_media.files import PARTIAL, is_local, write_atomically, write_once
+from tune_media.files import PARTIAL, is_local, read_if_there, write_atomically, write_once
 from tune_media.index import INDEX_VERSION, Index, key_of
 from tune_media.retention import Kept, Retention, kept_of_line
 from tune_media.values import CONTENT_DIGITS, Medium, new_id, shown
+
+logger = logging.getLogger("tune_media")
 
 STORED, FAILED, DROPPED, DELETED = "stored", "failed", "dropped", "deleted"
 PLACE_FILE = ".tune_media.json"
@@ -250,8 +256,10 @@ class TrialStore:
         self._loaded.set()
         try:
             deleted = {line["path"] for line in lines if line.get("status") == DELETED}
-            for info in self._media_files():
+            for info in self._files_in("media"):
                 self._adopt(info, deleted)
+            for info in self._files_in(FOLDER):
+                self._adopt_report(info)
             self._write_place()
         except Exception as error:
             self._report(error)
@@ -515,8 +523,8 @@ class TrialStore:
     def _is_own(self, line: dict[str, Any]) -> bool:
         return line.get("trial_id") == self.place.trial_id
 
-    def _media_files(self) -> list[pyarrow.fs.FileInfo]:
-        folder = posixpath.join(self.place.path, "media")
+    def _files_in(self, folder: str) -> list[pyarrow.fs.FileInfo]:
+        folder = posixpath.join(self.place.path, folder)
         selector = pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True)
         return [info for info in self.place.filesystem.get_file_info(selector) if info.is_file]
 
@@ -533,9 +541,32 @@ class TrialStore:
         step, id, suffix = name.groups()
         line = {"v": INDEX_VERSION, "id": id, "kind": _KINDS.get(suffix, "artifact"), "section": parts[1]}
         line |= {"key": "/".join(parts[2:-1]), "path": path, "bytes": info.size, "format": suffix, "step": int(step)}
-        line |= {"time": round(time.time(), 3), "trial_id": self.place.trial_id, "status": STORED}
+        self._list_found({**line, "trial_id": self.place.trial_id})
+
+    def _adopt_report(self, info: pyarrow.fs.FileInfo) -> None:
+        """List the episodes of a report that a run wrote which was killed before it could say so."""
+        path = posixpath.relpath(info.path, self.place.path)
+        step = report_step(path)
+        with self._lock:
+            if step is None or path in self._taken:
+                return
+            self._taken.add(path)
+        try:
+            parts = parts_of_parquet(read_if_there(self.place.filesystem, parquet_name(info.path)) or b"")
+        except ValueError as error:
+            logger.info("tune_media: %r stays unlisted (%s)", info.path, error)
+            return
+        for trial_id, section, recorder, iteration in parts:
+            id = hashlib.sha256("\n".join((trial_id, section, recorder, path)).encode()).hexdigest()[:32]
+            line = {"v": INDEX_VERSION, "id": id, "kind": EpisodeBatch.kind, "section": section}
+            line |= {"key": f"{recorder}{DATA_KEY}", "path": path, "bytes": info.size, "format": "json", "step": step}
+            self._list_found({**line, "training_iteration": iteration, "trial_id": trial_id})
+
+    def _list_found(self, line: dict[str, Any]) -> None:
+        line |= {"time": round(time.time(), 3), "status": STORED}
         self._index.append({**line, "note": "found on the storage: its driver was killed before it could be listed"})
-        self._know(line)
+        with self._lock:
+            self._know(line)
 
     def _write_place(self) -> None:
         """Let who reads the driver's folder find the files."""
