@@ -18,10 +18,21 @@ def answer(status):
     return requests.exceptions.HTTPError(response=response)
 
 
+MADE = []
+
+
 def outbox_of(is_away, **options):
     """Return what an outbox tells, and the outbox."""
     told = []
-    return told, Outbox("test", is_away, lambda what, error, again: told.append((what, again)), **options)
+    MADE.append(Outbox("test", is_away, lambda what, error, again: told.append((what, again)), **options))
+    return told, MADE[-1]
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left():
+    yield
+    while MADE:
+        MADE.pop().close(0)
 
 
 @pytest.mark.parametrize(("status", "away"), [(413, False), (403, False), (429, True), (503, True)])

@@ -60,18 +60,11 @@ def nested(config):
         )
 
 
-@pytest.mark.parametrize(
-    "callbacks",
-    [
-        lambda: [tm.JsonMediaLoggerCallback(STRICT), tm.TBXMediaLoggerCallback(STRICT)],
-        lambda: [tm.TBXMediaLoggerCallback(STRICT), tm.JsonMediaLoggerCallback(STRICT)],
-    ],
-)
-def test_eight_trials_at_once_some_stopped_early_nothing_missing_nothing_double(ray_session, tmp_path, callbacks):
+def test_eight_trials_at_once_some_stopped_early_nothing_missing_nothing_double(ray_session, tmp_path):
     results = fit(
         nested,
         tmp_path,
-        callbacks(),
+        [tm.TBXMediaLoggerCallback(STRICT), tm.JsonMediaLoggerCallback(STRICT)],
         param_space={"trial": tune.grid_search(list(range(8)))},
         scheduler=StopsHalf(),
         max_concurrent_trials=8,
