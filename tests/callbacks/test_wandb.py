@@ -1,5 +1,6 @@
 """W&B, offline: what fit() leaves in storage, record by record; a helper process that is killed, and one that hangs."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import ray
 from ray import tune
 
 import tune_media as tm
@@ -40,9 +42,15 @@ def steady(config):
 
 
 def helpers_pids():
-    """Return the processes of W&B's helper actors."""
-    titles = {path.parent.name: path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()}
-    return [int(pid) for pid, title in titles.items() if b"ray::Runs" in title]
+    """Return the processes of W&B's helper actors of this Ray; other tests may run beside this one."""
+    session = ray._private.worker._global_node.get_session_dir_path().encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+            if b"ray::Runs" in (process / "cmdline").read_bytes():
+                found += [int(process.name)] * (session in (process.parent / parent / "cmdline").read_bytes())
+    return found
 
 
 def when_there_is_a_run(do):
