@@ -61,9 +61,9 @@ def by_return(rows):
 
 @pytest.fixture(scope="module", params=list(STACKS))
 def told(request, ray_session, tmp_path_factory):
-    """4 iterations with 2 evaluations, on either stack; no option but what to record."""
+    """4 iterations with 2 evaluations, on either stack, in short fragments, which cut episodes after their first step."""
     storage = tmp_path_factory.mktemp(f"told_{request.param}")
-    config = ppo(storage, request.param)
+    config = ppo(storage, request.param, env_runners={"rollout_fragment_length": 4})
     config.callbacks(
         tm.rllib.record_episodes(
             sections=("train", "evaluation"), keep=("best", "worst"), trajectories=True, window=5, strict=True

@@ -126,17 +126,9 @@ def last_observation(episode: Any, before: int = 0) -> Any:
 
 def _stepped(episode: Any) -> dict[str, Any]:
     """Return the collectors of the agents that an old-stack episode's last env step brought something for."""
-    step = episode.length
-    known = episode.__dict__.setdefault("_tune_media_stepped", {"step": -1, "counts": {}, "agents": []})
-    if known["step"] != step:
-        counts = {
-            str(agent): (len(collector.buffers.get("t", [[]])[0]), collector.agent_steps)
-            for agent, collector in episode._agent_collectors.items()
-        }
-        agents = [agent for agent, count in counts.items() if known["counts"].get(agent) != count]
-        known.update(step=step, counts=counts, agents=agents)
+    step = episode.length - 1  # RLlib counts an agent's steps from 0, and what its reset gave as -1
     collectors = {str(agent): collector for agent, collector in episode._agent_collectors.items()}
-    return {agent: collectors[agent] for agent in known["agents"] if agent in collectors}
+    return {agent: found for agent, found in collectors.items() if found.buffers.get("t", [[]])[0][-1:] == [step]}
 
 
 def _of_agents(values: dict[str, Any]) -> Any:
