@@ -18,13 +18,13 @@ parser.add_argument("--storage", default=None, help="folder or URI for results; 
 parser.add_argument("--iterations", type=int, default=10)
 args = parser.parse_args()
 
-ray.init(num_cpus=12, include_dashboard=False)  # logical CPUs: 4 trials of 3 processes run at once
+ray.init(num_cpus=8, include_dashboard=False)  # logical CPUs: 4 trials of 2 processes run at once
 config = (
     PPOConfig()
     .environment("CartPole-v1", env_config={"render_mode": "rgb_array"})
     .env_runners(num_env_runners=0, num_envs_per_env_runner=4)
     .training(lr=tune.grid_search([1e-4, 2e-3]), gamma=tune.grid_search([0.8, 0.98]), train_batch_size=1000)
-    .evaluation(evaluation_interval=2, evaluation_num_env_runners=2, evaluation_duration=4)
+    .evaluation(evaluation_interval=2, evaluation_num_env_runners=1, evaluation_duration=4)
     .callbacks(tm.rllib.record_episodes(sections="evaluation", keep=("best", "worst")))
 )
 results = tune.Tuner(

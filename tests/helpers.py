@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from typing import TYPE_CHECKING, Any
 
 from tests.envs import COUNTS, read_frame
 from tune_media.encoding import decode_video
+
+if TYPE_CHECKING:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 
 def read_clip(path: str | Path) -> list[COUNTS]:
@@ -26,6 +27,8 @@ def assert_whole_episode(path: str | Path, length: int) -> COUNTS:
 
 def tensorboard_events(trial_folder: str | Path) -> EventAccumulator:
     """Load all that a trial's event files hold."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # trials' processes need none
+
     events = EventAccumulator(str(trial_folder), size_guidance={"images": 0, "histograms": 0, "scalars": 0})
     return events.Reload()
 

@@ -23,8 +23,8 @@ PARQUET = "*/episode_data/data-*.parquet"
 LEARN = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 1}
 
 
-def ppo(log_dir, stack, **more):
-    told = evaluation(1, evaluation_config={"env_config": {"log_dir": str(log_dir), "evaluation": True}})
+def ppo(log_dir, stack, runners=0, **more):
+    told = evaluation(runners, evaluation_config={"env_config": {"log_dir": str(log_dir), "evaluation": True}})
     settings = {"evaluation": {**told, "evaluation_interval": 2, **more.pop("evaluation", {})}, **more, **STACKS[stack]}
     return small(PPOConfig, LEARN, TellingEnv, **settings)({"log_dir": str(log_dir)})
 
@@ -83,7 +83,7 @@ def found_and_wrote(trial, log_dir, section, stack, recorded=True):
 def told(request, ray_session, tmp_path_factory):
     """4 iterations with 2 evaluations, on either stack; short fragments cut episodes, some after their first step."""
     storage = tmp_path_factory.mktemp(f"told_{request.param}")
-    config = ppo(storage, request.param, env_runners={"rollout_fragment_length": 4})
+    config = ppo(storage, request.param, 1, env_runners={"rollout_fragment_length": 4})
     config.callbacks(
         tm.rllib.record_episodes(
             sections=("train", "evaluation"), keep=("best", "worst"), trajectories=True, window=5, strict=True

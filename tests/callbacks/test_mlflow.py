@@ -121,15 +121,20 @@ def test_runs_end_as_their_trials_did_under_one_parent(ray_session, tmp_path):
     assert all(run.data.tags["team"] == "ours" for run in runs if run is not parent)
 
 
-def test_hyperparameters_that_pbt_changes_are_kept(ray_session, tmp_path):
-    from tests.callbacks.test_trainables import cloned
+def cloned(config):
+    from tests.callbacks.test_trainables import report_steps
 
+    for _ in report_steps(lambda step: {"score": config["level"] * step}):
+        pass
+
+
+def test_hyperparameters_that_pbt_changes_are_kept(ray_session, tmp_path):
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration",
         metric="score",
         mode="max",
-        perturbation_interval=2,
+        perturbation_interval=3,
         synch=True,
         hyperparam_mutations={"level": lambda: 1.5},
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ray import tune
-from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining, TrialScheduler
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 import tune_media as tm
 from tests.helpers import image_steps, media_files, rows_of, tensorboard_events, trial_folders
@@ -96,9 +96,9 @@ def test_eight_trials_at_once_some_stopped_early_nothing_missing_nothing_double(
     assert len(media_files(tmp_path / tmp_path.name)) == len(catalog)
 
 
-@pytest.mark.parametrize("only", [tm.JsonMediaLoggerCallback, tm.TBXMediaLoggerCallback])
+@pytest.mark.parametrize("only", ["JsonMediaLoggerCallback", "TBXMediaLoggerCallback"])
 def test_one_callback_alone_is_enough(ray_session, tmp_path, only):
-    results = fit(nested, tmp_path, [only(STRICT)], param_space={"trial": 1})
+    results = fit(nested, tmp_path, [getattr(tm, only)(STRICT)], param_space={"trial": 1})
     assert len(tm.load(tmp_path / tmp_path.name)) == 30
     lines = [json.loads(line) for line in (Path(results[0].path) / "result.json").read_text().splitlines()]
     assert [line["rollout"][-4:] for line in lines] == [".mp4"] * 6
@@ -230,14 +230,6 @@ def failing_once(config):
             raise RuntimeError("the trial fails once")
 
 
-def cloned(config):
-    def make_report(step):
-        return {"rollout": tm.Video(clip(step * 30, 100), fps=10), "score": config["level"] * step}
-
-    for _ in report_steps(make_report):
-        pass
-
-
 def test_a_trial_that_is_retried_loses_no_clip_and_shows_none_twice(ray_session, tmp_path):
     tuner = tune.Tuner(
         failing_once,
@@ -252,27 +244,6 @@ def test_a_trial_that_is_retried_loses_no_clip_and_shows_none_twice(ray_session,
     (result,) = tuner.fit()
     assert len(tm.load(tmp_path / tmp_path.name)) == 6
     assert image_steps(result.path) == {"train/rollout": [1, 2, 3, 4, 5, 6]}
-
-
-def test_population_based_training_loses_no_clip(ray_session, tmp_path):
-    scheduler = PopulationBasedTraining(
-        time_attr="training_iteration",
-        metric="score",
-        mode="max",
-        perturbation_interval=2,
-        synch=True,
-        hyperparam_mutations={"level": lambda: 1.0},
-    )
-    results = fit(
-        cloned, tmp_path, [tm.TBXMediaLoggerCallback(STRICT)], param_space={"level": tune.grid_search([1.0, 2.0, 3.0])},
-        scheduler=scheduler,
-    )  # fmt: skip
-    assert not results.errors
-    catalog = tm.load(tmp_path / tmp_path.name)
-    assert len({row["id"] for row in catalog}) == len(catalog) >= 18
-    for result in results:
-        rows = [row["step"] for row in catalog if row["trial"] == Path(result.path).name]
-        assert image_steps(result.path)["train/rollout"] == rows
 
 
 def test_the_same_callbacks_serve_one_experiment_after_the_other(ray_session, tmp_path, capsys):

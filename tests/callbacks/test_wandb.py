@@ -38,6 +38,8 @@ def clip(level):
 def steady(config):
     for step in range(1, 9):
         time.sleep(config["pause"])
+        while step == 5 and not Path(config.get("goes_on", "/")).exists():
+            time.sleep(0.1)
         tune.report({"score": step, "rollout": clip(10 * step), "text": "words", "array": np.zeros(3)})
 
 
@@ -53,21 +55,31 @@ def helpers_pids():
     return found
 
 
-def when_there_is_a_run(do):
-    """Do something to the helper process once it has logged for a while."""
+@pytest.fixture
+def when_there_is_a_run(tmp_path, monkeypatch):
+    """Return a function that has the helper process sent a signal once it has logged, and names a file for then."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))  # W&B's files are in it until the end
+    done, threads = tmp_path / "done", []
 
-    def wait():
-        for _ in range(200):
-            pids = helpers_pids()
-            if pids:
-                time.sleep(2.5)
-                do(pids[0])
-                return
-            time.sleep(0.1)
+    def wait(number):
+        try:
+            for _ in range(600):
+                if any(file.stat().st_size for file in (tmp_path / "temporary").rglob("*.wandb")):
+                    time.sleep(1)
+                    os.kill(helpers_pids()[0], number)
+                    return
+                time.sleep(0.1)
+        finally:
+            done.touch()
 
-    thread = threading.Thread(target=wait)
-    thread.start()
-    return thread
+    def begin(number):
+        threads.append(threading.Thread(target=wait, args=(number,)))
+        threads[0].start()
+        return str(done)
+
+    yield begin
+    threads[0].join()
 
 
 def test_an_offline_run_is_complete_and_can_be_synced(ray_session, tmp_path):
@@ -110,10 +122,8 @@ def test_the_table_of_episodes_has_a_row_for_each(ray_session, tmp_path):
     assert sorted(held.images) == ["train/rollout/heat/best"]
 
 
-def test_a_helper_that_is_killed_is_replaced_and_nothing_is_missing(ray_session, tmp_path, caplog):
-    killer = when_there_is_a_run(lambda pid: os.kill(pid, signal.SIGKILL))
-    results = fit(steady, tmp_path, space={"pause": 1.0})
-    killer.join()
+def test_a_helper_that_is_killed_is_replaced_and_nothing_is_missing(ray_session, tmp_path, caplog, when_there_is_a_run):
+    results = fit(steady, tmp_path, space={"pause": 0.5, "goes_on": when_there_is_a_run(signal.SIGKILL)})
     assert not results.errors
     (trial,) = trial_folders(results.experiment_path)
     assert len(wandb_runs(trial)) == 2
@@ -124,11 +134,10 @@ def test_a_helper_that_is_killed_is_replaced_and_nothing_is_missing(ray_session,
     assert "process failed" in caplog.text
 
 
-def test_a_helper_that_hangs_holds_nothing_up(ray_session, tmp_path, caplog):
-    freezer = when_there_is_a_run(lambda pid: os.kill(pid, signal.SIGSTOP))
+def test_a_helper_that_hangs_holds_nothing_up(ray_session, tmp_path, caplog, when_there_is_a_run):
+    space = {"pause": 0.5, "goes_on": when_there_is_a_run(signal.SIGSTOP)}
     started = time.monotonic()
-    results = fit(steady, tmp_path, space={"pause": 0.6}, upload_timeout=3, callbacks=[tm.JsonMediaLoggerCallback()])
-    freezer.join()
+    results = fit(steady, tmp_path, space=space, upload_timeout=3, callbacks=[tm.JsonMediaLoggerCallback()])
     assert not results.errors
     assert time.monotonic() - started < 90
     assert "are not complete" in caplog.text
