@@ -6,7 +6,8 @@ from click.testing import CliRunner
 
 import tune_media as tm
 from tune_media.cli import main
-from tune_media.store import Package, Place, TrialStore
+from tune_media.entries import Package, Place
+from tune_media.store import TrialStore
 
 
 @pytest.fixture

@@ -182,8 +182,9 @@ def test_arrays_weigh_what_they_are(monkeypatch):
 def test_what_parquet_cannot_hold_costs_no_json(tmp_path):
     import pyarrow.fs
 
+    from tune_media.entries import Package, Place
     from tune_media.episodes import Trajectory
-    from tune_media.store import Package, Place, TrialStore
+    from tune_media.store import TrialStore
 
     batch = batch_of(({"a": 1.0}, {}))
     steps = Trajectory({"step": [0, 1], "reward": [None, 1.0], "observation": [False, 1], "action": [None, "x"]})

@@ -24,12 +24,13 @@ import tune_media as tm
 from tune_media.catalog import format_table
 from tune_media.cli import main
 from tune_media.conversions import as_plain
+from tune_media.entries import NotMadeError, Package, Place, safe_id, safe_key, safe_suffix
 from tune_media.episode_files import Part, Report, report_json, report_parquet
 from tune_media.episodes import EpisodeBatch, EpisodeData
 from tune_media.index import INDEX_PATH, parse_index
 from tune_media.legacy import Windows, new_episodes
 from tune_media.reader import replace_media
-from tune_media.store import PLACE_FILE, NotMadeError, Package, Place, TrialStore, safe_id, safe_key, safe_suffix
+from tune_media.store import PLACE_FILE, TrialStore
 from tune_media.values import Medium, Video, is_whole_mp4, json_bytes
 
 hostile = settings(

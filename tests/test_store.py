@@ -6,10 +6,11 @@ import pyarrow.fs
 import pytest
 
 import tune_media as tm
+from tune_media.entries import NotMadeError, Package, Place, safe_key
 from tune_media.episodes import EpisodeBatch, EpisodeData
 from tune_media.files import write_atomically
 from tune_media.index import parse_index
-from tune_media.store import NotMadeError, Package, Place, TrialStore, safe_key
+from tune_media.store import TrialStore
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs
 
+from tune_media.entries import STORED
 from tune_media.episode_files import EPISODE_COLUMNS, parquet_name
 from tune_media.episodes import UNKNOWN, EpisodeBatch
 from tune_media.files import read_if_there
 from tune_media.index import read_index
-from tune_media.store import PLACE_FILE, STORED
+from tune_media.store import PLACE_FILE
 
 if TYPE_CHECKING:
     import pandas as pd

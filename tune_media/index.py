@@ -19,7 +19,7 @@ from tune_media.files import Pause, append_whole, is_local, read_if_there, write
 from tune_media.values import json_bytes
 
 if TYPE_CHECKING:
-    from tune_media.store import Place
+    from tune_media.entries import Place
 
 INDEX_VERSION = 1
 INDEX_PATH = "media/index.jsonl"

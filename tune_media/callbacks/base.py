@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tune_media.callbacks.faults import Faults, keep_secret, redacted, without_address
 from tune_media.callbacks.session import MediaSession, result_step, trial_place
 from tune_media.compat import latest_checkpoint_metrics
-from tune_media.store import Entry
+from tune_media.entries import Entry
 from tune_media.values import MediaOptions
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow.fs
 
+from tune_media.entries import Place
 from tune_media.index import read_index
 from tune_media.retention import Retention, surplus_of_experiment, surplus_of_trial
-from tune_media.store import Place, TrialStore
+from tune_media.store import TrialStore
 
 Best = tuple[str, float]
 

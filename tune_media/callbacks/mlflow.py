@@ -14,8 +14,8 @@ from ray.tune.utils import flatten_dict
 from tune_media.callbacks.base import FamilyMember, MediaLogging, result_step
 from tune_media.callbacks.mlflow_server import Server, numbers_of
 from tune_media.callbacks.outbox import Outbox, Work
+from tune_media.entries import Entry
 from tune_media.episodes import EpisodeBatch
-from tune_media.store import Entry
 from tune_media.values import MediaOptions
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ import numpy as np
 from ray.tune.utils import flatten_dict
 
 from tune_media.callbacks.base import without_address
+from tune_media.entries import Entry
 from tune_media.episode_files import recorder_of
 from tune_media.episodes import EpisodeBatch
-from tune_media.store import Entry
 from tune_media.values import Histogram, Image, json_bytes
 
 TRIAL_TAG, SWEEP_TAG = "tune_media.trial", "tune_media.sweep"

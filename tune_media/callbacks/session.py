@@ -23,11 +23,12 @@ from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.keeping import Keeper
 from tune_media.callbacks.outbox import Outbox, Work
 from tune_media.compat import latest_checkpoint_metrics
+from tune_media.entries import DROPPED, FAILED, STORED, Entry, NotMadeError, Package, Place
 from tune_media.episode_files import DATA_KEY, FOLDER
 from tune_media.episodes import EpisodeBatch
 from tune_media.legacy import RECORDER, Windows, new_episodes
 from tune_media.reader import Found, replace_media
-from tune_media.store import DROPPED, FAILED, STORED, Entry, NotMadeError, Package, Place, TrialStore
+from tune_media.store import TrialStore
 from tune_media.values import MediaOptions
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from ray.tune.logger.tensorboardx import VALID_SUMMARY_TYPES
 from tune_media.callbacks.base import FamilyMember, MediaLogging, result_step, trial_place
 from tune_media.callbacks.event_file import EventFile, EventWriter
 from tune_media.compat import leave_out_of_syncs
+from tune_media.entries import Entry
 from tune_media.episode_files import recorder_of
 from tune_media.episodes import EpisodeBatch
 from tune_media.files import is_local
 from tune_media.legacy import RECORDER
-from tune_media.store import Entry
 from tune_media.values import Histogram, Image, MediaOptions
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from ray.tune.utils import flatten_dict
 from tune_media import compat
 from tune_media.callbacks.base import FamilyMember, MediaLogging, trial_place, without_address
 from tune_media.callbacks.wandb_process import Process
+from tune_media.entries import Entry, Place
 from tune_media.episode_files import recorder_of
 from tune_media.episodes import EpisodeBatch
-from tune_media.store import Entry, Place
 from tune_media.values import Artifact, Histogram, Image, MediaOptions
 
 if TYPE_CHECKING:

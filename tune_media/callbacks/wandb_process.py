@@ -15,8 +15,8 @@ from typing import Any
 
 from tune_media.callbacks.base import MediaLogging
 from tune_media.callbacks.wandb_runs import Runs
+from tune_media.entries import Place
 from tune_media.files import write_once
-from tune_media.store import Place
 
 logger = logging.getLogger("tune_media")
 
