@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow.fs
 import pytest
 from ray import tune
 
@@ -10,8 +11,11 @@ import tune_media as tm
 from tests.faults import ITERATIONS, assert_trained, clip, media_below
 from tests.helpers import image_steps
 from tests.lifecycle.common import LOCAL, index_lines
+from tune_media.callbacks.keeping import Keeper
 from tune_media.encoding import probe_video
+from tune_media.entries import Package, Place
 from tune_media.retention import Kept, Retention, kept_of_line, surplus_of_experiment, surplus_of_trial
+from tune_media.store import TrialStore
 
 KEY = ("evaluation", "episodes/best")
 
@@ -99,7 +103,7 @@ def played(config):
 
 
 def swept(folder, **policy):
-    """Return the index lines of each trial of a sweep that keeps what a policy says."""
+    """Return the index lines of each trial of a sweep that keeps what a policy says; the second callback is told it."""
     options = tm.MediaOptions(retention=Retention(**policy), strict=True)
     results = tune.Tuner(
         played,
@@ -108,7 +112,7 @@ def swept(folder, **policy):
             name="sweep",
             storage_path=str(folder),
             verbose=0,
-            callbacks=[tm.JsonMediaLoggerCallback(options), tm.TBXMediaLoggerCallback(options)],
+            callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(options)],
         ),
     ).fit()
     assert_trained(results)
@@ -145,6 +149,54 @@ def test_a_sweep_keeps_the_last_the_best_and_all_of_the_best_trial(ray_session, 
     assert stored_at(trials[0], "weights") == [7, 8]
     assert stored_at(trials[0], "twin") == [1, 2]
     assert stored_at(trials[0], "rollout") == [1, 2, 7, 8]  # the first is there for its twin, the second is the best
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Return a function that records one more clip in a trial, with a driver that has just been started."""
+
+    def record(trial, step):
+        place = Place(pyarrow.fs.LocalFileSystem(), str(tmp_path / "sweep" / trial), tmp_path / "driver" / trial, trial)
+        store = TrialStore(place, Retention())
+        store.load()
+        _, entry = store.register(clip(step, 48), "train", "rollout", step, step)
+        store.write(Package(trial, [entry]))
+        store.finish()
+        return store
+
+    return record
+
+
+def test_a_policy_that_comes_after_the_index_was_read_knows_what_is_listed(recorded):
+    late = TrialStore(recorded("trial", 1).place)
+    late.load()
+    assert not late.files
+    late.retention = Retention(last=1)
+    late.know_files()
+    assert [file.keys for file in late.files.values()] == [{("train", "rollout")}]
+
+
+@pytest.mark.parametrize("tidies", ["what is too much", "the former best"])
+def test_trials_that_were_over_before_a_restore_are_tidied_too(recorded, tmp_path, tidies):
+    for step in ITERATIONS:
+        recorded("over", step)
+    going_on = recorded("going_on", 1)
+    if tidies == "the former best":
+        keeper = Keeper(Retention(last=2, best_trial="score"))
+        keeper.best = ("over", 5.0)
+        keeper.tidy(going_on)
+        assert keeper.saw("going_on", {"score": 4.0}) is None
+        assert keeper.saw("going_on", {"score": 6.0}) == "over"
+        keeper.tidy_former_best("over")
+        left = 2
+    else:
+        size = max(file.nbytes for file in going_on.files.values())
+        Keeper(Retention(experiment_bytes=4 * size + size // 2)).tidy(going_on)
+        left = 3
+    listed = index_lines(tmp_path / "sweep" / "over")
+    assert stored_at(listed, "rollout") == ITERATIONS[-left:]
+    assert len(media_below(tmp_path / "sweep" / "over", LOCAL)) == left
+    assert len(media_below(tmp_path / "sweep" / "going_on", LOCAL)) == 1
 
 
 def test_a_sweep_keeps_so_many_bytes(ray_session, tmp_path):
