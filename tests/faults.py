@@ -144,7 +144,7 @@ class Orders:
         file = self.folder / "met"
         return len(file.read_bytes()) if file.exists() else 0
 
-    def wait_until_met(self, seconds: float = 10) -> None:
+    def wait_until_met(self, seconds: float = 60) -> None:
         wait_until(self.met, seconds)
 
 
@@ -225,7 +225,7 @@ def s3_storage(address: str) -> pyarrow.fs.FileSystem:
     )
 
 
-def wait_until(is_so: Callable[[], Any], seconds: float = 10) -> None:
+def wait_until(is_so: Callable[[], Any], seconds: float = 60) -> None:
     """Wait until something is so."""
     for _ in range(round(seconds / 0.02)):
         if is_so():

@@ -178,7 +178,7 @@ class MlflowServer:
         command += ["--artifacts-destination", str(self.folder / "artifacts")]
         log = (self.folder / "server.log").open("ab")
         self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, cwd=self.folder)
-        for _ in range(240):
+        for _ in range(720):
             try:
                 with urllib.request.urlopen(f"{self.uri}/health", timeout=1) as answer:
                     if answer.status == 200:

@@ -43,7 +43,7 @@ def test_sigterm_closes_every_logger(tmp_path):
     with driver(script, str(storage), log=tmp_path / "log", TOLD=str(log)) as sweep:
         sweep.wait_until(lambda: len(list(experiment.glob("*/media/train/rollout/*00000003-*.mp4"))) == 2)
         sweep.process.send_signal(signal.SIGTERM)
-        sweep.process.wait(timeout=30)
+        sweep.process.wait(timeout=90)
         assert sweep.process.returncode != 0
         assert "tune_media: stored" in sweep.output(), "the loggers were not closed"
     lines_told = told(log)
