@@ -21,7 +21,16 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 from ray import tune
 
 import tune_media as tm
-from tests.lifecycle.common import LOCAL, assert_tensorboard_shows_once, index_lines, load_state, report, tell, told
+from tests.lifecycle.common import (
+    LOCAL,
+    assert_tensorboard_shows_once,
+    index_lines,
+    load_state,
+    report,
+    stored_files,
+    tell,
+    told,
+)
 from tune_media.callbacks.outbox import Outbox
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.encoding import probe_video
@@ -391,28 +400,19 @@ def assert_all_stored(
         assert_readable(content, line)
     if lines is None:
         media = {line["path"] for line in found if line["path"].startswith("media/")}
-        assert media_below(folder, filesystem) == sorted(media)
-
-
-def media_below(folder: str, filesystem: pyarrow.fs.FileSystem) -> list[str]:
-    """Return all files in a trial's media folder but the index, relative to the trial's."""
-    selector = pyarrow.fs.FileSelector(f"{folder}/media", recursive=True, allow_not_found=True)
-    files = [info.path for info in filesystem.get_file_info(selector) if info.is_file]
-    return sorted(f"media/{path.split('/media/')[1]}" for path in files if not path.endswith("/index.jsonl"))
+        assert stored_files(folder, filesystem) == sorted(media)
 
 
 def assert_relisted(folder: str, trial: str, log: Path) -> None:
     """Assert that all media that a trial told are listed once, though their first lines were lost: by their files."""
-    lines = [
-        line for raw in (Path(folder) / "media/index.jsonl").read_bytes().split(b"\n") for line in parse_index(raw)
-    ]
+    lines = list(parse_index((Path(folder) / "media/index.jsonl").read_bytes()))
     media = [line for line in lines if line["key"] != "episodes/data"]
     wanted = {line["id"][:12]: line["key"] for line in told_of(log, trial) if line["key"] != "episodes/data"}
     assert len(wanted) == 2 * RESULTS
     assert sorted(line["id"][:12] for line in media) == sorted(wanted)
     assert {line["id"][:12]: line["key"] for line in media} == wanted
     assert {line["status"] for line in media} == {"stored"}
-    assert sorted(line["path"] for line in media) == media_below(folder, LOCAL)
+    assert sorted(line["path"] for line in media) == stored_files(folder, LOCAL)
     for line in media:
         content = (Path(folder) / line["path"]).read_bytes()
         assert len(content) == line["bytes"]

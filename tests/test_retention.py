@@ -8,9 +8,9 @@ import pytest
 from ray import tune
 
 import tune_media as tm
-from tests.faults import ITERATIONS, assert_trained, clip, media_below
+from tests.faults import ITERATIONS, assert_trained, clip
 from tests.helpers import image_steps
-from tests.lifecycle.common import LOCAL, index_lines
+from tests.lifecycle.common import index_lines, stored_files
 from tune_media.callbacks.keeping import Keeper
 from tune_media.encoding import probe_video
 from tune_media.entries import Package, Place
@@ -122,14 +122,14 @@ def swept(folder, **policy):
         assert len({(line["id"], line["key"]) for line in lines}) == len(lines) == 2 * len(ITERATIONS) + 2
         assert {line["status"] for line in lines} <= {"stored", "deleted"}
         stored = [line for line in lines if line["status"] == "stored"]
-        assert media_below(result.path, LOCAL) == sorted({line["path"] for line in stored})
+        assert stored_files(result.path) == sorted({line["path"] for line in stored})
         for line in stored:
             content = (Path(result.path) / line["path"]).read_bytes()
             assert len(content) == line["bytes"]
             assert line["kind"] != "video" or probe_video(content).frames == 3
         assert image_steps(result.path)["train/rollout"] == ITERATIONS  # what was shown stays
-        assert sorted({row["path"] for row in tm.load(result.path) if Path(row["file"]).exists()}) == media_below(
-            result.path, LOCAL
+        assert sorted({row["path"] for row in tm.load(result.path) if Path(row["file"]).exists()}) == stored_files(
+            result.path
         )
         trials[result.config["trial"]] = lines
     return trials
@@ -195,8 +195,8 @@ def test_trials_that_were_over_before_a_restore_are_tidied_too(recorded, tmp_pat
         left = 3
     listed = index_lines(tmp_path / "sweep" / "over")
     assert stored_at(listed, "rollout") == ITERATIONS[-left:]
-    assert len(media_below(tmp_path / "sweep" / "over", LOCAL)) == left
-    assert len(media_below(tmp_path / "sweep" / "going_on", LOCAL)) == 1
+    assert len(stored_files(tmp_path / "sweep" / "over")) == left
+    assert len(stored_files(tmp_path / "sweep" / "going_on")) == 1
 
 
 def test_a_sweep_keeps_so_many_bytes(ray_session, tmp_path):

@@ -127,8 +127,8 @@ def last_observation(episode: Any, before: int = 0) -> Any:
 def _stepped(episode: Any) -> dict[str, Any]:
     """Return the collectors of the agents that an old-stack episode's last env step brought something for."""
     step = episode.length - 1  # RLlib counts an agent's steps from 0, and what its reset gave as -1
-    collectors = {str(agent): collector for agent, collector in episode._agent_collectors.items()}
-    return {agent: found for agent, found in collectors.items() if found.buffers.get("t", [[]])[0][-1:] == [step]}
+    collectors = episode._agent_collectors.items()
+    return {str(agent): found for agent, found in collectors if found.buffers.get("t", [[]])[0][-1:] == [step]}
 
 
 def _of_agents(values: dict[str, Any]) -> Any:

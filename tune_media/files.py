@@ -60,13 +60,13 @@ def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: byte
     try:
         with filesystem.open_output_stream(target) as stream:
             stream.write(content)
+        if not direct:
+            filesystem.move(target, path)
     except OSError:
         if not direct:  # on a full disk half a file is in the way
             with contextlib.suppress(OSError):
                 filesystem.delete_file(target)
         raise
-    if not direct:
-        filesystem.move(target, path)
 
 
 def write_in_place(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:

@@ -166,14 +166,7 @@ class Index:
             return
         self._local.parent.mkdir(parents=True, exist_ok=True)
         if self._held is not None:
-            partial = self._local.with_name(f"{self._local.name}.partial")
-            try:
-                partial.write_bytes(self._held)
-                partial.replace(self._local)
-            except OSError:  # a sync would take half a file to the storage
-                with contextlib.suppress(OSError):
-                    partial.unlink()
-                raise
+            write_atomically(pyarrow.fs.LocalFileSystem(), str(self._local), self._held)
             self._held = None
         if self._unwritten:
             append_whole(self._local, self._unwritten)

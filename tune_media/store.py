@@ -212,7 +212,6 @@ class TrialStore:
 
     def mark_rolled_back(self) -> None:
         """Mark the lines of what was recorded before the trial went back, at or after where it went back to."""
-
         self.has_revived = False
 
         def change(line: dict[str, Any]) -> dict[str, Any] | None:

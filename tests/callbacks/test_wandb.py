@@ -15,6 +15,7 @@ import ray
 from ray import tune
 
 import tune_media as tm
+from tests.faults import wait_until
 from tests.helpers import trial_folders
 from tests.trackers import read_wandb, wandb_records, wandb_runs
 from tune_media.encoding import probe_video
@@ -64,12 +65,9 @@ def when_there_is_a_run(tmp_path, monkeypatch):
 
     def wait(number):
         try:
-            for _ in range(600):
-                if any(file.stat().st_size for file in (tmp_path / "temporary").rglob("*.wandb")):
-                    time.sleep(1)
-                    os.kill(helpers_pids()[0], number)
-                    return
-                time.sleep(0.1)
+            wait_until(lambda: any(file.stat().st_size for file in (tmp_path / "temporary").rglob("*.wandb")))
+            time.sleep(1)
+            os.kill(helpers_pids()[0], number)
         finally:
             done.touch()
 

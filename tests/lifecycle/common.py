@@ -8,7 +8,7 @@ import os
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +103,12 @@ def index_lines(trial_folder: str, filesystem: pyarrow.fs.FileSystem = LOCAL) ->
     return [json.loads(line) for line in content.splitlines() if line.strip()]
 
 
-def stored_files(folder: str, filesystem: pyarrow.fs.FileSystem = LOCAL) -> Iterator[str]:
-    """Yield the media files below a trial's folder, relative to it, whatever the index says."""
+def stored_files(folder: str | Path, filesystem: pyarrow.fs.FileSystem = LOCAL) -> list[str]:
+    """Return the media files below a trial's folder, relative to it and sorted, whatever the index says."""
     found = filesystem.get_file_info(pyarrow.fs.FileSelector(f"{folder}/media", recursive=True, allow_not_found=True))
-    for info in found:
-        if info.is_file and info.base_name != "index.jsonl":
-            yield info.path[info.path.index("media/") :] if folder not in info.path else info.path[len(folder) + 1 :]
+    paths = [info.path for info in found if info.is_file and info.base_name != "index.jsonl"]
+    root = f"{folder}/"  # some filesystems leave a part of it out of what they find
+    return sorted(path.removeprefix(root) if root in path else path[path.index("media/") :] for path in paths)
 
 
 def superseded(iterations: Iterable[int]) -> list[bool]:
@@ -125,7 +125,7 @@ def assert_files_and_index_agree(folder: str, filesystem: pyarrow.fs.FileSystem 
     assert {line["status"] for line in lines} <= {"stored"}
     paths = [line["path"] for line in lines]
     assert sorted(paths) == sorted(set(paths)), "two media have one file"
-    assert sorted(stored_files(folder, filesystem)) == sorted(paths)
+    assert stored_files(folder, filesystem) == sorted(paths)
     for line in lines:
         with filesystem.open_input_stream(f"{folder}/{line['path']}") as stream:
             content = stream.read()

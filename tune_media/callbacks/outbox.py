@@ -16,8 +16,6 @@ from typing import Any
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 _MOST_FAILURES = 5  # of one piece of work, where others succeed
-
-
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 

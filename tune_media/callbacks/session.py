@@ -71,10 +71,8 @@ class MediaSession:
         self._members: list[Member] = []
         self._trials: dict[str, Trial] = {}  # those that are not over
         self._stores: dict[str, TrialStore] = {}
-        self._last: tuple[dict[str, Any] | None, list[Entry]] = (
-            None,
-            [],
-        )  # Tune shows a result to all callbacks in turn
+        # One is enough: Tune shows a result to all callbacks, then the next one.
+        self._last: tuple[dict[str, Any] | None, list[Entry]] = (None, [])
         self._windows: dict[str, Windows] = {}
         self._new_in_lists: dict[str, dict[tuple[str, ...], list[Any]]] = {}
         self._counts: Counter[str] = Counter()

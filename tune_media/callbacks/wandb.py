@@ -189,8 +189,7 @@ class WandbMediaLoggerCallback(FamilyMember, WandbLoggerCallback):
 
     def _hand_over(self, trial_id: str, entry: Entry) -> None:
         if not entry.is_lost and self._process is not None:
-            nbytes = entry.show_bytes
-            self._process.call("show", trial_id, as_item(entry), nbytes=nbytes)
+            self._process.call("show", trial_id, as_item(entry), nbytes=entry.show_bytes)
 
     def _end(self, trial_id: str, exit_code: int) -> None:
         process, place = self._process, self._places.pop(trial_id, None)
