@@ -2,9 +2,18 @@
 PYTHON ?= python3.11
 VENV = .venv
 OLDEST = .venv-oldest
-PIP_FLAGS = --quiet --disable-pip-version-check
+PEERS = .venv-peers
+# Python compiles what is imported.
+PIP_FLAGS = --quiet --disable-pip-version-check --no-compile
+# The tests that depend on the release of Ray or Gymnasium; the others have the same result on every release.
+OLDEST_TESTS = tests/test_ray_compat.py tests/rllib tests/gym tests/results tests/callbacks/test_contract.py \
+	tests/e2e/test_examples.py tests/e2e/test_episode_data.py tests/e2e/test_matrix.py tests/e2e/test_peoples_code.py \
+	tests/e2e/test_restore.py tests/e2e/test_trainables.py tests/e2e/test_trial_life.py
+# The contract suite, the matrix and the tests of episode data do there what these examples do.
+NOT_OLDEST = test_two_trackers_without_a_server test_a_multi_agent_env_with_a_view_for_each_agent \
+	test_acrobots_joint_angles test_where_pacman_has_been test_loops_outside_rllib
 
-.PHONY: demo test test-oldest lint clean
+.PHONY: demo test test-fast test-oldest lint format docs bench release clean
 
 demo: $(VENV)/installed
 	$(VENV)/bin/tune-media demo
@@ -12,16 +21,43 @@ demo: $(VENV)/installed
 test: lint
 	$(VENV)/bin/python -m pytest
 
+# No Ray and no browser: less than a minute on 2 cores.
+test-fast: $(VENV)/installed
+	$(VENV)/bin/python -m pytest -m "not ray and not slow" --durations=5
+
 test-oldest: $(OLDEST)/installed
-	$(OLDEST)/bin/python -m pytest
+	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS) $(NOT_OLDEST:%=--deselect tests/e2e/test_examples.py::%)
 
 lint: $(VENV)/installed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+format: $(VENV)/installed
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+# The site, with warnings as errors; open docs/_build/html/index.html.
+docs: $(VENV)/installed
+	$(VENV)/bin/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	$(VENV)/bin/python -m tests.support.site docs/_build/html
+
+# Writes docs/performance.md. make bench ONLY="gym index" runs some; MuJoCo needs Debian's libosmesa6.
+bench: $(VENV)/installed $(PEERS)/installed
+	$(VENV)/bin/python -m tests.benchmarks.report --peers $(PEERS)/bin/python $(ONLY)
+
+# Builds and checks the files to upload, in dist/. It tags and uploads nothing.
+release: $(VENV)/installed
+	rm -rf dist build
+	$(VENV)/bin/python -m build --outdir dist .
+	$(VENV)/bin/twine check --strict dist/*
+	$(VENV)/bin/python -m pytest -n 0 -q tests/test_packaging.py
+	.ci/wheel dist
+	@grep -q '^url *=' setup.cfg || echo "No url in setup.cfg: README's links to files became plain text."
+	@ls dist; echo "Next, by hand: date the version in CHANGELOG.md, git tag it, twine upload dist/*"
+
 clean:
-	rm -rf $(VENV) $(OLDEST) build *.egg-info
+	rm -rf $(VENV) $(OLDEST) $(PEERS) docs/_build build dist *.egg-info
 
 $(VENV)/installed: setup.cfg constraints.txt constraints-newest.txt
 	@echo "Installing into $(VENV) (a few minutes the first time)"
@@ -33,4 +69,12 @@ $(OLDEST)/installed: setup.cfg constraints.txt constraints-oldest.txt
 	@echo "Installing the oldest supported Ray into $(OLDEST)"
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install $(PIP_FLAGS) -c constraints-oldest.txt -e '.[dev]'
+	touch $@
+
+# On top of $(VENV), whose packages it sees.
+$(PEERS)/installed: $(VENV)/installed tests/benchmarks/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> $(PEERS)/lib/$$($(PEERS)/bin/python -c 'import sys; print("python%d.%d" % sys.version_info[:2])')/site-packages/base.pth
+	$(PEERS)/bin/python -m pip install $(PIP_FLAGS) -r tests/benchmarks/peers.txt
 	touch $@

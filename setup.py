@@ -1,5 +1,33 @@
-"""Shim: all metadata is in setup.cfg."""
+"""Metadata is in setup.cfg, but for README: a package index cannot follow links to files of the repository."""
+
+import configparser
+import re
+from pathlib import Path
 
 from setuptools import setup
 
-setup()
+ROOT = Path(__file__).parent
+
+
+def readme_for_index(text: str, url: str | None) -> str:
+    """Return README with links that work outside the repository.
+
+    Args:
+        text: README.md.
+        url: The repository, on a host with GitHub's paths. None: links to files become plain text, and pictures go.
+    """
+    if url:
+        text = re.sub(r"!\[([^]]*)\]\((?!\w+:)([^)]+)\)", rf"![\1]({url}/raw/main/\2)", text)
+        return re.sub(r"(?<!!)\[([^]]*)\]\((?!\w+:|#)([^)]+)\)", rf"[\1]({url}/blob/main/\2)", text)
+    text = re.sub(r"!\[[^]]*\]\((?!\w+:)[^)]+\)\n*", "", text)
+    return re.sub(r"\[([^]]*)\]\((?!\w+:)[^)]+\)", r"\1", text)
+
+
+metadata = configparser.ConfigParser()
+metadata.read(ROOT / "setup.cfg", encoding="utf-8")
+setup(
+    long_description=readme_for_index(
+        (ROOT / "README.md").read_text(encoding="utf-8"), metadata["metadata"].get("url", "").rstrip("/") or None
+    ),
+    long_description_content_type="text/markdown",
+)

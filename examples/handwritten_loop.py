@@ -1,7 +1,7 @@
-"""A hand-written training loop in one file, the CleanRL manner, as a Tune trial: its clips go out with its metrics.
+"""A hand-written training loop in one file, as in CleanRL. It runs as a Tune trial and reports clips.
 
-The agent is REINFORCE with a linear policy, in numpy, on a vector env. What matters here are the lines with ``tm``: the
-wrapper records, ``take()`` hands over the best episode since the last report, and the callbacks store it.
+The agent is REINFORCE with a linear policy, in NumPy, on a vector env. Look at the lines with ``tm``: the wrapper
+records, ``take()`` returns the best episode since the last report, and the callbacks store it.
 """
 
 import argparse
@@ -17,7 +17,7 @@ def train(config):
     rng = np.random.default_rng(config["seed"])
     envs = gym.make_vec("CartPole-v1", num_envs=4, vectorization_mode="sync", render_mode="rgb_array")
     small = tm.VideoOptions(height=100)
-    envs = tm.gym.RecordEpisodes(envs, keep="best", episode_trigger=tm.selection.every(5), video=small)
+    envs = tm.gym.RecordVectorEpisodes(envs, keep="best", episode_trigger=tm.selection.every(5), video=small)
     weights = np.zeros((4, 2))
     observations, _ = envs.reset(seed=config["seed"])
     grads, gains = [[] for _ in range(4)], []

@@ -1,4 +1,7 @@
-"""Stable-Baselines3 under Tune: each env of its vector env is wrapped, and each report brings the best episode."""
+"""Stable-Baselines3 under Tune: each env of its vector env is wrapped, and a callback reports the clips.
+
+You see the best episode of each rollout, for two learning rates.
+"""
 
 import argparse
 
@@ -17,7 +20,7 @@ def make_env():
 
 
 class Report(BaseCallback):
-    """Reports after each rollout: the returns so far, and the best episode recorded by any of the envs."""
+    """Reports the mean return, and the best episode of all envs, after each rollout."""
 
     def _on_step(self):
         return True

@@ -16,6 +16,13 @@ ROOT = str(Path(__file__).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
 
 
+def pytest_collection_modifyitems(items):
+    """Mark the tests that `make test-fast` leaves out: those that start Ray, and all end-to-end runs."""
+    for item in items:
+        if "e2e" in item.path.parts or "ray_session" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.ray)
+
+
 @pytest.fixture(scope="session")
 def ray_session():
     """Ray with more logical CPUs than there are cores, so that trials run side by side."""

@@ -1,28 +1,95 @@
-"""The code in the README and the docs runs as it stands."""
+"""The code in the README and the docs runs as it stands, and all links, commands and messages are right."""
 
+import ast
+import json
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+from tests.support.doc_pages import PAGES, ROOT, anchors, blocks, commands, links, name_of, quoted
+from tests.support.shell_commands import check
+from tests.support.viewing import write_trial
+
+COMMANDS = sorted({command for page in PAGES for command in commands(page)})
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if CODE.search(page.read_text())], ids=lambda page: page.name)
-def test_the_code_of_a_page_runs(page, tmp_path):
-    script = tmp_path / "page.py"
-    script.write_text("\n".join(CODE.findall(page.read_text())))
-    env = os.environ | {"HOME": str(tmp_path), "RAY_AIR_NEW_OUTPUT": "0"}
-    result = subprocess.run([sys.executable, script], env=env, cwd=tmp_path, capture_output=True, text=True)
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """Run the Python code of all pages once; return the traceback of each page, empty if it ran."""
+    folder = tmp_path_factory.mktemp("docs")
+    env = os.environ | {"HOME": str(folder), "RAY_AIR_NEW_OUTPUT": "0"}
+    command = [sys.executable, "-m", "tests.support.run_doc_pages", str(folder)]
+    result = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
+    return json.loads((folder / "outcomes.json").read_text())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.ray
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
+def test_the_code_of_a_page_runs(page, outcomes):
+    assert outcomes[name_of(page)] == ""
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("commands") / "my_sweep"
+    for number in range(2):
+        write_trial(folder / f"trial_{number}", number)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_shell_command_of_the_docs_is_right(command, experiment, tmp_path):
+    check(command, experiment, tmp_path)
+
+
+def test_a_wrong_shell_command_is_found(experiment, tmp_path):
+    for wrong in ("tune-media grid ~/ray_results/my_sweep", "pip install '.[typo]'", "make typo"):
+        with pytest.raises((AssertionError, SystemExit)):
+            check(wrong, experiment, tmp_path)
+
+
+def test_the_backend_in_the_docs_is_the_one_that_the_contract_suite_runs_on():
+    example = (ROOT / "examples" / "own_backend.py").read_text()
+    backend = example[example.index("class FolderBackend") : example.index("def train")].strip()
+    assert backend in (ROOT / "docs" / "logging.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_inside_the_project_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def literals():
+    """Return the fixed parts of all texts in the code of the package."""
+    found = set()
+    for path in (ROOT / "tune_media").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.update(re.split(r"%\.?\d*[a-z]|\.\.\.", node.value))
+    return "\n".join(found)
+
+
+def test_the_messages_in_troubleshooting_are_those_of_the_code():
+    code = literals()
+    messages = quoted(ROOT / "docs" / "troubleshooting.md")
+    assert len(messages) > 30
+    for message in messages:
+        for part in message.split("..."):
+            if re.search(r"\w{3}", part):
+                assert part.strip(" ,;") in code, message
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_each_example_is_listed_and_run(example):
+    assert f"(../examples/{example.name})" in (ROOT / "docs" / "examples.md").read_text()
+    assert example.stem in (ROOT / "tests" / "e2e" / "test_examples.py").read_text()

@@ -4,7 +4,7 @@ import pytest
 
 from tune_media import selection
 from tune_media.selection import as_selectors, survivors, winners
-from tune_media.values import EpisodeRecord
+from tune_media.values.episode_record import EpisodeRecord
 
 
 def episode(id, value, finished_at=0.0, length=10):
@@ -91,7 +91,7 @@ def test_triggers():
         ((), ValueError, "empty"),
         (("best", "best"), ValueError, "twice"),
         (("best", selection.best(3)), ValueError, "twice"),
-        (3, TypeError, "int"),
+        (3, TypeError, "keep= takes a selector's name .* got 3"),
         ([3], TypeError, "names and selectors"),
     ],
 )
@@ -110,6 +110,21 @@ def test_bad_numbers_fail_at_once():
         selection.sometimes(2)
     with pytest.raises(ValueError, match="share"):
         selection.RenderBudget(0)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: selection.best("3"), r"best\(k\) takes a whole number .* got '3'"),
+        (lambda: selection.last(2.5), r"last\(k\) takes a whole number .* got 2.5"),
+        (lambda: selection.every(None), r"every\(n\) takes a whole number .* got None"),
+        (lambda: selection.sometimes("often"), r"sometimes\(probability\) takes a number .* got 'often'"),
+        (lambda: selection.RenderBudget(None), r"RenderBudget\(share\) takes a number .* got None"),
+    ],
+)
+def test_arguments_that_are_no_numbers_are_named(make, words):
+    with pytest.raises(TypeError, match=words):
+        make()
 
 
 def test_failures_have_what_is_not_a_number():

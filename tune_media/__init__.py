@@ -11,29 +11,44 @@ from typing import TYPE_CHECKING, Any
 from tune_media._version import __version__
 
 _NAMES = {
-    "Artifact": "values",
-    "EpisodeRecord": "values",
-    "Histogram": "values",
-    "Image": "values",
-    "MediaOptions": "values",
-    "Retention": "retention",
-    "Video": "values",
-    "VideoOptions": "values",
+    "Artifact": "values.artifact",
+    "Backend": "callbacks.backend",
+    "EpisodeRecord": "values.episode_record",
+    "Histogram": "values.histogram",
+    "Image": "values.image",
+    "MediaOptions": "values.options",
+    "Retention": "values.options",
+    "Video": "values.video",
+    "VideoOptions": "values.options",
     "JsonMediaLoggerCallback": "callbacks.json",
-    "MLflowMediaLoggerCallback": "callbacks.mlflow",
-    "TBXMediaLoggerCallback": "callbacks.tensorboard",
-    "WandbMediaLoggerCallback": "callbacks.wandb",
-    "load": "catalog",
+    "MediaLoggerCallback": "callbacks.callback",
+    "MLflowMediaLoggerCallback": "callbacks.mlflow.callback",
+    "TBXMediaLoggerCallback": "callbacks.tensorboard.callback",
+    "WandbMediaLoggerCallback": "callbacks.wandb.callback",
+    "load": "viewing.catalog",
+    "short_trial_names": "trial_names",
+}
+_ELSEWHERE = {  # names that people look for here
+    "record_episodes": "rllib.record_episodes",
+    "RecordEpisodes": "gym.RecordEpisodes",
+    "RecordVideo": "gym.RecordEpisodes",
+    "JsonLoggerCallback": "JsonMediaLoggerCallback",
+    "TBXLoggerCallback": "TBXMediaLoggerCallback",
+    "WandbLoggerCallback": "WandbMediaLoggerCallback",
+    "MLflowLoggerCallback": "MLflowMediaLoggerCallback",
+    **{name: f"selection.{name}" for name in ("best", "worst", "median", "first", "last", "where", "every")},
 }
 _MODULES = ("export", "gym", "rllib", "selection", "steps")
 
 __all__ = [
     "Artifact",
+    "Backend",
     "EpisodeRecord",
     "Histogram",
     "Image",
     "JsonMediaLoggerCallback",
     "MLflowMediaLoggerCallback",
+    "MediaLoggerCallback",
     "MediaOptions",
     "Retention",
     "TBXMediaLoggerCallback",
@@ -46,26 +61,42 @@ __all__ = [
     "load",
     "rllib",
     "selection",
+    "short_trial_names",
     "steps",
 ]
 
 if TYPE_CHECKING:
     from tune_media import export, gym, rllib, selection, steps
+    from tune_media.callbacks.backend import Backend
+    from tune_media.callbacks.callback import MediaLoggerCallback
     from tune_media.callbacks.json import JsonMediaLoggerCallback
-    from tune_media.callbacks.mlflow import MLflowMediaLoggerCallback
-    from tune_media.callbacks.tensorboard import TBXMediaLoggerCallback
-    from tune_media.callbacks.wandb import WandbMediaLoggerCallback
-    from tune_media.catalog import load
-    from tune_media.retention import Retention
-    from tune_media.values import Artifact, EpisodeRecord, Histogram, Image, MediaOptions, Video, VideoOptions
+    from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
+    from tune_media.callbacks.tensorboard.callback import TBXMediaLoggerCallback
+    from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
+    from tune_media.trial_names import short_trial_names
+    from tune_media.values.artifact import Artifact
+    from tune_media.values.episode_record import EpisodeRecord
+    from tune_media.values.histogram import Histogram
+    from tune_media.values.image import Image
+    from tune_media.values.options import MediaOptions, Retention, VideoOptions
+    from tune_media.values.video import Video
+    from tune_media.viewing.catalog import load
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _NAMES:
-        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # or type checkers would take any name
+
+    def __getattr__(name: str) -> Any:
+        if name == "rllib" or (name.endswith("Callback") and name in _NAMES):
+            from tune_media.ray_compat import check_version
+
+            check_version()
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name in _NAMES:
+            return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+        place = _ELSEWHERE.get(name)
+        hint = f"; it is tune_media.{place}" if place else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -1,63 +1,230 @@
-"""The command line: ``tune-media demo``, ``list`` and ``doctor``."""
+"""The command line: ``tune-media demo``, ``list``, ``watch``, ``gallery``, ``grid`` and ``doctor``."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
 from tune_media._version import __version__
 
+_MUCH = 10**9  # bytes that are copied only after a question
 
-@click.group()
+
+_EXIT_CODES = """\b
+Exit codes:
+  0  it worked
+  1  it failed, or found nothing or a problem; the message says what to do
+  2  an unknown command or option
+"""
+
+
+@click.group(invoke_without_command=True, epilog=_EXIT_CODES)
 @click.version_option(__version__)
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """See what the agents of a Ray Tune or RLlib sweep do."""
+    if context.invoked_subcommand is None:
+        from tune_media.viewing.next_steps import next_steps
+
+        click.echo(f"{context.get_help()}\n\n{next_steps()}")
 
 
-@main.command()
+def _nothing(path: str) -> str:
+    """Return the message for an experiment without media."""
+    return (
+        f"Nothing is recorded in {path}. If its sweep has run, add a recorder and a logger callback of tune_media to "
+        "the script (`tune-media` shows how); if this is a folder of experiments, pass one of them."
+    )
+
+
+@main.command(short_help="Run a real sweep, and see what is recorded.")
 @click.option("--storage", default="~/ray_results", show_default=True, help="Folder for results.")
 @click.option("--iterations", default=10, show_default=True, type=click.IntRange(2), help="Iterations of each trial.")
 def demo(storage: str, iterations: int) -> None:
-    """Run a real sweep of four PPO trials on CartPole and say where to look."""
-    try:
-        from tune_media.catalog import format_table
-        from tune_media.demo import run_demo, where_to_look
-        from tune_media.rllib import record_episodes as _  # noqa: F401 - says what to install where RLlib is missing
-    except ImportError as error:
-        raise click.ClickException(str(error)) from error
-    catalog = run_demo(storage, iterations)
-    click.echo(f"\n{format_table(catalog, ('lr', 'gamma'))}\n")
+    """Run a real sweep of four PPO trials on CartPole and say where to look.
+
+    Example: tune-media demo
+    """
+    click.echo(
+        "The demo trains four PPO agents on CartPole-v1 (two learning rates, two discount factors), evaluates each of\n"
+        f"them {iterations // 2} times, and records the best and the worst episode of each evaluation.\n"
+        f"It takes a few minutes on 2 cores, and needs no GPU and no network. Results go to {storage}.\n"
+    )
+    from tune_media.viewing.status_line import StatusLine
+
+    with StatusLine() as line:
+        line.stage("Importing Ray")
+        try:
+            from tune_media.rllib.record import record_episodes as _  # noqa: F401 - its error names the extra
+            from tune_media.viewing.demo import run_demo, watch_command, where_to_look
+            from tune_media.viewing.table import trial_table
+        except ImportError as error:
+            raise click.ClickException(str(error)) from error
+        try:
+            catalog = run_demo(storage, iterations, line)
+        except (OSError, RuntimeError) as error:
+            raise click.ClickException(str(error)) from error
+    click.echo(f"\n{trial_table(catalog)}\n")
     click.echo(f"{len(catalog)} clips in {catalog.path}")
-    click.echo("See them side by side, trial by trial, in")
-    for what, command in where_to_look(catalog.path):
-        click.echo(f"\n{what}:\n\n    {command}")
-    click.echo()
+    for place, command in where_to_look(catalog.path):
+        click.echo(f"\n{place}:\n\n    {command}")
+    best = catalog.filter(kind="video").best()
+    if best is None:
+        raise click.ClickException("the demo recorded no clip; run `tune-media doctor CartPole-v1`.")
+    click.echo(f"\nThe best trial is {best['trial']}: its best episode has the return {best['episode_return']:g}.")
+    click.echo(f"See the four trials side by side, the best first:\n\n    {watch_command(catalog.path)}\n")
 
 
-@main.command("list")
+@main.command("list", short_help="Print a table of the trials and their best clips.")
 @click.argument("experiment")
-def list_media(experiment: str) -> None:
-    """List what was recorded in EXPERIMENT, a folder or a URI."""
-    from tune_media.catalog import format_table, load, printable
+@click.option("--all", "every", is_flag=True, help="One line for each medium instead of each trial.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs: every medium, all fields.")
+def list_media(experiment: str, every: bool, as_json: bool) -> None:
+    """List what was recorded in EXPERIMENT, a folder or a URI: the best clip of each trial, the best trial first.
+
+    \b
+    Examples:
+      tune-media list ~/ray_results/my_sweep
+      tune-media list --json ~/ray_results/my_sweep | jq .episode_return
+    """
+    from tune_media.values.strict_json import json_bytes
+    from tune_media.viewing.catalog import load
+    from tune_media.viewing.table import media_table, printable, trial_table
 
     try:
         catalog = load(experiment)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(format_table(catalog))
+    if as_json:
+        for row in catalog:
+            click.echo(json_bytes(dict(row)))
+        return
+    if not len(catalog):
+        raise click.ClickException(_nothing(catalog.path))
+    click.echo(media_table(catalog) if every else trial_table(catalog))
     click.echo(printable(f"{len(catalog)} media in {catalog.path}"))
 
 
-@main.command()
+@main.command(short_help="Put the clips side by side into one video.")
+@click.argument("experiment")
+@click.option("-o", "output", required=True, type=click.Path(), help="The .mp4 or .gif file to write.")
+@click.option("--trials", default="", help="Names of trials, separated by commas. Default: all.")
+@click.option("--step", default="best", show_default=True, help="best, last, or a step.")
+@click.option("--over-training", metavar="TRIAL", help="The clips of one trial, from its first to its last step.")
+@click.option("--key", help="Key of the clips. Default: the best episodes of the evaluation.")
+@click.option("--width", default=1280, show_default=True, type=click.IntRange(64), help="Width of the video, pixels.")
+@click.option("--columns", type=click.IntRange(1), help="Number of clips side by side.")
+def grid(
+    experiment: str,
+    output: str,
+    trials: str,
+    step: str,
+    over_training: str | None,
+    key: str | None,
+    width: int,
+    columns: int | None,
+) -> None:
+    """Write the clips of EXPERIMENT side by side into one labelled video.
+
+    Example: tune-media grid ~/ray_results/my_sweep -o sweep.mp4
+    """
+    from tune_media.viewing.catalog import load
+    from tune_media.viewing.grid import write_grid
+    from tune_media.viewing.grid_choice import choose_tiles
+
+    if step not in ("best", "last") and not step.isdecimal():
+        raise click.BadParameter(f"best, last, or a step such as 4000, not {step!r}", param_hint="--step")
+    try:
+        catalog = load(experiment)
+        names = [name for name in trials.split(",") if name]
+        at = int(step) if step.isdecimal() else step
+        tiles = choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
+        with click.progressbar(length=100, label=f"{len(tiles)} clips") as bar:
+            path = write_grid(
+                tiles,
+                output,
+                width=width,
+                columns=columns,
+                progress=lambda done, total: bar.update(100 * done // total - bar.pos),
+            )
+    except (ImportError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"{len(tiles)} clips in {path} ({path.stat().st_size / 1e6:.1f} MB)")
+
+
+@main.command(short_help="Show the clips in the browser, live.")
+@click.argument("experiment")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=6007, show_default=True, help="Port; 0 takes a free one.")
+@click.option("--open/--no-open", "opens", default=False, help="Open the page in a browser.")
+def watch(experiment: str, host: str, port: int, opens: bool) -> None:
+    """Show the clips of EXPERIMENT, a folder or a URI, in the browser, live, without TensorBoard.
+
+    Example: tune-media watch --open ~/ray_results/my_sweep
+    """
+    try:
+        from tune_media.viewing.watch import make_watch_server
+    except ImportError as error:
+        raise click.ClickException(f"{error}. Install it: pip install 'tune-media[viewer]'") from error
+    try:
+        server = make_watch_server(experiment, host, port)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    url = f"http://{'localhost' if host == '127.0.0.1' else host}:{server.port}"
+    click.echo(f"{url} shows the episodes of {experiment}. Press Ctrl+C to stop.")
+    if opens:
+        click.launch(url)
+    server.serve_forever()
+
+
+@main.command(short_help="Copy the clips into a folder that opens without a server.")
+@click.argument("experiment")
+@click.option("-o", "output", type=click.Path(file_okay=False), help="Folder to write. Default: <experiment>_gallery.")
+@click.option("--only", multiple=True, help="Only clips of this key or section, such as best; may be repeated.")
+@click.option("--steps", is_flag=True, help="With the steps of trajectories, if they were kept.")
+@click.option("--yes", is_flag=True, help="Do not ask before copying more than a gigabyte.")
+def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: bool, yes: bool) -> None:
+    """Write the clips of EXPERIMENT, a folder or a URI, as a folder with a page that opens without a server.
+
+    Example: tune-media gallery ~/ray_results/my_sweep -o sweep
+    """
+    try:
+        from tune_media.viewing.gallery import Gallery, default_folder, human_size
+    except ImportError as error:
+        raise click.ClickException(f"{error}. Install it: pip install 'tune-media[viewer]'") from error
+    try:
+        made = Gallery.of(experiment, only)
+        folder = Path(output) if output else default_folder(made.title)
+        click.echo(f"{made.count} clips of {len(made.trials)} trials, {human_size(made.nbytes)}, go to {folder}")
+        if made.nbytes > _MUCH and not yes:
+            click.confirm("Copy them?", abort=True)
+        with click.progressbar(length=made.count, label="Copying") as bar:
+            page = made.write(folder, bar.update, steps=steps)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if made.missing:
+        click.echo(f"{len(made.missing)} files could not be read; the first: {made.missing[0]}", err=True)
+    click.echo(f"Open {page.resolve().as_uri()}")
+
+
+@main.command(short_help="Find out why an env is not recorded.")
 @click.argument("env")
 @click.option("--config", default='{"render_mode": "rgb_array"}', show_default=True, help="The env's config, JSON.")
 def doctor(env: str, config: str) -> None:
     """Render frames of ENV in a Ray actor and say what a recording would be, and what is wrong.
 
-    ENV is an id that Gymnasium knows (CartPole-v1, module:Id-v0) or module:EnvClass.
+    ENV is an id that Gymnasium knows (CartPole-v1, module:Id-v0) or module:EnvClass. The exit code is 1 if something
+    is wrong.
+
+    \b
+    Examples:
+      tune-media doctor CartPole-v1
+      tune-media doctor my_envs:Maze --config '{"size": 5, "render_mode": "rgb_array"}'
     """
     import json
 
-    from tune_media.doctor import examine_in_actor
+    from tune_media.viewing.doctor import examine_in_actor
 
     try:
         parsed = json.loads(config)

@@ -14,8 +14,8 @@ import pyarrow.compute
 import pyarrow.fs
 import pyarrow.parquet
 
-from tune_media.catalog import load
-from tune_media.episode_files import FOLDER
+from tune_media.storage.episode_files import FOLDER
+from tune_media.viewing.catalog import load
 
 
 def to_minari(
@@ -31,8 +31,8 @@ def to_minari(
     Args:
         path: The experiment's folder, as for ``tune_media.load``.
         dataset_id: Minari's name for it, such as ``"cartpole/ppo-v0"``.
-        where: Told an episode (a dict: ``trial``, ``section``, ``episode_return``, ``seed``, ...), says whether to take
-            it. None: all.
+        where: A function of an episode (a dict: ``trial``, ``section``, ``episode_return``, ``seed``, ...) that returns
+            whether to take it. None: all.
         filesystem: A pyarrow filesystem that ``path`` is on.
         **options: Passed on to ``minari.create_dataset_from_buffers``: ``env=`` (an env, its id or spec) or
             ``observation_space=`` and ``action_space=``; ``algorithm_name=``, ``author=``, ``data_format=``, ...
@@ -43,6 +43,13 @@ def to_minari(
     Raises:
         ImportError: Minari is not installed.
         ValueError: There are no such episodes, or the spaces are missing.
+
+    Example:
+        ``to_minari("~/ray_results/my_sweep", "cartpole/ppo-v0", env="CartPole-v1")``
+
+        >>> to_minari("results/my_sweep", "cartpole/ppo-v0")
+        Traceback (most recent call last):
+        ValueError: to_minari needs env=, or observation_space= and action_space=, to say what the arrays are.
     """
     try:
         import minari
@@ -88,7 +95,7 @@ def to_minari(
 
 def _step_tables(catalog: Any) -> Iterator[pa.Table]:
     """Yield the files of steps of an experiment."""
-    for folder in dict.fromkeys(posixpath.dirname(file) for _, _, file in catalog.reports):
+    for folder in dict.fromkeys(posixpath.dirname(file) for _, file in catalog.reports):
         for info in catalog.filesystem.get_file_info(pyarrow.fs.FileSelector(folder)):
             if posixpath.basename(folder) == FOLDER and info.base_name.startswith("steps-"):
                 with catalog.filesystem.open_input_file(info.path) as file:

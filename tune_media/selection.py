@@ -1,23 +1,54 @@
 """Which episodes become clips: triggers decide before the first frame, selectors after the last.
 
-A selector sees what is known of the finished episodes (``EpisodeRecord``), never their frames. It is asked twice: on
-each env runner, which of the candidates so far may still win (the rest is dropped there), and once over the remaining
-candidates of all env runners, which ones did.
+The triggers are in ``triggers.py``.
+
+A selector gets the records of the finished episodes (``EpisodeRecord``), never their frames. It is called twice: on
+each env runner after each episode, to drop the candidates that can no longer win, and once at the end of the round, to
+choose among the remaining candidates of all env runners.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tune_media.values import EpisodeRecord
+from tune_media.triggers import (
+    RenderBudget,
+    Trigger,
+    check_positive,
+    every,
+    first_episodes,
+    sometimes,
+    takes_one,
+)
+from tune_media.values.checks import as_shown, check_text, is_number
+from tune_media.values.episode_record import EpisodeRecord
 
-Trigger = Callable[[int], bool]
-"""Told the index of an episode that is about to start on its sub-env (0, 1, ...), says whether to record it."""
+__all__ = [
+    "RenderBudget",
+    "Selector",
+    "Trigger",
+    "as_result",
+    "as_selectors",
+    "best",
+    "every",
+    "failures",
+    "first",
+    "first_episodes",
+    "last",
+    "median",
+    "sometimes",
+    "survivors",
+    "takes_one",
+    "where",
+    "winners",
+    "worst",
+]
+
+_BY = "'episode_return'"
 
 
 @dataclass(frozen=True)
@@ -25,11 +56,20 @@ class Selector:
     """Chooses among finished episodes.
 
     Attributes:
-        name: What its choice is called in the result and on disk.
-        choose: Candidates in the order in which they ended -> the chosen ones.
-        limit: Most episodes it chooses. 1: the result holds one clip, else a list.
-        local: Whether what it would choose on one env runner includes whatever it can choose there of all; if not,
-            the env runner holds all its candidates.
+        name: The name of its clips in the result and on disk.
+        choose: A function of the candidates, in the order in which they ended, that returns the chosen ones.
+        limit: The largest number of episodes that it chooses. If it is 1, the result holds one clip, else a list.
+        local: Whether an env runner may drop the candidates that ``choose`` does not choose there. If not, the env
+            runner holds all its candidates until the end of the round.
+
+    Raises:
+        TypeError: A name that is not text, a ``choose`` that is no function, or a limit that is not a whole number.
+        ValueError: A limit below 1.
+
+    Example:
+        >>> longest = Selector("longest", lambda records: sorted(records, key=lambda r: r.episode_length)[-1:])
+        >>> longest.limit
+        1
     """
 
     name: str
@@ -37,90 +77,130 @@ class Selector:
     limit: int | None = 1
     local: bool = True
 
+    def __post_init__(self) -> None:
+        check_text("Selector(name=...)", self.name, "'best'", or_none=False)
+        if not callable(self.choose):
+            raise TypeError(
+                "Selector(name, choose) takes a function of the candidates' records that returns the chosen ones, got "
+                f"{as_shown(self.choose)}."
+            )
+        if self.limit is not None:
+            check_positive("Selector", self.limit, "limit")
+
 
 def best(k: int = 1, by: str = "episode_return", name: str | None = None) -> Selector:
-    """Choose the k episodes with the highest ``by``; of equals, the earlier."""
-    _positive("best", k)
+    """Choose the k episodes with the highest ``by``; if two are equal, the one that ended earlier.
+
+    Args:
+        k: The number of episodes.
+        by: A field of ``EpisodeRecord``, or a metric of the episode, such as ``"return/agent_0"``.
+        name: The name of the clips. None: ``"best"``.
+
+    Raises:
+        ValueError: ``k`` is below 1.
+
+    Example:
+        >>> from tune_media import EpisodeRecord
+        >>> episodes = [EpisodeRecord("a", 3.0, 10), EpisodeRecord("b", 9.0, 10), EpisodeRecord("c", 4.0, 10)]
+        >>> [episode.episode_id for episode in best(2).choose(episodes)]
+        ['b', 'c']
+    """
+    check_positive("best", k)
+    check_text("best(by=...)", by, _BY, or_none=False)
     return Selector(name or "best", functools.partial(_top, by=by, highest=True, k=k), k)
 
 
 def worst(k: int = 1, by: str = "episode_return", name: str | None = None) -> Selector:
-    """Choose the k episodes with the lowest ``by``; of equals, the later, so that it differs from the best.
+    """Choose the k episodes with the lowest ``by``; if two are equal, the later, so that it differs from the best.
 
-    A value that is not a number is never the lowest; ``failures`` has those.
+    NaN is never the lowest value; use ``failures`` for episodes with NaN. The arguments are those of ``best``.
+
+    Example:
+        >>> from tune_media import EpisodeRecord
+        >>> [episode.episode_id for episode in worst().choose([EpisodeRecord("a", 3.0, 1), EpisodeRecord("b", 9.0, 1)])]
+        ['a']
     """
-    _positive("worst", k)
+    check_positive("worst", k)
+    check_text("worst(by=...)", by, _BY, or_none=False)
     return Selector(name or "worst", functools.partial(_top, by=by, highest=False, k=k), k)
 
 
 def median(by: str = "episode_return", name: str | None = None) -> Selector:
-    """Choose the middle episode by ``by`` (the lower one of two middles)."""
+    """Choose the middle episode by ``by``, the lower one if there are two.
 
+    Example:
+        >>> from tune_media import EpisodeRecord
+        >>> [episode.episode_return for episode in median().choose([EpisodeRecord("e", r, 1) for r in (5.0, 1.0, 3.0)])]
+        [3.0]
+    """
+    check_text("median(by=...)", by, _BY, or_none=False)
     return Selector(name or "median", functools.partial(_middle, by=by), local=False)
 
 
 def first(k: int = 1, name: str | None = None) -> Selector:
-    """Choose the k episodes that ended first."""
-    _positive("first", k)
+    """Choose the k episodes that ended first.
+
+    >>> first(2).limit
+    2
+    """
+    check_positive("first", k)
     return Selector(name or "first", functools.partial(_slice, part=slice(k)), k)
 
 
 def last(k: int = 1, name: str | None = None) -> Selector:
-    """Choose the k episodes that ended last."""
-    _positive("last", k)
+    """Choose the k episodes that ended last.
+
+    >>> last().name
+    'last'
+    """
+    check_positive("last", k)
     return Selector(name or "last", functools.partial(_slice, part=slice(-k, None)), k)
 
 
 def where(predicate: Callable[[EpisodeRecord], bool], name: str, limit: int | None = None) -> Selector:
-    """Choose the episodes for which ``predicate(record)`` holds, the first ``limit`` of them."""
+    """Choose the episodes for which ``predicate(record)`` is true.
+
+    Args:
+        predicate: A function of an ``EpisodeRecord``.
+        name: The name of the clips.
+        limit: The largest number of episodes, the first ones. None: all.
+
+    Raises:
+        ValueError: There is no name.
+        TypeError: ``predicate`` cannot be called with one argument.
+
+    Example:
+        >>> timed_out = where(lambda episode: not episode.terminated, name="timed_out")
+        >>> timed_out.limit is None
+        True
+    """
     if not name or not callable(predicate):
         raise ValueError("where(predicate, name) needs a callable and a name, which its clips are filed under.")
-
+    if not takes_one(predicate):
+        raise TypeError(
+            f"where(predicate, ...) calls predicate(record) with one episode's record; {predicate!r} cannot be."
+        )
     return Selector(name, functools.partial(_matching, predicate=predicate, limit=limit), limit)
 
 
 def failures(below: float, by: str = "episode_return", limit: int | None = None) -> Selector:
-    """Choose the episodes whose ``by`` is below a threshold or no number, the first ``limit`` of them."""
-    return where(functools.partial(_fails, below=below, by=by), "failures", limit)
+    """Choose the episodes whose ``by`` is below a threshold, or is NaN.
 
+    Args:
+        below: The threshold.
+        by: As for ``best``.
+        limit: The largest number of episodes, the first ones. None: all.
 
-def every(n: int, start: int = 0) -> Trigger:
-    """Make a trigger for each n-th episode of a sub-env, the one with index ``start`` being the first."""
-    if n < 1:
-        raise ValueError(f"every(n) needs n >= 1, got {n!r}.")
-    return lambda index: index >= start and (index - start) % n == 0
-
-
-def first_episodes(n: int) -> Trigger:
-    """Make a trigger for the first n episodes of a sub-env."""
-    _positive("first_episodes", n)
-    return lambda index: index < n
-
-
-def sometimes(probability: float, seed: int | None = None) -> Trigger:
-    """Make a trigger for a random share of the episodes; ``seed`` makes it the same share in every process."""
-    if not 0 <= probability <= 1:
-        raise ValueError(f"sometimes(probability) needs a probability in 0..1, got {probability!r}.")
-    return _Sometimes(probability, seed)
-
-
-@dataclass(frozen=True)
-class RenderBudget:
-    """A trigger that records as long as rendering and encoding take at most a share of the sampling time.
-
-    Attributes:
-        share: The share, above 0 and at most 1; 0.05 is 5 %.
+    Example:
+        >>> from tune_media import EpisodeRecord
+        >>> episodes = [EpisodeRecord("a", -1.0, 1), EpisodeRecord("b", 1.0, 1)]
+        >>> [episode.episode_id for episode in failures(below=0).choose(episodes)]
+        ['a']
     """
-
-    share: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ValueError(f"RenderBudget(share) needs a share in 0..1, got {self.share!r}.")
-
-    def allows(self, rendering_seconds: float, sampling_seconds: float) -> bool:
-        """Say whether one more episode may be recorded. The first may: nobody knows yet what it costs."""
-        return rendering_seconds <= self.share * sampling_seconds
+    if not is_number(below):
+        raise TypeError(f"failures(below=...) takes a number, got {as_shown(below)}.")
+    check_text("failures(by=...)", by, _BY, or_none=False)
+    return where(functools.partial(_fails, below=below, by=by), "failures", limit)
 
 
 _NAMED: dict[str, Callable[[], Selector]] = {
@@ -134,12 +214,25 @@ _NAMED: dict[str, Callable[[], Selector]] = {
 
 
 def as_selectors(keep: str | Selector | Iterable[str | Selector]) -> tuple[Selector, ...]:
-    """Turn what a user passes as ``keep`` into selectors.
+    """Turn the argument ``keep`` into selectors.
+
+    Args:
+        keep: A name (``"best"``, ``"worst"``, ``"median"``, ``"first"``, ``"last"``, ``"all"``), a selector, or
+            several of these.
 
     Raises:
-        ValueError: A name that is none of "best", "worst", "median", "first", "last", "all"; none; or one twice.
-        TypeError: Something else than names and selectors.
+        ValueError: The name is unknown, ``keep`` is empty, or two selectors have the same name.
+        TypeError: ``keep`` has an item that is neither a name nor a selector.
+
+    Example:
+        >>> [selector.name for selector in as_selectors(("best", worst(2)))]
+        ['best', 'worst']
     """
+    if not isinstance(keep, (str, Selector, Iterable)) or isinstance(keep, Mapping):
+        raise TypeError(
+            "keep= takes a selector's name such as 'best', a selector such as tune_media.selection.best(3), or several "
+            f"of these, got {as_shown(keep)}."
+        )
     items = [keep] if isinstance(keep, (str, Selector)) else list(keep)
     selectors = []
     for item in items:
@@ -163,7 +256,14 @@ def as_selectors(keep: str | Selector | Iterable[str | Selector]) -> tuple[Selec
 
 
 def survivors(records: Sequence[EpisodeRecord], selectors: Sequence[Selector]) -> set[str]:
-    """Return the ids of the candidates of one env runner that may still win over all env runners."""
+    """Return the ids of one env runner's candidates that may still win when all env runners are compared.
+
+    Example:
+        >>> from tune_media import EpisodeRecord
+        >>> candidates = [EpisodeRecord("a", 3.0, 1, id="a"), EpisodeRecord("b", 9.0, 1, id="b")]
+        >>> survivors(candidates, [best()])
+        {'b'}
+    """
     ids: set[str] = set()
     for selector in selectors:
         ids |= {record.id for record in (selector.choose(records) if selector.local else records)}
@@ -171,7 +271,16 @@ def survivors(records: Sequence[EpisodeRecord], selectors: Sequence[Selector]) -
 
 
 def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> dict[str, list[EpisodeRecord]]:
-    """Return what each selector chooses of the candidates of all env runners, by its name, where it chooses any."""
+    """Return the episodes that each selector chooses among the candidates of all env runners, by the selector's name.
+
+    Selectors that choose nothing are left out.
+
+    Example:
+        >>> from tune_media import EpisodeRecord
+        >>> chosen = winners([EpisodeRecord("a", 3.0, 1), EpisodeRecord("b", 9.0, 1)], [best(), failures(0)])
+        >>> {name: [episode.episode_id for episode in episodes] for name, episodes in chosen.items()}
+        {'best': ['b']}
+    """
     ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
     chosen = {selector.name: selector.choose(ordered) for selector in selectors}
     return {name: records for name, records in chosen.items() if records}
@@ -180,12 +289,18 @@ def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> 
 def as_result(
     selectors: Sequence[Selector], chosen: Mapping[str, Sequence[EpisodeRecord]], taken: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Lay out what selectors chose: by name, one thing, or a list where a selector may choose several.
+    """Return the chosen clips as they stand in a result: by selector, one clip, or a list if the limit is not 1.
 
     Args:
         selectors: The selectors.
-        chosen: What ``winners`` returned.
-        taken: What stands for an episode, by the id of its record. What is missing here is left out.
+        chosen: The chosen episodes by selector, from ``winners``.
+        taken: The clip of each episode, by the id of its record. Episodes without a clip are left out.
+
+    Example:
+        >>> from tune_media import EpisodeRecord
+        >>> episode = EpisodeRecord("a", 3.0, 1, id="a")
+        >>> as_result([best(), best(3, name="top")], {"best": [episode], "top": [episode]}, {"a": "clip"})
+        {'best': 'clip', 'top': ['clip']}
     """
     result: dict[str, Any] = {}
     for selector in selectors:
@@ -193,20 +308,6 @@ def as_result(
         if found:
             result[selector.name] = found[0] if selector.limit == 1 else found
     return result
-
-
-class _Sometimes:
-    """Decides by chance; without a seed, by another chance in every process that it is sent to."""
-
-    def __init__(self, probability: float, seed: int | None) -> None:
-        self._probability, self._seed = probability, seed
-        self._generator = random.Random(seed)
-
-    def __call__(self, index: int) -> bool:
-        return self._generator.random() < self._probability
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Sometimes, (self._probability, self._seed)
 
 
 def _top(records: Sequence[EpisodeRecord], by: str, highest: bool, k: int) -> list[EpisodeRecord]:
@@ -247,8 +348,3 @@ def _value(record: EpisodeRecord, by: str, highest: bool) -> float:
     if value is None or math.isnan(value):
         return -math.inf if highest else math.inf
     return float(value)
-
-
-def _positive(name: str, k: int) -> None:
-    if k < 1:
-        raise ValueError(f"{name}(k) needs k >= 1, got {k!r}.")

@@ -13,8 +13,8 @@ from ray.rllib.algorithms.impala import IMPALAConfig
 
 import tune_media as tm
 from tests.benchmarks.common import show
-from tests.envs import CountingEnv
-from tune_media import compat
+from tests.support.envs import CountingEnv
+from tune_media.rllib import ray_names
 
 
 class SlowEnv(CountingEnv):
@@ -48,12 +48,12 @@ def main() -> None:
     ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     recorder = tm.rllib.record_episodes(sections="train", keep="best")
     times = {"no recorder": iterations(None, 10), "tune_media": iterations(recorder, 10)}
-    real = compat.is_asynchronous
-    compat.is_asynchronous = lambda algorithm: False
+    real = ray_names.is_asynchronous
+    ray_names.is_asynchronous = lambda algorithm: False
     try:
         times["waiting"] = iterations(recorder, 10)
     finally:
-        compat.is_asynchronous = real
+        ray_names.is_asynchronous = real
     show("IMPALA, an iteration", times)
     ray.shutdown()
 

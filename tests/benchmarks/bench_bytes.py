@@ -135,10 +135,11 @@ def run(callbacks, folder: Path, reports: int) -> dict[str, float]:
     return {"recorded": recorded, "syncs": uploads["experiment_state"], **{name: written[name] for name in CLASSES}}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> list[dict[str, float | str]]:
+    """Print the rows, and return them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reports", type=int, default=100, help="results of each trial")
-    reports = parser.parse_args().reports
+    reports = parser.parse_args(arguments).reports
     os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = str(SYNC_SECONDS)
     os.environ["TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S"] = "0"
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
@@ -156,6 +157,10 @@ def main() -> None:
         megabytes = f"{row['recorded'] / 1e6:.1f} | {sum(sizes) / 1e6:.1f}"
         print(f"| {name} | {row['syncs']} | {megabytes} | {sum(sizes) / row['recorded']:.3g} | {shares} |")
     ray.shutdown()
+    return [
+        {"way": name, "ratio": sum(row[kind] for kind in CLASSES) / row["recorded"], **row}
+        for name, row in rows.items()
+    ]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What recording an episode costs beside rendering it, and what scaling costs.
+"""The cost of recording an episode, compared with rendering it, and the cost of scaling.
 
 Run it with ``python -m tests.benchmarks.bench_encoding``.
 """
@@ -14,8 +14,7 @@ import numpy as np
 from PIL import Image as PILImage
 
 from tests.benchmarks.common import compare, show
-from tune_media.encoding import VideoEncoder, encode_video, resize
-from tune_media.gif import gif_from_video
+from tune_media.encoding import VideoEncoder, encode_video, gif_from_video, resize
 
 FRAMES = 200
 

@@ -27,7 +27,7 @@ from ray import tune
 from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
 
 import tune_media as tm
-from tune_media.episodes import EpisodeBatch, EpisodeData, Series
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 EVERY = 10  # trials
 RESULTS = 2

@@ -3,13 +3,18 @@
 W&B is offline, MLflow on sqlite. A result comes every half second, so that the background is not measured as a queue.
 Ray's W&B callback gets the clip as the raw array that it encodes, ours as a finished ``Video``; Ray's MLflow callback
 drops clips.
+
+With ``hung`` as argument: how much memory 5,000 results cost the driver while an MLflow server accepts connections and
+never answers.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import ray
@@ -17,24 +22,18 @@ from ray.air.integrations.mlflow import MLflowLoggerCallback
 from ray.air.integrations.wandb import WandbLoggerCallback
 
 import tune_media as tm
-from tests.benchmarks.bench_tune_loop import Trial, metrics
+from tests.benchmarks.bench_tune_loop import metrics
 from tests.benchmarks.common import compare, show
+from tests.support.fake_trial import FakeTrial
+from tests.support.faults import server_of_silence
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 PAUSE = 0.5
 
 
-class NamedTrial(Trial):
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.trial_id, self.experiment_dir_name = name, "benchmark"
-
-    def __str__(self) -> str:
-        return self.trial_id
-
-
 def logging(callback, make_result, name):
     """Return what logs one more result, after a pause that is not counted, and the callback with its trial."""
-    trial = NamedTrial(name)
+    trial = FakeTrial(Path(tempfile.mkdtemp()), name)
     callback.setup()
     callback.log_trial_start(trial)
     time.sleep(8)  # processes and databases start
@@ -46,6 +45,37 @@ def logging(callback, make_result, name):
         callback.log_trial_result(count, trial, make_result(count))
 
     return once
+
+
+def memory_mb() -> float:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+def hung(results: int = 5000) -> None:
+    """Print the driver's memory as results come for a server that hangs."""
+    series = np.random.default_rng(0).normal(size=(results, 1000))
+
+    def result(step: int) -> dict:
+        record = tm.EpisodeRecord(f"e{step}", float(step), 1000)
+        batch = EpisodeBatch((EpisodeData(record, {"speed": Series(series[step - 1], 1, 1000)}),))
+        return {**metrics(step), "evaluation": {"env_runners": {"episodes": {"data": batch}}}}
+
+    with server_of_silence() as uri:
+        options = tm.MediaOptions(flush_seconds=1, max_pending_bytes=16_000_000)
+        callback, trial = tm.MLflowMediaLoggerCallback(uri, media=options), FakeTrial(Path(tempfile.mkdtemp()), "hung")
+        callback.setup()
+        callback.log_trial_start(trial)
+        before = memory_mb()
+        print("\n5,000 results to an MLflow server that hangs, max_pending_bytes = 16 MB\n")
+        print("| results | driver's memory, MB more | ms a result |\n|---|---|---|")
+        started = time.perf_counter()
+        for step in range(1, results + 1):
+            callback.log_trial_result(step, trial, result(step))
+            if step % (results // 5) == 0:
+                each = 1000 * (time.perf_counter() - started) / step
+                print(f"| {step} | {memory_mb() - before:.0f} | {each:.2f} |", flush=True)
+    os._exit(0)
 
 
 def main() -> None:
@@ -86,4 +116,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    hung() if sys.argv[1:] == ["hung"] else main()

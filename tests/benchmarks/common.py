@@ -1,29 +1,110 @@
-"""What the benchmarks share: interleaved rounds, medians, and ratios to the first of the ways compared."""
+"""What the benchmarks share: interleaved rounds, medians with their spread, and ratios to the first way."""
 
 from __future__ import annotations
 
+import json
+import os
+import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+ROWS = "TUNE_MEDIA_BENCH_ROWS"
+"""The environment variable with the file that gets each row as JSON; ``report.py`` makes its pictures of them."""
 
 
-def compare(ways: dict[str, Callable[[], object]], rounds: int = 7, pause: float = 0.0) -> dict[str, float]:
-    """Run each way once a round, in turn, and return its median seconds; the machine's moods hit all alike."""
+class Timing(float):
+    """The median seconds of a way, and all of its rounds.
+
+    Attributes:
+        rounds: Seconds of each round, in order.
+        cpu: Median CPU seconds, of all threads and of processes that have ended.
+    """
+
+    rounds: tuple[float, ...]
+    cpu: float
+
+    @classmethod
+    def of(cls, rounds: list[float], cpu: list[float]) -> Timing:
+        """Return the timing of these rounds."""
+        timing = cls(statistics.median(rounds))
+        timing.rounds, timing.cpu = tuple(rounds), statistics.median(cpu)
+        return timing
+
+    def middle_half(self) -> tuple[float, float]:
+        """Return the first and the third quartile, seconds."""
+        if len(self.rounds) < 2:
+            return float(self), float(self)
+        low, _, high = statistics.quantiles(self.rounds, n=4, method="inclusive")
+        return low, high
+
+    def ratio(self, first: Timing) -> float:
+        """Return the median of its ratios to another way, taken round by round."""
+        return statistics.median(own / other for own, other in zip(self.rounds, first.rounds, strict=True))
+
+
+def compare(ways: Mapping[str, Callable[[], object]], rounds: int = 7, pause: float = 0.0) -> dict[str, Timing]:
+    """Run each way once a round, in turn, so that other work on the machine slows all of them alike.
+
+    Args:
+        ways: The ways by name; each runs once before the first round.
+        rounds: Number of rounds.
+        pause: Seconds to wait before each run.
+    """
     times: dict[str, list[float]] = {name: [] for name in ways}
+    cpu: dict[str, list[float]] = {name: [] for name in ways}
     for way in ways.values():
         way()  # warm
     for _ in range(rounds):
         for name, way in ways.items():
             time.sleep(pause)
-            started = time.perf_counter()
+            used, started = _cpu(), time.perf_counter()
             way()
             times[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) for name, values in times.items()}
+            cpu[name].append(_cpu() - used)
+    return {name: Timing.of(times[name], cpu[name]) for name in ways}
 
 
-def show(title: str, seconds: dict[str, float], unit: float = 1e3, name: str = "ms") -> None:
-    """Print medians as a table, with ratios to the first."""
+def show(
+    title: str,
+    seconds: Mapping[str, float],
+    unit: float = 1e3,
+    name: str = "ms",
+    more: Mapping[str, Mapping[str, object]] | None = None,
+) -> None:
+    """Print medians as a table, with ratios to the first way.
+
+    Args:
+        title: What was measured.
+        seconds: The result of ``compare``, or numbers.
+        unit: Units in a second.
+        name: The unit's name.
+        more: Further columns: for each way, a cell.
+    """
     first = next(iter(seconds.values()))
-    print(f"\n{title}\n\n| way | {name} | ratio |\n|---|---|---|")
+    extra = list(more or {})
+    head = ["way", name, "middle half", "ratio", f"CPU {name}", "CPU ratio", *extra]
+    print(f"\n{title}\n\n| {' | '.join(head)} |\n{'|---' * len(head)}|")
     for way, value in seconds.items():
-        print(f"| {way} | {value * unit:.3g} | {value / first:.3g} |")
+        low = high = cpu = cpu_ratio = ""
+        ratio = value / first
+        if isinstance(value, Timing) and isinstance(first, Timing):
+            low, high = (f"{quartile * unit:.3g}" for quartile in value.middle_half())
+            cpu, ratio = f"{value.cpu * unit:.3g}", value.ratio(first)
+            cpu_ratio = f"{value.cpu / first.cpu:.3g}"
+        cells = [way, f"{value * unit:.3g}", f"{low} to {high}" if low else "", f"{ratio:.3g}", cpu, cpu_ratio]
+        print(f"| {' | '.join([*cells, *(str((more or {})[column].get(way, '')) for column in extra)])} |", flush=True)
+        add_row(title=title, way=way, value=value * unit, unit=name, ratio=ratio)
+
+
+def add_row(**row: object) -> None:
+    """Hand a row to the report, if one is being made."""
+    if os.environ.get(ROWS):
+        with Path(os.environ[ROWS]).open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def _cpu() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime

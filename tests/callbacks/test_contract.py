@@ -1,6 +1,8 @@
 """What every callback of the family promises: the same clips, steps and histograms of a run, each in its own way."""
 
+import csv
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +12,12 @@ from ray.air.integrations.mlflow import MLflowLoggerCallback
 from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
 
 import tune_media as tm
-from tests.helpers import image_steps, tensorboard_events, trial_folders
-from tests.trackers import Held, read_mlflow, read_wandb
+from tests.support.experiment import image_steps, tensorboard_events, trial_folders
+from tests.support.trackers import Held, read_mlflow, read_wandb
 from tune_media.encoding import probe_video
-from tune_media.episodes import EpisodeBatch, EpisodeData, Series
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
-KINDS = ("json", "tensorboard", "wandb", "mlflow")
+KINDS = ("json", "tensorboard", "wandb", "mlflow", "own")
 STEPS = 4
 
 
@@ -29,7 +31,14 @@ def make(kind, folder):
         "mlflow": lambda: tm.MLflowMediaLoggerCallback(
             tracking_uri=f"sqlite:///{folder}/mlflow.db", artifact_location=f"file://{folder}/mlruns", media=strict
         ),
+        "own": lambda: tm.MediaLoggerCallback(own_backend(folder / "own"), media=strict),
     }[kind]()
+
+
+def own_backend(folder):
+    """Return the backend of the docs, as a user would write one."""
+    names = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_backend.py"))
+    return names["FolderBackend"](folder)
 
 
 def clip(level, length):
@@ -114,6 +123,24 @@ def read_tensorboard(trial):
     return held
 
 
+def read_folder(folder):
+    held = Held()
+    for file in sorted(folder.rglob("[0-9]*-*.*")):
+        key, iteration = str(file.parent.relative_to(folder)), int(file.name[:6])
+        if file.suffix == ".mp4":
+            held.clips[key][iteration] = file.read_bytes()
+        else:
+            held.images[key].append(iteration)
+    for file in folder.rglob("*.json"):
+        if file.name != "config.json":
+            key = str(file.parent.relative_to(folder))
+            held.histograms[key][int(file.stem)] = json.loads(file.read_text())["count"]
+    for iteration, name, value in csv.reader((folder / "metrics.csv").read_text().splitlines()):
+        held.scalars[name][int(iteration)] = float(value)
+    held.status = (folder / "status.txt").read_text()
+    return held
+
+
 def read(kind, folder, trial):
     trial = Path(trial)
     if kind == "json":
@@ -122,6 +149,8 @@ def read(kind, folder, trial):
         return read_tensorboard(trial)
     if kind == "wandb":
         return read_wandb(trial)
+    if kind == "own":
+        return read_folder(folder / "own" / "_".join(trial.name.split("_")[:3]))
     return read_mlflow(f"sqlite:///{folder}/mlflow.db", "_".join(trial.name.split("_")[:3]))
 
 
@@ -167,6 +196,7 @@ def test_each_holds_the_same(together, kind):
 
 SUBSETS = [
     ("mlflow",),
+    ("own",),
     ("wandb", "tensorboard"),
     ("mlflow", "wandb", "tensorboard", "json"),
 ]
@@ -206,5 +236,5 @@ def test_a_restored_experiment_goes_on_where_it_was(ray_session, tmp_path):
         for kind in KINDS:
             held = read(kind, tmp_path, trial)
             assert_kept(held, lr_of(trial))
-            if kind == "mlflow":
-                assert held.status == "FINISHED"
+            if kind in ("mlflow", "own"):
+                assert held.status.lower() == "finished"

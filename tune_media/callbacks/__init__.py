@@ -1,1 +1,1 @@
-"""The logger callbacks: drop-ins for Ray's own that put media where people look."""
+"""The logger callbacks: drop-ins for Ray's own that log media, too."""

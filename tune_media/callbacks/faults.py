@@ -1,4 +1,4 @@
-"""What goes wrong is counted, said once, and keeps no secret."""
+"""Faults are counted, each kind is said once, and no message shows a key or password."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import logging
 import re
 from collections.abc import Iterator
 
-from tune_media.values import shown
+from tune_media.values.foreign import shown
 
 logger = logging.getLogger("tune_media")
 
 _SECRETS: set[str] = set()
-_MOST_KINDS = 1000
+_MAX_KINDS = 1000
 
 
 class Faults:
-    """Counts what went wrong and says each kind of it once.
+    """Counts faults and says each kind once. Any thread calls any method.
 
     Args:
         strict: Let exceptions through; those of the background are raised at the next chance.
@@ -30,7 +30,7 @@ class Faults:
 
     @contextlib.contextmanager
     def guard(self, name: str, what: str, *, background: bool = False) -> Iterator[None]:
-        """Turn an exception into one warning, or let it through where strict."""
+        """Turn an exception into one warning, or let it through if strict."""
         try:
             yield
         except Exception as error:
@@ -39,11 +39,11 @@ class Faults:
             self.report(name, what, error)
 
     def report(self, name: str, what: str, error: Exception, kind: str = "") -> None:
-        """Count a fault and warn of the first of its kind: of its place and type, and of what else ``kind`` says."""
+        """Count a fault, and warn of it if it is the first of its place, type and ``kind``."""
         self.count += 1
         self._first = self._first or error
         seen = (name, type(error).__name__, kind)
-        if seen in self._told or len(self._told) >= _MOST_KINDS:
+        if seen in self._told or len(self._told) >= _MAX_KINDS:
             return
         self._told.add(seen)
         logger.warning(
@@ -57,15 +57,10 @@ class Faults:
         )
 
     def raise_first(self) -> None:
-        """Raise what the background met, where strict."""
+        """Raise the first error of a background thread, if strict."""
         if self.strict and self._first is not None:
             error, self._first = self._first, None
             raise error
-
-
-def without_address(text: str) -> str:
-    """Return a text without the places in memory that objects show, which differ from result to result."""
-    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
 def keep_secret(*secrets: str | None) -> None:

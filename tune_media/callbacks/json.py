@@ -2,59 +2,68 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from ray.tune.logger import JsonLoggerCallback
+from typing_extensions import override
 
-from tune_media.callbacks.base import FamilyMember, MediaLogging
-from tune_media.values import MediaOptions
+from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.callback import MediaLoggerCallback
+from tune_media.ray_compat import json_files
+from tune_media.values.options import MediaOptions
 
-if TYPE_CHECKING:
-    from ray.tune.experiment import Trial
-
-_MOST_OPEN = 256  # files
+_MAX_OPEN = 256  # files
 
 
-class JsonMediaLoggerCallback(FamilyMember, JsonLoggerCallback):
+class JsonMediaLoggerCallback(MediaLoggerCallback, JsonLoggerCallback):
     """Everything ``ray.tune.logger.JsonLoggerCallback`` does, and media as files.
 
     A medium in a result is stored at ``<trial>/media/<section>/<key>/step_<step>-<id>.<suffix>`` and listed in
-    ``<trial>/media/index.jsonl``; in result.json, the experiment state and ``ResultGrid`` stands its path.
+    ``<trial>/media/index.jsonl``. Its path replaces it in result.json, the experiment state and ``ResultGrid``.
 
     Args:
         media: Options, shared by all callbacks of the family in one experiment.
+
+    Example:
+        >>> import tune_media as tm
+        >>> callback = tm.JsonMediaLoggerCallback(media=tm.MediaOptions(flush_seconds=60))
     """
 
     def __init__(self, media: MediaOptions | None = None) -> None:
-        super().__init__()
-        self._media = MediaLogging(self, "JSON", media)
+        JsonLoggerCallback.__init__(self)
+        MediaLoggerCallback.__init__(self, JsonBackend(self), media)
 
-    def log_trial_start(self, trial: Trial) -> None:  # noqa: D102
-        self._media.begin(trial)
-        with self._media.guard("opening result.json"):
-            super().log_trial_start(trial)
-            self._close_others(trial)
 
-    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:  # noqa: D102
-        self._media.take(trial, result)
-        with self._media.guard("writing result.json"):
-            super().log_trial_result(iteration, trial, result)
-            self._trial_files[trial] = self._trial_files.pop(trial)  # the last that was used
+class JsonBackend(Backend):
+    """Writes result.json and params.json with Ray's own code, in Tune's loop, before Tune copies them.
 
-    def log_trial_save(self, trial: Trial) -> None:  # noqa: D102
-        self._media.take_from_checkpoint(trial)
+    Media need nothing more: they are files already.
 
-    def log_trial_end(self, trial: Trial, failed: bool = False) -> None:  # noqa: D102
-        self._media.trial_is_over(trial)
-        with self._media.guard("closing result.json"):
-            super().log_trial_end(trial, failed)
+    Args:
+        rays: Ray's callback.
+    """
 
-    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:  # noqa: D102
-        for trial in list(self._trial_files):  # what was interrupted
-            super().log_trial_end(trial)
-        self._media.finish()
+    name = "JSON"
+    in_loop = frozenset({"start", "metrics", "media", "end", "finish"})
+    same_files_as = JsonLoggerCallback
+    files = "result.json"
 
-    def _close_others(self, trial: Trial) -> None:
-        """Close the files of trials that wait, where there are many; Ray's callback opens them again."""
-        while len(self._trial_files) > _MOST_OPEN:
-            self._trial_files.pop(next(iter(self._trial_files))).close()
+    def __init__(self, rays: JsonLoggerCallback) -> None:
+        self._rays = rays
+
+    @override
+    def start(self, trial: TrialInfo) -> None:
+        if self.yields_to is None:
+            JsonLoggerCallback.log_trial_start(self._rays, trial.ray)
+            files = json_files(self._rays)
+            while len(files) > _MAX_OPEN:  # Ray's code opens them again
+                files.pop(next(iter(files))).close()
+
+    @override
+    def metrics(self, trial: TrialInfo, report: Report) -> None:
+        if self.yields_to is None:
+            JsonLoggerCallback.log_trial_result(self._rays, report.training_iteration, trial.ray, report.result)
+            files = json_files(self._rays)
+            files[trial.ray] = files.pop(trial.ray)  # the one that was used last
+
+    @override
+    def end(self, trial: TrialInfo, status: Status) -> None:
+        JsonLoggerCallback.log_trial_end(self._rays, trial.ray, failed=status == "failed")

@@ -1,0 +1,219 @@
+"""How long the viewer's first picture takes with 1,000 trials of 100 clips: python -m tests.benchmarks.bench_viewer.
+
+The index has been read before (the first line of the output says how long that took). Then Chromium opens the page a
+few times. ``--folder`` keeps the experiment for the next run. The clips are real: five small mp4s, hard-linked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.bench_catalog import LINE
+from tests.support.browser import FLAGS
+from tests.support.viewing import moving_bar
+
+_SERVER = """
+import sys
+from tune_media.viewing.watch import make_watch_server
+server = make_watch_server(sys.argv[1])
+print(server.port, flush=True)
+server.serve_forever()
+"""
+_WATCH = """
+addEventListener("loadeddata", () => { window.firstPicture ??= performance.now(); }, true);
+new PerformanceObserver((list) => {
+  window.longest = Math.max(window.longest || 0, ...list.getEntries().map((entry) => entry.duration));
+}).observe({ type: "longtask", buffered: true });
+"""
+_SCROLL = """() => new Promise((resolve) => {
+  const frames = [];
+  const began = performance.now();
+  let last = began;
+  function frame(now) {
+    frames.push(now - last);
+    last = now;
+    scrollBy(0, 120);
+    if (now - began < 4000) requestAnimationFrame(frame);
+    else resolve(frames.slice(2).sort((a, b) => a - b));
+  }
+  requestAnimationFrame(frame);
+})"""
+
+
+def make(folder: Path, trials: int, clips: int) -> None:
+    """Write an experiment: index lines as ``bench_catalog`` has them, results with 150 metrics, a file a clip."""
+    from tune_media.encoding import encode_video
+
+    originals = []
+    for number in range(5):
+        path = folder / f"clip_{number}.mp4"
+        path.write_bytes(encode_video(moving_bar(30, number), fps=30).data)
+        originals.append(path)
+    params = {f"setting_{number}": number for number in range(300)}
+    noise = random.Random(1)
+    for trial in range(trials):
+        media = folder / f"trial_{trial:04d}" / "media"
+        clip_folder = media / "evaluation" / "episodes" / "best"
+        clip_folder.mkdir(parents=True)
+        rows = []
+        for at in range(clips):
+            id = f"{noise.getrandbits(128):032x}"
+            path = f"media/evaluation/episodes/best/step_{at * 4000:09d}-{id[-12:]}.mp4"
+            os.link(originals[trial % 5], media.parent / path)
+            own = {"id": id, "path": path, "step": at * 4000, "episode_return": round(noise.uniform(0, 500), 2)}
+            size = {"width": 64, "height": 48, "fps": 30.0, "frames": 30, "training_iteration": at, "seed": at}
+            rows.append(json.dumps(LINE | own | size | {"trial_id": f"t{trial}", "bytes": 2000 + noise.randrange(999)}))
+        (media / "index.jsonl").write_text("\n".join(rows) + "\n")
+        (media.parent / "params.json").write_text(json.dumps({"lr": noise.random(), "gamma": trial % 5, **params}))
+        metrics = {f"learner_{number}": noise.random() for number in range(148)}
+        returns = {"env_runners": {"episode_return_mean": noise.uniform(0, 500)}}
+        result = {"training_iteration": clips, "timesteps_total": clips * 4000, "evaluation": returns, **metrics}
+        (media.parent / "result.json").write_text(json.dumps(result) + "\n")
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[tuple[str, int]]:
+    """Run the server as ``tune-media watch`` does, in a process of its own; yield its address and its process id."""
+    server = subprocess.Popen([sys.executable, "-c", _SERVER, str(folder)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        yield f"http://localhost:{int(server.stdout.readline())}/", server.pid
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ask(url: str, pid: int) -> None:
+    """Print what each answer costs."""
+    print("\n| answer | CPU ms of the server | kB sent | kB of JSON |\n|---|---|---|---|")
+    for name in ("data/first.json", "data/index.json", "data/metrics.json"):
+        times = []
+        for _ in range(3):
+            before = cpu_seconds(pid)
+            request = urllib.request.Request(url + name, headers={"Accept-Encoding": "gzip"})
+            content = urllib.request.urlopen(request).read()
+            times.append(cpu_seconds(pid) - before)
+        sent = len(content)
+        raw = len(gzip.decompress(content)) if content[:2] == b"\x1f\x8b" else sent
+        print(f"| {name} | {statistics.median(times) * 1e3:.0f} | {sent / 1e3:.0f} | {raw / 1e3:.0f} |")
+
+
+def open_bare(browser: Any, url: str) -> dict[str, float]:
+    """Open a page that has nothing but the first 12 clips and 1,000 empty boxes: the floor. Return ms."""
+    first = json.load(urllib.request.urlopen(url + "data/first.json"))
+    read = {name: _column(column) for name, column in first["clips"].items() if name != "count"}
+    paths = [f"media/{first['trials'][read['trial'](row)]['id']}/{read['folder'](row)}/" for row in range(24)]
+    clips = "".join(
+        f"<video muted src='{path}{read['file'](row)}'></video>" for row, path in list(enumerate(paths))[::2]
+    )
+    boxes = "<div style='display:inline-block;width:280px;height:340px;background:#ddd;margin:8px'>x</div>" * 1000
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.add_init_script(_WATCH)
+    page.route(url + "bare.html", lambda route: route.fulfill(body=clips + boxes, content_type="text/html"))
+    page.goto(url + "bare.html")
+    page.wait_for_function("window.firstPicture", timeout=120_000)
+    found = {"first picture": page.evaluate("window.firstPicture")}
+    frames = page.evaluate(_SCROLL)
+    found["scrolling: median frame"] = frames[len(frames) // 2]
+    found["scrolling: 95 % of frames"] = frames[len(frames) * 95 // 100]
+    page.close()
+    return found
+
+
+def _column(column: dict[str, Any]) -> Any:
+    if "same" in column:
+        return lambda row: column["same"]
+    return lambda row: column["of"][column["at"][row]] if "of" in column else column["all"][row]
+
+
+def open_page(browser: Any, url: str, pid: int) -> dict[str, float]:
+    """Open the page and return what was measured, ms."""
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.add_init_script(_WATCH)
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})  # CPU time: other processes do not count
+    session.send("Performance.enable")
+    before = cpu_seconds(pid)
+    page.goto(url)
+    page.wait_for_function("window.firstPicture", timeout=120_000)
+    found = {"first picture": page.evaluate("window.firstPicture")}
+
+    metrics = {item["name"]: item["value"] for item in session.send("Performance.getMetrics")["metrics"]}
+    found["server CPU until then"] = (cpu_seconds(pid) - before) * 1e3
+    found["page's main thread until then"] = metrics["TaskDuration"] * 1e3
+    found["of it script"] = metrics["ScriptDuration"] * 1e3
+    found["of it layout and style"] = (metrics["LayoutDuration"] + metrics["RecalcStyleDuration"]) * 1e3
+    page.wait_for_timeout(3000)
+    found |= page.evaluate("Object.fromEntries(performance.getEntriesByType('mark').map((m) => [m.name, m.startTime]))")
+    found["longest task"] = page.evaluate("window.longest || 0")
+    found["videos with a src"] = page.evaluate("document.querySelectorAll('video[src]').length")
+    found["elements"] = page.evaluate("document.querySelectorAll('*').length")
+    before = _main_thread(session)
+    frames = page.evaluate(_SCROLL)
+    found["scrolling: main thread a frame"] = (_main_thread(session) - before) / len(frames)
+    found["scrolling: median frame"] = frames[len(frames) // 2]
+    found["scrolling: 95 % of frames"] = frames[len(frames) * 95 // 100]
+    page.close()
+    return found
+
+
+def _main_thread(session: Any) -> float:
+    """Return the CPU time of the page's main thread, ms."""
+    metrics = {item["name"]: item["value"] for item in session.send("Performance.getMetrics")["metrics"]}
+    return float(metrics["TaskDuration"] * 1e3)
+
+
+def main() -> None:
+    """Make the experiment, serve it, and open it several times."""
+    from playwright.sync_api import sync_playwright
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--clips", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        if not list(folder.glob("trial_*")):
+            folder.mkdir(exist_ok=True)
+            make(folder, options.trials, options.clips)
+        with serving(folder) as (url, pid):
+            began = time.perf_counter()
+            urllib.request.urlopen(url + "data/index.json").read()
+            print(f"index read in {time.perf_counter() - began:.1f} s, {cpu_seconds(pid):.1f} s of CPU time")
+            ask(url, pid)
+            with sync_playwright() as started:
+                browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+                pairs = [(open_page(browser, url, pid), open_bare(browser, url)) for _ in range(options.rounds)]
+                browser.close()
+    for title, rounds in zip(("the viewer", "a bare page with 12 clips"), zip(*pairs, strict=True), strict=True):
+        print(f"\n| {title} | median, ms | least | most |\n|---|---|---|---|")
+        for name in rounds[0]:
+            values = sorted(found[name] for found in rounds)
+            print(f"| {name} | {statistics.median(values):.0f} | {values[0]:.0f} | {values[-1]:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""Runs the benchmarks and writes ``docs/performance.md`` with its pictures: python -m tests.benchmarks.report [NAME].
+
+Each benchmark is a process of its own, and prints tables. A benchmark that is not run keeps its section of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import datetime
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.benchmarks.common import ROWS
+
+ROOT = Path(__file__).parents[2]
+PAGE, OUTPUT = ROOT / "docs" / "performance.md", ROOT / "build" / "bench"
+RECORDING_PICTURE, LOOP_PICTURE = "performance-recording.png", "performance-loop.png"
+PACKAGES = ("ray", "gymnasium", "av", "torch", "stable-baselines3", "moviepy", "ale-py", "mujoco", "wandb", "mlflow")
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark and its section of the page.
+
+    Attributes:
+        name: The module is ``bench_<name>``.
+        title: The heading.
+        arguments: Its command line.
+        has_peers: Whether it needs the packages of the peers (moviepy, mujoco, opencv).
+        remark: What the figures show.
+    """
+
+    name: str
+    title: str
+    arguments: tuple[str, ...] = ()
+    has_peers: bool = False
+    remark: str = ""
+
+
+BENCHMARKS = (
+    Benchmark("recording", "Recording an episode", has_peers=True, remark=f"""
+        ![The time of an episode by way and env, in CPU time, as a ratio to stepping and rendering]({RECORDING_PICTURE})
+
+        `RecordVideo` and `VecVideoRecorder` hold all frames of a clip in memory and encode them at its end. Where
+        rendering is slow (MuJoCo), the recorder adds about a tenth, and only `every=` and
+        [`render="replay"`](recording.md#render-only-the-winners) save time. Where rendering takes less time than
+        encoding (CartPole, Atari), the encoder is what costs. The memory target was
+        less than 32 MB above rendering, for 1,000 frames."""),
+    Benchmark("replay", "Rendering only the winners", has_peers=True),
+    Benchmark("frames", "Cheaper frames: what was tried", has_peers=True, remark="""
+        Nothing in these tables pays enough to be worth its complexity. What pays is to render fewer frames:
+        `VideoOptions(every=k)` and `render="replay"`, in the tables above and in
+        [render only the winners](recording.md#render-only-the-winners)."""),
+    Benchmark("encoding", "Encoding, GIFs and scaling", remark="""
+        Pillow's box filter is faster on its own. In a clip, PyAV scales and converts to the encoder's colours in one
+        pass."""),
+    Benchmark("gym", "Steps that are not recorded"),
+    Benchmark("tune_loop", "Tune's loop", remark=f"""
+        ![CPU time that Tune's loop spends on one result, by logger]({LOOP_PICTURE})"""),
+    Benchmark("trackers", "Tune's loop, with W&B and MLflow"),
+    Benchmark("async_pull", "IMPALA", remark="""
+        Most iterations find no new sample and are short, unless the collection waits. The table shows that nothing
+        waits. It is too coarse to tell the exact cost."""),
+    Benchmark("bytes", "Uploaded bytes", remark="""
+        TensorBoard's event files contain the GIFs. On remote storage they are split into segments, and the newest
+        segment is uploaded again until it is full. On a local disk, a trial has a single event file."""),
+    Benchmark("index", "The index, with many small media"),
+    Benchmark("catalog", "A million index lines"),
+    Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),), remark="""
+        ![Threads, open files and memory over a thousand trials](soak.png)"""),
+)  # fmt: skip
+
+
+def run(benchmark: Benchmark, python: str) -> str:
+    """Run a benchmark and return its section of the page."""
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    rows = OUTPUT / f"{benchmark.name}.jsonl"
+    rows.unlink(missing_ok=True)
+    print(f"== bench_{benchmark.name}", flush=True)
+    command = [python, "-m", f"tests.benchmarks.bench_{benchmark.name}", *benchmark.arguments]
+    environment = {**os.environ, ROWS: str(rows), "PYTHONPATH": str(ROOT)}
+    started = os.getloadavg()[0]
+    with (OUTPUT / f"{benchmark.name}.log").open("w") as log:
+        process = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+    print(process.stdout)
+    if process.returncode:
+        raise SystemExit(f"bench_{benchmark.name} failed; see {log.name}")
+    (OUTPUT / f"{benchmark.name}.md").write_text(process.stdout)
+    return section(benchmark, process.stdout, started)
+
+
+def section(benchmark: Benchmark, output: str, load: float) -> str:
+    """Return a benchmark's section: what it measures, what it printed, and what that shows."""
+    source = (Path(__file__).parent / f"bench_{benchmark.name}.py").read_text()
+    about = re.sub(
+        r": ``?python -m.*?``?(?=\.\n|\.$)|: python -m [^\n]*?(?=\.\n|\.$)",
+        "",
+        ast.get_docstring(ast.parse(source)) or "",
+    )
+    about = re.sub(r"``(.*?)``", r"`\1`", re.sub(r"\n\nRun it with .*", "", about))
+    date = datetime.datetime.now(datetime.UTC).date()
+    when = f"Measured on {date} with a load average of {load:.0f} on {os.cpu_count()} cores."
+    heading = f"## {benchmark.title} (`bench_{benchmark.name}`)"
+    parts = [
+        f"<!-- {benchmark.name} -->",
+        heading,
+        about,
+        without_paths(output).strip(),
+        _filled(benchmark.remark),
+        when,
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _filled(text: str) -> str:
+    """Return paragraphs with lines of the page's length."""
+    paragraphs = textwrap.dedent(text).strip().split("\n\n")
+    return "\n\n".join(textwrap.fill(part, 120, break_long_words=False, break_on_hyphens=False) for part in paragraphs)
+
+
+def without_paths(output: str) -> str:
+    """Return the lines of an output that belong on the page: tables, and text without paths of the machine.
+
+    Example:
+        >>> without_paths("wrote /tmp/x.png\\n\\nSpeed\\n\\n| a |\\n|---|")
+        'Speed\\n\\n| a |\\n|---|'
+    """
+    noise = re.compile(r"(^|\s)/\w+/|warning|^MoviePy|^Saving video|^\[Powered|^A\.L\.E|^tune_media: ", re.IGNORECASE)
+    lines = [line for line in output.splitlines() if line.startswith("|") or not noise.search(line)]
+    text = "\n".join(lines).strip()
+    text = re.sub(r"(?m)^(\|.*)\n(?!\||\n|$)", r"\1\n\n", text)  # a table ends with an empty line
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def sections_of(page: str) -> dict[str, str]:
+    """Return the sections of a page by the name of their benchmark.
+
+    Example:
+        >>> sections_of("intro\\n\\n<!-- gym -->\\n\\n## Steps\\n")
+        {'gym': '<!-- gym -->\\n\\n## Steps\\n'}
+    """
+    parts = re.split(r"(?m)^(?=<!-- \w+ -->$)", page)[1:]
+    return {part.split()[1]: f"{part.rstrip()}\n" for part in parts}
+
+
+def introduction(python: str) -> str:
+    """Return the beginning of the page: how to read it, the machine, and the versions."""
+    code = "import importlib.metadata as m, json; print(json.dumps({d.name.lower(): d.version for d in m.distributions()}))"  # noqa: E501
+    installed = json.loads(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout)
+    versions = ", ".join(f"{name} {installed[name]}" for name in PACKAGES if name in installed)
+    cpu = (
+        re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()) if Path("/proc/cpuinfo").exists() else None
+    )
+    machine = f"{os.cpu_count()} cores ({cpu[1] if cpu else platform.processor()}), {platform.system()}, no GPU"
+    built = textwrap.fill(f"Machine: {machine}. Python {platform.python_version()}, {versions}.", 120)
+    return f"""# Performance
+
+`make bench` runs the benchmarks in `tests/benchmarks` and writes this page; `make bench ONLY="gym index"` runs some of
+them. **Use the ratios, not the absolute times.** The ways in a table took turns, round by round, on a machine that did
+other work at the same time: this slows all ways alike. Each time is a median, with the quartiles as its spread. A ratio
+is the median of the ratios of each round to the first way of the table. CPU time is that of all threads and of helper
+programs such as ffmpeg; other work on the machine hardly changes it, so its ratio is the more reliable one.
+
+{built}
+"""
+
+
+def tables_of(text: str) -> list[dict[str, str]]:
+    """Return the rows of all tables in a text, each with its cells by column.
+
+    Example:
+        >>> tables_of("| way | ms |\\n|---|---|\\n| ours | 3 |")
+        [{'way': 'ours', 'ms': '3'}]
+    """
+    rows, head = [], []
+    lines = text.splitlines()
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if re.fullmatch(r"\|[-|]+\|", following.strip()):
+            head = cells
+        elif line.startswith("|") and not re.fullmatch(r"\|[-|]+\|", line.strip()):
+            rows.append(dict(zip(head, cells, strict=False)))
+    return rows
+
+
+def draw_recording(sections: dict[str, str]) -> None:
+    """Draw the cost of recording by way and env: ratios of CPU time."""
+    by_env: dict[str, dict[str, float]] = {}
+    for title, table in re.findall(r"(?m)^(\w+): an episode of .*\n\n((?:\|.*\n)+)", sections["recording"]):
+        rows = {row["way"]: float(row["CPU ratio"]) for row in tables_of(table)}
+        by_env[title] = {way: ratio for way, ratio in rows.items() if not way.startswith(("step only", "step and"))}
+    bars = [(env, way, ratio) for env, ways in by_env.items() for way, ratio in ways.items()]
+    _draw(RECORDING_PICTURE, bars, "CPU time of an episode / stepping and rendering it (1 = no cost)", floor=1.0)
+
+
+def draw_loop(sections: dict[str, str]) -> None:
+    """Draw how much of its time Tune's loop spends on one result."""
+    bars = [(row["what"], row["way"], float(row["CPU, ms: median"])) for row in tables_of(sections["tune_loop"])]
+    _draw(LOOP_PICTURE, bars, "CPU milliseconds that Tune's loop spends on one result, median")
+
+
+PICTURES = {"recording": draw_recording, "tune_loop": draw_loop}
+
+
+def _draw(name: str, bars: list[tuple[str, str, float]], label: str, *, floor: float = 0.0) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    groups = dict.fromkeys(group for group, _, _ in bars)
+    figure, axes = plt.subplots(figsize=(9, 0.32 * (len(bars) + 1.6 * len(groups)) + 0.8), layout="constrained")
+    place, places, names = 0.0, [], []
+    for group in groups:
+        axes.text(0, place, group, transform=axes.get_yaxis_transform(), fontweight="bold", va="center")
+        for _, way, value in (bar for bar in bars if bar[0] == group):
+            place += 1
+            is_ours = way.startswith(("tune_media", "ours"))
+            axes.barh(place, value, color="#2f6db3" if is_ours else "#b9bec5")
+            axes.text(value, place, f" {value:.3g}", va="center", fontsize=8)
+            places.append(place)
+            names.append(way)
+        place += 1.6
+    axes.set_yticks(places, names, fontsize=9)
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+    if floor:
+        axes.axvline(floor, color="#444", linewidth=0.8)
+    axes.margins(x=0.12)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(ROOT / "docs" / name, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="the benchmarks to run; all if none is named")
+    parser.add_argument("--peers", default=sys.executable, help="the Python that has moviepy, mujoco and opencv")
+    parser.add_argument("--saved", action="store_true", help="take the outputs of the last run in build/bench")
+    options = parser.parse_args()
+    known = {benchmark.name: benchmark for benchmark in BENCHMARKS}
+    unknown = set(options.names) - known.keys()
+    if unknown:
+        parser.error(f"no benchmark is named {min(unknown)!r}; there are {', '.join(known)}")
+    sections = sections_of(PAGE.read_text())
+    for name in options.names or known:
+        if options.saved:
+            sections[name] = section(known[name], (OUTPUT / f"{name}.md").read_text(), os.getloadavg()[0])
+        else:
+            sections[name] = run(known[name], options.peers if known[name].has_peers else sys.executable)
+        if name in PICTURES:
+            PICTURES[name](sections)
+        write(sections, options.peers)
+
+
+def write(sections: dict[str, str], peers: str) -> None:
+    """Write the page."""
+    in_order = [sections[benchmark.name] for benchmark in BENCHMARKS if benchmark.name in sections]
+    PAGE.write_text("\n".join([introduction(peers), *in_order]))
+
+
+if __name__ == "__main__":
+    main()

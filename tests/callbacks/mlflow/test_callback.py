@@ -1,0 +1,252 @@
+"""MLflow: a real server over HTTP, killed and started again; hyperparameters that change; names; final states."""
+
+import json
+import logging
+import re
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ray import tune
+from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining, TrialScheduler
+
+import tune_media as tm
+from tests.support.faults import episodes
+from tests.support.trackers import MlflowServer, read_mlflow
+from tune_media.callbacks.mlflow.backend import MlflowBackend
+from tune_media.callbacks.mlflow.names import valid_name
+from tune_media.callbacks.work_queue import WorkQueue
+from tune_media.encoding import probe_video
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    server = MlflowServer(tmp_path_factory.mktemp("server"))
+    server.start()
+    yield server
+    server.stop()
+
+
+def clip(level):
+    return tm.Video((np.full((16, 24, 3), level + 10 * index, np.uint8) for index in range(4)), fps=10)
+
+
+def fit(trainable, folder, uri, *, scheduler=None, space=None, callbacks=(), **options):
+    if uri.startswith("sqlite"):
+        options["artifact_location"] = f"file://{folder}/mlruns"
+    own = tm.MLflowMediaLoggerCallback(tracking_uri=uri, **options)
+    return tune.Tuner(
+        trainable,
+        param_space=space or {},
+        tune_config=tune.TuneConfig(scheduler=scheduler),
+        run_config=tune.RunConfig(
+            name=Path(folder).name, storage_path=str(folder), verbose=0, callbacks=[own, *callbacks]
+        ),
+    ).fit()
+
+
+def runs_of(uri, experiment):
+    from mlflow import MlflowClient
+
+    client = MlflowClient(uri)
+    found = client.get_experiment_by_name(experiment)
+    return client, client.search_runs([found.experiment_id])
+
+
+def steady(config):
+    for step in range(1, 9):
+        time.sleep(config["pause"])
+        tune.report({"score": step, "a@b(c), d": step, "rollout": clip(10 * step)})
+
+
+def test_a_server_that_is_killed_and_comes_back_has_everything_once(ray_session, tmp_path, server, caplog):
+    def kill_and_start():
+        time.sleep(2.5)
+        server.stop()
+        time.sleep(2)
+        server.start()
+
+    outage = threading.Thread(target=kill_and_start)
+    outage.start()
+    results = fit(steady, tmp_path, server.uri, space={"pause": 0.6}, callbacks=[tm.JsonMediaLoggerCallback()])
+    outage.join()
+    assert not results.errors
+    client, (run,) = runs_of(server.uri, tmp_path.name)
+    held = read_mlflow(server.uri, run.data.tags["trial_name"])
+    assert sorted(held.clips["train/rollout"]) == list(range(1, 9))
+    assert all(probe_video(data).frames == 4 for data in held.clips["train/rollout"].values())
+    assert held.scalars["score"] == {step: step for step in range(1, 9)}
+    assert held.scalars[valid_name("a@b(c), d")][8] == 8
+    assert len(client.get_metric_history(run.info.run_id, "score")) == 8
+    assert held.status == "FINISHED"
+    assert "tried again" in caplog.text
+
+
+def many(config):
+    for step in range(1, 61):
+        tune.report({"score": step, "rollout": clip(step), "episodes": {"data": episodes("speed", step)}})
+
+
+def test_a_server_that_hangs_fills_the_disk_and_not_the_driver_and_gets_all_of_it(
+    ray_session, tmp_path, server, caplog, monkeypatch
+):
+    """An MLflow server that hung overnight held every row and every batch of episodes in the driver's memory."""
+    held, put, most = [], WorkQueue.put, 20_000
+
+    def watched(queue, *arguments, **more):
+        taken = put(queue, *arguments, **more)
+        held.append(queue.nbytes)
+        return taken
+
+    monkeypatch.setattr(WorkQueue, "put", watched)
+    finish = MlflowBackend.setup
+
+    def set_up_and_hang(backend, **info):
+        finish(backend, **info)
+        server.pause()
+        threading.Timer(15, server.resume).start()
+
+    monkeypatch.setattr(MlflowBackend, "setup", set_up_and_hang)
+    results = fit(many, tmp_path, server.uri, media=tm.MediaOptions(max_pending_bytes=most))
+    assert not results.errors
+    assert 0 < max(held) <= most
+    assert "MLflow is slower than the results come, or hangs" in caplog.text
+    assert "MLflow lacks" not in caplog.text
+    _, (run,) = runs_of(server.uri, tmp_path.name)
+    held = read_mlflow(server.uri, run.data.tags["trial_name"])
+    assert held.scalars["score"] == {step: step for step in range(1, 61)}
+    stored = [row["training_iteration"] for row in tm.load(results.experiment_path) if row["kind"] == "video"]
+    assert sorted(held.clips["train/rollout"]) == sorted(stored)
+    assert held.histograms["train/episodes/speed"] == dict.fromkeys(range(1, 61), 5)
+    assert not list(Path(results.experiment_path).parent.rglob("tune_media-waiting-*"))
+
+
+def quick(config):
+    for step in range(1, 4):
+        if config.get("fails") and step == 2:
+            raise RuntimeError("as it was told to")
+        tune.report({"score": step})
+
+
+def test_odd_experiment_names_and_objects_among_the_hyperparameters(ray_session, tmp_path):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    folder = tmp_path / "bob's"
+    folder.mkdir()
+    fit(quick, folder, uri, space={"fun": lambda: 0, "lr": 1})
+    _, (run,) = runs_of(uri, "bob's")
+    assert run.data.metrics["score"] == 3
+    assert not any(name.startswith("config") for name in [*run.data.tags, *run.data.metrics])
+
+
+def quick_clips(config):
+    tune.report({"rollout": clip(20)})
+
+
+class StopsAtTwo(FIFOScheduler):
+    def on_trial_result(self, tune_controller, trial, result):
+        return TrialScheduler.STOP if trial.config.get("stops") and result["score"] == 2 else TrialScheduler.CONTINUE
+
+
+def test_runs_end_as_their_trials_did_under_one_parent(ray_session, tmp_path):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    space = {"case": tune.grid_search(["finishes", "fails", "stops"])}
+    space |= {name: tune.sample_from(lambda spec, name=name: spec.config.case == name) for name in ("fails", "stops")}
+    fit(quick, tmp_path, uri, scheduler=StopsAtTwo(), space=space, nested=True, tags={"team": "ours"})
+    _, runs = runs_of(uri, tmp_path.name)
+    (parent,) = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    ended = {run.data.params["case"]: run.info.status for run in runs if run is not parent}
+    assert ended == {"finishes": "FINISHED", "fails": "FAILED", "stops": "FINISHED"}
+    assert parent.info.status == "FINISHED"
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run is not parent} == {parent.info.run_id}
+    assert all(run.data.tags["team"] == "ours" for run in runs if run is not parent)
+
+
+def cloned(config):
+    from tests.support.trainables import report_steps
+
+    for _ in report_steps(lambda step: {"score": config["level"] * step}):
+        pass
+
+
+def test_hyperparameters_that_pbt_changes_are_kept(ray_session, tmp_path):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    scheduler = PopulationBasedTraining(
+        time_attr="training_iteration",
+        metric="score",
+        mode="max",
+        perturbation_interval=3,
+        synch=True,
+        hyperparam_mutations={"level": lambda: 1.5},
+    )
+    space = {"level": tune.grid_search([1.0, 2.0, 3.0]), "deep": {"a@": 1}}
+    results = fit(cloned, tmp_path, uri, scheduler=scheduler, space=space)
+    assert not results.errors
+    _, runs = runs_of(uri, tmp_path.name)
+    assert {run.data.params["level"] for run in runs} == {"1.0", "2.0", "3.0"}
+    assert {run.data.params["deep/a_0x40_"] for run in runs} == {"1"}
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert any("config/level" in run.data.metrics for run in runs)
+
+
+def test_a_server_that_never_answers_holds_nothing_up(ray_session, tmp_path, caplog):
+    options = tm.MediaOptions(flush_seconds=6)
+    started = time.monotonic()
+    results = fit(steady, tmp_path, "http://127.0.0.1:9", space={"pause": 0.05}, media=options)
+    assert not results.errors
+    assert time.monotonic() - started < 90  # the waiting time, and what Ray itself takes
+    assert "tune_media: MLflow lacks 1 end(s), 8 media, 8 result(s), 1 start(s) of 1 trial(s): " in caplog.text
+    assert "for it, and may wait 6 s." in caplog.text
+    assert len(list(tmp_path.glob("*/*/media/train/rollout/*.mp4"))) == 8
+
+
+def test_a_token_is_in_no_message_and_not_pickled(ray_session, tmp_path, caplog, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
+    options = tm.MediaOptions(flush_seconds=1)
+    with caplog.at_level(logging.DEBUG, "tune_media"):
+        fit(quick, tmp_path, "http://user:hunter2@127.0.0.1:9", tracking_token="t0psecret", media=options)
+    assert "MLflow" in caplog.text
+    said = [record.getMessage() for record in caplog.records if record.name == "tune_media"]
+    assert not any("hunter2" in text or "t0psecret" in text for text in said)
+    pickled = b"".join(path.read_bytes() for path in tmp_path.glob("*/*.pkl"))
+    assert b"t0psecret" not in pickled
+    assert b"hunter2" not in pickled
+
+
+def test_the_table_of_episodes(ray_session, tmp_path):
+    from tests.support.trainables import told_by_a_wrapper
+
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    results = fit(told_by_a_wrapper, tmp_path, uri, space={"log_dir": str(tmp_path)})
+    client, (run,) = runs_of(uri, tmp_path.name)
+    table = json.loads(Path(client.download_artifacts(run.info.run_id, "episodes.json")).read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    episodes = tm.load(results.experiment_path).episodes()
+    assert {row["episode_id"] for row in rows} == set(episodes["episode_id"])
+    clips = {row["clip"] for row in rows if row["clip"]}
+    assert clips == {file.path for file in client.list_artifacts(run.info.run_id, "media/train/rollout/best")}
+    stored = {row["path"] for row in tm.load(results.experiment_path) if row["kind"] == "video"}
+    assert {re.sub(r"-return_[^/]*-", "-", clip) for clip in clips} == stored
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium")
+def test_a_clip_plays_in_mlflows_page(ray_session, tmp_path, server):
+    playwright = pytest.importorskip("playwright.sync_api")
+    fit(quick_clips, tmp_path, server.uri)
+    client, (run,) = runs_of(server.uri, tmp_path.name)
+    (artifact,) = client.list_artifacts(run.info.run_id, "media/train/rollout")
+    place = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/{artifact.path}"
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{server.uri}/{place}")
+        page.wait_for_selector("video", timeout=60_000)
+        page.evaluate("async () => { const v = document.querySelector('video'); v.muted = true; await v.play(); }")
+        page.wait_for_function("() => document.querySelector('video').ended", timeout=30_000)
+        shown = page.evaluate(
+            "() => { const v = document.querySelector('video'); return [v.error, v.videoWidth, v.videoHeight] }"
+        )
+        browser.close()
+    assert shown == [None, 24, 16]

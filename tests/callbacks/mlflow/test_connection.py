@@ -1,0 +1,79 @@
+"""A URI that cannot work is an error before the first trial starts; a server that is away is none."""
+
+import pytest
+from ray import cloudpickle
+
+import tune_media as tm
+from tests.support.faults import server_of_errors, server_of_silence
+from tune_media.callbacks.mlflow.connection import check
+
+pytest.importorskip("mlflow")
+
+
+@pytest.fixture(autouse=True)
+def _one_try(monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+
+
+def set_up(uri):
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    try:
+        tm.MLflowMediaLoggerCallback(tracking_uri=uri).setup()
+    finally:
+        mlflow.set_tracking_uri(before)
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("htp://localhost", "unsupported URI 'htp://localhost' .* Pass the address of a server"),
+        ("http://no-such-host.invalid:5000", "there is no host named 'no-such-host.invalid'"),
+        ("http://127.0.0.1:99999", "[Ii]nvalid"),
+        ("postgresql://me:hunter2@127.0.0.1/x", "Install the Python package 'psycopg"),
+    ],
+)
+def test_a_uri_that_cannot_work_is_an_error_at_setup(uri, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        set_up(uri)
+    assert str(caught.value).startswith("MLflowMediaLoggerCallback(tracking_uri='")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("status", "message"), [(401, "Pass tracking_token="), (404, "Pass the address of a server")])
+def test_a_server_that_refuses_or_is_not_mlflow_is_an_error_at_setup(status, message):
+    with server_of_errors(status) as uri, pytest.raises(ValueError, match=message):
+        set_up(uri)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_that_is_ill_is_no_error(status):
+    with server_of_errors(status) as uri:
+        check(uri, None, 30)
+
+
+def test_a_server_that_is_away_or_silent_is_no_error():
+    check("http://127.0.0.1:9", None, 30)
+    with server_of_silence() as uri:
+        check(uri, None, 0.2)
+
+
+def test_a_password_in_the_uri_is_not_pickled_and_is_asked_for_in_another_process(monkeypatch):
+    from tune_media.callbacks.mlflow import connection
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+    uri = "http://me:hunter2@127.0.0.1:9"
+    pickled = cloudpickle.dumps(tm.MLflowMediaLoggerCallback(tracking_uri=uri))
+    assert b"hunter2" not in pickled
+    restored = cloudpickle.loads(pickled)
+    restored.setup()
+    assert restored.tracking_uri == uri
+    monkeypatch.setattr(connection, "_HIDDEN", {})
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")  # MLflow sets it
+    restored = cloudpickle.loads(pickled)
+    with pytest.raises(ValueError, match=r"Set MLFLOW_TRACKING_URI to the whole URI before Tuner.restore"):
+        restored.setup()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    restored.setup()
+    assert restored.tracking_uri == uri

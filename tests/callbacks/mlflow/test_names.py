@@ -1,0 +1,34 @@
+"""Names that MLflow takes."""
+
+import pytest
+
+from tune_media.callbacks.mlflow.names import clip_path, original_name, valid_name
+
+pytest.importorskip("mlflow")
+
+
+@pytest.mark.parametrize(
+    "name", ["a@b", "loss (train), x", "_0x40_", "ü/ß", "a/../b", "..", "a//b", "plain/name-1.0 x"]
+)
+def test_names_are_valid_and_can_be_read_back(name):
+    from mlflow.utils.validation import _validate_metric_name
+
+    _validate_metric_name(valid_name(name))
+    assert original_name(valid_name(name)) == name
+    assert len({valid_name("x" * 400), valid_name("x" * 401)}) == 2
+    _validate_metric_name(valid_name("x" * 400))
+
+
+@pytest.mark.parametrize(
+    ("found", "name"),
+    [
+        (-12.5, "step_1-return_-12.5-abc.mp4"),
+        (1e9, "step_1-return_1e09-abc.mp4"),
+        (None, "step_1-abc.mp4"),
+        (True, "step_1-abc.mp4"),
+        ("high", "step_1-abc.mp4"),
+    ],
+)
+def test_an_artifact_of_a_clip_says_its_return(found, name):
+    assert clip_path("media/a-b/step_1-abc.mp4", {"episode_return": found}) == f"media/a-b/{name}"
+    assert clip_path("media/a-b/notes.txt", {"episode_return": found}) == "media/a-b/notes.txt"

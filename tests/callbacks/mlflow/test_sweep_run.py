@@ -1,0 +1,93 @@
+"""The parent run of a sweep, of runs in a real MLflow store."""
+
+import base64
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tune_media.callbacks.mlflow.runs import MlflowRuns
+from tune_media.callbacks.mlflow.saved_view import view_link
+from tune_media.callbacks.mlflow.sweep_run import PAGE
+from tune_media.storage.entry import MediaEntry
+
+pytest.importorskip("mlflow")
+
+
+def test_a_sweeps_runs_have_their_best_return_and_a_page_with_their_clips(tmp_path):
+    def entry(episode_return, step):
+        frames = np.full((3, 16, 16, 3), 20 * episode_return, np.uint8)  # differs for each
+        video = tm.Video(iter(frames), fps=5, episode=tm.EpisodeRecord(f"e{step}", episode_return, 3))
+        path = f"media/evaluation/episodes/best/step_{step:09d}-{video.id[:12]}.mp4"
+        return MediaEntry(video, "evaluation", "episodes/best", path, step, step)
+
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    experiment = {"name": "x", "artifact_location": f"file://{tmp_path}/mlruns"}
+
+    def open_runs():
+        return MlflowRuns({"tracking_uri": uri}, experiment, "sweep", nested=True)
+
+    runs, clips = open_runs(), {}
+    for number, returns in enumerate([(3.0, 1.0), (2.0, 7.0)]):
+        run = runs.start(str(number), f"trial_{number}", {})
+        for step, episode_return in enumerate(returns, start=1):
+            clips[number, step] = entry(episode_return, step)
+            run.log_medium(clips[number, step])
+        if number == 0:  # the sweep is restored
+            runs = open_runs()
+            run = runs.start("0", "trial_0", {})
+        run.describe({"lr": 0.1 * number})
+        run.end("FINISHED")
+    runs.end("FINISHED")
+    client = runs._client
+    found = {run.info.run_name: run for run in client.search_runs([runs._experiment_id])}
+    assert {name: run.data.metrics.get("best_return") for name, run in found.items()} == {
+        "trial_0": 3.0,
+        "trial_1": 7.0,
+        "sweep": None,
+    }
+    note = found["trial_1"].data.tags["mlflow.note.content"]
+    assert note.startswith(
+        "lr = 0.1\n\nBest clip: return 7, length 3, step 2 (media/evaluation/episodes/best/step_000000002-return_7-"
+    )
+    page = (tmp_path / "page").joinpath(PAGE)
+    page.parent.mkdir()
+    client.download_artifacts(found["sweep"].info.run_id, PAGE, str(page.parent))
+    text = page.read_text()
+    assert text.index("trial_1") < text.index("trial_0")
+    shown = [base64.b64encode(clips[key].medium.content()).decode() in text for key in ((0, 1), (0, 2), (1, 1), (1, 2))]
+    assert shown == [True, False, False, True]
+    assert text.count("<polyline") == 2
+    history = {
+        name: [(point.step, point.value) for point in client.get_metric_history(found["sweep"].info.run_id, name)]
+        for name in ("trials/best_return", "trials/best_return_so_far")
+    }
+    assert history == {"trials/best_return": [(0, 3.0), (1, 7.0)], "trials/best_return_so_far": [(0, 3.0), (1, 7.0)]}
+    parent = found["sweep"].data.tags["mlflow.note.content"]
+    assert parent.index("trial\\_1") < parent.index("trial\\_0")
+    assert f"/runs/{found['trial_1'].info.run_id}/artifacts/media/evaluation/episodes/best/step_" in parent
+    assert view_link(runs._experiment_id, "sweep") in parent
+
+
+def test_a_description_that_somebody_wrote_stays_and_ours_is_renewed_and_bounded(files_uri):
+    runs = MlflowRuns({"tracking_uri": files_uri}, {"name": "x", "artifact_location": None}, "sweep", nested=True)
+    for number in range(30):
+        run = runs.start(str(number), f"trial_{number}|`*<b>" + "x" * 200, {})
+        run.describe({"lr|": "<script>", "n": number})
+    client, parent = runs._client, runs._parent
+
+    def note():
+        return client.get_run(parent).data.tags["mlflow.note.content"]
+
+    runs.end("FINISHED")
+    first = note()
+    assert len(first) < 5000
+    assert "<script>" not in first
+    assert "<b>" not in first
+    assert "lr\\|" in first
+    client.set_tag(parent, "mlflow.note.content", "mine")
+    runs.end("FINISHED")
+    assert note() == "mine"
+    client.set_tag(parent, "mlflow.note.content", "old trials.html")
+    runs.end("FINISHED")
+    assert note() == first

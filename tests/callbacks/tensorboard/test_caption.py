@@ -1,0 +1,31 @@
+import io
+import sys
+
+import av
+import numpy as np
+
+from tune_media.callbacks.tensorboard.caption import caption_of, caption_strip
+from tune_media.encoding import encode_video, gif_from_video
+
+
+def test_a_caption_says_return_length_and_step():
+    assert caption_of({"episode_return": -0.5, "episode_length": 7}, 10) == "return -0.5, length 7, step 10"
+    assert caption_of({"frames": 3}, 10) == "step 10"
+
+
+def test_the_caption_is_above_every_frame_of_the_gif(frames):
+    clip = encode_video(frames(5, height=40, width=200), fps=10)
+    gif = gif_from_video(clip.data, header=lambda width: caption_strip("return 5, step 3", width))
+    with av.open(io.BytesIO(gif)) as container:
+        pictures = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    assert [picture.shape for picture in pictures] == [(56, 200, 3)] * 5
+    for picture, frame in zip(pictures, frames(5, height=40, width=200), strict=True):
+        strip = picture[:16].astype(int)
+        assert (strip > 200).all(axis=2).mean() > 0.6  # paper
+        assert 20 < (strip < 120).all(axis=2).sum() < 600  # ink
+        assert np.abs(picture[16:].astype(int) - frame).mean() < 12
+
+
+def test_without_pillow_there_is_no_caption(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert caption_strip("return 5", 200) is None

@@ -1,0 +1,81 @@
+"""The callback: bad arguments, pickling, and the state that a restore needs."""
+
+import json
+import pickle
+
+import pytest
+
+import tune_media as tm
+from tests.support.fake_trial import FakeTrial, run
+from tune_media.callbacks.backend import Backend
+
+
+def test_an_error_of_setup_is_the_users_to_see(tmp_path):
+    class Misspelt(Backend):
+        def setup(self, **info):
+            raise ValueError("no tracker at htp://")
+
+    with pytest.raises(ValueError, match="no tracker at htp://"):
+        run([tm.MediaLoggerCallback(Misspelt())], FakeTrial(tmp_path), [])
+
+
+def test_the_state_of_a_backend_survives_a_restore(tmp_path):
+    class Counting(Backend):
+        state = None
+
+        def get_state(self):
+            return {"runs": 3}
+
+        def set_state(self, state):
+            self.state = state
+
+    callback, trial = tm.MediaLoggerCallback(Counting()), FakeTrial(tmp_path)
+    callback.log_trial_start(trial)
+    state = callback.get_state()
+    callback.on_experiment_end([trial])
+    restored = tm.MediaLoggerCallback(Counting())
+    restored.set_state(state)
+    assert restored.backend.state == {"runs": 3}
+
+
+def test_callbacks_can_be_pickled_before_and_are_rays_own_subclasses():
+    from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
+
+    for callback, base in (
+        (tm.JsonMediaLoggerCallback(), JsonLoggerCallback),
+        (tm.TBXMediaLoggerCallback(), TBXLoggerCallback),
+    ):
+        assert isinstance(pickle.loads(pickle.dumps(callback)), base)
+
+
+def test_wrong_options_fail_where_they_are_given():
+    with pytest.raises(TypeError, match="MediaOptions"):
+        tm.JsonMediaLoggerCallback(media={"strict": True})
+
+
+def test_a_value_that_is_no_backend_is_refused():
+    with pytest.raises(TypeError, match=r"takes an instance of a tune_media.Backend, got the class Backend"):
+        tm.MediaLoggerCallback(Backend)
+    with pytest.raises(TypeError, match=r"media= takes tune_media.MediaOptions\(.*\), got {'strict': True}"):
+        tm.MediaLoggerCallback(Backend(), {"strict": True})
+
+
+def test_a_callback_is_pickled_without_what_runs(tmp_path):
+    callback, trial = tm.MediaLoggerCallback(Backend()), FakeTrial(tmp_path)
+    callback.log_trial_start(trial)
+    copy = pickle.loads(pickle.dumps(callback))
+    callback.on_experiment_end([trial])
+    assert copy.get_state() is None  # it has joined no experiment
+    assert not hasattr(copy.backend, "context")
+    run([copy], FakeTrial(tmp_path, "t2"), [{"score": 1}])  # and may begin one of its own
+
+
+def test_a_callback_that_is_restored_into_a_finished_experiment_lists_what_was_not_listed(tmp_path):
+    trial = FakeTrial(tmp_path)
+    run([tm.JsonMediaLoggerCallback()], trial, [{"file": tm.Artifact(b"x", name="x.bin")}])
+    index = tmp_path / "storage" / "t1" / "media" / "index.jsonl"
+    before = json.loads(index.read_text())
+    index.unlink()
+    (tmp_path / "driver" / "staging" / "t1" / "media" / "index.jsonl").unlink()
+    tm.JsonMediaLoggerCallback().on_experiment_end([trial])  # no trial was left to run
+    assert json.loads(index.read_text())["path"] == before["path"]

@@ -1,0 +1,69 @@
+"""From a result to entries: paths in the result, and the same entries for every callback."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.fake_trial import FakeTrial, run
+from tests.support.trial_life import index_lines
+from tune_media.callbacks.backend import Backend
+
+
+class Taking(Backend):
+    """Keeps the ids of the media that it is given, and what has changed."""
+
+    def __init__(self):
+        self.ids, self.configs = [], []
+
+    def media(self, trial, entry):
+        self.ids.append(entry.medium.id)
+
+    def metrics(self, trial, report):
+        self.configs.append(report.config)
+
+
+def clip():
+    return tm.Video((np.full((16, 24, 3), 9 * t, np.uint8) for t in range(3)), fps=5)
+
+
+def test_the_result_has_a_path_for_each_medium_and_every_callback_gets_the_same_media(tmp_path):
+    backends = [Taking(), Taking()]
+    result = {"score": 1, "deep": {"clips": [clip(), clip()]}, "evaluation": {"best": clip()}}
+    ids = [result["evaluation"]["best"].id, *(video.id for video in result["deep"]["clips"])]
+    run([tm.MediaLoggerCallback(backend) for backend in backends], FakeTrial(tmp_path), [result])
+    assert sorted(backends[0].ids) == sorted(ids)
+    assert backends[1].ids == backends[0].ids
+    lines = index_lines(tmp_path / "storage" / "t1")
+    assert {line["path"] for line in lines} == {*result["deep"]["clips"], result["evaluation"]["best"]}
+
+
+def test_a_checkpoints_copy_of_a_result_gets_the_same_path_and_stores_nothing_again(tmp_path):
+    callback, trial, video = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path), clip()
+    result, metrics = {"clip": video, "training_iteration": 1}, {"clip": video, "training_iteration": 1}
+    trial.run_metadata.checkpoint_manager.latest_checkpoint_result = SimpleNamespace(metrics=metrics)
+    callback.log_trial_start(trial)
+    callback.log_trial_result(1, trial, result)
+    callback.log_trial_save(trial)
+    callback.log_trial_end(trial)
+    callback.on_experiment_end([trial])
+    assert isinstance(result["clip"], str)
+    assert metrics["clip"] == result["clip"]
+    assert len(index_lines(tmp_path / "storage" / "t1")) == 1
+
+
+def test_a_large_array_that_is_no_medium_is_named_once(tmp_path, caplog):
+    results = [{"weights": np.zeros((1000, 1000))} for _ in range(3)]
+    run([tm.MediaLoggerCallback(Taking())], FakeTrial(tmp_path), results)
+    said = [record.getMessage() for record in caplog.records if "weights" in record.getMessage()]
+    assert len(said) == 1
+    assert "8 MB" in said[0]
+
+
+@pytest.mark.parametrize("changes", [{"lr": 2}, {"env": {"size": 4}}])
+def test_only_hyperparameters_that_differ_have_changed(tmp_path, changes):
+    backend, config = Taking(), {"lr": 1, "env": {"size": 3}, "function": lambda: 0}
+    configs = [config, {**config, "function": lambda: 0}, {**config, **changes}, {**config, **changes}]
+    run([tm.MediaLoggerCallback(backend)], FakeTrial(tmp_path), [{"score": 1, "config": one} for one in configs])
+    assert [one and {name: one[name] for name in changes} for one in backend.configs] == [None, None, changes, None]

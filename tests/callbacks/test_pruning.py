@@ -1,0 +1,188 @@
+"""The files that retention removes, during a sweep, after it and after a restore."""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pyarrow.fs
+import pytest
+from ray import tune
+
+import tune_media as tm
+from tests.support.experiment import image_steps
+from tests.support.fake_trial import FakeTrial
+from tests.support.faults import ITERATIONS, assert_trained, clip
+from tests.support.trial_life import index_lines, stored_files
+from tune_media.callbacks.pruning import Pruner
+from tune_media.encoding import probe_video
+from tune_media.storage import filesystem as storage_filesystem
+from tune_media.storage.copy_pause import CopyPause
+from tune_media.storage.entry import PendingWrite
+from tune_media.storage.location import TrialLocation
+from tune_media.storage.trial_store import TrialStore
+from tune_media.values.options import Retention
+
+RETURNS = dict(zip(ITERATIONS, [3, 9, 1, 4, 5, 2, 6, 0], strict=True))
+
+
+def played(config):
+    """Trial 1 is the best from its first result on; the first two clips are reported under two keys."""
+    for iteration in ITERATIONS:
+        episode = tm.EpisodeRecord(f"{config['trial']}-{iteration}", float(RETURNS[iteration]), 3)
+        video = clip(iteration, 48, episode=episode)
+        result = {"twin": video} if iteration < 3 else {}
+        result |= {"rollout": video, "weights": tm.Histogram(np.arange(10.0)), "level": float(iteration)}
+        tune.report({**result, "score": 10 * config["trial"]})
+
+
+def swept(folder, **policy):
+    """Return the index lines of each trial of a sweep that keeps what a policy says; the second callback is told it."""
+    options = tm.MediaOptions(retention=Retention(**policy), strict=True)
+    results = tune.Tuner(
+        played,
+        param_space={"trial": tune.grid_search([0, 1])},
+        run_config=tune.RunConfig(
+            name="sweep",
+            storage_path=str(folder),
+            verbose=0,
+            callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(options)],
+        ),
+    ).fit()
+    assert_trained(results)
+    trials = {}
+    for result in results:
+        lines = index_lines(result.path)
+        assert len({(line["id"], line["key"]) for line in lines}) == len(lines) == 2 * len(ITERATIONS) + 2
+        assert {line["status"] for line in lines} <= {"stored", "deleted"}
+        stored = [line for line in lines if line["status"] == "stored"]
+        assert stored_files(result.path) == sorted({line["path"] for line in stored})
+        for line in stored:
+            content = (Path(result.path) / line["path"]).read_bytes()
+            assert len(content) == line["bytes"]
+            assert line["kind"] != "video" or probe_video(content).frames == 3
+        assert image_steps(result.path)["train/rollout"] == ITERATIONS  # what was shown stays
+        assert sorted({row["path"] for row in tm.load(result.path) if Path(row["file"]).exists()}) == stored_files(
+            result.path
+        )
+        trials[result.config["trial"]] = lines
+    return trials
+
+
+def stored_at(lines, key):
+    return sorted(line["training_iteration"] for line in lines if (line["key"], line["status"]) == (key, "stored"))
+
+
+def bytes_of(lines):
+    return sum({line["path"]: line["bytes"] for line in lines if line["status"] == "stored"}.values())
+
+
+def test_a_sweep_keeps_the_last_the_best_and_all_of_the_best_trial(ray_session, tmp_path):
+    trials = swept(tmp_path, last=2, best=1, best_trial="score")
+    assert stored_at(trials[1], "rollout") == stored_at(trials[1], "weights") == ITERATIONS
+    assert stored_at(trials[0], "weights") == [7, 8]
+    assert stored_at(trials[0], "twin") == [1, 2]
+    assert stored_at(trials[0], "rollout") == [1, 2, 7, 8]  # the first is there for its twin, the second is the best
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Return a function that records one more clip in a trial, with a driver that has just been started."""
+
+    def record(trial, step):
+        place = TrialLocation(
+            pyarrow.fs.LocalFileSystem(), str(tmp_path / "sweep" / trial), tmp_path / "driver" / trial, trial
+        )
+        store = TrialStore(place, Retention())
+        store.load()
+        _, entry = store.registry.register(clip(step, 48), "train", "rollout", step, step)
+        store.write(PendingWrite(trial, [entry]))
+        store.finish()
+        return store
+
+    return record
+
+
+@pytest.mark.parametrize("tidies", ["what is too much", "the former best"])
+def test_trials_that_were_over_before_a_restore_are_tidied_too(recorded, tmp_path, tidies):
+    for step in ITERATIONS:
+        recorded("over", step)
+    going_on = recorded("going_on", 1)
+    if tidies == "the former best":
+        keeper = Pruner(Retention(last=2, best_trial="score"))
+        keeper.best = ("over", 5.0)
+        keeper.tidy(going_on)
+        assert keeper.saw("going_on", {"score": 4.0}) is None
+        assert keeper.saw("going_on", {"score": 6.0}) == "over"
+        keeper.tidy_former_best("over")
+        left = 2
+    else:
+        size = max(file.nbytes for file in going_on.files.values())
+        Pruner(Retention(experiment_bytes=4 * size + size // 2)).tidy(going_on)
+        left = 3
+    listed = index_lines(tmp_path / "sweep" / "over")
+    assert stored_at(listed, "rollout") == ITERATIONS[-left:]
+    assert len(stored_files(tmp_path / "sweep" / "over")) == left
+    assert len(stored_files(tmp_path / "sweep" / "going_on")) == 1
+
+
+def test_a_sweep_keeps_so_many_bytes(ray_session, tmp_path):
+    largest = max(len(clip(iteration, 48).data) for iteration in ITERATIONS)
+    trials = swept(tmp_path / "a", trial_bytes=3 * largest)
+    for lines in trials.values():
+        assert largest < bytes_of(lines) <= 3 * largest
+        assert stored_at(lines, "rollout")[-1] == 8
+    all_of_one = bytes_of(swept(tmp_path / "b", best_trial="score")[1])
+    assert all_of_one > 3 * largest
+    trials = swept(tmp_path / "c", experiment_bytes=all_of_one + 2 * largest, best_trial="score")
+    assert stored_at(trials[1], "rollout") == ITERATIONS
+    assert bytes_of(trials[0]) + bytes_of(trials[1]) <= all_of_one + 2 * largest
+    left = stored_at(trials[0], "rollout")
+    assert left == ITERATIONS[-len(left) :]  # the newest
+    assert 1 <= len(left) < len(ITERATIONS)
+
+
+def test_a_running_trial_has_one_store_whoever_opens_it(recorded, tmp_path):
+    """Two stores of one trial would write two indices, and a line of one of them would be lost."""
+    for step in ITERATIONS:
+        recorded("over", step)
+    running = recorded("running", 1)
+    stores = {"running": running}
+    pruner = Pruner(Retention(experiment_bytes=1), stores)
+    pruner.tidy(recorded("other", 1))
+    assert stores["running"] is running
+    assert stores.keys() == {"running", "over", "other"}
+    assert stores["over"].is_over
+    video = clip(9, 48)
+    _, entry = running.registry.register(video, "train", "rollout", 9, 9)
+    running.write(PendingWrite("running", [entry]))
+    for store in stores.values():
+        store.finish()
+    listed = index_lines(tmp_path / "sweep" / "running")
+    assert sorted(line["step"] for line in listed) == [1, 9]
+
+
+def test_retention_copies_the_index_once_however_many_files_it_deletes(tmp_path, monkeypatch):
+    """2,000 clips of 1 kB cost 841 MB: the whole index for each clip that was deleted."""
+    monkeypatch.setattr("tune_media.storage.index.CopyPause", functools.partial(CopyPause, clock=lambda: 0.0))
+    copies = []
+    write = storage_filesystem.write_atomically
+
+    def counting(filesystem, path, content):
+        if path == str(tmp_path / "storage/t1/media/index.jsonl"):
+            copies.append(len(content))
+        write(filesystem, path, content)
+
+    monkeypatch.setattr("tune_media.storage.index.write_atomically", counting)
+    trial, last = FakeTrial(tmp_path), 20
+    callback = tm.JsonMediaLoggerCallback(tm.MediaOptions(retention=Retention(last=last), strict=True))
+    callback.log_trial_start(trial)
+    for step in range(1, 301):
+        medium = tm.Artifact(step.to_bytes(4, "big") * 250, name="clip.bin")
+        callback.log_trial_result(step, trial, {"training_iteration": step, "clip": medium})
+    callback.log_trial_end(trial)
+    callback.on_experiment_end([trial])
+    lines = index_lines(tmp_path / "storage/t1")
+    assert len(lines) == 300
+    assert [line["step"] for line in lines if line["status"] == "stored"] == list(range(281, 301))
+    assert len(stored_files(tmp_path / "storage/t1")) == last
+    assert len(copies) <= 4  # the first, at the end of the trial, after the last deletions, at the end of it all

@@ -1,0 +1,52 @@
+"""The session of an experiment: it ends with the process, on any system."""
+
+import io
+import signal
+import threading
+
+from ray.tune.callback import CallbackList
+
+import tune_media as tm
+from tests.support.fake_trial import FakeTrial, run
+from tune_media.callbacks import session
+from tune_media.storage.index_lines import read_index
+
+
+def test_a_process_that_is_told_to_end_closes_its_callbacks_on_windows_too(tmp_path, monkeypatch, capsys):
+    """``signal.alarm`` does not exist on Windows."""
+    monkeypatch.delattr(signal, "alarm")
+    callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path)
+    callback.log_trial_start(trial)
+    (running,) = session._SESSIONS.values()
+    running.end_now()
+    assert session._SESSIONS == {}
+    assert "tune_media: " in capsys.readouterr().out
+
+
+def test_an_experiment_ends_well_though_nobody_takes_its_last_line(tmp_path, monkeypatch):
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr("sys.stdout", closed)
+    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"score": 1}])
+    assert session._SESSIONS == {}
+
+
+def test_callbacks_that_two_experiments_at_once_share_serve_both_and_warn_once(tmp_path, caplog):
+    trials = [FakeTrial(tmp_path / name, name, lr=1) for name in ("one", "two")]
+    callbacks = CallbackList([tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
+    threads = threading.active_count()
+    for trial in trials:
+        callbacks.on_trial_start(iteration=0, trials=[trial], trial=trial)
+    for step in range(1, 11):
+        for trial in trials:
+            result = {"training_iteration": step, "weights": tm.Artifact(bytes([step]), name="weights.bin")}
+            callbacks.on_trial_result(iteration=step, trials=[trial], trial=trial, result=result)
+    assert threading.active_count() - threads <= 4  # a storage's and TensorBoard's for each
+    for trial in trials:
+        callbacks.on_trial_complete(iteration=10, trials=[trial], trial=trial)
+        callbacks.on_experiment_end(trials=[trial])
+    for trial in trials:
+        lines = read_index(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
+        assert [line["step"] for line in lines] == list(range(1, 11))
+    assert session._SESSIONS == {}
+    assert caplog.text.count("give each Tuner callbacks of its own") == 2  # one a callback

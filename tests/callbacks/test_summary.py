@@ -1,0 +1,59 @@
+"""The last line of an experiment: counts that are right, and the reason if nothing was recorded."""
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.fake_trial import FakeTrial, run
+from tune_media.callbacks.faults import Faults
+from tune_media.callbacks.summary import Summary
+from tune_media.values.recording_problems import RecordingProblem
+
+
+def clip():
+    return tm.Video((np.full((16, 24, 3), 9 * t, np.uint8) for t in range(3)), fps=5)
+
+
+def last_line(tmp_path, capsys, results):
+    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), results)
+    return capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_file_that_two_keys_share_counts_once(tmp_path, capsys):
+    """The best clip that is the last one, too, counted twice."""
+    shared = clip()
+    results = [{"evaluation": {"episodes": {"best": shared, "last": shared}}}, {"again": shared}]
+    assert "tune_media: stored 1 media of 1 trial(s)" in last_line(tmp_path, capsys, results)
+
+
+def test_problems_in_a_result_are_the_reason_in_the_last_line(tmp_path, capsys, caplog):
+    problem = RecordingProblem("env 'X' returned None from render(); create it with render_mode=\"rgb_array\"", lost=2)
+    results = [{"evaluation": {"episodes": {"problems": (problem,)}}} for _ in range(3)]
+    line = last_line(tmp_path, capsys, results)
+    assert line == (
+        "tune_media: nothing was recorded, because: env 'X' returned None from render(); create it with "
+        'render_mode="rgb_array" (6 episodes without a clip).'
+    )
+    assert len([record for record in caplog.records if "returned None" in record.getMessage()]) == 1
+
+
+def test_problems_beside_clips_are_named_too(tmp_path, capsys):
+    results = [{"clip": clip(), "evaluation": {"episodes": {"problems": (RecordingProblem("a frame was cut", 1),)}}}]
+    line = last_line(tmp_path, capsys, results)
+    assert "stored 1 media" in line
+    assert line.endswith("Not recorded: a frame was cut (1 episode without a clip).")
+
+
+def test_without_a_reason_the_last_line_says_what_to_add(tmp_path, capsys):
+    line = last_line(tmp_path, capsys, [{"score": 1}])
+    assert line.startswith("tune_media: nothing was recorded, because: no result held any media: add record_episodes(")
+
+
+@pytest.mark.parametrize("count", [1, 5, 7])
+def test_what_was_lost_is_counted_and_the_first_are_named(count):
+    summary = Summary(Faults(strict=False))
+    summary.begins("/results")
+    for number in range(count):
+        summary.lost(f"media/{number}.mp4")
+    assert f"{count} could not be stored (media/0.mp4" in summary.line()
+    assert (", ..." in summary.line()) == (count > 5)

@@ -1,0 +1,173 @@
+"""The storage's thread: all media of a result, in files and in the index, or on the driver if the storage fails."""
+
+import contextlib
+import functools
+import threading
+
+import pyarrow.fs
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+import tune_media as tm
+from tests.support.batches import batch_of
+from tests.support.stores import lines
+from tune_media.callbacks.faults import Faults
+from tune_media.callbacks.summary import Summary
+from tune_media.callbacks.writing import Writer
+from tune_media.storage.location import TrialLocation
+from tune_media.storage.trial_store import TrialStore
+
+
+class Told:
+    """Notes how far the writing of a trial is."""
+
+    def __init__(self):
+        self.stored, self.written = 0, 0
+
+    def prune(self, store):
+        self.stored += 1
+
+    def is_written(self, store):
+        self.written += 1
+
+
+class Desk:
+    """A writer with all that it needs."""
+
+    def __init__(self, place, folder, **options):
+        self.options = tm.MediaOptions(**options)
+        self.faults, self.told = Faults(strict=False), Told()
+        self.summary = Summary(self.faults)
+        self.store = TrialStore(place)
+        self.store.load()
+        self.writer = Writer(self.faults, self.summary, lambda: self.options, folder, self.told)
+
+    def put(self, *media):
+        entries = []
+        for medium in media:
+            own_path = functools.partial(self.store.registry.report_path, 7)
+            is_batch = medium.kind == "episodes"
+            key = "episodes/data" if is_batch else "clip"
+            _, entry = self.store.registry.register(medium, "train", key, 7, 3, own_path if is_batch else None)
+            entries.append(entry)
+        self.writer.put(self.store, entries, "/results/sweep")
+
+
+def artifact(size=1):
+    return tm.Artifact(b"x" * size, name="x.bin")
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "staging").mkdir()
+    return TrialLocation(pyarrow.fs.LocalFileSystem(), str(tmp_path / "storage/trial"), tmp_path / "staging", "t1")
+
+
+def test_the_media_of_a_result_are_written_and_the_trial_is_told_when_nothing_waits(place, tmp_path):
+    desk = Desk(place, tmp_path / "waiting")
+    desk.put(artifact(), artifact(), batch_of(({}, {})), batch_of(({}, {})))
+    assert desk.writer.close(30) == []
+    assert not desk.writer.is_waiting("t1")
+    assert (desk.told.stored, desk.told.written >= 1) == (2, True)
+    desk.store.finish()
+    assert [line["status"] for line in lines(tmp_path / "storage/trial")] == ["stored"] * 4
+    assert len(list((tmp_path / "storage").rglob("*.bin"))) == 2
+    assert len(list((tmp_path / "storage").rglob("data-*.json"))) == 1  # all episodes of a result are one report
+
+
+def test_media_beyond_the_bound_wait_on_disk_and_are_written(place, tmp_path, caplog):
+    desk = Desk(place, tmp_path / "waiting", max_pending_bytes=3000)
+    desk.put(*(artifact(1000) for _ in range(20)))
+    assert desk.writer.close(30) == []
+    assert len(list((tmp_path / "storage").rglob("*.bin"))) == 20
+    assert not list((tmp_path / "waiting").rglob("*.*"))
+
+
+def test_a_medium_that_cannot_be_made_is_said_with_its_reason_and_not_tried_again(place, tmp_path, caplog):
+    class Unmakeable(tm.Artifact):
+        def content(self):
+            raise RuntimeError("as it was told to")
+
+    desk = Desk(place, tmp_path / "waiting")
+    desk.put(Unmakeable(b"x", name="x.bin"), artifact())
+    assert desk.writer.close(30) == []
+    assert desk.faults.count == 1
+    assert "failed (RuntimeError: as it was told to)" in caplog.text
+    assert "1 could not be stored" in desk.summary.line()
+    assert desk.told.stored == 1
+
+
+def test_media_that_the_storage_does_not_take_in_time_are_kept_on_the_driver(place, tmp_path):
+    desk = Desk(place, tmp_path / "waiting")
+    blocked = tmp_path / "storage" / "trial" / "media"
+    blocked.parent.mkdir(parents=True, exist_ok=True)
+    blocked.write_text("a file where a folder should be")
+    medium = artifact()
+    desk.put(medium)
+    (name,) = desk.writer.close(0.3)
+    assert name.startswith("media/train/clip/") or name.startswith("writing media/train/clip/")
+    (line,) = lines(tmp_path / "staging")
+    assert line["status"] == "failed"
+    assert (tmp_path / "staging" / line["path"]).read_bytes() == b"x"
+
+
+class Remote(LocalFileSystem):
+    """Files that pass for remote; the first clips are written only when four are under way."""
+
+    protocol, cachable, together = "far", False, None
+
+    def _open(self, path, mode="rb", **keywords):
+        if mode != "rb" and ".bin" in path and self.together is not None:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self.together.wait(30)
+        return super()._open(path, mode, **keywords)
+
+
+@pytest.fixture
+def remote_place(tmp_path):
+    (tmp_path / "staging").mkdir()
+    far = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(Remote()))
+    return TrialLocation(far, str(tmp_path / "storage/trial"), tmp_path / "staging", "t1")
+
+
+def test_several_clips_are_on_their_way_to_a_remote_storage_and_are_listed_in_order(
+    remote_place, tmp_path, monkeypatch
+):
+    desk, begun = Desk(remote_place, tmp_path / "waiting"), threading.Event()
+    monkeypatch.setattr(Remote, "together", threading.Barrier(4))
+    desk.writer.later("first", lambda: begun.wait(30))
+    media = [artifact(size) for size in range(1, 5)]
+    desk.put(*media)
+    begun.set()
+    assert desk.writer.close(60) == []
+    assert not Remote.together.broken
+    desk.store.finish()
+    assert [line["id"] for line in lines(tmp_path / "storage/trial")] == [medium.id for medium in media]
+    assert desk.told.stored == 4
+
+
+def test_a_write_that_returns_just_when_the_end_gives_it_up_is_counted_once(place, tmp_path, monkeypatch):
+    """It was counted twice, and the last write of its trial raised a KeyError into Tune."""
+    desk, hangs, begun = Desk(place, tmp_path / "waiting"), threading.Event(), threading.Event()
+    write = TrialStore.write
+
+    def hanging(store, package):
+        begun.set()
+        hangs.wait(30)
+        return write(store, package)
+
+    monkeypatch.setattr(TrialStore, "write", hanging)
+    desk.put(*(artifact() for _ in range(3)))
+    assert begun.wait(30)
+    close = desk.writer.queue.close
+
+    def closed(seconds):
+        left = close(seconds)
+        hangs.set()
+        desk.writer.queue._thread.join(30)  # the first one returns now
+        return left
+
+    monkeypatch.setattr(desk.writer.queue, "close", closed)
+    assert len(desk.writer.close(0)) == 3
+    assert sorted(line["status"] for line in lines(tmp_path / "staging")) == ["failed", "failed", "stored"]
+    assert "2 could not be stored" in desk.summary.line()

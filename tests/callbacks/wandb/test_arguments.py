@@ -1,0 +1,50 @@
+"""An argument that wandb.init refuses is an error before the first trial starts."""
+
+import pytest
+
+import tune_media as tm
+
+pytest.importorskip("wandb")
+
+
+def test_an_argument_that_wandb_does_not_know_is_an_error_where_it_is_given():
+    with pytest.raises(TypeError, match=r"neither it nor wandb.init has an argument 'projct'"):
+        tm.WandbMediaLoggerCallback(projct="p")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"mode": "offlne"}, "'offlne'"),
+        ({"project": "team/p"}, "Invalid project name 'team/p'"),
+        ({"tags": ["x" * 100]}, "Tags must be between 1 and 64 characters"),
+        ({"resume": "maybe"}, "'allow', 'must', 'never' or 'auto'"),
+        ({"job_type": 5}, "run_job_type Input should be a valid string"),
+        ({"settings": {"nope": 1}}, "nope Extra inputs are not permitted"),
+    ],
+    ids=lambda found: "" if isinstance(found, str) else "-".join(found),
+)
+def test_a_value_that_wandb_refuses_is_an_error_at_setup(arguments, message):
+    callback = tm.WandbMediaLoggerCallback(**{"project": "p", "mode": "offline", **arguments})
+    if arguments.get("mode"):
+        callback.api_key = "0" * 40
+    with pytest.raises(ValueError, match=message) as caught:
+        callback.setup()
+    assert str(caught.value).startswith("WandbMediaLoggerCallback(")
+
+
+def test_a_key_of_the_wrong_form_is_an_error_at_setup(monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", "")
+    callback = tm.WandbMediaLoggerCallback(project="p", api_key="tooshort")
+    with pytest.raises(ValueError, match=r"API key must have 40\+ characters, has 8. Pass api_key=") as caught:
+        callback.setup()
+    assert "tooshort" not in str(caught.value)
+
+
+def test_good_arguments_pass_and_leave_wandb_alone():
+    import wandb
+
+    arguments = {"tags": ["a"], "notes": "n", "settings": wandb.Settings(silent=True), "id": None, "entity": "e"}
+    before = wandb.run
+    tm.WandbMediaLoggerCallback(project="p", group="g", mode="offline", **arguments).setup()
+    assert wandb.run is before

@@ -1,0 +1,262 @@
+"""W&B, offline: what fit() leaves in storage, record by record; a helper process that is killed, and one that hangs."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ray
+from ray import tune
+
+import tune_media as tm
+from tests.support.experiment import trial_folders
+from tests.support.faults import episodes, wait_until
+from tests.support.trackers import read_wandb, wandb_records, wandb_runs
+from tune_media.callbacks.work_queue import WorkQueue
+from tune_media.encoding import probe_video
+
+
+def fit(trainable, folder, *, space=None, callbacks=(), **options):
+    own = tm.WandbMediaLoggerCallback(project="p", mode="offline", **options)
+    return tune.Tuner(
+        trainable,
+        param_space=space or {},
+        run_config=tune.RunConfig(
+            name=Path(folder).name, storage_path=str(folder), verbose=0, callbacks=[own, *callbacks]
+        ),
+    ).fit()
+
+
+def clip(level):
+    return tm.Video((np.full((16, 24, 3), level + 10 * index, np.uint8) for index in range(4)), fps=10)
+
+
+def steady(config):
+    for step in range(1, 9):
+        time.sleep(config["pause"])
+        while step == 5 and not Path(config.get("goes_on", "/")).exists():
+            time.sleep(0.1)
+        tune.report({"score": step, "rollout": clip(10 * step), "text": "words", "array": np.zeros(3)})
+
+
+def helpers_pids():
+    """Return the processes of W&B's helper actors of this Ray; other tests may run beside this one."""
+    session = ray._private.worker._global_node.get_session_dir_path().encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+            if b"ray::WandbRuns" in (process / "cmdline").read_bytes():
+                found += [int(process.name)] * (session in (process.parent / parent / "cmdline").read_bytes())
+    return found
+
+
+@pytest.fixture
+def when_there_is_a_run(tmp_path, monkeypatch):
+    """Return a function that has the helper process sent a signal once it has logged, and names a file for then."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))  # W&B's files are in it until the end
+    done, threads = tmp_path / "done", []
+
+    def wait(number):
+        try:
+            wait_until(lambda: any(file.stat().st_size for file in (tmp_path / "temporary").rglob("*.wandb")))
+            time.sleep(1)
+            os.kill(helpers_pids()[0], number)
+        finally:
+            done.touch()
+
+    def begin(number):
+        threads.append(threading.Thread(target=wait, args=(number,)))
+        threads[0].start()
+        return str(done)
+
+    yield begin
+    threads[0].join()
+
+
+def test_an_offline_run_is_complete_and_can_be_synced(ray_session, tmp_path):
+    results = fit(steady, tmp_path, space={"pause": 0.0, "lr": 0.5}, group="ours", episodes_artifact=True)
+    assert not results.errors
+    (trial,) = trial_folders(results.experiment_path)
+    held = read_wandb(trial)
+    assert sorted(held.clips["train/rollout"]) == list(range(1, 9))
+    assert {probe_video(data).fps for data in held.clips["train/rollout"].values()} == {10}
+    assert held.scalars["score"] == {step: step for step in range(1, 9)}
+    assert held.status == 0
+    assert held.config["lr"] == 0.5
+    (file,) = wandb_runs(trial)
+    (run,) = [record.run for record in wandb_records(file) if record.WhichOneof("record_type") == "run"]
+    assert (run.project, run.run_group) == ("p", "ours")
+    stored = {path.name: path.read_bytes() for path in (trial / "media/train/rollout").iterdir()}
+    assert set(held.clips["train/rollout"].values()) == set(stored.values())  # the same mp4s, never encoded again
+    kinds = [record.artifact.type for record in wandb_records(file) if record.WhichOneof("record_type") == "artifact"]
+    assert kinds == ["episodes"]
+    assert not list(Path(results.experiment_path).glob("*/*.tmp"))
+
+
+def test_the_table_of_episodes_has_a_row_for_each(ray_session, tmp_path):
+    import json
+
+    from tests.support.trainables import told_by_a_wrapper
+
+    results = fit(told_by_a_wrapper, tmp_path, space={"log_dir": str(tmp_path)})
+    (trial,) = trial_folders(results.experiment_path)
+    (table,) = trial.glob("wandb/offline-run-*/files/media/table/episodes_*.table.json")
+    content = json.loads(table.read_text())
+    rows = [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
+    episodes = tm.load(results.experiment_path).episodes()
+    assert {row["episode_id"] for row in rows} == set(episodes["episode_id"])
+    assert sum(row["clip"] is not None for row in rows) == 3
+    assert {row["episode_return"] for row in rows} == set(episodes["episode_return"])
+    assert all(isinstance(row["speed_avg"], float) for row in rows)
+    held = read_wandb(trial)
+    assert sorted(held.clips) == ["train/rollout/best"]
+    assert sorted(held.images) == ["train/rollout/heat/best"]
+
+
+def test_a_helper_that_is_killed_is_replaced_and_nothing_is_missing(ray_session, tmp_path, caplog, when_there_is_a_run):
+    results = fit(steady, tmp_path, space={"pause": 0.5, "goes_on": when_there_is_a_run(signal.SIGKILL)})
+    assert not results.errors
+    (trial,) = trial_folders(results.experiment_path)
+    assert len(wandb_runs(trial)) == 2
+    held = read_wandb(trial)
+    logged_before = set(range(1, 9)) - set(held.scalars["score"])
+    assert max(held.scalars["score"]) == 8
+    assert logged_before <= {1, 2, 3, 4}  # what the killed process had taken and not yet written
+    assert "process failed" in caplog.text
+
+
+def test_a_helper_that_hangs_holds_nothing_up(ray_session, tmp_path, caplog, when_there_is_a_run):
+    space = {"pause": 0.5, "goes_on": when_there_is_a_run(signal.SIGSTOP)}
+    started = time.monotonic()
+    results = fit(steady, tmp_path, space=space, upload_timeout=3, callbacks=[tm.JsonMediaLoggerCallback()])
+    assert not results.errors
+    assert time.monotonic() - started < 90
+    assert "helper process hangs" in caplog.text
+    assert "tune_media: W&B lacks " in caplog.text
+    assert len(list(tmp_path.glob("*/*/media/train/rollout/*.mp4"))) == 8
+    for pid in helpers_pids():
+        os.kill(pid, signal.SIGKILL)
+
+
+def many(config):
+    while not Path(config["goes_on"]).exists():
+        time.sleep(0.1)
+    for step in range(1, 61):
+        tune.report({"score": step, "rollout": clip(step), "episodes": {"data": episodes("speed", step)}})
+
+
+def test_a_helper_that_hangs_for_a_while_fills_the_disk_and_gets_all_of_it(ray_session, tmp_path, caplog, monkeypatch):
+    held, put, most = [], WorkQueue.put, 20_000
+
+    def watched(queue, *arguments, **more):
+        taken = put(queue, *arguments, **more)
+        held.append(queue.nbytes)
+        return taken
+
+    def stop_and_go_on():
+        wait_until(helpers_pids)
+        (pid,) = helpers_pids()
+        os.kill(pid, signal.SIGSTOP)
+        (tmp_path / "goes on").touch()
+        wait_until(lambda: "W&B is slower than the results come, or hangs" in caplog.text)
+        os.kill(pid, signal.SIGCONT)
+
+    monkeypatch.setattr(WorkQueue, "put", watched)
+    thread = threading.Thread(target=stop_and_go_on)
+    thread.start()
+    media = tm.MediaOptions(max_pending_bytes=most)
+    results = fit(many, tmp_path, space={"goes_on": str(tmp_path / "goes on")}, media=media)
+    thread.join()
+    assert not results.errors
+    assert 0 < max(held) <= most
+    assert "W&B lacks" not in caplog.text
+    (trial,) = trial_folders(results.experiment_path)
+    found = read_wandb(trial)
+    assert found.scalars["score"] == {step: step for step in range(1, 61)}
+    stored = [row["training_iteration"] for row in tm.load(results.experiment_path) if row["kind"] == "video"]
+    assert sorted(found.clips["train/rollout"]) == sorted(stored)
+    assert found.histograms["train/episodes/speed"] == dict.fromkeys(range(1, 61), 5)
+    assert found.status == 0
+
+
+class Odd(tune.Trainable):
+    def step(self):
+        import wandb
+
+        return {
+            "score": self.iteration,
+            "odd": np.zeros((5, 6, 7)),
+            "own": wandb.Histogram([1, 2, 3]),
+            "hidden": {"clip": clip(10)},
+            "all": [clip(10), clip(20), clip(30)],
+            "done": self.iteration == 3,
+        }
+
+    def save_checkpoint(self, folder):
+        return {}
+
+
+def test_what_ray_logs_is_logged_and_what_it_leaves_out_is_not(ray_session, tmp_path):
+    options = {"excludes": ["hidden", "train/nothing"], "log_config": True}
+    rays_would_raise = [tm.TBXMediaLoggerCallback()]
+    results = fit(Odd, tmp_path, space={"deep": {"a": 5}}, callbacks=rays_would_raise, **options)
+    assert not results.errors
+    (trial,) = trial_folders(results.experiment_path)
+    held = read_wandb(trial)
+    assert held.scalars["score"] == {1: 0, 2: 1, 3: 2, 4: 3}
+    assert not any("hidden" in key for key in held.clips)
+    assert {step: len(found) for step, found in held.several["train/all"].items()} == dict.fromkeys((1, 2, 3, 4), 3)
+    rows = [record.history for file in wandb_runs(trial) for record in wandb_records(file)
+            if record.WhichOneof("record_type") == "history"]  # fmt: skip
+    assert sum(any("own" in item.nested_key for item in row.item) for row in rows) == 4
+    assert len(rows) <= 4 + 4  # of scalars, and of media that came after the last of them
+    assert held.config["deep"] == {"a": 5}
+    assert held.scalars["config/deep/a"] == dict.fromkeys((1, 2, 3, 4), 5)
+
+
+def failing(config):
+    tune.report({"score": 1})
+    raise RuntimeError("as it was told to")
+
+
+def test_a_failed_trial_ends_its_run_as_failed(ray_session, tmp_path):
+    results = fit(failing, tmp_path)
+    assert len(results.errors) == 1
+    (trial,) = trial_folders(results.experiment_path)
+    assert read_wandb(trial).status == 1
+
+
+def test_a_key_is_in_no_message_and_not_pickled(ray_session, tmp_path, caplog, monkeypatch):
+    import logging
+
+    monkeypatch.setenv("WANDB_API_KEY", "")
+    key = "0123456789" * 4
+    with caplog.at_level(logging.DEBUG, "tune_media"):
+        fit(failing, tmp_path, api_key=key)
+    assert key not in caplog.text
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize(("module", "name"), [("wandb", "Wandb"), ("mlflow", "MLflow")])
+def test_without_the_library_it_says_what_to_install_when_constructed(module, name):
+    code = f"""
+import sys
+sys.modules["{module}"] = None
+import tune_media as tm
+made = tm.{name}MediaLoggerCallback
+try:
+    made()
+except ImportError as error:
+    assert "pip install 'tune-media[{module}]'" in str(error), error
+else:
+    raise SystemExit("nothing was said")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -1,0 +1,115 @@
+"""The driver's hold on W&B's helper process, with Ray's actor calls replaced by threads of this process."""
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+import ray
+
+from tune_media.callbacks.wandb import helper as module
+from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
+
+pytest.importorskip("wandb")
+
+
+class Actor:
+    """An actor that notes its calls; an error that it is given is its next answer, ``None`` is none at all."""
+
+    def __init__(self):
+        self.calls, self.answers = [], []
+
+    def __getattr__(self, method):
+        def remote(*arguments):
+            self.calls.append((method, *arguments))
+            future = Future()
+            answer = self.answers.pop(0) if self.answers else f"{method} is done"
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            elif answer is not None:
+                future.set_result(answer)
+            return future
+
+        return SimpleNamespace(remote=remote)
+
+
+@pytest.fixture
+def actors(monkeypatch):
+    """The actors in the order in which they were started."""
+    found = []
+    monkeypatch.setattr(module, "_start_actor", lambda folder: found.append(Actor()) or found[-1])
+    monkeypatch.setattr(ray, "wait", lambda waiting, timeout: ([one for one in waiting if one.done()], []))
+    monkeypatch.setattr(ray, "get", lambda future: future.result())
+    monkeypatch.setattr(ray, "kill", lambda actor: actor.calls.append("killed"))
+    return found
+
+
+def died():
+    return ray.exceptions.RayActorError()
+
+
+def test_a_helper_that_died_is_replaced_and_its_runs_begin_again(actors):
+    helper = WandbHelper(lambda: float("inf"))
+    helper.begin("t", {"trial": "t"})
+    actors[0].answers = [died()]
+    with pytest.raises(HelperDiedError, match="helper process failed"):
+        helper.ask("log", "t", {"score": 1})
+    assert helper.ask("log", "t", {"score": 1}) == "log is done"
+    assert actors[1].calls == [("begin", "t", {"trial": "t"}), ("log", "t", {"score": 1})]
+
+
+def test_a_helper_that_dies_again_and_again_is_given_up(actors, monkeypatch):
+    dying = lambda folder: actors.append(Actor()) or setattr(actors[-1], "answers", [died()]) or actors[-1]  # noqa: E731
+    monkeypatch.setattr(module, "_start_actor", dying)
+    helper = WandbHelper(lambda: float("inf"))
+    for _ in range(2):
+        with pytest.raises(HelperDiedError):
+            helper.begin("t", {})
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="failed 3 times, one after the other"):
+            helper.begin("t", {})
+    assert len(actors) == 3
+
+
+def test_an_error_of_wandb_is_raised_as_it_is_and_the_run_goes_on(actors):
+    helper = WandbHelper(lambda: float("inf"))
+    helper.begin("t", {})
+    actors[0].answers = [ray.exceptions.RayTaskError("log", "traceback", ValueError("no number"))]
+    with pytest.raises(ValueError, match="no number"):
+        helper.ask("log", "t", {})
+    assert helper.ask("log", "t", {}) == "log is done"
+    assert len(actors) == 1
+
+
+def test_a_helper_that_hangs_at_the_end_is_not_asked_again(actors):
+    left = iter([float("inf"), 1.0, 0.6, 0.1])
+    helper = WandbHelper(lambda: next(left))
+    helper.begin("t", {})
+    actors[0].answers = [None]
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="hangs: it did not answer until the end"):
+            helper.ask("log", "t", {})
+    assert len(actors[0].calls) == 2
+
+
+def test_a_run_that_has_not_begun_or_has_ended_is_an_error(actors):
+    helper = WandbHelper(lambda: float("inf"))
+    with pytest.raises(RuntimeError, match="the run of trial t has not begun"):
+        helper.ask("log", "t", {})
+    helper.begin("t", {})
+    assert helper.has("t")
+    helper.end("t", 0)
+    assert not helper.has("t")
+    helper.close()
+    assert actors[0].calls[-1] == "killed"
+
+
+def test_the_folder_goes_unless_a_run_is_left_in_it(actors):
+    helper = WandbHelper(lambda: float("inf"))
+    left = helper.folder / "t1" / "wandb" / "offline-run-1"
+    left.mkdir(parents=True)
+    (helper.folder / "t2" / "wandb").mkdir(parents=True)
+    assert not helper.remove_folder()
+    assert [path.name for path in helper.folder.iterdir()] == ["t1"]
+    left.rmdir()
+    assert helper.remove_folder()
+    assert not helper.folder.exists()

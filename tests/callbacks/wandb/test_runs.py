@@ -1,0 +1,95 @@
+"""The runs of the helper process, offline and without Ray."""
+
+import json
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.trackers import wandb_records
+from tune_media.callbacks.wandb.runs import WandbRuns
+from tune_media.callbacks.wandb.values import as_item
+from tune_media.storage.entry import MediaEntry
+
+pytest.importorskip("wandb")
+
+BLOCK = 32768
+
+
+def settings(**init):
+    return {
+        "exclude": [],
+        "to_config": [],
+        "video_kwargs": {},
+        "image_kwargs": {},
+        "episodes_artifact": False,
+        "trial": "the_trial",
+        "searched": {"lr": 0.1},
+        "trial_log_path": "/trial",
+        "init": {"project": "p", "mode": "offline", **init},
+    }
+
+
+def test_a_run_has_ended_when_its_file_is_whole(tmp_path, monkeypatch):
+    """wandb 0.31 finishes before its file is whole: 2 of 16 trials under load had a file of exactly 131072 bytes."""
+    import wandb
+
+    finish, threads = wandb.Run.finish, []
+
+    def finish_early(run, *args, **kwargs):
+        finish(run, *args, **kwargs)
+        time.sleep(0.3)
+        (file,) = tmp_path.rglob("*.wandb")
+        content = file.read_bytes()
+        file.write_bytes(content[: 4 * BLOCK])
+        threads.append(threading.Timer(0.3, file.write_bytes, [content]))
+        threads[0].start()
+
+    monkeypatch.setattr(wandb.Run, "finish", finish_early)
+    runs = WandbRuns(str(tmp_path))
+    runs.begin("t", settings())
+    for step in range(100):
+        runs.log("t", {f"metric_{index}": step for index in range(50)}, step)
+    runs.end("t", 0)
+    (file,) = tmp_path.rglob("*.wandb")
+    assert file.stat().st_size > 4 * BLOCK
+    assert [record.WhichOneof("record_type") for record in wandb_records(file)][-1] == "exit"
+    threads[0].join()
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+def test_settings_of_wandb_reach_the_run(tmp_path, as_object):
+    import wandb
+
+    wanted = {"run_notes": "from the settings"}
+    runs = WandbRuns(str(tmp_path))
+    runs.begin("t", settings(settings=wandb.Settings(**wanted) if as_object else wanted))
+    runs.end("t", 0)
+    (file,) = tmp_path.rglob("*.wandb")
+    (run,) = [record.run for record in wandb_records(file) if record.WhichOneof("record_type") == "run"]
+    assert run.notes == "from the settings"
+
+
+def test_the_trial_is_a_line_of_a_table_with_its_best_clip(tmp_path):
+    runs = WandbRuns(str(tmp_path))
+    runs.begin("t", settings())
+    for step, episode_return in ((1, 4.0), (2, 9.5), (3, float("nan"))):
+        record = tm.EpisodeRecord(f"e{step}", episode_return, 3)
+        video = tm.Video(iter(np.full((3, 16, 16, 3), 40 * step, np.uint8)), fps=5, episode=record)
+        entry = MediaEntry(video, "evaluation", "episodes/best", f"media/step_{step}.mp4", step, step)
+        runs.show("t", as_item(entry))
+    runs.end("t", 0)
+    (file,) = tmp_path.rglob("trials_*.table.json")
+    table = json.loads(file.read_text())
+    (row,) = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert row.pop("clip") == "Video"  # the clip itself is in the table's artifact
+    assert row == {
+        **{"trial": "the_trial", "section": "evaluation", "best_return": 9.5},
+        **{"episode_length": 3, "step": 2, "lr": 0.1},
+    }
+    (file,) = tmp_path.rglob("*.wandb")
+    summaries = [record.summary for record in wandb_records(file) if record.WhichOneof("record_type") == "summary"]
+    updates = {item.key: item.value_json for summary in summaries for item in summary.update}
+    assert updates["best_return"] == "9.5"

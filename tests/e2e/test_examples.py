@@ -1,0 +1,124 @@
+"""The examples run as a user would run them, and leave what they say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tune_media as tm
+from tests.support.experiment import rows_of
+from tune_media.encoding import probe_video
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_example(name, storage, *arguments):
+    command = [sys.executable, ROOT / "examples" / name, "--storage", str(storage), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
+
+
+def assert_whole(catalog):
+    assert all(row["frames"] == row["episode_length"] + 1 for row in catalog)
+    assert len({row["id"] for row in catalog}) == len(catalog)
+
+
+def test_a_ppo_sweep(tmp_path):
+    out = run_example("cartpole_sweep.py", tmp_path, "--iterations", "2")
+    catalog = tm.load(tmp_path / "cartpole_sweep")
+    assert_whole(catalog)
+    assert len(catalog) == 8
+    assert {(row["params"]["lr"], row["params"]["gamma"]) for row in catalog} == {
+        (lr, gamma) for lr in (1e-4, 2e-3) for gamma in (0.8, 0.98)
+    }
+    assert "episodes/worst" in out
+
+
+def test_a_backend_of_ones_own(tmp_path):
+    run_example("own_backend.py", tmp_path, "--folder", str(tmp_path / "logs"))
+    assert len(list(tmp_path.glob("logs/*/train/rollout/*.mp4"))) == 6
+    assert len(list(tmp_path.glob("logs/*/metrics.csv"))) == 2
+
+
+def test_rays_own_recipe_unchanged(tmp_path):
+    run_example("rays_render_callback.py", tmp_path)
+    catalog = tm.load(tmp_path / "rays_render_callback")
+    evaluated = {row["training_iteration"] for row in rows_of(catalog, section="evaluation", key="episode_videos_best")}
+    assert evaluated == {2, 4}
+    assert len({row["id"] for row in catalog}) == len(catalog)
+    trained = {row["training_iteration"] for row in rows_of(catalog, section="train", key="episode_videos_best")}
+    assert trained == {1, 2, 3, 4}
+    assert {(row["width"], row["height"]) for row in catalog} == {(96, 64)}
+
+
+@pytest.mark.parametrize(("name", "least"), [("own_env", 6), ("handwritten_loop", 6), ("sb3_under_tune", 4)])
+def test_loops_outside_rllib(tmp_path, name, least):
+    run_example(f"{name}.py", tmp_path)
+    catalog = tm.load(tmp_path / name)
+    assert_whole(catalog)
+    assert len(catalog) >= least
+    assert len({row["trial"] for row in catalog}) == 2
+
+
+def test_rllib_without_tune(tmp_path):
+    run_example("rllib_without_tune.py", tmp_path)
+    clips = sorted(tmp_path.glob("*.mp4"))
+    assert len(clips) == 3
+    assert all(probe_video(clip.read_bytes()).frames > 8 for clip in clips)
+
+
+def test_a_curriculum_in_a_function_trainable(tmp_path):
+    run_example("curriculum.py", tmp_path)
+    catalog = tm.load(tmp_path / "curriculum")
+    assert_whole(catalog)
+    assert [row["training_iteration"] for row in rows_of(catalog, key="episodes/best")] == [1, 2, 3]
+    assert all(isinstance(row["task"], int) and row["seed"] in (0, 1, 2) for row in catalog)
+
+
+def test_acrobots_joint_angles(tmp_path):
+    out = run_example("acrobot_angle.py", tmp_path, "--iterations", "2")
+    catalog = tm.load(tmp_path / "acrobot_angle")
+    assert len(catalog) == 4
+    episodes = catalog.episodes()
+    best = episodes.groupby(["trial", "training_iteration"])["metrics/height_max"].max()
+    for row in catalog:
+        assert row["metrics"]["height_max"] == best[row["trial"], row["training_iteration"]]
+    assert "metrics/theta1_avg" in out
+
+
+def test_where_pacman_has_been(tmp_path):
+    run_example("pacman_heatmap.py", tmp_path)
+    catalog = tm.load(tmp_path / "pacman_heatmap")
+    for key, kind in (("episodes/best", "video"), ("episodes/heatmap/best", "image")):
+        assert [(row["kind"], row["training_iteration"]) for row in rows_of(catalog, key=key)] == [(kind, 1), (kind, 2)]
+    assert (catalog.episodes()["metrics/places_seen"] > 3).all()
+
+
+def test_a_gymnasium_env_without_ray(tmp_path):
+    out = run_example("gymnasium_env.py", tmp_path)
+    clips = {path.name: probe_video(path.read_bytes()) for path in tmp_path.glob("*.mp4")}
+    assert set(clips) == {"cartpole-episode-0.mp4", "cartpole-episode-3.mp4"}
+    assert {clip.height for clip in clips.values()} == {200}
+    assert out.count("episode ") == 6
+
+
+def test_a_multi_agent_env_with_a_view_for_each_agent(tmp_path):
+    run_example("multi_agent.py", tmp_path)
+    catalog = tm.load(tmp_path / "multi_agent")
+    assert_whole(catalog)
+    assert {(row["view"], row["width"]) for row in catalog} == {("field", 96), ("hunter", 56)}
+    for iteration in (1, 2):
+        episodes = catalog.episodes().query(f"training_iteration == {iteration}")
+        for agent, key in (("hunter", "episodes/best/field"), ("prey", "episodes/best_of_prey/field")):
+            (row,) = rows_of(catalog, key=key, training_iteration=iteration)
+            assert row["metrics"][f"return/{agent}"] == episodes[f"metrics/return/{agent}"].max()
+    assert "metrics/hunter/distance_avg" in catalog.episodes()
+
+
+def test_two_trackers_without_a_server(tmp_path):
+    run_example("wandb_and_mlflow.py", tmp_path)
+    assert len(list(tmp_path.glob("wandb_and_mlflow/*/wandb/offline-run-*/*.wandb"))) == 2
+    assert len(list(tmp_path.glob("mlartifacts/**/media/train/ball/*.mp4"))) == 6
+    assert len(list(tmp_path.glob("mlartifacts/**/trials.html"))) == 1

@@ -1,0 +1,874 @@
+"""Hostile input, made up by hypothesis: nothing raises, nothing leaves the trial folder, nothing is lost for it."""
+
+import contextlib
+import functools
+import json
+import math
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.fs
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from ray import tune
+
+import tune_media as tm
+from tune_media.cli import main
+from tune_media.results.old_api_stack import Windows, new_episodes
+from tune_media.results.reader import replace_media
+from tune_media.storage.entry import NotMadeError, PendingWrite
+from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, report_json, report_parquet
+from tune_media.storage.index_lines import INDEX_PATH, parse_index
+from tune_media.storage.location import LOCATION_FILE, TrialLocation
+from tune_media.storage.names import safe_id, safe_key, safe_suffix
+from tune_media.storage.trial_store import TrialStore
+from tune_media.values.convert import as_plain
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tune_media.values.medium import Medium
+from tune_media.values.strict_json import json_bytes
+from tune_media.values.video import Video, is_whole_mp4
+from tune_media.viewing.table import media_table
+
+hostile = settings(
+    max_examples=60,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+ODD_TEXTS = (
+    "",
+    "/",
+    "..",
+    "../../etc/passwd",
+    "a/../../b",
+    "/etc/passwd",
+    "C:\\Windows\\..\\x",
+    "a\0b",
+    "a\nb\r\nc",
+    "\x1b[31mred\x1b[0m\x07",
+    "x" * 500,
+    "/".join("y" * 50 for _ in range(1000)),
+    "😀👩‍👩‍👧 ключ",
+    "<script>alert('x')</script>&amp;",
+    "\u202egpj.exe\u200f",
+    "\u2028\u2029\x85",
+    "\ud800 half a character",
+    "{curly} %s %(name)s",
+    "CON",
+    "index.jsonl",
+)
+TEXTS = st.integers(0, len(ODD_TEXTS) - 1).map(ODD_TEXTS.__getitem__) | st.text(
+    st.characters(exclude_categories=()), max_size=30
+)
+
+
+class Hostile:
+    """Raises whatever it is asked."""
+
+    def _raise(self, *args, **kwargs):
+        raise RuntimeError("hostile")
+
+    __repr__ = __str__ = __eq__ = __len__ = __hash__ = __bool__ = __iter__ = __getitem__ = __contains__ = _raise
+    __array__ = __float__ = __int__ = __index__ = __getattr__ = __reduce_ex__ = __call__ = __lt__ = __format__ = _raise
+    __class__ = property(_raise)
+
+
+class Liar:
+    """Says that it is a dict."""
+
+    __class__ = dict  # type: ignore[assignment]
+
+
+class HostileDict(dict):
+    def __iter__(self):
+        raise RuntimeError("hostile")
+
+    items = keys = values = __len__ = __repr__ = __iter__
+
+
+class HostileList(list):
+    def __iter__(self):
+        raise RuntimeError("hostile")
+
+    __len__ = __getitem__ = __repr__ = __eq__ = __iter__
+    __hash__ = None
+
+
+class OddKey:
+    def __str__(self):
+        raise RuntimeError("hostile")
+
+    __repr__ = __str__
+
+
+class HostileError(Exception):
+    def __str__(self):
+        raise RuntimeError("hostile")
+
+
+class Tensor:
+    """Passes for one of torch's, and raises what cannot be shown."""
+
+    __module__ = "torch"
+
+    def detach(self):
+        raise HostileError
+
+
+class Unnamed:
+    __module__ = 5  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Make:
+    """What stands for a hostile object while hypothesis builds its examples: it asks objects, too."""
+
+    make: Callable[[], Any]
+
+
+def made(value):
+    """Return an example with hostile objects in the place of what stands for them."""
+    if isinstance(value, Make):
+        return value.make()
+    if isinstance(value, dict):
+        return {key: made(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(made, value))
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return _objects([made(item) for item in value])
+    return value
+
+
+ODD_OBJECTS = st.sampled_from(
+    [
+        *map(Make, (Hostile, Liar, HostileList, Tensor, Unnamed, object)),
+        Make(functools.partial(HostileDict, a=1)),
+        Make(functools.partial(pow, 10, 5000)),  # whose text Python refuses to make
+    ]
+)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.complex_numbers()
+    | st.binary(max_size=20)
+    | TEXTS
+    | st.sampled_from(
+        [np.float16("nan"), np.int8(3), np.datetime64("nat"), np.longdouble(1), np.str_("x"), np.bool_(1)]
+    )
+)
+KEYS = TEXTS | st.integers() | st.binary(max_size=8) | st.none() | st.tuples(TEXTS, st.integers()) | st.builds(OddKey)
+ARRAYS = (
+    hnp.arrays(hnp.scalar_dtypes() | hnp.array_dtypes(max_size=3), hnp.array_shapes(min_dims=0, max_dims=5, min_side=0))
+    | st.builds(lambda: np.full((1, 2, 3, 8, 8), np.nan))
+    | st.builds(lambda items: _objects(items), st.lists(SCALARS | ODD_OBJECTS, max_size=3))
+)
+
+
+def _objects(items):
+    array = np.empty(len(items), object)
+    for index, item in enumerate(items):
+        array[index] = item
+    return array
+
+
+def histogram():
+    return tm.Histogram([1.0, 2.0])
+
+
+MEDIA = st.builds(histogram)
+
+
+def trees(leaves):
+    return st.recursive(
+        leaves,
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(KEYS, inner, max_size=4)
+            | st.tuples(inner, inner)
+            | st.lists(inner, max_size=3).map(_objects)
+        ),
+        max_leaves=12,
+    )
+
+
+def media_in(value, seen=None):
+    """Yield the media in a structure, in the reader's own order or not, with the containers in it followed once."""
+    seen = {} if seen is None else seen
+    kind = type(value)
+    if issubclass(kind, Medium):
+        yield value
+    elif id(value) not in seen:
+        if issubclass(kind, (dict, list, tuple, set, frozenset)) or kind is np.ndarray:
+            seen[id(value)] = value
+        if issubclass(kind, dict):
+            for item in list(dict.values(value)):
+                yield from media_in(item, seen)
+        elif kind in (list, tuple, set, frozenset) or (kind is np.ndarray and value.dtype == object):
+            for item in value.tolist() if kind is np.ndarray else value:
+                yield from media_in(item, seen)
+
+
+def read(result):
+    """Replace the media of a result; return what was found and what could not be read."""
+    found, unread = [], []
+
+    def place(item):
+        found.append(item)
+        return f"path {item.medium.id}"
+
+    replace_media(result, place, unread=lambda key, reason: unread.append((key, reason)))
+    for key, reason in unread:
+        assert isinstance(key, str)
+        assert isinstance(reason, str)
+    return found, unread
+
+
+# The reader
+
+
+@hostile
+@given(st.dictionaries(KEYS, trees(SCALARS | ARRAYS | ODD_OBJECTS | MEDIA), max_size=5))
+def test_all_media_of_any_result_are_replaced(result):
+    result = made(result)
+    expected = {medium.id for medium in media_in({k: v for k, v in result.items() if k != "config"})}
+    found, _ = read(result)
+    assert expected <= {item.medium.id for item in found}
+    assert not list(media_in({k: v for k, v in result.items() if k != "config"}))
+
+
+@hostile
+@given(st.dictionaries(TEXTS, SCALARS | ARRAYS | ODD_OBJECTS | trees(SCALARS | ODD_OBJECTS), max_size=5))
+def test_what_is_no_medium_is_left_as_it_was(result):
+    result = made(result)
+    before = dict(result)
+    found, _ = read(result)
+    assert all(item.medium.kind == "video" for item in found)  # an array that happens to look like light
+    if not found:
+        assert list(result) == list(before)
+        assert all(result[key] is value for key, value in before.items())
+
+
+@hostile
+@given(st.lists(ODD_OBJECTS | SCALARS, max_size=4), st.sampled_from([list, tuple, _objects]))
+def test_a_medium_among_odd_neighbours_is_found_and_they_stay(neighbours, make):
+    neighbours = made(neighbours)
+    result = {"x": make([*neighbours, histogram()])}
+    found, _ = read(result)
+    assert len(found) == 1
+    standing = result["x"]
+    standing = standing if isinstance(standing, (list, tuple)) else [standing]
+    assert all(any(new is old for new in standing) for old in neighbours)
+
+
+def test_sets_hold_media_too():
+    result = {"a": {histogram(), histogram()}, "b": frozenset([histogram()]), "c": {1, 2}, "d": {histogram(), 5}}
+    found, _ = read(result)
+    assert len(found) == 4
+    assert not list(media_in(result))
+    assert result["c"] == {1, 2}
+    assert 5 in result["d"]
+
+
+@hostile
+@given(st.data())
+def test_cyclic_dicts_and_lists(data):
+    """Any graph of dicts and lists, with media in it."""
+    nodes = [data.draw(st.sampled_from([dict, list]))() for _ in range(data.draw(st.integers(1, 5)))]
+    for _ in range(data.draw(st.integers(0, 15))):
+        node = data.draw(st.sampled_from(nodes))
+        item = data.draw(st.sampled_from(nodes) | MEDIA | st.integers())
+        if isinstance(node, dict):
+            node[f"k{len(node)}"] = item
+        else:
+            node.append(item)
+    result = {"root": nodes[0], "other": nodes[-1]}
+    result["self"] = result
+    expected = {medium.id for medium in media_in(result)}
+    found, _ = read(result)
+    assert {item.medium.id for item in found} == expected
+    assert len(found) == len(expected) or len({id(i.medium) for i in found}) == len(expected)
+    assert not list(media_in(result))
+
+
+def test_tuples_sets_and_arrays_that_hold_themselves_end():
+    inner: list = []
+    holder = (histogram(), inner)
+    inner.append(holder)
+    array = np.empty(6, object)
+    array[:] = [array] * 5 + [histogram()]  # six to the power of the depth, were it followed
+    found, _ = read({"tuple": holder, "array": array})
+    assert len(found) == 2
+
+
+def test_arrays_of_objects_are_not_taken_for_one_another():
+    """Their items are lists that live for a moment, and Python gives the next one the same id."""
+    medium = [histogram() for _ in range(20)]
+    result = {"outer": [{f"a{i}": _objects([m])} for i, m in enumerate(medium)]}
+    read(result)
+    standing = [value for item in result["outer"] for value in item.values()]
+    assert standing == [(f"path {m.id}",) for m in medium]
+
+
+def test_what_goes_with_media_in_a_list_keeps_its_shape():
+    pair = (1, (2, 3))
+    result = {"x": [histogram(), pair, [histogram()]]}
+    found, _ = read(result)
+    assert len(found) == 2
+    assert result["x"] == [f"path {found[0].medium.id}", pair, (f"path {found[1].medium.id}",)]
+    assert result["x"][1] is pair
+
+
+@pytest.mark.parametrize("wrap", [lambda x: [x], lambda x: (x,), lambda x: {"k": x}, lambda x: {"k": [x]}])
+def test_two_thousand_levels_end_and_say_so(wrap):
+    deep = histogram()
+    for _ in range(2000):
+        deep = wrap(deep)
+    found, unread = read({"deep": deep, "evaluation": {"deep": deep}, "x": histogram()})
+    assert [item.key for item in found] == ["x"]
+    assert any("32 levels" in reason for _, reason in unread)
+    assert all(len(key) < 100 for key, _ in unread)
+
+
+def test_numbers_in_great_number_are_not_asked_one_by_one(monkeypatch):
+    from tune_media.results import reader
+
+    asked = []
+    monkeypatch.setattr(reader, "converted", lambda value: asked.append(value) or value)
+    monkeypatch.setattr(reader, "is_a", lambda value, kinds: asked.append(value) or issubclass(type(value), kinds))
+    numbers = {f"k{i}": i for i in range(200_000)}
+    read({"a": numbers, "b": list(range(1_000_000)), "c": [np.uint8(1)] * 100_000, "d": [b"x"] * 100_000, **numbers})
+    assert len(asked) < 50
+
+
+def test_shared_lists_are_walked_once():
+    laughs = [histogram()]
+    for _ in range(25):
+        laughs = [laughs, laughs, 1]
+    found, _ = read({"x": laughs})
+    assert len(found) == 1
+
+
+def test_what_placing_raises_is_not_swallowed():
+    def place(found):
+        raise KeyError("strict")
+
+    with pytest.raises(KeyError, match="strict"):
+        replace_media({"x": [[histogram()]]}, place)
+
+
+@hostile
+@given(trees(SCALARS | ODD_OBJECTS), trees(SCALARS | ODD_OBJECTS))
+def test_counters_of_any_kind_identify_a_raw_clip(iteration, steps):
+    for hidden in made([iteration, steps]):
+        clip = np.zeros((1, 2, 3, 8, 8), np.uint8)
+        counters = {"num_env_steps_sampled_lifetime": hidden, "num_episodes_lifetime": 10**400, "clip": clip}
+        evaluation = {"num_healthy_workers": 1, "clip": clip + np.uint8(1)}
+        result = {"training_iteration": hidden, "env_runners": counters, "evaluation": evaluation}
+        found, _ = read(result)
+        assert len(found) == 2
+
+
+# Values
+
+
+def mp4():
+    return tm.Video([np.zeros((16, 24, 3), np.uint8)] * 3).data
+
+
+MP4 = mp4()
+NO_MP4 = (
+    st.binary(max_size=200)
+    | st.integers(0, len(MP4) - 1).map(lambda end: MP4[:end])
+    | st.binary(min_size=1, max_size=100).map(lambda tail: b"\0\0\0\x20ftyp" + tail)
+)
+
+
+@hostile
+@given(NO_MP4)
+@example(b"")
+@example(b"#EXTM3U\n#EXTINF:1,\n/etc/passwd\n")
+@example(b"ffconcat version 1.0\nfile /etc/passwd\n")
+@example(MP4[:-1])
+def test_bytes_that_are_no_mp4(data):
+    with pytest.raises(ValueError, match="from_file"):
+        tm.Video(data)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "clip.mp4").write_bytes(data)
+        with pytest.raises(ValueError, match=r"clip\.mp4"):
+            tm.Video.from_file(Path(folder) / "clip.mp4")
+    assert not is_whole_mp4(data)
+
+
+@hostile
+@given(NO_MP4)
+def test_bytes_that_are_no_mp4_and_came_past_the_checks_are_a_failed_line(data):
+    video = Video.__new__(Video)
+    video.__dict__.update(tm.Video([np.zeros((16, 24, 3), np.uint8)]).__dict__, data=data)
+    with trial() as place:
+        store = opened(place)
+        _, entry = store.registry.register(video, "train", "clip", 1, 1)
+        with pytest.raises(NotMadeError, match="not a complete mp4"):
+            store.write(PendingWrite("trial", [entry]))
+        (line,) = lines_of(place)
+        assert line["status"] == "failed"
+        assert "mp4" in line["note"]
+        assert files_of(place) == []
+
+
+def test_whole_mp4s_pass():
+    assert is_whole_mp4(MP4)
+    assert is_whole_mp4(MP4 + b"what some cameras leave at the end")
+    at = MP4.index(b"mdat") - 4
+    assert is_whole_mp4(MP4[:at] + b"\0\0\0\0" + MP4[at + 4 :])  # the last box may say that it reaches to the end
+    large = len(MP4) - at + 8
+    assert is_whole_mp4(MP4[:at] + b"\0\0\0\x01mdat" + large.to_bytes(8, "big") + MP4[at + 8 :])
+
+
+@hostile
+@given(TEXTS, TEXTS, trees(SCALARS | ODD_OBJECTS), st.dictionaries(KEYS, SCALARS | ODD_OBJECTS, max_size=3))
+def test_captions_names_and_facts(text, other, odd, metrics):
+    odd, metrics = made([odd, metrics])
+    media = [
+        tm.Image(np.zeros((8, 8), np.uint8), caption=text),
+        tm.Artifact(b"x", name=text or "x"),
+        tm.EpisodeRecord(text, math.nan, 10**30, seed=10**5000, task=odd, agent=other, metrics=metrics, note=text),
+    ]
+    with trial() as place:
+        store = opened(place)
+        for medium in media:
+            _, entry = store.registry.register(medium, "train", other, 1, 1)
+            store.write(PendingWrite("trial", [entry]))
+        lines = lines_of(place)
+        assert [line["status"] for line in lines] == ["stored"] * len(media)
+        assert same_text(lines[0]["caption"], text)
+        assert same_text(lines[1]["name"], text or "x")
+        assert same_text(lines[2]["episode_id"], text)
+        assert len(files_of(place)) == len(media)
+
+
+def test_a_name_that_is_no_text_is_refused():
+    with pytest.raises(ValueError, match="must be text"):
+        tm.Artifact(b"x", name=5)
+
+
+@hostile
+@given(TEXTS, trees(SCALARS | ODD_OBJECTS), st.dictionaries(TEXTS, st.floats(), max_size=3), st.integers())
+def test_files_of_episodes(text, task, metrics, seed):
+    record = tm.EpisodeRecord(text, 1.0, 2, seed=seed, task=made(task), metrics=metrics, note=text)
+    batch = EpisodeBatch((EpisodeData(record, values={text: text}),))
+    report = EpisodeReport("trial", 1, 1, [RecorderEpisodes("train", text, batch)])
+    (row,) = strict_json(report_json(report, "episode_data/data-1.json"))
+    assert same_text(row["episode_id"], text)
+    assert report_parquet(report)[:4] == b"PAR1"
+
+
+ODD_JSON = trees(SCALARS | ARRAYS | ODD_OBJECTS)
+
+
+@hostile
+@given(ODD_JSON)
+def test_json_of_anything_is_one_strict_line(value):
+    content = json_bytes({"x": made(value)})
+    assert len(content.decode().splitlines()) == 1
+    strict_json(content)
+
+
+def test_json_of_what_has_no_end():
+    cyclic: list = [1]
+    cyclic += [cyclic, {"again": cyclic}]
+    array = np.empty(3, object)
+    array[:] = [array, array, 1]
+    deep: list = []
+    for _ in range(2000):
+        deep = [deep]
+    assert strict_json(json_bytes({"a": cyclic, "b": array})) == {"a": [1, None, {"again": None}], "b": [None, None, 1]}
+    strict_json(json_bytes(deep))
+
+
+@hostile
+@given(trees(SCALARS | ARRAYS | ODD_OBJECTS))
+def test_values_of_episodes_are_plain_or_a_type_error(value):
+    with contextlib.suppress(TypeError):
+        json_bytes(as_plain(made(value), "name"))
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda x: {"k": x[0]}])
+def test_deep_values_of_episodes_are_a_type_error(kind):
+    deep = 1
+    for _ in range(2000):
+        deep = kind([deep])
+    with pytest.raises(TypeError, match="levels"):
+        as_plain(deep, "name")
+
+
+@hostile
+@given(st.data())
+def test_legacy_episodes_of_any_kind(data):
+    odd = trees(SCALARS | ARRAYS | ODD_OBJECTS)
+    lists = st.lists(SCALARS | ODD_OBJECTS | odd, max_size=4) | ARRAYS | odd
+
+    def draw(strategy):
+        return made(data.draw(strategy))
+
+    told: list[str] = []
+    windows = Windows()
+    for _ in range(2):
+        histograms = {"episode_reward": draw(lists | st.just([1.0, 2.0])), "episode_lengths": draw(lists)}
+        place = {
+            "hist_stats": {**histograms, draw(TEXTS): draw(lists)},
+            "custom_metrics": draw(st.dictionaries(KEYS, lists, max_size=2) | odd),
+            "episode_media": draw(st.dictionaries(KEYS, lists, max_size=2) | odd),
+            "episodes_this_iter": draw(odd | st.just(1)),
+        }
+        result = {"env_runners": place, "evaluation": draw(odd), "training_iteration": draw(odd)}
+        for new in new_episodes(result, windows, told.append):
+            report_json(EpisodeReport("trial", 1, 1, [RecorderEpisodes(new.section, "rllib", new.batch)]), "x.json")
+            new.put("path")
+
+
+# The store
+
+
+@contextlib.contextmanager
+def trial():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "storage" / "trial"
+        yield TrialLocation(pyarrow.fs.LocalFileSystem(), str(path), Path(folder) / "staging", "trial")
+        everything = [
+            p for p in Path(folder).rglob("*") if p.is_file() and p.name not in ("index.jsonl", LOCATION_FILE)
+        ]
+        assert all(p.resolve().is_relative_to(path) for p in everything)
+
+
+def opened(place):
+    store = TrialStore(place)
+    store.load()
+    return store
+
+
+def lines_of(place):
+    content = (place.local_path / INDEX_PATH).read_bytes()
+    assert content.endswith(b"\n")
+    assert len(content.decode().splitlines()) == content.count(b"\n")
+    return [strict_json(line) for line in content.splitlines()]
+
+
+def files_of(place):
+    return sorted(
+        str(p.relative_to(place.path)) for p in Path(place.path).rglob("*") if p.is_file() and p.name != "index.jsonl"
+    )
+
+
+def strict_json(content):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(content.decode("utf-8", "strict"), parse_constant=refuse)
+
+
+def same_text(one, other):
+    """Say whether texts are the same in JSON, which has no two halves of a character beside one another."""
+    return one.encode("utf-16", "surrogatepass") == other.encode("utf-16", "surrogatepass")
+
+
+def assert_inside(path):
+    parts = path.split("/")
+    assert path.isascii()
+    assert path.isprintable()
+    assert len(path) <= 1000
+    assert all(part not in ("", ".", "..") and len(part) <= 255 and not set(part) & set('\\:*?"<>| ') for part in parts)
+
+
+LONG_KEYS = st.lists(TEXTS, min_size=1, max_size=1000).map("/".join)
+
+
+@hostile
+@given(TEXTS | LONG_KEYS, TEXTS, TEXTS)
+def test_parts_of_paths_are_safe(key, id, suffix):
+    assert_inside(safe_key(key))
+    assert len(safe_key(key)) <= 500
+    assert re.fullmatch("[0-9a-f]{12}", safe_id(id))
+    assert re.fullmatch(r"\.[0-9A-Za-z]{1,12}", safe_suffix(suffix))
+
+
+def test_long_keys_that_differ_at_their_end_differ():
+    keys = ["/".join(["part"] * 1000 + [str(i)]) for i in range(10)] + ["x" * 2000 + str(i) for i in range(10)]
+    assert len({safe_key(key) for key in keys}) == len(keys)
+    assert safe_key(keys[0]).startswith("part/part/")
+
+
+class Odd(Medium):
+    kind = "odd"
+
+    def __init__(self, id, suffix, data):
+        self.id, self._suffix, self.data = id, suffix, data
+
+    @property
+    def suffix(self):
+        return self._suffix
+
+    def content(self):
+        return self.data
+
+    def facts(self):
+        return {"nan": math.nan, "data": self.data}
+
+
+@hostile
+@given(st.lists(st.tuples(TEXTS, TEXTS | LONG_KEYS, TEXTS), min_size=1, max_size=6, unique_by=lambda item: item[0]))
+@example([("a" * 12 + "1", "k", ".x"), ("a" * 12 + "2", "k", ".x")])
+@example([("\ud800", "k", ".x"), ("\ud801", "k", ".x"), ("?", "k", ".x")])
+def test_keys_ids_and_suffixes_of_any_kind_are_stored_apart_and_given_back(items):
+    with trial() as place:
+        store = opened(place)
+        paths = []
+        for index, (id, key, suffix) in enumerate(items):
+            medium = Odd(id, suffix, f"content {index}".encode())
+            path, entry = store.registry.register(medium, "evaluation", key, 1, 1)
+            store.write(PendingWrite("trial", [entry]))
+            paths.append(path)
+        store.finish()
+        for index, path in enumerate(paths):
+            assert_inside(path)
+            assert (Path(place.path) / path).read_bytes() == f"content {index}".encode()
+        listed = list(parse_index((place.local_path / INDEX_PATH).read_bytes()))
+        assert listed == lines_of(place)
+        assert [line["path"] for line in listed] == paths
+        assert all(same_text(line["key"], key) for line, (_, key, _) in zip(listed, items, strict=True))
+        assert all(same_text(line["id"], id) for line, (id, _, _) in zip(listed, items, strict=True))
+        opened(place)  # a restart reads it again
+        assert len(tm.load(Path(place.path).parent)) == len(items)
+
+
+# The index
+
+GOOD = {"v": 1, "id": "a" * 32, "kind": "video", "section": "train", "key": "k", "path": "media/train/k/x.mp4"}
+GOOD |= {"step": 1, "training_iteration": 1, "status": "stored"}
+ODD_PATHS = st.sampled_from(
+    ["../../etc/passwd", "/etc/passwd", "a/../../../b", "a\0b", "", ".", "..", "a//b", "\\\\h\\x"]
+)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | ODD_PATHS | st.just(10**400),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=5,
+)
+LINES = st.builds(
+    lambda changed, missing: {k: v for k, v in (GOOD | changed).items() if k not in missing},
+    st.dictionaries(st.sampled_from([*GOOD, "frames", "episode_return", "params", "file", "trial"]), JSON_VALUES),
+    st.sets(st.sampled_from(list(GOOD)), max_size=2),
+).map(lambda line: json.dumps(line).encode())
+RAW_LINES = (
+    LINES
+    | LINES.map(lambda line: line[: len(line) // 2])
+    | st.binary(max_size=50)
+    | st.sampled_from(
+        [b"[" * 100_000, b'{"a":' * 50_000, b"null", b"\xff\xfe[\0]\0", b"1" * 5000, b"NaN", b"\xef\xbb\xbf{}"]
+    )
+)
+INDICES = st.lists(RAW_LINES, max_size=6).map(b"\n".join)
+PARAMS = (
+    JSON_VALUES.map(lambda value: json.dumps(value).encode())
+    | st.sampled_from([b"[1]", b"[" * 100_000])
+    | st.binary(max_size=20)
+)
+
+
+@hostile
+@given(INDICES)
+def test_any_bytes_as_an_index(content):
+    for line in parse_index(content):
+        assert all(isinstance(line[name], str) for name in ("id", "section", "key", "path"))
+    with trial() as place:
+        (place.local_path / INDEX_PATH).parent.mkdir(parents=True)
+        (place.local_path / INDEX_PATH).write_bytes(content)
+        store = opened(place)
+        _, entry = store.registry.register(histogram(), "train", "k", 1, 1)
+        store.write(PendingWrite("trial", [entry]))
+        assert list(parse_index((place.local_path / INDEX_PATH).read_bytes()))[-1]["status"] == "stored"
+
+
+@hostile
+@given(st.lists(st.tuples(INDICES, PARAMS), min_size=1, max_size=3))
+def test_any_experiment_is_loaded_listed_and_shown(trials):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        for number, (index, params) in enumerate(trials):
+            path = root / f"<b>\x1b[31mtrial\u202e{number}"
+            (path / "media").mkdir(parents=True)
+            (path / INDEX_PATH).write_bytes(index)
+            (path / "params.json").write_bytes(params)
+        catalog = tm.load(root)
+        for row in catalog:
+            assert Path(row["file"]).is_absolute()
+            assert Path(row["file"]).resolve().is_relative_to(root / row["trial"])
+        table = media_table(catalog, ["lr"])
+        assert all(line.isprintable() for line in table.split("\n"))
+        assert len(table.split("\n")) == len(catalog) + 1
+        table.encode()
+        output = CliRunner().invoke(main, ["list", folder])
+        assert output.exit_code == (0 if len(catalog) else 1), output.exception
+        assert output.exception is None or isinstance(output.exception, SystemExit)
+        assert len(catalog.to_pandas()) == len(catalog)
+        html = catalog._repr_html_()
+        html.encode()
+        assert "<b>" not in html
+        assert "<script" not in html
+        catalog.episodes()
+        repr(catalog)
+
+
+def test_table_shows_escapes_as_text():
+    assert "\\x1b[31m" in _table_of(key="\x1b[31m")
+    assert "\\u202e" in _table_of(key="\u202e")
+    assert "😀 ключ" in _table_of(key="😀 ключ")
+
+
+def _table_of(**changed):
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "trial" / "media").mkdir(parents=True)
+        (Path(folder) / "trial" / INDEX_PATH).write_text(json.dumps(GOOD | changed))
+        return media_table(tm.load(folder))
+
+
+def test_a_folder_whose_name_is_no_text_is_passed_over(tmp_path):
+    (tmp_path / "trial" / "media").mkdir(parents=True)
+    (tmp_path / "trial" / INDEX_PATH).write_text(json.dumps(GOOD))
+    try:
+        Path(bytes(tmp_path).decode() + "/\udcff").mkdir()
+    except (OSError, UnicodeError):
+        pytest.skip("this filesystem has no such names")
+    assert len(tm.load(tmp_path)) == 1
+
+
+def test_episodes_whose_file_is_gone_or_broken_are_left_out(tmp_path, caplog):
+    episodes = GOOD | {"kind": "episodes", "status": "stored"}
+    for name, content in (("gone", None), ("broken", b"no parquet")):
+        folder = tmp_path / name
+        (folder / "media").mkdir(parents=True)
+        (folder / "episode_data").mkdir()
+        path = "episode_data/data-00000001.json"
+        (folder / INDEX_PATH).write_text(json.dumps(episodes | {"path": path}))
+        if content is not None:
+            (folder / path).with_suffix(".parquet").write_bytes(content)
+    assert len(tm.load(tmp_path).episodes()) == 0
+    assert caplog.text.count("is left out") == 2
+
+
+# A real run
+
+
+class Unasked:
+    """Raises whatever nobody has a reason to ask.
+
+    Ray, without any callback, ends a sweep at a result whose ``__repr__`` raises, and at its next snapshot of the
+    experiment's state where a list contains itself: such results are left out of the run.
+    """
+
+    __eq__ = __len__ = __bool__ = __iter__ = __array__ = __float__ = __int__ = Hostile._raise
+    __hash__ = None
+
+
+def hostile_results(config):
+    rng = np.random.default_rng(config["trial"])
+    for step in range(3):
+        clip = tm.Video(rng.integers(0, 255, (3, 16, 24, 3), np.uint8))
+        media = {text or "empty": tm.Artifact(b"x", name=text or "x") for text in RUN_TEXTS}
+        caption = RUN_TEXTS[step]
+        forged = Video.__new__(Video)
+        forged.__dict__.update(tm.Video([np.zeros((16, 24, 3), np.uint8)]).__dict__, data=b"no mp4")
+        tune.report(
+            {
+                "score": step,
+                **media,
+                "nested": {RUN_TEXTS[0]: {RUN_TEXTS[1]: [tm.Image(np.zeros((8, 8), np.uint8), caption=caption)]}},
+                "mixed": [clip, [{"deep": [[[[1]]]]}]],
+                "set": {tm.Histogram([1, 2])},
+                "odd": Unasked(),
+                "odd_list": [Unasked(), tm.Histogram([1, 2])],
+                "nan": [float("nan"), np.float16("inf")],
+                "arrays": [np.zeros((0, 3)), np.array(3.0), np.array([None, 1], object)],
+                "bytes": b"\xff" * 100,
+                "forged": forged,
+            }
+        )
+
+
+RUN_TEXTS = [text for text in ODD_TEXTS if "\ud800" not in text and len(text) <= 500]
+
+
+@pytest.mark.ray
+def test_a_sweep_of_hostile_results(ray_session, tmp_path):
+    names = ["a b\n\x1b[31m", "<b>\u202e😀", "..%2f..", "x" * 100]
+    config = tune.RunConfig(
+        name="exp",
+        storage_path=str(tmp_path),
+        verbose=0,
+        callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()],
+    )
+    results = tune.Tuner(
+        hostile_results,
+        param_space={"trial": tune.grid_search(list(range(len(names))))},
+        tune_config=tune.TuneConfig(
+            trial_name_creator=lambda trial: names[trial.config["trial"]],
+            trial_dirname_creator=lambda trial: names[trial.config["trial"]],
+        ),
+        run_config=config,
+    ).fit()
+    assert not results.errors
+    assert len(results) == len(names)
+    catalog = tm.load(tmp_path / "exp")
+    of_a_result = len(RUN_TEXTS) + 4  # artifacts, and the picture, the clip and two histograms
+    for result in results:
+        assert result.metrics["training_iteration"] == 3
+        rows = [row for row in catalog if row["trial"] == Path(result.path).name]
+        assert len(rows) == len({row["id"] for row in rows}) == 3 * of_a_result
+        assert {row["key"] for row in rows} >= {text for text in RUN_TEXTS if text}
+        files = {Path(row["file"]).resolve() for row in rows}
+        assert len(files) == len(rows)
+        assert all(file.is_file() and file.is_relative_to(Path(result.path).resolve()) for file in files)
+        lines = list(parse_index((Path(result.path) / INDEX_PATH).read_bytes()))
+        assert [line["key"] for line in lines if line["status"] == "failed"] == ["forged"] * 3
+        assert not list(media_in(result.metrics))
+    written = {path.resolve() for path in (tmp_path / "exp").glob("*/media/**/*") if path.is_file()}
+    assert written == {Path(row["file"]).resolve() for row in catalog} | {
+        Path(result.path).resolve() / INDEX_PATH for result in results
+    }
+    assert {path.name for path in tmp_path.iterdir()} == {"exp"}
+    assert all(line.isprintable() for line in media_table(catalog).split("\n"))
+
+
+# Nothing is unpickled
+
+PACKAGE = Path(tm.__file__).parent
+
+
+def test_nothing_is_unpickled_from_disk():
+    """The only pickles are copies made in memory, and messages that this process spooled to a private folder."""
+    unpickles = re.compile(
+        r"\b(?:c?pickle|cloudpickle|dill|joblib|marshal|shelve|torch|jsonpickle)\.(?:load|loads|open|Unpickler)\b"
+        r"|allow_pickle|\bnp\.load\b|read_pickle|\beval\(|\bexec\(|yaml\.(?:unsafe_)?load\b"
+        r"|from (?:pickle|cloudpickle|marshal|shelve|torch|numpy|joblib|dill) import .*\bloads?\b"
+    )
+    found = [
+        (path.name, line.strip())
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if unpickles.search(line)
+    ]
+    spooled = ("spool.py", "message: M = cloudpickle.loads(file.read_bytes())")
+    figure = ("convert.py", 'pickle.loads(pickle.dumps(figure)).savefig(file, format="png")')
+    selector = ("will_record.py", "choose = pickle.loads(cloudpickle.dumps(selector.choose))")
+    action = ("tape.py", "return pickle.loads(self._pickled[index])")
+    assert found == [spooled, action, selector, figure]

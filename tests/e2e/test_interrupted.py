@@ -1,0 +1,60 @@
+"""Ctrl-C in mid-sweep: every logger is closed, and says that its trial was interrupted."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.support.experiment import image_steps, trial_folders
+from tests.support.trackers import read_mlflow, read_wandb
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+import sys, time
+import numpy as np, ray
+from ray import tune
+import tune_media as tm
+
+folder = sys.argv[1]
+
+def train(config):
+    for step in range(1, 1000):
+        frames = (np.full((16, 24, 3), 9 * t, np.uint8) for t in range(3))
+        tune.report({"score": step, "rollout": tm.Video(frames, fps=5)})
+        time.sleep(0.5)
+
+ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+callbacks = [
+    tm.JsonMediaLoggerCallback(),
+    tm.TBXMediaLoggerCallback(),
+    tm.WandbMediaLoggerCallback(project="p", mode="offline"),
+    tm.MLflowMediaLoggerCallback(f"sqlite:///{folder}/mlflow.db", artifact_location=f"file://{folder}/mlruns"),
+]
+run_config = tune.RunConfig(name="interrupted", storage_path=folder, verbose=0, callbacks=callbacks)
+tune.Tuner(train, run_config=run_config).fit()
+"""
+
+
+def test_every_logger_is_closed(tmp_path):
+    script = tmp_path / "sweep.py"
+    script.write_text(SCRIPT)
+    log = (tmp_path / "log").open("w")
+    process = subprocess.Popen([sys.executable, script, str(tmp_path)], stdout=log, stderr=log, cwd=ROOT)
+    for _ in range(240):
+        if len(list(tmp_path.glob("interrupted/*/media/train/rollout/*.mp4"))) >= 4:
+            break
+        time.sleep(0.5)
+    time.sleep(4)  # W&B's process has started by now
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=120)
+    (trial,) = trial_folders(tmp_path / "interrupted")
+    stored = sorted(int(path.name[5:14]) for path in (trial / "media/train/rollout").iterdir())
+    assert stored == list(range(1, len(stored) + 1))
+    assert image_steps(trial) == {"train/rollout": stored}
+    offline = read_wandb(trial)
+    assert sorted(offline.clips["train/rollout"]) == stored
+    assert offline.status == 255
+    tracked = read_mlflow(f"sqlite:///{tmp_path}/mlflow.db", "_".join(trial.name.split("_")[:3]))
+    assert sorted(tracked.clips["train/rollout"]) == stored
+    assert tracked.status == "KILLED"

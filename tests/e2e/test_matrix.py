@@ -1,0 +1,415 @@
+"""The recorder in every place where an RLlib user steps an env: each cell is a real run, checked frame by frame.
+
+A cell passes when every clip holds one episode of one env, from its reset frame to its last, each frame once; when what
+its record says is what the env itself wrote to a file of its own; and when exactly the clips are there that were asked
+for. ``docs/matrix.md`` is made of this file: ``python -m tests.e2e.test_matrix``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import ray
+from packaging.version import Version
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.impala import IMPALAConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+
+import tune_media as tm
+from tests.support.envs import CountingEnv
+from tests.support.envs.batch import Batch
+from tests.support.envs.counting import read_frame
+from tests.support.rllib_configs import STACK, evaluation, multi_agent, own_env, small, written_by_the_env
+from tune_media.encoding import decode_video
+
+NEWEST = Version(ray.__version__) >= Version("2.52")
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A run and what it must bring.
+
+    Attributes:
+        name: What is special about it.
+        group: The row of the table.
+        make: Told the env config, returns the algorithm's config (without callbacks).
+        sections: What is recorded.
+        iterations: How long it runs.
+        exact: Episodes of each evaluation where Ray plays as many as it was asked for; 0 where it does not say.
+        agents: Agents that have a frame of their own.
+        record: Further arguments of ``record_episodes``.
+        not_before: Why there is no such run on the oldest Ray, if so.
+        least: Least number of clips altogether.
+    """
+
+    name: str
+    group: str
+    make: Callable[[dict], Any]
+    sections: tuple[str, ...] = ("evaluation",)
+    iterations: int = 2
+    exact: int = 0
+    agents: tuple[str, ...] = ()
+    record: dict[str, Any] = field(default_factory=dict)
+    not_before: str = ""
+    least: int = 2
+
+
+def ppo(env: Any = CountingEnv, **settings: Any) -> Callable[[dict], Any]:
+    return small(PPOConfig, {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 1}, env, **settings)
+
+
+def dqn(**settings: Any) -> Callable[[dict], Any]:
+    learn = {"train_batch_size": 16, "num_steps_sampled_before_learning_starts": 32}
+    return small(DQNConfig, learn, CountingEnv, reporting={"min_sample_timesteps_per_iteration": 60}, **settings)
+
+
+def impala(**settings: Any) -> Callable[[dict], Any]:
+    return small(
+        IMPALAConfig, {"train_batch_size": 32}, CountingEnv, reporting={"min_time_s_per_iteration": 1}, **settings
+    )
+
+
+def batch(config: Any) -> Any:
+    return Batch(config["num_envs"], dict(config)) if "num_envs" in config else CountingEnv(config)
+
+
+ray.tune.register_env("batch", batch)
+
+
+def agent_frames(env: Any) -> Any:
+    return env.unwrapped.render_agents()
+
+
+def when(**env_config: int) -> dict:
+    """Make only the evaluation envs behave in this way."""
+    return {"env_config": env_config}
+
+
+RESTART_ENVS = {"restart_failed_sub_environments": True}
+EXACT4 = {"exact": 4}
+REPLAY = {"render": "replay"}
+
+CELLS = [
+    Cell("0 evaluation env runners (local)", "PPO", ppo(evaluation=evaluation(0)), **EXACT4),
+    Cell("1 evaluation env runner", "PPO", ppo(evaluation=evaluation(1)), **EXACT4),
+    Cell("2 evaluation env runners", "PPO", ppo(evaluation=evaluation(2)), **EXACT4),
+    Cell("3 evaluation env runners, 5 episodes (not divisible)", "PPO", ppo(evaluation=evaluation(3, 5)), exact=5),
+    Cell("training, local env runner", "PPO", ppo(), ("train",)),
+    Cell("training, 2 env runners", "PPO", ppo(env_runners={"num_env_runners": 2}), ("train",)),
+    Cell("training and evaluation", "PPO", ppo(evaluation=evaluation(1)), ("train", "evaluation")),
+    Cell(
+        "training, fragments of 4 steps",
+        "PPO",
+        ppo(env_runners={"rollout_fragment_length": 4, "num_env_runners": 1}),
+        ("train",),
+    ),
+    Cell("training, fragments of 64 steps", "PPO", ppo(env_runners={"rollout_fragment_length": 64}), ("train",)),
+    Cell("training, whole episodes", "PPO", ppo(env_runners={"batch_mode": "complete_episodes"}), ("train",)),
+    Cell(
+        "evaluation by timesteps",
+        "evaluation modes",
+        ppo(evaluation=evaluation(2, 80, evaluation_duration_unit="timesteps")),
+    ),
+    Cell(
+        "by timesteps, no forced reset",
+        "evaluation modes",
+        ppo(
+            evaluation=evaluation(
+                2, 50, evaluation_duration_unit="timesteps", evaluation_force_reset_envs_before_iteration=False
+            )
+        ),
+    ),
+    Cell(
+        "parallel to training",
+        "evaluation modes",
+        ppo(evaluation=evaluation(1, 3, evaluation_parallel_to_training=True)),
+    ),
+    Cell(
+        "parallel to training, auto",
+        "evaluation modes",
+        ppo(
+            evaluation=evaluation(2, "auto", evaluation_parallel_to_training=True),
+            reporting={"min_time_s_per_iteration": 1},
+        ),
+    ),
+    Cell(
+        "auto, no forced reset",
+        "evaluation modes",
+        ppo(
+            evaluation=evaluation(
+                1, "auto", evaluation_parallel_to_training=True, evaluation_force_reset_envs_before_iteration=False
+            ),
+            reporting={"min_time_s_per_iteration": 1},
+        ),
+    ),
+    Cell(
+        "3 sub-envs, sync", "vectorisation", ppo(evaluation=evaluation(1), env_runners={"num_envs_per_env_runner": 3})
+    ),
+    Cell(
+        "3 sub-envs, async",
+        "vectorisation",
+        ppo(
+            evaluation=evaluation(1),
+            env_runners={"num_envs_per_env_runner": 3, "gym_env_vectorize_mode": gym.VectorizeMode.ASYNC},
+        ),
+    ),
+    Cell(
+        "3 sub-envs, async, training",
+        "vectorisation",
+        ppo(env_runners={"num_envs_per_env_runner": 3, "gym_env_vectorize_mode": gym.VectorizeMode.ASYNC}),
+        ("train",),
+    ),
+    Cell(
+        "3 sub-envs, natively vectorised",
+        "vectorisation",
+        ppo(
+            "batch",
+            env_runners={"num_envs_per_env_runner": 3, "gym_env_vectorize_mode": gym.VectorizeMode.VECTOR_ENTRY_POINT},
+        ),
+        ("train",),
+        not_before="Ray 2.50 gives envs of its own registry no vector entry point",
+    ),
+    Cell(
+        "multi-agent, shared frame",
+        "multi-agent",
+        ppo(own_env("MultiAgentCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
+    ),
+    Cell(
+        "multi-agent, a frame per agent, 2 sub-envs",
+        "multi-agent",
+        ppo(
+            own_env("MultiAgentCountingEnv"),
+            multi_agent=multi_agent(),
+            evaluation=evaluation(1),
+            env_runners={"num_envs_per_env_runner": 2},
+        ),
+        agents=("left", "right"),
+        record={"frame": agent_frames},
+    ),
+    Cell(
+        "multi-agent, training",
+        "multi-agent",
+        ppo(own_env("MultiAgentCountingEnv"), multi_agent=multi_agent()),
+        ("train",),
+    ),
+    Cell(
+        "PettingZoo, parallel",
+        "multi-agent",
+        ppo(own_env("ParallelCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
+    ),
+    Cell(
+        "PettingZoo, agent by agent (AEC)",
+        "multi-agent",
+        ppo(own_env("TurnsCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
+    ),
+    Cell("evaluation, 2 env runners", "DQN", dqn(evaluation=evaluation(2))),
+    Cell("training", "DQN", dqn(), ("train",)),
+    Cell(
+        "training, 2 env runners, no barrier",
+        "IMPALA",
+        impala(env_runners={"num_env_runners": 2}),
+        ("train",),
+        iterations=4,
+    ),
+    Cell(
+        "evaluation while sampling goes on",
+        "IMPALA",
+        impala(env_runners={"num_env_runners": 1}, evaluation=evaluation(1)),
+    ),
+    Cell("evaluation, local", "old API stack", ppo(evaluation=evaluation(0), **STACK)),
+    Cell("evaluation, 2 env runners", "old API stack", ppo(evaluation=evaluation(2), **STACK)),
+    Cell(
+        "2 sub-envs",
+        "old API stack",
+        ppo(evaluation=evaluation(1), env_runners={"num_envs_per_env_runner": 2}, **STACK),
+    ),
+    Cell("training", "old API stack", ppo(**STACK), ("train",)),
+    Cell(
+        "training, whole episodes, 2 env runners",
+        "old API stack",
+        ppo(env_runners={"batch_mode": "complete_episodes", "num_env_runners": 2}, **STACK),
+        ("train",),
+    ),
+    Cell(
+        "parallel to training, auto",
+        "old API stack",
+        ppo(
+            evaluation=evaluation(1, "auto", evaluation_parallel_to_training=True),
+            reporting={"min_time_s_per_iteration": 1},
+            **STACK,
+        ),
+    ),
+    Cell(
+        "multi-agent",
+        "old API stack",
+        ppo(own_env("MultiAgentCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1), **STACK),
+    ),
+    Cell("evaluation, 2 env runners", "replay", ppo(evaluation=evaluation(2)), record=REPLAY, **EXACT4),
+    Cell(
+        "3 sub-envs, parallel to training, auto",
+        "replay",
+        ppo(
+            evaluation=evaluation(1, "auto", evaluation_parallel_to_training=True),
+            env_runners={"num_envs_per_env_runner": 3},
+            reporting={"min_time_s_per_iteration": 1},
+        ),
+        record=REPLAY,
+    ),
+    Cell(
+        "multi-agent, a frame per agent, 2 sub-envs",
+        "replay",
+        ppo(
+            own_env("MultiAgentCountingEnv"),
+            multi_agent=multi_agent(),
+            evaluation=evaluation(1),
+            env_runners={"num_envs_per_env_runner": 2},
+        ),
+        agents=("left", "right"),
+        record={"frame": agent_frames, **REPLAY},
+    ),
+    Cell(
+        "PettingZoo, agent by agent (AEC)",
+        "replay",
+        ppo(own_env("TurnsCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
+        record=REPLAY,
+    ),
+    Cell(
+        "old API stack, 2 sub-envs",
+        "replay",
+        ppo(evaluation=evaluation(1), env_runners={"num_envs_per_env_runner": 2}, **STACK),
+        record=REPLAY,
+    ),
+    Cell(
+        "an env that fails in mid-episode",
+        "faults",
+        ppo(evaluation=evaluation(1, evaluation_config=when(fail_at=4)), fault_tolerance=RESTART_ENVS),
+    ),
+    Cell(
+        "an env that fails in mid-episode, old API stack",
+        "faults",
+        ppo(evaluation=evaluation(1, evaluation_config=when(fail_at=4)), fault_tolerance=RESTART_ENVS, **STACK),
+    ),
+    Cell(
+        "an evaluation env runner dies and is recreated",
+        "faults",
+        ppo(
+            evaluation=evaluation(2, evaluation_config=when(die_at=4)),
+            fault_tolerance={"restart_failed_env_runners": True, "delay_between_env_runner_restarts_s": 0.1},
+        ),
+        iterations=3,
+    ),
+]
+
+
+def check_clip(clip: tm.Video, agent: str | None = None, agents: tuple[str, ...] = ()) -> tuple[int, int]:
+    """Assert that a clip is one whole episode; return its env and its number."""
+    counts = [read_frame(frame) for frame in decode_video(clip.data)]
+    record = clip.episode
+    assert [count.step for count in counts] == list(range(record.episode_length + 1))
+    assert len({(count.env, count.episode, count.agent) for count in counts}) == 1
+    assert counts[0].agent == (agents.index(agent) + 1 if agent else 0)
+    assert record.agent == agent
+    assert clip.fps == CountingEnv.metadata["render_fps"]
+    return counts[0].env, counts[0].episode
+
+
+def clips_of(result: dict, section: str) -> list:
+    part = result.get("evaluation", {}) if section == "evaluation" else result
+    return part.get("env_runners", {}).get("clips", {}).get("all", [])
+
+
+def has_clips(result: dict) -> bool:
+    return bool(clips_of(result, "train") or clips_of(result, "evaluation"))
+
+
+def check_results(cell: Cell, results: list[dict], log: Path) -> int:
+    """Assert all that a cell promises; return the number of episodes recorded."""
+    seen: set[tuple[int, int]] = set()
+    places: dict[tuple, set[int]] = {}
+    written = written_by_the_env(log)
+    for iteration, result in enumerate(results, 1):
+        for section in cell.sections:
+            episodes = clips_of(result, section)
+            if cell.exact and section == "evaluation" and NEWEST:
+                assert len(episodes) == cell.exact
+            for episode in episodes:
+                views = episode if isinstance(episode, dict) else {None: episode}
+                assert set(views) == set(cell.agents or [None])
+                shown = {check_clip(clip, agent, cell.agents) for agent, clip in views.items()}
+                assert len(shown) == 1
+                (number,) = shown
+                assert number not in seen, "an episode came twice"
+                seen.add(number)
+                record = next(iter(views.values())).episode
+                assert record.training_iteration == iteration
+                assert record.section == section
+                assert record.rendered == cell.record.get("render", "direct")
+                assert written[number]["length"] == record.episode_length
+                assert written[number]["return"] == pytest.approx(record.episode_return, abs=1e-4)
+                places.setdefault((section, record.env_runner, record.env_index), set()).add(number[0])
+    if cell.group not in (
+        "faults",
+        "replay",
+    ):  # a replay has an env of its own; else each place has one, no two the same
+        assert all(len(envs) == 1 for envs in places.values())
+        assert len({env for envs in places.values() for env in envs}) == len(places)
+    return len(seen)
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.group}: {cell.name}")
+def test_every_clip_is_right(cell, ray_session, tmp_path):
+    if cell.not_before and not NEWEST:
+        pytest.skip(cell.not_before)
+    config = cell.make({"log_dir": str(tmp_path)})
+    config.callbacks(tm.rllib.record_episodes(sections=cell.sections, keep="all", name="clips", **cell.record))
+    algorithm = config.build_algo()
+    try:
+        results = [algorithm.train() for _ in range(cell.iterations)]
+        until = time.monotonic() + 120
+        while cell.group == "IMPALA" and time.monotonic() < until and not any(map(has_clips, results)):
+            results.append(algorithm.train())  # env runners that take long to start have nothing to tell yet
+    finally:
+        algorithm.stop()
+    assert check_results(cell, results, tmp_path) >= cell.least
+
+
+def table(cells: list[Cell], outcomes: dict[str, dict[str, str]]) -> str:
+    """Lay out the outcomes as a Markdown table, a column for each Ray."""
+    versions = list(outcomes)
+    lines = [f"| area | run | {' | '.join(f'Ray {v}' for v in versions)} |", "|---" * (2 + len(versions)) + "|"]
+    lines += [
+        f"| {cell.group} | {cell.name} | {' | '.join(outcomes[v].get(cell.name + cell.group, '') for v in versions)} |"
+        for cell in cells
+    ]
+    return "\n".join(lines)
+
+
+def run_cells(python: Path) -> tuple[str, dict[str, str]]:
+    """Run this file's tests with another interpreter; return its Ray's version and the outcome of each cell."""
+    version = subprocess.run(
+        [python, "-c", "import ray; print(ray.__version__)"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    command = [python, "-m", "pytest", __file__, "-q", "-rA", "--no-header", "-p", "no:cacheprovider"]
+    output = subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout
+    outcomes = {}
+    for cell in CELLS:
+        passed = f"PASSED tests/e2e/test_matrix.py::test_every_clip_is_right[{cell.group}: {cell.name}]" in output
+        skipped = cell.not_before and "2.50" in version
+        outcomes[cell.name + cell.group] = "right" if passed else f"not run: {cell.not_before}" if skipped else "WRONG"
+    return version, outcomes
+
+
+if __name__ == "__main__":
+    columns = dict(run_cells(ROOT / venv / "bin" / "python") for venv in (".venv-oldest", ".venv"))
+    text = (ROOT / "docs" / "matrix.md").read_text().split("| area |")[0]
+    (ROOT / "docs" / "matrix.md").write_text(text + table(CELLS, columns) + "\n")
+    sys.exit("WRONG" in table(CELLS, columns))

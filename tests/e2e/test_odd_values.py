@@ -1,0 +1,128 @@
+"""Values and pictures that are easy to lose arrive in real runs as the env and the hooks wrote them down."""
+
+import io
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import ray
+from packaging.version import Version
+from ray import tune
+from ray.rllib.algorithms.callbacks import DefaultCallbacks, make_multi_callbacks
+from ray.rllib.algorithms.ppo import PPOConfig
+
+import tune_media as tm
+from tests.support.envs.odd_values import LARGE, OddValuesEnv
+from tests.support.experiment import rows_of, tensorboard_events
+
+HAS_ITEM_SERIES = Version(ray.__version__) >= Version("2.52")
+LOGGED_FOREVER = {"reduce": "item_series", "window": 3} if HAS_ITEM_SERIES else {"reduce": None, "window": 3}
+CALLBACKS = [tm.JsonMediaLoggerCallback, tm.TBXMediaLoggerCallback]
+
+
+class Heatmaps(DefaultCallbacks):
+    """Logs a picture of each episode as RLlib's heatmap example does, and writes it down."""
+
+    def on_episode_end(self, *, episode, metrics_logger=None, **kwargs):
+        if metrics_logger is None:
+            return
+        picture = np.random.default_rng().integers(0, 255, (80, 100, 3)).astype(np.uint8)
+        np.save(Path(self.log_dir) / f"{episode.id_}.npy", picture)
+        metrics_logger.log_value("heatmap", picture, **LOGGED_FOREVER)
+
+
+def fit(trainable, storage, **options):
+    results = tune.Tuner(
+        trainable,
+        run_config=tune.RunConfig(
+            name=f"odd_{Path(storage).name}",
+            storage_path=str(storage),
+            verbose=0,
+            callbacks=[callback(media=tm.MediaOptions(strict=True)) for callback in CALLBACKS],
+            **options.pop("run", {}),
+        ),
+        **options,
+    ).fit()
+    assert not results.errors
+    return results
+
+
+@pytest.fixture(scope="module", params=["new", "old"])
+def run(request, ray_session, tmp_path_factory):
+    """Three training iterations of a multi-agent env, with the recorder and a hook that logs pictures."""
+    storage = tmp_path_factory.mktemp(f"odd_{request.param}")
+    hook = type("Heatmaps", (Heatmaps,), {"log_dir": str(storage)})
+    recorder = tm.rllib.record_episodes(sections="train", video=None)
+    config = (
+        PPOConfig()
+        .environment(OddValuesEnv, env_config={"log_dir": str(storage)})
+        .env_runners(num_env_runners=0, rollout_fragment_length=32)
+        .training(train_batch_size=32, minibatch_size=32, num_epochs=1)
+        .multi_agent(policies={"p"}, policy_mapping_fn=lambda *args, **kwargs: "p")
+    )
+    if request.param == "new":
+        config.callbacks([hook, recorder])
+        config.rl_module(model_config={"fcnet_hiddens": [8], "head_fcnet_hiddens": [8]})
+    else:
+        config.callbacks(make_multi_callbacks([hook, recorder]))
+        config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+        config.training(model={"fcnet_hiddens": [8]})
+    results = fit("PPO", storage / "out", param_space=config, run={"stop": {"training_iteration": 3}})
+    return storage, Path(results[0].path), request.param
+
+
+def test_every_value_is_in_the_rows_as_the_env_wrote_it(run):
+    storage, trial, _ = run
+    rows = [row for file in sorted(trial.glob("episode_data/data-*.json")) for row in json.loads(file.read_text())]
+    told = {round(one["return"], 6): one for one in (json.loads(path.read_text()) for path in storage.glob("*.told"))}
+    assert len(rows) >= 5
+    for row in rows:
+        wrote = told[round(row["episode_return"], 6)]
+        assert row["series"]["left/map"] == wrote["map"]
+        assert row["series"]["left/seen"] == wrote["seen"]
+        assert row["series"]["ids"] == wrote["ids"]
+        assert row["values"]["code"] == LARGE + wrote["length"]
+        assert row["metrics"]["left/goals"] == wrote["length"]
+        assert row["metrics"]["left/speed_avg"] == pytest.approx(np.mean(wrote["speeds"]))
+        assert row["metrics"]["left/speed_avg_final"] == 99.0
+
+
+def test_pictures_of_the_metrics_logger_are_stored_once_each_and_not_as_numbers(run):
+    storage, trial, stack = run
+    if stack == "old":
+        pytest.skip("the old API stack has no metrics logger")
+    wrote = Counter(np.load(path).tobytes() for path in storage.glob("*.npy"))
+    rows = rows_of(tm.load(trial.parent), key="heatmap")
+    stored = Counter(np.asarray(PIL.Image.open(row["file"]).convert("RGB")).tobytes() for row in rows)
+    assert len(stored) >= 3
+    assert set(stored.values()) == {1}
+    assert stored.keys() <= wrote.keys()
+    assert {(row["kind"], row["width"], row["height"]) for row in rows} == {("image", 100, 80)}
+    assert max(map(len, (trial / "result.json").read_text().splitlines())) < 20_000
+    events = tensorboard_events(trial)
+    assert len(events.Images("train/heatmap")) == len(rows)
+    assert not [tag for tag in events.Tags()["histograms"] if "heatmap" in tag]
+
+
+def test_clips_and_pictures_under_eval_have_a_section_of_that_name(ray_session, tmp_path):
+    def train(config):
+        for step in range(2):
+            frames = np.full((4, 32, 48, 3), 60 * step, np.uint8)
+            picture = np.full((3, 32, 48), 0.4 * step)
+            tune.report({"score": step, "eval": {"rollout": tm.Video(frames), "map": picture}})
+
+    results = fit(train, tmp_path)
+    catalog = tm.load(results.experiment_path)
+    assert {(row["section"], row["key"], row["kind"]) for row in catalog} == {
+        ("eval", "rollout", "video"),
+        ("eval", "map", "image"),
+    }
+    assert {Path(row["path"]).parts[1:3] for row in catalog} == {("eval", "rollout"), ("eval", "map")}
+    for step, row in enumerate(rows_of(catalog, key="map")):
+        shown = np.asarray(PIL.Image.open(io.BytesIO(Path(row["file"]).read_bytes())).convert("L"))
+        assert (shown == round(255 * 0.4 * step)).all()
+    events = tensorboard_events(results[0].path)
+    assert {"eval/rollout", "eval/map"} <= set(events.Tags()["images"])

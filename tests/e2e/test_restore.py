@@ -1,0 +1,170 @@
+"""The driver is killed at a random moment and its machine is lost: what is restored from the storage is all, once."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+
+import pyarrow.fs
+import pytest
+import ray
+from ray import tune
+
+import tune_media as tm
+from tests.support.processes import driver
+from tests.support.sweep_to_kill import place_of
+from tests.support.trial_life import (
+    assert_files_and_index_agree,
+    assert_tensorboard_shows_once,
+    clip,
+    index_lines,
+    told,
+)
+
+SCRIPT = Path(__file__).parents[1] / "support" / "sweep_to_kill.py"
+LENGTH = 8  # results of each trial after it was restored
+OFTEN = {"TUNE_GLOBAL_CHECKPOINT_S": "1"}  # Tune brings its state to the storage every second, not every ten
+
+
+@pytest.fixture
+def s3():
+    """An S3 server on loopback."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"s3:{host}:{port}"
+    server.stop()
+
+
+ON_THIS_RAY = ("local", 2) if ray.__version__.startswith("2.50.") else ("s3", 5)  # each takes half a minute
+
+
+@pytest.mark.parametrize(("storage", "seed"), [ON_THIS_RAY])
+def test_a_killed_sweep_is_restored_from_its_storage(request, tmp_path, storage, seed):
+    place = request.getfixturevalue("s3") if storage == "s3" else str(tmp_path / "results")
+    filesystem, folder = place_of(place)
+    if storage == "s3":
+        filesystem.create_dir("bucket")
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    after.mkdir()
+    delay = random.Random(seed).uniform(0, 2)
+    print(f"seed {seed}: killed {delay:.3f} s after the state of two trials was on the storage")
+
+    experiment = f"{folder}/killed"
+    told_before = {"TOLD": str(before), "LENGTH": "1000", **OFTEN}
+    told_after = {"TOLD": str(after), "LENGTH": str(LENGTH), **OFTEN}
+    with driver(SCRIPT, "start", place, log=tmp_path / "started.log", **told_before) as first:
+        first.wait_until(
+            lambda: len({line["trial"] for line in told(before)}) == 2 and is_saved(filesystem, experiment)
+        )
+        time.sleep(delay)
+        assert first.process.poll() is None, first.output()
+        first.kill()
+    with driver(SCRIPT, "restore", place, log=tmp_path / "restored.log", **told_after) as second:
+        second.finish()
+
+    trials = {line["trial"] for line in told(before)}
+    assert len(trials) == 2
+    found = filesystem.get_file_info(pyarrow.fs.FileSelector(experiment))
+    folders = {slot_folder.path for slot_folder in found if not slot_folder.is_file}
+    assert len(folders) == 2
+    for trial in trials:
+        (trial_folder,) = [path for path in folders if trial in path]
+        assert_restored(filesystem, trial_folder, lines_of(before, trial), lines_of(after, trial), tmp_path)
+
+
+def is_saved(filesystem, experiment):
+    """Say whether Tune can restore the experiment: its state is on the storage, with trials that have reported."""
+    found = filesystem.get_file_info(pyarrow.fs.FileSelector(experiment, allow_not_found=True))
+    for info in found:
+        if info.base_name.startswith("experiment_state-"):
+            with filesystem.open_input_stream(info.path) as stream:
+                return stream.read().count(b"training_iteration") >= 2
+    return False
+
+
+def lines_of(log, trial):
+    return [line for line in told(log) if line["trial"] == trial]
+
+
+def assert_restored(filesystem, folder, before, after, tmp_path):
+    """Assert that all of a trial's history is on storage and in the index once, and that the rest is marked."""
+    with filesystem.open_input_stream(f"{folder}/result.json") as stream:
+        results = [json.loads(line) for line in stream.read().splitlines()]
+    history = {result["training_iteration"]: result for result in results}  # the last of each iteration
+    back_to = after[0]["iteration"]
+    new = list(range(back_to, back_to + LENGTH))
+    assert [line["iteration"] for line in after] == [i for i in sorted(history) if i >= back_to] == new
+
+    lines = assert_files_and_index_agree(folder, filesystem)
+    all_ids = [line[name] for line in (*before, *after) for name in ("id", "histogram")]
+    for line in lines:  # of a file that was found unlisted, only what its name says is known: part of the id, the step
+        (line["id"],) = [id for id in all_ids if id.startswith(line["id"])]
+        assert line.setdefault("training_iteration", line["step"]) == line["step"]
+    assert len({line["id"] for line in lines}) == len(lines)
+    clips = {line["id"]: line for line in lines if line["key"] == "rollout"}
+    for iteration, result in history.items():
+        line = clips[result["told"]]
+        assert (line["path"], line["training_iteration"]) == (result["rollout"], iteration)
+        assert not line.get("rolled_back")
+    assert {line["id"] for line in after} <= clips.keys()
+    reported = {line[name]: line["iteration"] for line in before for name in ("id", "histogram")}
+    for line in lines:
+        was_before = line["id"] in reported
+        assert bool(line.get("rolled_back")) == (was_before and line["training_iteration"] >= back_to)
+        assert not was_before or line["training_iteration"] == reported[line["id"]]
+
+    events = tmp_path / "events" / Path(folder).name
+    events.mkdir(parents=True)
+    pyarrow.fs.copy_files(folder, str(events), source_filesystem=filesystem)
+    steps = assert_tensorboard_shows_once(events)
+    for tag in ("train/rollout", "train/weights", "ray/tune/level"):
+        assert [step for step in steps[tag] if step >= back_to] == new
+
+
+def unlucky(config):
+    """One trial ends well; the other fails until the experiment has been restored."""
+    for iteration in (1, 2, 3):
+        tune.report({"clip": tm.Video(clip(iteration), fps=5)})
+    if config["trial"] == 1 and not Path(config["repaired"]).exists():
+        raise RuntimeError("the trial fails, as it was told to")
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["one trial goes on", "all trials had ended"])
+def test_a_restore_lists_the_files_of_trials_that_had_ended(ray_session, tmp_path, is_over):
+    """A driver was killed before it copied the last index of a trial; Tune does not start such a trial again."""
+    repaired = tmp_path / "repaired"
+    if is_over:
+        repaired.touch()
+    tune.Tuner(
+        unlucky,
+        param_space={"trial": tune.grid_search([0, 1]), "repaired": str(repaired)},
+        run_config=tune.RunConfig(
+            name="killed", storage_path=str(tmp_path), verbose=0, callbacks=[tm.JsonMediaLoggerCallback()]
+        ),
+    ).fit()
+    (index,) = (tmp_path / "killed").glob("*trial=0*/media/index.jsonl")
+    lines = index_lines(index.parents[1])
+    assert len(lines) == 3
+    index.write_text(index.read_text().splitlines(keepends=True)[0])
+    repaired.touch()
+    results = tune.Tuner.restore(str(tmp_path / "killed"), unlucky, restart_errored=True).fit()
+    assert not results.errors
+    found = assert_files_and_index_agree(index.parents[1])
+    names = (
+        "path",
+        "step",
+        "training_iteration",
+        "bytes",
+        "sha256",
+        "frames",
+        "fps",
+        "width",
+        "kind",
+        "key",
+        "trial_id",
+    )
+    assert [[line[name] for name in names] for line in found] == [[line[name] for name in names] for line in lines]

@@ -1,0 +1,339 @@
+"""Function trainables under Tune: what they report at any depth arrives once, in files, index and TensorBoard."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ray import tune
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+
+import tune_media as tm
+from tests.support.experiment import image_steps, media_files, rows_of, tensorboard_events, trial_folders
+from tests.support.trainables import report_steps, told_by_a_wrapper
+from tune_media.encoding import decode_video
+
+STRICT = tm.MediaOptions(strict=True)
+
+
+def clip(level: int, count: int = 3) -> list[np.ndarray]:
+    """A clip whose first frame has this brightness."""
+    return [np.full((16, 24, 3), min(255, level + 40 * index), np.uint8) for index in range(count)]
+
+
+def level_of(path: str) -> float:
+    return float(next(iter(decode_video(Path(path).read_bytes()))).mean())
+
+
+def fit(trainable, storage, callbacks, *, param_space=None, iterations=None, **tune_config):
+    return tune.Tuner(
+        trainable,
+        param_space=param_space or {},
+        tune_config=tune.TuneConfig(**tune_config),
+        run_config=tune.RunConfig(
+            name=Path(storage).name, storage_path=str(storage), verbose=0, callbacks=callbacks, stop=iterations
+        ),
+    ).fit()
+
+
+class StopsHalf(FIFOScheduler):
+    """Stops every other trial at its third result."""
+
+    def on_trial_result(self, tune_controller, trial, result):
+        stop = result["config/trial"] % 2 and result["training_iteration"] == 3
+        return TrialScheduler.STOP if stop else TrialScheduler.CONTINUE
+
+
+def nested(config):
+    for step in range(1, 7):
+        level = config["trial"] * 20 + step
+        tune.report(
+            {
+                "score": config["trial"] * step,
+                "rollout": tm.Video(clip(level), fps=10),
+                "deep": {"list": [{"clips": [tm.Video(clip(level), fps=10), tm.Video(clip(level), fps=10)]}]},
+                "evaluation": {"picture": tm.Image(clip(level)[0])},
+                "weights": [float(value) for value in range(step)],
+                "histogram": tm.Histogram(np.arange(step * 10)),
+            }
+        )
+
+
+def test_eight_trials_at_once_some_stopped_early_nothing_missing_nothing_double(ray_session, tmp_path):
+    results = fit(
+        nested,
+        tmp_path,
+        [tm.TBXMediaLoggerCallback(STRICT), tm.JsonMediaLoggerCallback(STRICT)],
+        param_space={"trial": tune.grid_search(list(range(8)))},
+        scheduler=StopsHalf(),
+        max_concurrent_trials=8,
+    )
+    assert not results.errors
+    iterations = [result.metrics["training_iteration"] for result in results]
+    assert sorted(iterations) == [3] * 4 + [6] * 4
+    catalog = tm.load(tmp_path / tmp_path.name)
+    for result in results:
+        rows = [row for row in catalog if row["trial"] == Path(result.path).name]
+        steps = list(range(1, result.metrics["training_iteration"] + 1))
+        assert [row["step"] for row in rows_of(rows, key="rollout")] == steps
+        assert [row["step"] for row in rows_of(rows, key="deep/list/0/clips")] == sorted(steps * 2)
+        assert [row["step"] for row in rows_of(rows, key="picture", section="evaluation")] == steps
+        assert len(rows) == 5 * len(steps)
+        assert len({row["id"] for row in rows}) == len(rows)
+        for row in rows_of(rows, key="rollout"):  # the right clip of the right trial
+            assert level_of(row["file"]) == pytest.approx(result.config["trial"] * 20 + row["step"], abs=3)
+        assert image_steps(result.path) == {
+            "train/rollout": steps,
+            "train/deep/list/0/clips": sorted(steps * 2),
+            "evaluation/picture": steps,
+        }
+        events = tensorboard_events(result.path)
+        assert {"ray/tune/weights", "train/histogram"} <= set(events.Tags()["histograms"])
+        assert [event.histogram_value.num for event in events.Histograms("train/histogram")] == [10 * s for s in steps]
+        assert isinstance(result.metrics["rollout"], str)
+        assert isinstance(result.metrics["deep"]["list"][0]["clips"], tuple)
+    assert len(media_files(tmp_path / tmp_path.name)) == len(catalog)
+
+
+@pytest.mark.parametrize("only", ["JsonMediaLoggerCallback", "TBXMediaLoggerCallback"])
+def test_one_callback_alone_is_enough(ray_session, tmp_path, only):
+    results = fit(nested, tmp_path, [getattr(tm, only)(STRICT)], param_space={"trial": 1})
+    assert len(tm.load(tmp_path / tmp_path.name)) == 30
+    lines = [json.loads(line) for line in (Path(results[0].path) / "result.json").read_text().splitlines()]
+    assert [line["rollout"][-4:] for line in lines] == [".mp4"] * 6
+    assert all(len(json.dumps(line)) < 3000 for line in lines)
+
+
+def checkpointing(config):
+    for step in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "state").write_text(str(step))
+            tune.report(
+                {"rollout": tm.Video(clip(step, 40), fps=10), "noise": np.random.bytes(0)},
+                checkpoint=tune.Checkpoint.from_directory(folder),
+            )
+
+
+def test_metrics_kept_with_checkpoints_hold_paths_too(ray_session, tmp_path):
+    results = fit(checkpointing, tmp_path, [tm.JsonMediaLoggerCallback(STRICT)])
+    for _, metrics in results[0].best_checkpoints:
+        assert isinstance(metrics["rollout"], str)
+    (state,) = (tmp_path / tmp_path.name).glob("experiment_state-*.json")
+    assert "tune_media" not in state.read_text()
+    assert len(tm.load(tmp_path / tmp_path.name)) == 3
+
+
+def raw_and_odd(config):
+    frames = np.random.default_rng(0).integers(0, 255, (1, 4, 3, 16, 24), np.uint8)
+    for step in range(3):
+        tune.report(
+            {
+                "clip": frames + np.uint8(step),
+                "ragged": [frames[:, :2] + np.uint8(step), frames[:, :3] + np.uint8(step)],
+                "thwc_4d": np.zeros((4, 16, 24, 3), np.uint8),  # ends a run with Ray's own logger
+                "number": step,
+            }
+        )
+
+
+def test_raw_arrays_are_stored_and_a_faulty_value_costs_one_warning(ray_session, tmp_path, caplog):
+    results = fit(raw_and_odd, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
+    assert not results.errors
+    assert results[0].metrics["training_iteration"] == 3
+    catalog = tm.load(tmp_path / tmp_path.name)
+    assert len(rows_of(catalog, key="clip")) == 3
+    assert [row["frames"] for row in rows_of(catalog, key="ragged")] == [2, 3] * 3
+    assert len([record for record in caplog.records if "TensorBoard" in record.getMessage()]) == 1
+    assert "number" in " ".join(tensorboard_events(results[0].path).Tags()["scalars"])
+
+
+def repeating(config):
+    video = tm.Video(clip(9), fps=10)
+    for step in range(3):
+        tune.report({"again": video, "step": step})
+
+
+def test_a_value_that_is_reported_again_is_stored_and_shown_once(ray_session, tmp_path):
+    results = fit(repeating, tmp_path, [tm.TBXMediaLoggerCallback(STRICT)])
+    (row,) = tm.load(tmp_path / tmp_path.name)
+    assert row["training_iteration"] == 1
+    assert image_steps(results[0].path) == {"train/again": [1]}
+    assert results[0].metrics["again"] == row["path"]
+
+
+def test_a_failing_store_never_ends_a_trial(ray_session, tmp_path, caplog, capsys, monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.work_queue._FIRST_PAUSE", 0.02)
+    (tmp_path / tmp_path.name).mkdir()
+    blocked = tm.JsonMediaLoggerCallback(media=tm.MediaOptions(flush_seconds=5))
+    original = blocked.log_trial_start
+
+    def block(trial):
+        original(trial)
+        Path(trial.storage.trial_fs_path).mkdir(parents=True, exist_ok=True)
+        (Path(trial.storage.trial_fs_path) / "media").write_text("a file where the folder should be")
+
+    blocked.log_trial_start = block
+    results = fit(repeating, tmp_path, [blocked])
+    assert not results.errors
+    assert results[0].metrics["training_iteration"] == 3
+    told = [record.getMessage() for record in caplog.records if "writing media/" in record.getMessage()]
+    assert len(told) == 2  # tried again; given up
+    out = capsys.readouterr().out
+    assert "1 could not be stored (media/train/again/step_" in out
+
+
+def test_the_end_of_an_experiment_says_what_there_is(ray_session, tmp_path, capsys):
+    fit(repeating, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
+    out = capsys.readouterr().out
+    assert out.count("tune_media:") == 1
+    assert "stored 1 media of 1 trial(s)" in out
+    assert str(tmp_path / tmp_path.name) in out
+
+
+def test_trial_folders_are_found(ray_session, tmp_path):
+    fit(repeating, tmp_path, [tm.JsonMediaLoggerCallback()])
+    assert len(trial_folders(tmp_path / tmp_path.name)) == 1
+
+
+def failing_once(config):
+    for step, first in report_steps(lambda step: {"rollout": tm.Video(clip(step * 30, 60), fps=10)}):
+        if step == 2 and first == 0:
+            raise RuntimeError("the trial fails once")
+
+
+def test_a_trial_that_is_retried_loses_no_clip_and_shows_none_twice(ray_session, tmp_path):
+    tuner = tune.Tuner(
+        failing_once,
+        run_config=tune.RunConfig(
+            name=tmp_path.name,
+            storage_path=str(tmp_path),
+            verbose=0,
+            failure_config=tune.FailureConfig(max_failures=1),
+            callbacks=[tm.JsonMediaLoggerCallback(STRICT), tm.TBXMediaLoggerCallback()],
+        ),
+    )
+    (result,) = tuner.fit()
+    assert len(tm.load(tmp_path / tmp_path.name)) == 6
+    assert image_steps(result.path) == {"train/rollout": [1, 2, 3, 4, 5, 6]}
+
+
+def test_the_same_callbacks_serve_one_experiment_after_the_other(ray_session, tmp_path, capsys):
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(STRICT)]
+    for name in ("first", "second"):
+        results = fit(repeating, tmp_path / name, callbacks)
+        assert not results.errors
+        assert len(tm.load(tmp_path / name / name)) == 1
+        assert image_steps(results[0].path) == {"train/again": [1]}
+    assert capsys.readouterr().out.count("tune_media: stored 1 media") == 2
+
+
+def raw_clips(config):
+    for step in range(3):
+        tune.report({"clip": np.full((1, 4, 3, 16, 24), step, np.uint8)})
+
+
+def test_no_result_keeps_the_bytes_of_a_clip_that_cannot_be_stored(ray_session, tmp_path, monkeypatch):
+    def broken(self, *arguments):
+        raise OSError("the storage is away")
+
+    monkeypatch.setattr("tune_media.storage.trial_store.TrialStore.__init__", broken)
+    results = fit(raw_clips, tmp_path, [tm.JsonMediaLoggerCallback()])
+    assert not results.errors
+    assert results[0].metrics["clip"] == "not stored: video train/clip"
+
+
+def test_clips_beyond_the_bound_wait_on_the_drivers_disk_and_are_stored(ray_session, tmp_path, caplog, capsys):
+    callback = tm.JsonMediaLoggerCallback(tm.MediaOptions(max_pending_bytes=10))
+    results = fit(raw_clips, tmp_path, [callback])
+    assert not results.errors
+    index = (Path(results[0].path) / "media" / "index.jsonl").read_text().splitlines()
+    assert [json.loads(line)["status"] for line in index] == ["stored"] * 3
+    assert [r for r in caplog.records if "max_pending_bytes=10) wait to be written" in r.getMessage()]
+    assert "stored 3 media of 1 trial(s)" in capsys.readouterr().out
+
+
+def test_the_first_options_that_are_given_count(ray_session, tmp_path):
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(tm.MediaOptions(gif_width=8))]
+    results = fit(repeating, tmp_path, callbacks)
+    events = tensorboard_events(results[0].path)
+    assert int.from_bytes(events.Images("train/again")[0].encoded_image_string[6:8], "little") == 8
+
+
+def test_an_experiment_that_is_restored_goes_on_with_every_clip_once(ray_session, tmp_path):
+    callbacks = [tm.JsonMediaLoggerCallback(STRICT), tm.TBXMediaLoggerCallback()]
+    (broken,) = fit(failing_once, tmp_path, callbacks)
+    assert broken.error
+    assert len(tm.load(tmp_path / tmp_path.name)) == 3
+    assert image_steps(broken.path) == {"train/rollout": [1, 2, 3]}
+    tuner = tune.Tuner.restore(str(tmp_path / tmp_path.name), failing_once, resume_errored=True)
+    (result,) = tuner.fit()
+    assert not result.error
+    catalog = tm.load(tmp_path / tmp_path.name)
+    assert [row["step"] for row in catalog] == [1, 2, 3, 4, 5, 6]
+    assert len({row["id"] for row in catalog}) == 6
+    assert image_steps(result.path) == {"train/rollout": [1, 2, 3, 4, 5, 6]}
+
+
+class OtherLibraries(tune.Trainable):
+    """Reports figures, images, tensors and frames as they are (tune.report would refuse a tensor)."""
+
+    def step(self):
+        import pandas as pd
+        import PIL.Image
+        import torch
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(2, 1), dpi=50)
+        figure.subplots().plot([self.iteration, 1, 2])
+        return {
+            "figure": figure,
+            "deep": {"picture": [PIL.Image.new("RGB", (12, 8), (50 * self.iteration, 0, 0))]},
+            "tensor": torch.full((5,), float(self.iteration)),
+            "loss": torch.tensor(0.5 + self.iteration, requires_grad=True),
+            "clip": torch.zeros(1, 4, 3, 16, 24, dtype=torch.uint8) + 10 * self.iteration,
+            "table": pd.DataFrame({"a": [self.iteration, 2]}),
+            "done": self.iteration == 1,
+        }
+
+    def save_checkpoint(self, folder):
+        return {}
+
+
+def test_values_of_other_libraries_are_logged_as_what_they_are(ray_session, tmp_path):
+    results = fit(OtherLibraries, tmp_path, [tm.JsonMediaLoggerCallback(media=STRICT), tm.TBXMediaLoggerCallback()])
+    assert not results.errors
+    catalog = tm.load(tmp_path / tmp_path.name)
+    kinds = {key: [row["kind"] for row in rows_of(catalog, key=key)] for key in {row["key"] for row in catalog}}
+    assert kinds == {
+        "figure": ["image"] * 2,
+        "deep/picture": ["image"] * 2,
+        "clip": ["video"] * 2,
+        "table": ["artifact"] * 2,
+    }
+    (trial,) = trial_folders(tmp_path / tmp_path.name)
+    assert image_steps(trial) == {"train/figure": [1, 2], "train/deep/picture": [1, 2], "train/clip": [1, 2]}
+    events = tensorboard_events(trial)
+    assert [event.value for event in events.Scalars("ray/tune/loss")] == [0.5, 1.5]
+    assert [event.histogram_value.num for event in events.Histograms("ray/tune/tensor")] == [5, 5]
+
+
+def test_a_wrapper_in_a_trainable_tells_of_every_episode(ray_session, tmp_path):
+    from tests.support.envs.telling import told_by
+
+    callbacks = [tm.TBXMediaLoggerCallback(media=STRICT)]
+    results = fit(told_by_a_wrapper, tmp_path, callbacks, param_space={"log_dir": str(tmp_path)})
+    assert not results.errors
+    wrote = told_by(tmp_path, "train")
+    table = tm.load(tmp_path / tmp_path.name).episodes().sort_values("episode_return")
+    assert [series["speed"] for series in table["series"]] == [one["speed"] for one in wrote]
+    assert {values["phase"] for values in table["values"]} == {"late"}
+    (trial,) = trial_folders(tmp_path / tmp_path.name)
+    assert image_steps(trial) == {"train/rollout/best": [1, 2, 3], "train/rollout/heat/best": [1, 2, 3]}
+    events = tensorboard_events(trial)
+    assert len(events.Scalars("ray/tune/rollout/custom_metrics/speed_avg_mean")) == 3
+    assert sum(e.histogram_value.num for e in events.Histograms("train/rollout/speed")) == sum(
+        o["length"] for o in wrote
+    )
+    (text, *_) = events.Tensors("train/rollout/phase/text_summary")
+    assert b"late" in text.tensor_proto.string_val[0]

@@ -1,0 +1,107 @@
+"""Recorded steps are the env's: a replay of each exported episode gives its return, and says how it ended."""
+
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pandas as pd
+import pytest
+from ray import tune
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.connectors.env_to_module import MeanStdFilter
+
+import tune_media as tm
+from tests.support.rllib_configs import STACK, evaluation, small
+
+LEARN = {"train_batch_size": 200, "minibatch_size": 200, "num_epochs": 1}
+
+
+class ShortPendulum(gym.Wrapper):
+    """Pendulum, its actions scaled by RLlib to [-2, 2]; ends itself after 30 steps, or is cut after 20."""
+
+    def __init__(self, config=None):
+        super().__init__(gym.make("Pendulum-v1", render_mode=None).unwrapped)
+        self.ends = bool((config or {}).get("ends", True))
+        self.steps = 0
+
+    def reset(self, **kwargs):
+        self.steps = 0
+        return super().reset(**kwargs)
+
+    def step(self, action):
+        assert self.action_space.contains(np.asarray(action, np.float32))
+        observation, reward, _, _, info = super().step(action)
+        self.steps += 1
+        return observation, float(reward), self.ends and self.steps == 30, not self.ends and self.steps == 20, info
+
+
+def fit(storage, stack, ends, **settings):
+    settings = {"evaluation": evaluation(0, 3), **settings, **(STACK if stack == "old" else {})}
+    config = small(PPOConfig, LEARN, ShortPendulum, **settings)({"ends": ends})
+    config.callbacks(tm.rllib.record_episodes(keep="all", video=None, trajectories=True, seeds=50, strict=True))
+    results = tune.Tuner(
+        "PPO",
+        param_space=config,
+        run_config=tune.RunConfig(
+            name="steps",
+            storage_path=str(storage),
+            stop={"training_iteration": 1},
+            verbose=0,
+            callbacks=[tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))],
+        ),
+    ).fit()
+    assert not results.errors
+    return results[0].path, tm.load(results.experiment_path)
+
+
+def steps_of(trial):
+    """Yield the steps of each episode."""
+    tables = pd.concat(map(pd.read_parquet, sorted(Path(trial).glob("episode_data/steps-*.parquet"))))
+    for _, table in tables.groupby("episode_id"):
+        yield table.sort_values("episode_step")
+
+
+@pytest.mark.parametrize("stack", ["new", "old"])
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_replay_of_an_exported_episode_gives_its_return(ray_session, tmp_path, stack, ends):
+    """They were the policy's actions (-2.9 for a space of [-2, 2]), and ended episodes stood there as truncated."""
+    trial, catalog = fit(tmp_path, stack, ends)
+    facts = catalog.episodes().set_index("episode_id")
+    episodes = list(steps_of(trial))
+    assert len(episodes) >= 3
+    for table in episodes:
+        fact = facts.loc[table["episode_id"].iloc[0]]
+        env = ShortPendulum({"ends": ends})
+        observation, _ = env.reset(seed=int(fact["seed"]))
+        observations, rewards = [observation], []
+        for action in table["action"].iloc[1:]:
+            observation, reward, *_ = env.step(np.asarray(action, np.float32))
+            observations.append(observation)
+            rewards.append(reward)
+        assert sum(rewards) == pytest.approx(fact["episode_return"], abs=1e-3)
+        assert np.allclose(np.stack(table["observation"].to_list()), observations, atol=1e-5)
+        assert np.allclose(table["reward"].iloc[1:].to_numpy(float), rewards, atol=1e-5)
+        assert bool(table["terminated"].iloc[-1]) is ends
+        assert bool(table["truncated"].iloc[-1]) is not ends
+        assert bool(fact["terminated"]) is ends
+
+
+def test_observations_are_the_envs_and_not_the_filtered_ones(ray_session, tmp_path):
+    """A mean-std filter rewrites the episode: -1.4 stood there for an env's 0.0."""
+    trial, catalog = fit(
+        tmp_path, "new", True, env_runners={"env_to_module_connector": lambda *args, **kwargs: MeanStdFilter()}
+    )
+    seeds = catalog.episodes().set_index("episode_id")["seed"]
+    for table in steps_of(trial):
+        observation, _ = ShortPendulum({}).reset(seed=int(seeds[table["episode_id"].iloc[0]]))
+        assert np.allclose(table["observation"].iloc[0], observation)
+
+
+def test_to_minari_tells_how_episodes_ended_on_the_old_api_stack(ray_session, tmp_path, monkeypatch):
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    fit(tmp_path, "old", True)
+    dataset = tm.export.to_minari(tmp_path / "steps", "pendulum/ends-v0", env=ShortPendulum())
+    episodes = list(dataset.iterate_episodes())
+    assert len(episodes) >= 3
+    assert all(episode.terminations[-1] and not episode.truncations[-1] for episode in episodes)

@@ -1,0 +1,324 @@
+"""The viewer in Chromium, over a real sweep: TensorBoard's tab, a gallery on disk, and `tune-media watch`."""
+
+import json
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ray import tune
+
+import tune_media as tm
+from tests.support.browser import FLAGS, HOSTS, served, viewer_page
+from tests.support.experiment import trial_folders
+from tests.support.viewing import write_trial
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium"),
+]
+playwright = pytest.importorskip("playwright.sync_api")
+
+FPS, EVERY, STEPS = 30, 3, 200
+HTML = "<img src=x onerror=alert(1)>"
+VIDEOS = "[...document.querySelectorAll('.card video')]"
+
+
+def torque(step):
+    return {"torque": float(step.action[0]) if step.action is not None else 0.0, "reward": step.reward}
+
+
+def swing(config):
+    """Three rounds of two episodes of Pendulum, which all have 200 steps; the controller gets stronger.
+
+    Every third frame is kept, and the last one: those of the steps 0, 3, ..., 198 and 200.
+    """
+    import gymnasium as gym
+
+    env = tm.gym.RecordEpisodes(
+        gym.make("Pendulum-v1", render_mode="rgb_array"),
+        keep=("best", "worst"),
+        video=tm.VideoOptions(height=120, fps=EVERY * FPS, every=EVERY),
+        collect=torque,
+        trajectories=True,
+    )
+    for iteration in range(3):
+        for episode in range(2):
+            (cos, sin, speed), _ = env.reset(seed=episode)
+            over = False
+            while not over:
+                action = [-iteration * (config["gain"] * np.arctan2(sin, cos) + config["damping"] * speed)]
+                (cos, sin, speed), _, _, over, _ = env.step(np.float32(action))
+        tune.report({"episode_return_mean": float(np.mean(list(env.return_queue)[-2:])), **env.take()})
+
+
+@pytest.fixture(scope="module")
+def sweep(ray_session, tmp_path_factory):
+    """Four trials, with HTML in their names, hyperparameters and captions."""
+    results = tune.Tuner(
+        swing,
+        param_space={"gain": tune.grid_search([0.5, 8.0]), "damping": tune.grid_search([0.1, 1.0])},
+        run_config=tune.RunConfig(
+            name="sweep",
+            storage_path=str(tmp_path_factory.mktemp("viewer")),
+            verbose=0,
+            callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()],
+        ),
+    ).fit()
+    assert not results.errors
+    experiment = Path(results.experiment_path)
+    for folder in trial_folders(experiment):
+        add_html(folder)
+    return experiment
+
+
+def add_html(folder):
+    """Put HTML into a trial's name, into a hyperparameter, and into the notes of its clips."""
+    params = json.loads((folder / "params.json").read_text())
+    name = f"<b>gain={params['gain']}_damping={params['damping']}"
+    (folder / "params.json").write_text(json.dumps({**params, "note": f"{HTML}{name}"}))
+    index = folder / "media" / "index.jsonl"
+    lines = [{**json.loads(line), "note": HTML} for line in index.read_text().splitlines()]
+    index.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    folder.rename(folder.with_name(name))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module", params=HOSTS)
+def host(request, sweep, tmp_path_factory):
+    with served(request.param, sweep, tmp_path_factory.mktemp("files")) as url:
+        yield request.param, url
+
+
+@pytest.fixture
+def viewer(browser, host):
+    with viewer_page(browser, host[0]) as viewer:
+        viewer.url = host[1]
+        yield viewer
+        assert viewer.errors == []
+
+
+def show_grid(viewer, link=""):
+    viewer.open(viewer.url, link)
+    viewer.wait(f"{VIDEOS}.length === 4 && {VIDEOS}.every((video) => video.readyState >= 2)")
+
+
+def test_clips_of_all_trials_play_together_and_pause_on_the_same_frame(viewer):
+    show_grid(viewer)
+    viewer.wait(f"{VIDEOS}.every((video) => !video.paused && video.currentTime > 0.3)")
+    started = viewer.all(".card video", "e.currentTime")
+    viewer.wait(f"(started) => {VIDEOS}.every((video, index) => video.currentTime !== started[index])", started)
+    viewer.wait(  # at most a frame apart
+        f"(frame) => {{ const times = {VIDEOS}.map((video) => video.currentTime);"
+        " return Math.max(...times) - Math.min(...times) <= frame; }",
+        1 / FPS,
+    )
+    viewer.frame.click(".play")
+    viewer.wait(f"{VIDEOS}.every((video) => video.paused && !video.seeking)")
+    times = viewer.all(".card video", "e.currentTime")
+    assert len(set(times)) == 1
+    viewer.frame.click("button[aria-label='One frame on']")
+    viewer.wait(f"{VIDEOS}.every((video) => !video.seeking)")
+    later = viewer.all(".card video", "e.currentTime")
+    assert later == pytest.approx([times[0] + 1 / FPS] * 4, abs=1e-3)
+
+
+def test_the_slider_changes_all_trials(viewer):
+    show_grid(viewer)
+    last = viewer.all(".card video", "e.src")
+    steps = viewer.frame.evaluate("tuneMedia.app.instance.steps")
+    assert len(steps) == 3
+    viewer.frame.evaluate(
+        "() => { const slider = document.querySelector('.steps-slider input');"
+        " slider.value = 0; slider.dispatchEvent(new Event('input', {bubbles: true})); }"
+    )
+    viewer.wait(
+        f"(last) => {VIDEOS}.every((video) => video.src && !last.includes(video.src) && video.readyState >= 2)", last
+    )
+    shown = viewer.all(".card dl div:nth-child(3) dd")
+    assert [text.replace(",", "") for text in shown] == [str(steps[0])] * 4
+    viewer.press("End")
+    viewer.wait(f"(last) => {VIDEOS}.every((video) => last.includes(video.src))", last)
+
+
+def test_the_winner_is_marked_and_cards_sort_and_filter(viewer):
+    show_grid(viewer)
+    viewer.wait("document.querySelectorAll('.card.winner').length === 1")
+    ranked = viewer.all(".card", "e.dataset.trial")
+    scores = viewer.frame.evaluate("tuneMedia.app.instance.data.trials.map((trial) => [trial.name, trial.score])")
+    assert ranked == [name for name, _ in sorted(scores, key=lambda item: -item[1])]
+    assert viewer.all(".card.winner", "e.dataset.trial") == ranked[:1]
+    viewer.frame.select_option(".sort", "param:gain")
+    viewer.wait("document.querySelector('.card').dataset.trial.includes('gain=8')")
+    viewer.frame.click(".direction")
+    viewer.wait("document.querySelector('.card').dataset.trial.includes('gain=0.5')")
+    viewer.frame.fill(".filter", "gain=8 damping>0.5")
+    viewer.wait("document.querySelectorAll('.card').length === 1")
+    assert viewer.all(".card", "e.dataset.trial") == ["<b>gain=8.0_damping=1.0"]
+    viewer.frame.fill(".filter", "nothing=3")
+    viewer.wait("document.querySelector('.problem')?.innerText.includes('nothing')")
+
+
+def test_names_with_html_stay_text(viewer):
+    show_grid(viewer)
+    assert sorted(viewer.all(".card .name"))[0] == "<b>gain=0.5_damping=0.1"
+    assert any(HTML in text for text in viewer.all(".card .params"))
+    viewer.frame.click(".card .screen")
+    viewer.wait("document.querySelector('.record td')")
+    assert HTML in viewer.all(".under em")
+    assert HTML in viewer.all(".record td")
+    assert viewer.all("img, h2 b, .name b", "1") == []
+
+
+def test_a_trial_shows_its_clips_and_a_click_on_the_curve_goes_to_one(viewer):
+    show_grid(viewer)
+    viewer.frame.click(".card.winner .name")
+    viewer.wait("document.querySelectorAll('.film video').length === 3 && document.querySelector('.u-over')")
+    steps = [int(re.sub(r"\D", "", text)) for text in viewer.all(".film-facts span")]
+    assert steps == sorted(steps)
+    assert viewer.all(".film", "e.getAttribute('aria-current')") == ["false", "false", "true"]
+    curve = viewer.frame.locator(".u-over")
+    curve.click(position={"x": 3, "y": 40})
+    viewer.wait("document.querySelector('.film').getAttribute('aria-current') === 'true'")
+
+
+def test_a_clips_cursor_follows_the_video_both_ways(viewer):
+    show_grid(viewer)
+    viewer.frame.click(".card.winner .screen")
+    viewer.wait("document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.u-over')")
+    viewer.wait("Number(document.querySelector('.frame').innerText) > 5")
+    assert "torque" in viewer.all(".chip")
+    viewer.frame.locator(".u-over").click(position={"x": 300, "y": 40})
+    viewer.wait("document.querySelector('.stage video').paused && !document.querySelector('.stage video').seeking")
+    picked = viewer.frame.evaluate(
+        "(most) => Math.round(300 / document.querySelector('.u-over').clientWidth * most)", STEPS / EVERY
+    )
+    viewer.wait("(picked) => Math.abs(Number(document.querySelector('.frame').innerText) - 1 - picked) <= 2", picked)
+    frame = int(viewer.all(".frame")[0]) - 1
+    assert viewer.all(".stage video", "e.currentTime")[0] == pytest.approx((frame + 0.5) / FPS, abs=1e-3)
+    viewer.frame.click("button[aria-label='One frame on']")
+    viewer.wait("(frame) => Number(document.querySelector('.frame').innerText) === frame", frame + 2)
+    assert "episode return" in viewer.all(".record th")
+    assert viewer.all("a[download]", "e.getAttribute('download')")[0].endswith(".mp4")
+    if viewer.host != "gallery":
+        assert f"Step {EVERY * (frame + 1)} " in viewer.all(".steps h3")[0]
+    assert viewer.all(".under span:nth-child(2) b") == [str(EVERY * (frame + 1))]
+
+
+def test_a_link_leads_back_to_exactly_this_view(viewer):
+    show_grid(viewer)
+    viewer.frame.fill(".filter", "gain=8")
+    viewer.frame.select_option(".sort", "param:damping")
+    viewer.wait("document.querySelectorAll('.card').length === 2")
+    viewer.frame.click(".card .screen")
+    viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+    viewer.frame.click(".play")
+    viewer.frame.evaluate("tuneMedia.app.instance.group.showFrame(52)")
+    viewer.frame.evaluate("tuneMedia.app.instance.copyLink()")
+    viewer.wait("document.querySelector('.toast').innerText")
+    address = viewer.page.url
+    shown = viewer.all(".stage video", "e.src"), viewer.all("h2")
+    viewer.page.goto("about:blank")
+    viewer.open(address)
+    viewer.wait("document.querySelector('.frame')?.innerText === '53'")
+    assert (viewer.all(".stage video", "e.src"), viewer.all("h2")) == shown
+    viewer.press("Escape")
+    viewer.press("Escape")
+    viewer.wait("document.querySelectorAll('.card').length === 2")
+    assert viewer.all(".sort", "e.value") == ["param:damping"]
+
+
+def test_every_key_of_the_help_is_described_and_works(viewer):
+    show_grid(viewer)
+    viewer.press("?")
+    assert len(viewer.all(".help kbd")) > 20
+    viewer.press("Escape")
+    viewer.wait("!document.querySelector('.help')")
+    viewer.press("w")
+    viewer.wait("document.querySelector('.trial-view')")
+    viewer.press("ArrowDown")
+    viewer.press("Escape")
+    viewer.wait("document.querySelector('.grid-view')")
+    viewer.press("k")
+    viewer.wait("document.querySelector('.choice button[aria-pressed=true]').innerText === 'worst'")
+    viewer.press("b")
+    viewer.wait("document.querySelector('.step-shown').innerText.includes('best')")
+    viewer.press("d")
+    viewer.press("/")
+    assert viewer.frame.evaluate("document.activeElement.className") == "filter"
+
+
+def test_the_tab_follows_tensorboard(browser, tmp_path):
+    write_trial(tmp_path / "exp" / "trial_0", 0, steps=(500,))
+    with served("tensorboard", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "tensorboard") as viewer:
+        viewer.open(url)
+        viewer.wait(f"{VIDEOS}.length === 1 && !{VIDEOS}[0].paused && {VIDEOS}[0].currentTime > 0")
+        viewer.page.evaluate("location.hash = '#timeseries'")
+        viewer.wait(f"{VIDEOS}[0].paused")  # while another tab is shown
+        viewer.page.evaluate("location.hash = '#episodes'")
+        viewer.wait(f"!{VIDEOS}[0].paused")
+        viewer.page.evaluate("document.body.classList.add('dark-mode')")
+        viewer.wait("document.documentElement.dataset.theme === 'dark'")
+        write_trial(tmp_path / "exp" / "trial_1", 1)
+        deadline = time.monotonic() + 120
+        while len(viewer.all(".card")) < 2:  # TensorBoard ignores a click while it reloads
+            assert time.monotonic() < deadline
+            viewer.page.click("app-header-reload button, button.reload-button")
+            time.sleep(2)
+        state = "eyJ0cmlhbF8xIjpmYWxzZX0="  # {"trial_1":false}, as the Scalars tab writes it
+        viewer.page.evaluate(f"location.hash = '#episodes&runSelectionState={state}'")
+        viewer.wait("document.querySelectorAll('.card').length === 1")
+        assert viewer.errors == []
+
+
+def test_clips_of_a_running_sweep_come_without_a_reload(browser, tmp_path):
+    write_trial(tmp_path / "exp" / "trial_0", 0)
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('.card').length === 1")
+        viewer.frame.evaluate("tuneMedia.app.instance.set({sort: 'name'})")
+        write_trial(tmp_path / "exp" / "trial_1", 1)
+        viewer.wait("document.querySelectorAll('.card').length === 2")
+        assert viewer.all(".sort", "e.value") == ["name"]
+        viewer.frame.click(".card .screen")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.u-over')")
+        viewer.frame.evaluate("tuneMedia.app.instance.group.pause(); tuneMedia.app.instance.group.showFrame(4)")
+        viewer.wait("document.querySelector('.frame').innerText === '5'")
+        write_trial(tmp_path / "exp" / "trial_2", 2)
+        viewer.wait("tuneMedia.app.instance.data.trials.length === 3")
+        viewer.wait("document.querySelector('.u-over')")
+        assert viewer.all(".frame") == ["5"]  # a clip that is read again keeps its frame
+        assert viewer.errors == []
+
+
+def test_the_page_with_a_thousand_trials_answers(browser, tmp_path):
+    first = write_trial(tmp_path / "exp" / "trial_0000", 0, steps=(10, 20, 30))
+    for number in range(1, 1000):
+        folder = tmp_path / "exp" / f"trial_{number:04}"
+        shutil.copytree(first, folder, copy_function=os.link)
+        (folder / "params.json").unlink()
+        (folder / "params.json").write_text(f'{{"lr": {number / 1000}}}')
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('.card').length === 1000")
+        viewer.wait(f"{VIDEOS}.some((video) => video.readyState >= 2)")
+        viewer.frame.evaluate("scrollTo(0, document.body.scrollHeight / 2)")
+        viewer.wait(
+            "[...document.querySelectorAll('.card')].slice(300, 700)"
+            ".some((card) => card.querySelector('video')?.readyState >= 2)"
+        )
+        assert len(viewer.all(".card video[src]", "1")) < 150
+        viewer.frame.fill(".filter", "lr=0.999")
+        viewer.wait("document.querySelectorAll('.card').length === 1")
+        viewer.wait(f"{VIDEOS}[0].readyState >= 2")
+        assert viewer.errors == []

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+
+from tune_media.encoding import as_rgb, decode_video, encode_video, frames_in_layout, resize, target_size
+
+
+def test_resizing_averages_over_areas():
+    stripes = np.zeros((40, 40, 3), np.uint8)
+    stripes[:, ::2] = 200
+    small = resize(stripes, height=10, width=20)
+    assert small.shape == (10, 20, 3)
+    assert abs(small.mean() - 100) < 3
+
+
+def test_grey_and_transparent_frames_become_rgb():
+    for frame in (np.full((16, 16), 90, np.uint8), np.full((16, 16, 1), 90, np.uint8), np.full((16, 16, 4), 90, "u1")):
+        decoded = next(iter(decode_video(encode_video([frame], 10).data)))
+        assert decoded.shape == (16, 16, 3)
+        assert abs(decoded.mean() - 90) < 3
+
+
+@pytest.mark.parametrize("layout", ["THWC", "TCHW", "THW"])
+def test_each_layout_becomes_the_same_picture(layout):
+    picture = np.arange(4 * 6, dtype=np.uint8).reshape(4, 6)
+    clip = {"THWC": picture[None, :, :, None], "TCHW": picture[None, None], "THW": picture[None]}[layout]
+    (frame,) = map(as_rgb, frames_in_layout(clip, layout))
+    assert np.array_equal(frame, np.repeat(picture[:, :, None], 3, axis=2))
+
+
+def test_floats_are_scaled_clipped_and_rounded():
+    clip = np.array([[[0.0, 0.5, 1.0, 2.0, -1.0, np.nan]]])
+    (frame,) = frames_in_layout(clip, "THW", value_range=1.0)
+    assert np.asarray(frame).tolist() == [[0, 128, 255, 255, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [({"layout": "HWC"}, "layout must be one of"), ({"value_range": 2}, "255 or 1.0")]
+)
+def test_unknown_layouts_and_ranges_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        frames_in_layout([], **options)
+
+
+def test_a_frame_with_channels_is_no_greyscale_frame():
+    with pytest.raises(ValueError, match="two axes"):
+        next(frames_in_layout(np.zeros((1, 4, 4, 3), np.uint8), "THW"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "size"), [((None, None), (602, 402)), ((96, None), (96, 64)), ((None, 64), (96, 64)), ((9, 5), (10, 6))]
+)
+def test_sizes_keep_the_proportions_and_are_even(asked, size):
+    assert target_size(601, 401, *asked) == size
+
+
+def test_odd_sizes_can_stay():
+    assert target_size(601, 401, None, None, keep_odd_sizes=True) == (601, 401)

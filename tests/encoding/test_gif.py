@@ -1,0 +1,37 @@
+import io
+
+import av
+import pytest
+
+from tune_media.encoding import encode_video, gif_from_video
+
+
+def gif_times(gif: bytes) -> list[float]:
+    with av.open(io.BytesIO(gif)) as container:
+        return [round(float(frame.time), 2) for frame in container.decode(video=0)]
+
+
+@pytest.mark.parametrize(("fps", "expected"), [(2, 0.5), (10, 0.1), (30, 0.07), (50, 0.07), (12, 0.08)])
+def test_a_gif_runs_at_the_speed_of_its_clip(frames, fps, expected):
+    clip = encode_video((frame for _ in range(10) for frame in frames(6)), fps=fps)
+    times = gif_times(gif_from_video(clip.data))
+    assert times[-1] / (len(times) - 1) == pytest.approx(expected, abs=0.011)
+    assert times[-1] + times[1] == pytest.approx(60 / fps, abs=2 * expected)
+
+
+def test_a_gif_is_scaled_down_but_never_up(frames):
+    for width, expected in ((600, 320), (48, 48)):
+        gif = gif_from_video(encode_video(frames(3, height=40, width=width), fps=10).data)
+        assert int.from_bytes(gif[6:8], "little") == expected
+
+
+def test_bytes_that_are_no_video_are_refused():
+    with pytest.raises(ValueError, match="no video"):
+        gif_from_video(b"this is not an mp4")
+
+
+def test_a_gif_of_a_very_long_clip_stays_small_and_at_speed(frames):
+    clip = encode_video((frame for _ in range(300) for frame in frames(4)), fps=20)
+    times = gif_times(gif_from_video(clip.data, max_frames=50))
+    assert len(times) <= 51
+    assert times[-1] == pytest.approx(60, abs=3)

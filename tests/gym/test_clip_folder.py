@@ -1,0 +1,58 @@
+import re
+
+import tune_media as tm
+from tests.support.envs import CountingEnv
+from tests.support.experiment import read_clip
+from tests.support.loops import names, play
+from tune_media.gym.clip_folder import ClipFolder
+
+
+def test_nothing_is_written_over(tmp_path):
+    for _ in range(2):
+        env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path)
+        play(env, 1)
+        env.close()
+    first, second = names(tmp_path)
+    assert re.fullmatch(r"rl-video-episode-0-[0-9a-f]{12}\.mp4", first)
+    assert second == "rl-video-episode-0.mp4"
+
+
+def test_unfinished_episodes_are_marked(tmp_path):
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 9}), tmp_path, keep="all")
+    env.reset()
+    env.step(0)
+    env.reset()  # in mid-episode
+    env.step(0)
+    env.step(0)
+    env.close()
+    assert names(tmp_path) == ["rl-video-episode-0-unfinished.mp4", "rl-video-episode-1-unfinished.mp4"]
+    assert [count.step for count in read_clip(tmp_path / "rl-video-episode-1-unfinished.mp4")] == [0, 1, 2]
+    assert env.take() == {}  # half an episode is neither best nor worst
+
+
+def test_views_with_slashes_become_file_names(tmp_path):
+    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path, frame={"cam": lambda env: {"a/b": env.unwrapped.render()}})
+    play(env, 1)
+    env.close()
+    assert names(tmp_path) == ["rl-video-episode-0-cam_a_b.mp4"]
+
+
+def test_a_folder_that_is_gone_costs_its_files_and_nothing_else(tmp_path, caplog):
+    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path / "clips", keep="all")
+    (tmp_path / "clips").rmdir()
+    play(env, 2)
+    env.reset()
+    env.step(0)
+    env.reset()
+    assert len(env.take()["all"]) == 2
+    env.close()
+    assert "FileNotFoundError" in caplog.text
+
+
+def test_names_tell_sub_env_view_and_whether_a_clip_is_whole(tmp_path, frames):
+    video = tm.Video(frames())
+    one, several = ClipFolder(tmp_path / "a" / "b", "x", 1), ClipFolder(tmp_path / "c", "x", 2)
+    assert one.write(0, "episode-3", video).name == "x-episode-3.mp4"
+    path = several.write(1, "step-3", video, view="left eye", whole=False)
+    assert path.name == "x-env-1-step-3-left_eye-unfinished.mp4"
+    assert (tmp_path / "a" / "b" / "x-episode-3.mp4").read_bytes() == video.data

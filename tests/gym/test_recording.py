@@ -1,0 +1,185 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.envs import CountingEnv
+from tests.support.loops import names, play
+
+
+def test_views_that_come_and_go_say_so():
+    def views(env):
+        step = env.unwrapped.counter.step_count
+        frame = env.unwrapped.render().copy()
+        return {"always": frame, **({"late": frame} if step >= 2 else {}), **({"early": frame} if step < 3 else {})}
+
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 6}), frame=views, keep="last")
+    play(env, 1)
+    clips = env.take()["last"]
+    assert {name: clip.frames for name, clip in clips.items()} == {"always": 7, "early": 3, "late": 5}
+    assert clips["always"].note is None
+    assert "began at step 2" in clips["late"].note
+    assert "ended before" in clips["early"].note
+
+
+def test_numbers_of_the_users_own_are_taken_from_each_step():
+    env = tm.gym.RecordEpisodes(
+        CountingEnv({"length": 4}),
+        collect=lambda step: {"step": step.step, "nested": {"action": step.action}, "reward": step.reward},
+        keep="all",
+        video=None,
+    )
+    (total, _), _ = play(env, 2)
+    metrics = env.take()["all"][0].metrics
+    expected = {"step_avg": 2.5, "step_sum": 10, "step_min": 1, "step_max": 4, "step_last": 4, "nested/action_sum": 0}
+    assert expected.items() <= metrics.items()
+    assert metrics["reward_sum"] == pytest.approx(total)
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_numbers_of_info_by_path(vector):
+    class Telling(CountingEnv):
+        def step(self, action):
+            *rest, _ = super().step(action)
+            info = {"data": {"speed": 2.0 * self.counter.step_count}}
+            return *rest, info | ({"rare": 1} if self.counter.step_count == 2 else {})
+
+    options = {"collect": ["data/speed", "rare", "missing"], "keep": "all", "video": None}
+    if vector:
+        env = tm.gym.RecordEpisodes(gym.vector.SyncVectorEnv([Telling] * 2), **options)
+        env.reset()
+        for _ in range(30):
+            env.step(np.zeros(2, int))
+    else:
+        env = tm.gym.RecordEpisodes(Telling(), **options)
+        play(env, 2)
+    for record in env.take()["all"]:
+        assert record.metrics["data/speed_max"] == 2.0 * record.episode_length
+        assert record.metrics["data/speed_min"] == 2.0
+        assert record.metrics["rare_sum"] == 1
+        assert not any(name.startswith("missing") for name in record.metrics)
+
+
+def test_what_cannot_be_stored_is_left_out_with_one_warning(caplog):
+    env = tm.gym.RecordEpisodes(CountingEnv(), collect=lambda step: {"name": lambda: 0}, keep="all")
+    play(env, 2)
+    assert len(env.take()["all"]) == 2  # the clips are there all the same
+    assert len(caplog.records) == 1
+    assert "name is a function" in caplog.text
+    with pytest.raises(TypeError, match="data/speed"):
+        tm.gym.RecordEpisodes(CountingEnv(), collect=3)
+
+
+def test_every_action_space_can_be_drawn():
+    class Odd(CountingEnv):
+        action_space = gym.spaces.Tuple([gym.spaces.Discrete(2), gym.spaces.Dict({"x": gym.spaces.Box(0, 1, (2,))})])
+
+        def step(self, action):
+            return super().step(0)
+
+    env = tm.gym.RecordEpisodes(Odd(), video=tm.VideoOptions(overlay="action"), keep="last", strict=True)
+    env.reset()
+    over = False
+    while not over:
+        over = env.step(env.action_space.sample())[2]
+    assert env.take()["last"].frames == env.unwrapped.length + 1
+
+
+def test_views_become_clips_of_one_episode(tmp_path):
+    env = tm.gym.RecordEpisodes(
+        CountingEnv(),
+        tmp_path,
+        frame={"front": "render", "mirrored": lambda env: env.render()[:, ::-1]},
+        keep="last",
+    )
+    ((_, length),) = play(env, 1)
+    clips = env.take()["last"]
+    assert set(clips) == {"front", "mirrored"}
+    assert clips["front"].id != clips["mirrored"].id
+    assert {clip.episode.view for clip in clips.values()} == {"front", "mirrored"}
+    assert {clip.frames for clip in clips.values()} == {length + 1}
+    assert names(tmp_path) == ["rl-video-episode-0-front.mp4", "rl-video-episode-0-mirrored.mp4"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (lambda env: None, "returned None"),
+        (lambda env: [env.render()], "returned a list"),
+        (lambda env: env.render() / 255.0, "uint8"),
+        (lambda env: np.zeros((3, 8, 8), np.uint8), "channels"),
+        (lambda env: np.zeros((8, 8), bool), "uint8"),
+        ("no_such_method", "no method"),
+    ],
+)
+def test_frames_that_are_none_name_the_remedy(frame, words):
+    env = tm.gym.RecordEpisodes(CountingEnv(), frame=frame, strict=True)
+    with pytest.raises(ValueError, match=words):
+        env.reset()
+
+
+def lake():
+    return gym.make("FrozenLake-v1", render_mode="rgb_array", max_episode_steps=8)
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_only_the_chosen_episodes_are_rendered_if_they_are_replayed(vector, monkeypatch):
+    made = []
+
+    def counted():
+        env = lake()
+        env.renders, render = 0, env.render
+
+        def count():
+            env.renders += 1
+            return render()
+
+        env.render = count
+        made.append(env)
+        return env
+
+    inner = gym.vector.SyncVectorEnv([counted, counted]) if vector else counted()
+    played = list(made)
+    env = tm.gym.RecordEpisodes(inner, keep=("best", "worst"), render="replay", env_fn=counted)
+    env.action_space.seed(1)
+    for _ in range(2):
+        env.reset()
+        for _ in range(40):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if not vector and (terminated or truncated):
+                env.reset()
+        taken = env.take()
+        for selector in ("best", "worst"):
+            clip = taken[selector]
+            assert clip.episode.rendered == "replay"
+            assert clip.frames == clip.episode.episode_length + 1
+    assert [env.renders for env in played] == [0] * len(played)
+    (replayed,) = [env for env in made if env not in played]
+    assert replayed.renders > 4
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"render": "replay"}, TypeError, "pass env_fn="),
+        ({"render": "replay", "env_fn": lake, "video_folder": "clips"}, ValueError, "leave one of them out"),
+        ({"render": "later", "env_fn": lake}, ValueError, "'direct', 'replay', 'auto'"),
+    ],
+)
+def test_replays_that_cannot_be_are_refused(arguments, error, words):
+    with pytest.raises(error, match=words):
+        tm.gym.RecordEpisodes(lake(), **arguments)
+
+
+def test_sub_envs_in_other_processes_are_rendered_directly_and_it_is_said(caplog):
+    env = tm.gym.RecordEpisodes(gym.vector.AsyncVectorEnv([lake]), keep="all", render="replay", env_fn=lake)
+    try:
+        env.reset(seed=0)
+        for _ in range(9):
+            env.step(env.action_space.sample())
+        assert {clip.episode.rendered for clip in env.take()["all"]} == {"direct"}
+    finally:
+        env.close()
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING" and "tune_media" in record.name]
+    assert "in other processes" in record.getMessage()

@@ -1,0 +1,119 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.wrappers import RecordEpisodeStatistics
+from gymnasium.wrappers.vector import RecordEpisodeStatistics as RecordVectorEpisodeStatistics
+
+import tune_media as tm
+from tests.support.envs import CountingEnv
+from tests.support.envs.batch import Batch
+from tests.support.loops import play
+from tune_media.gym.statistics import as_reward
+
+
+def test_statistics_are_gymnasiums_own():
+    ours = tm.gym.RecordEpisodes(CountingEnv(), video=None, buffer_length=2)
+    theirs = RecordEpisodeStatistics(CountingEnv(), buffer_length=2)
+    assert play(ours, 4, seed=5) == play(theirs, 4, seed=5)
+    assert list(ours.return_queue) == pytest.approx(list(theirs.return_queue))
+    assert list(ours.length_queue) == list(theirs.length_queue)
+    assert len(ours.time_queue) == 2
+    assert all(duration > 0 for duration in ours.time_queue)
+
+
+def test_vector_statistics_are_gymnasiums_own():
+    def run(wrapper):
+        env = wrapper(gym.vector.SyncVectorEnv([CountingEnv] * 2))
+        env.reset(seed=3)
+        seen = []
+        for _ in range(40):
+            *_, infos = env.step(np.zeros(2, int))
+            if "episode" in infos:
+                mask = infos["_episode"]
+                seen.append((mask.tolist(), infos["episode"]["r"][mask].tolist(), infos["episode"]["l"][mask].tolist()))
+        return seen
+
+    ours = run(lambda env: tm.gym.RecordEpisodes(env, video=None))
+    theirs = run(RecordVectorEpisodeStatistics)
+    assert [(m, pytest.approx(r), list(length)) for m, r, length in ours] == theirs
+
+
+class Objectives(CountingEnv):
+    """An env with a vector reward, as those of MO-Gymnasium have."""
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward, 1.0], np.float32), *rest
+
+
+def test_vector_rewards_are_summed_up_by_objective(tmp_path):
+    env = tm.gym.RecordEpisodes(Objectives({"length": 5}), tmp_path, keep=tm.selection.best(by="return/1"))
+    env.reset()
+    rewards = []
+    for _ in range(5):
+        _, reward, *_, info = env.step(0)
+        rewards.append(reward)
+    expected = np.sum(np.float64(rewards), axis=0)
+    assert info["episode"]["r"] == pytest.approx(expected)
+    assert env.return_queue[0] == pytest.approx(expected)
+    record = env.take()["best"].episode
+    assert record.episode_return == pytest.approx(expected.sum())
+    assert [record.metrics["return/0"], record.metrics["return/1"]] == pytest.approx(expected.tolist())
+
+
+def test_returns_of_vector_rewards_are_gymnasiums_own():
+    def run(wrapper):
+        env = wrapper(Objectives({"length": 4}))
+        env.reset(seed=5)
+        return [info["episode"]["r"].tolist() for *_, info in (env.step(0) for _ in range(4)) if "episode" in info]
+
+    assert run(lambda env: tm.gym.RecordEpisodes(env, video=None)) == [pytest.approx(run(RecordEpisodeStatistics)[0])]
+
+
+def test_vector_rewards_of_a_vector_env():
+    class Objective(Batch):
+        def step(self, actions):
+            observations, rewards, *rest = super().step(actions)
+            return observations, np.stack([rewards, np.ones(self.num_envs)], axis=1), *rest
+
+    env = tm.gym.RecordEpisodes(Objective(2, {"length": 3}), video=None, keep="all")
+    env.reset()
+    for _ in range(3):
+        *_, infos = env.step(np.zeros(2, int))
+    assert infos["episode"]["r"].shape == (2, 2)
+    assert infos["episode"]["r"][:, 1].tolist() == [3, 3]
+    assert [record.metrics["return/1"] for record in env.take()["all"]] == [3, 3]
+
+
+def test_a_reward_array_that_the_env_uses_again_is_not_counted_twice():
+    class Same(CountingEnv):
+        rewards = np.zeros(2)
+
+        def step(self, action):
+            observation, _, *rest = super().step(action)
+            self.rewards += 1
+            return observation, self.rewards, *rest
+
+    env = tm.gym.RecordEpisodes(Same({"length": 3}), video=None)
+    env.reset()
+    for _ in range(3):
+        *_, info = env.step(0)
+    assert info["episode"]["r"].tolist() == [6, 6]
+
+
+@pytest.mark.parametrize("reward", [2, 2.0, np.float32(2), np.array(2), np.array([2]), [2.0], True + True])
+def test_a_reward_of_one_number_is_a_float(reward):
+    assert type(as_reward(reward)) is float
+    assert as_reward(reward) == 2
+
+
+def test_a_reward_that_is_no_number_is_refused():
+    with pytest.raises(TypeError):
+        as_reward(None)
+
+
+def test_the_name_that_gymnasium_keeps_its_key_under():
+    """It tells whether statistics are added outside; if a release renames it, the order of the tutorial breaks."""
+    assert RecordEpisodeStatistics(CountingEnv(), stats_key="x")._stats_key == "x"
+    vector = gym.vector.SyncVectorEnv([CountingEnv] * 2)
+    assert RecordVectorEpisodeStatistics(vector, stats_key="x")._stats_key == "x"

@@ -1,0 +1,37 @@
+import pytest
+
+import tune_media as tm
+from tests.support.envs import CountingEnv
+from tests.support.loops import play
+from tune_media.gym.taking import MAX_UNTAKEN
+
+
+def test_take_hands_over_the_chosen_ones_once():
+    env = tm.gym.RecordEpisodes(CountingEnv(), keep=("best", tm.selection.worst(2)))
+    played = play(env, 5)
+    taken = env.take()
+    returns = sorted(total for total, _ in played)
+    assert taken["best"].episode.episode_return == pytest.approx(returns[-1])
+    assert [clip.episode.episode_return for clip in taken["worst"]] == pytest.approx(returns[:2])
+    assert env.take() == {}
+
+
+def test_a_plain_user_who_never_takes_is_not_warned_and_holds_little(caplog):
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 1}), video=None)
+    play(env, MAX_UNTAKEN + 50)
+    assert len(env._recording.recorder.candidates.data()) == MAX_UNTAKEN
+    assert not caplog.records
+    taken = env.take()
+    assert len(taken["data"].episodes) == MAX_UNTAKEN
+    assert taken["data"].note == "50 episodes ended too long before take(); call it at least every 1,000 episodes"
+    assert len(caplog.records) == 1
+    play(env, MAX_UNTAKEN + 50)
+    assert len(env.take()["data"].episodes) == MAX_UNTAKEN + 50  # who takes gets all
+    assert env.take() == {}
+
+
+def test_a_selector_that_raises_does_not_end_the_loop(caplog):
+    env = tm.gym.RecordEpisodes(CountingEnv(), keep=("last", tm.selection.best(by="sped")), video=None)
+    play(env, 2)
+    assert set(env.take()) == {"last", "data"}
+    assert "sped" in caplog.text

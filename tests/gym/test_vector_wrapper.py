@@ -1,0 +1,194 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import RecordEpisodeStatistics as RecordVectorEpisodeStatistics
+
+import tune_media as tm
+from tests.support.envs import CountingEnv
+from tests.support.envs.batch import Batch
+from tests.support.experiment import assert_whole_episode, read_clip
+from tests.support.loops import names
+
+VECTORS = {
+    "sync": lambda n: gym.vector.SyncVectorEnv([CountingEnv] * n),
+    "async": lambda n: gym.vector.AsyncVectorEnv([CountingEnv] * n),
+    "batch": Batch,
+}
+
+
+@pytest.mark.parametrize("kind", VECTORS)
+def test_each_sub_env_of_a_vector_env_has_its_own_clips(tmp_path, kind):
+    env = tm.gym.RecordEpisodes(VECTORS[kind](3), tmp_path, keep="all", env_indices=[0, 2])
+    env.reset(seed=1)
+    lengths = {0: [], 1: [], 2: []}
+    for _ in range(60):
+        *_, infos = env.step(np.zeros(3, int))
+        for index in np.flatnonzero(infos.get("_episode", [])):
+            lengths[int(index)].append(int(infos["episode"]["l"][index]))
+    clips = env.take()["all"]
+    env.close()
+    assert min(map(len, lengths.values())) >= 2
+    assert len(env.length_queue) == sum(map(len, lengths.values()))
+    shown = {}
+    for index in (0, 2):
+        for n, length in enumerate(lengths[index]):
+            counts = assert_whole_episode(tmp_path / f"rl-video-env-{index}-episode-{n}.mp4", length)
+            shown.setdefault(index, set()).add(counts.env)
+    assert [len(envs) for envs in shown.values()] == [1, 1]
+    assert shown[0] != shown[2]
+    assert len(clips) == len(lengths[0]) + len(lengths[2])
+    assert not list(tmp_path.glob("*env-1-*"))
+
+
+def assert_every_third(counts, length):
+    """Assert that a clip shows every third step of one episode and its last step."""
+    assert [count.step for count in counts] == sorted({*range(0, length + 1, 3), length})
+    assert len({(count.env, count.episode) for count in counts}) == 1
+
+
+@pytest.mark.parametrize("kind", VECTORS)
+def test_every_nth_frame_is_counted_in_each_sub_env_and_the_last_one_is_there(tmp_path, kind):
+    env = tm.gym.RecordEpisodes(VECTORS[kind](3), tmp_path, keep="all", video=tm.VideoOptions(every=3))
+    env.reset(seed=1)
+    for _ in range(60):
+        env.step(np.zeros(3, int))
+    clips = env.take()["all"]
+    env.close()
+    assert {clip.episode.env_index for clip in clips} == {0, 1, 2}
+    assert any(clip.episode.episode_length % 3 for clip in clips)  # 12 episodes of random lengths, or more
+    for clip in clips:
+        (tmp_path / "clip.mp4").write_bytes(clip.data)
+        assert_every_third(read_clip(tmp_path / "clip.mp4"), clip.episode.episode_length)
+
+
+def test_a_masked_reset_shows_the_last_frames_of_the_episodes_that_it_breaks_off(tmp_path):
+    env = gym.vector.SyncVectorEnv([lambda: CountingEnv({"length": 9})] * 2)
+    env = tm.gym.RecordEpisodes(env, tmp_path, video=tm.VideoOptions(every=3))
+    env.reset()
+    for _ in range(5):
+        env.step(np.zeros(2, int))
+    env.reset(options={"reset_mask": np.array([False, True])})
+    for _ in range(4):
+        env.step(np.zeros(2, int))
+    env.close()
+    shown = {name: [count.step for count in read_clip(tmp_path / name)] for name in names(tmp_path)}
+    assert shown == {
+        "rl-video-env-0-episode-0.mp4": [0, 3, 6, 9],
+        "rl-video-env-1-episode-0-unfinished.mp4": [0, 3, 5],
+        "rl-video-env-1-episode-1-unfinished.mp4": [0, 3, 4],
+    }
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_vector_env_that_resets_in_the_same_step_shows_no_frame_of_the_next_episode(tmp_path, every):
+    vector = gym.vector.SyncVectorEnv([CountingEnv] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    env = tm.gym.RecordEpisodes(vector, keep="all", video=tm.VideoOptions(every=every))
+    env.reset()
+    for _ in range(30):
+        env.step(np.zeros(2, int))
+    clips = env.take()["all"]
+    assert len(clips) >= 2
+    for clip in clips:
+        assert "final frame is missing" in clip.note
+        (tmp_path / "clip.mp4").write_bytes(clip.data)
+        counts = read_clip(tmp_path / "clip.mp4")
+        assert [count.step for count in counts] == list(range(0, clip.episode.episode_length, every))
+        assert len({count.episode for count in counts}) == 1
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_masked_resets_one_after_the_other_show_each_new_episode(tmp_path, kind):
+    make = {"sync": gym.vector.SyncVectorEnv, "async": gym.vector.AsyncVectorEnv}[kind]
+    vector = make([lambda: CountingEnv({"length": 5})] * 3, autoreset_mode=AutoresetMode.DISABLED)
+    env = tm.gym.RecordEpisodes(vector, tmp_path)
+    env.reset()
+    for _ in range(3):
+        for _ in range(5):
+            env.step(np.zeros(3, int))
+        for index in range(3):
+            env.reset(options={"reset_mask": np.arange(3) == index})
+    env.close()
+    assert len(names(tmp_path)) == 9  # and no unfinished ones: none has made a step
+    for name in names(tmp_path):
+        assert assert_whole_episode(tmp_path / name, 5).episode == int(name[-5])
+
+
+def test_a_frame_function_that_cannot_reach_its_env_names_the_remedy():
+    vector = gym.vector.AsyncVectorEnv([CountingEnv] * 2)
+    try:
+        with pytest.raises(ValueError, match="name of a method"):
+            tm.gym.RecordEpisodes(vector, frame=lambda env: env.render())
+    finally:
+        vector.close()
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_gymnasiums_vector_statistics_can_stand_outside(mode):
+    env = tm.gym.RecordEpisodes(gym.vector.SyncVectorEnv([CountingEnv] * 2, autoreset_mode=mode))
+    env = RecordVectorEpisodeStatistics(env)
+    env.reset()
+    for _ in range(40):
+        env.step(np.zeros(2, int))
+    assert len(env.length_queue) == len(env.env.length_queue) >= 2
+    if mode is AutoresetMode.NEXT_STEP:  # in the other mode, Gymnasium 1.2 misses a step of each later episode
+        assert list(env.length_queue) == list(env.env.length_queue)
+
+
+def test_wrapped_envs_inside_a_vector_env_leave_the_statistics_to_the_outside():
+    env = gym.vector.SyncVectorEnv([lambda: tm.gym.RecordEpisodes(CountingEnv(), video=None)] * 2)
+    env = RecordVectorEpisodeStatistics(env)
+    env.reset()
+    for _ in range(40):
+        env.step(np.zeros(2, int))
+    assert sorted(env.length_queue) == sorted(n for inner in env.env.envs for n in inner.length_queue)
+
+
+def test_sub_envs_with_wrappers_of_another_depth_are_all_recorded():
+    class Deaf(gym.Wrapper):
+        """Its render takes an argument, so that frames come from the env inside it."""
+
+        def render(self, mode):
+            raise AssertionError("not reached")
+
+    make = [lambda: Deaf(CountingEnv()), CountingEnv, lambda: Deaf(Deaf(CountingEnv()))]
+    env = tm.gym.RecordEpisodes(gym.vector.SyncVectorEnv(make), keep="all", strict=True)
+    env.reset()
+    for _ in range(30):
+        env.step(np.zeros(3, int))
+    assert {clip.episode.env_index for clip in env.take()["all"]} == {0, 1, 2}
+
+
+def test_seeds_of_sub_envs_stand_in_their_records():
+    env = tm.gym.RecordEpisodes(
+        gym.vector.SyncVectorEnv([lambda: CountingEnv({"length": 2})] * 3), keep="all", video=None
+    )
+    for seed in (5, [7, None, 9]):
+        env.reset(seed=seed)
+        for _ in range(2):
+            env.step(np.zeros(3, int))
+    records = env.take()["all"]
+    assert [record.seed for record in records if record.env_index == 0] == [5, 7]
+    assert [record.seed for record in records if record.env_index == 2] == [7, 9]
+
+
+def test_statistics_so_far_are_arrays():
+    env = tm.gym.RecordVectorEpisodes(Batch(3, {"length": 9}), video=None)
+    env.reset()
+    env.step(np.zeros(3, int))
+    assert env.episode_lengths.tolist() == [1, 1, 1]
+    assert env.episode_returns.shape == (3,)
+    assert (env.episode_count, env.recording) == (0, False)
+
+
+def test_infos_that_are_a_list_get_statistics_too():
+    class Listed(Batch):
+        def step(self, actions):
+            *rest, _ = super().step(actions)
+            return *rest, [{"speed": 1.0} for _ in range(self.num_envs)]
+
+    env = tm.gym.RecordEpisodes(Listed(2, {"length": 2}), video=None)
+    env.reset()
+    env.step(np.zeros(2, int))
+    *_, infos = env.step(np.zeros(2, int))
+    assert [info["episode"]["l"] for info in infos] == [2, 2]

@@ -1,0 +1,210 @@
+import copy
+import pickle
+
+import gymnasium as gym
+import pytest
+from gymnasium.wrappers import RecordEpisodeStatistics
+
+import tune_media as tm
+from tests.support.envs import CountingEnv, read_frame
+from tests.support.experiment import assert_whole_episode, read_clip
+from tests.support.loops import names, play
+from tune_media.encoding import decode_video, probe_video
+
+
+def test_every_episode_becomes_a_whole_clip_in_the_folder(tmp_path):
+    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path, name_prefix="eval")
+    played = play(env, 3)
+    env.close()
+    assert names(tmp_path) == [f"eval-episode-{n}.mp4" for n in range(3)]
+    for n, (_, length) in enumerate(played):
+        path = tmp_path / f"eval-episode-{n}.mp4"
+        assert assert_whole_episode(path, length).episode == n
+        assert probe_video(path.read_bytes()).fps == 12
+
+
+def test_an_episode_trigger_records_some_and_renders_no_others(tmp_path):
+    inner = CountingEnv()
+    env = tm.gym.RecordEpisodes(inner, tmp_path, episode_trigger=tm.selection.every(3))
+    renders = []
+    for _ in range(5):
+        before = inner.renders
+        play(env, 1)
+        renders.append(inner.renders > before)
+    assert renders == [True, False, False, True, False]
+    assert names(tmp_path) == ["rl-video-episode-0.mp4", "rl-video-episode-3.mp4"]
+    assert len(env.length_queue) == 5
+
+
+def test_an_env_with_members_of_its_own_is_one_env():
+    class Meta(CountingEnv):
+        def __init__(self):
+            super().__init__()
+            self.envs, self.num_envs = [CountingEnv(), CountingEnv()], 2
+
+    env = tm.gym.RecordEpisodes(Meta(), keep="last")
+    play(env, 1)
+    clip = env.take()["last"]
+    assert {read_frame(frame).env for frame in decode_video(clip.data)} == {env.unwrapped.number}
+
+
+def test_a_wrapper_whose_render_fails_now_and_then_is_not_replaced_by_its_inner_env(caplog):
+    class Flaky(gym.Wrapper):
+        def render(self):
+            if self.env.unwrapped.counter.step_count == 3:
+                raise AttributeError("a bug of its own")
+            return self.env.render()
+
+    env = tm.gym.RecordEpisodes(Flaky(CountingEnv()), keep="all")
+    play(env, 3)
+    assert set(env.take()) == {"data"}
+    assert len(caplog.records) == 1
+    assert "a bug of its own" in caplog.text
+
+
+def test_a_real_env_at_its_own_speed(tmp_path):
+    env = tm.gym.RecordEpisodes(gym.make("CartPole-v1", render_mode="rgb_array"), tmp_path)
+    play_random = env.reset(seed=0) and env.action_space
+    over = False
+    while not over:
+        *_, terminated, truncated, _ = env.step(play_random.sample())
+        over = terminated or truncated
+    env.close()
+    video = probe_video((tmp_path / "rl-video-episode-0.mp4").read_bytes())
+    assert (video.width, video.height, video.fps) == (600, 400, 50)
+
+
+def test_clips_that_are_cut_are_not_rendered_on():
+    inner = CountingEnv({"length": 15})
+    env = tm.gym.RecordEpisodes(inner, video=tm.VideoOptions(max_frames=4), keep="last")
+    play(env, 1)
+    assert inner.renders == 4
+    assert "cut after 4 frames" in env.take()["last"].note
+
+
+def test_gymnasiums_statistics_can_stand_outside_as_in_its_tutorial():
+    env = gym.make("CartPole-v1", render_mode="rgb_array")
+    env = RecordEpisodeStatistics(gym.wrappers.TimeLimit(tm.gym.RecordEpisodes(env), 50), buffer_length=10)
+    ((total, length),) = play(env, 1)
+    assert (list(env.return_queue), list(env.length_queue)) == ([total], [length])
+    assert list(env.env.env.return_queue) == [total]
+
+
+def test_statistics_of_another_key_can_stand_outside_too():
+    env = RecordEpisodeStatistics(tm.gym.RecordEpisodes(CountingEnv()), stats_key="outer")
+    env.reset()
+    over = False
+    while not over:
+        *_, over, _, info = env.step(0)
+    assert (info["outer"]["r"], info["outer"]["l"]) == (info["episode"]["r"], info["episode"]["l"])
+
+
+def test_an_env_can_be_made_again_from_the_spec_of_its_wrapper(tmp_path):
+    env = gym.make("CartPole-v1", render_mode="rgb_array")
+    env = tm.gym.RecordEpisodes(tm.gym.FixedSeeds(env, [5]), tmp_path, name_prefix="eval", keep=("best", "worst"))
+    again = gym.make(env.spec)
+    play(again, 1)
+    assert names(tmp_path) == ["eval-episode-0.mp4"]
+    taken = again.take()
+    assert {"best", "worst"} <= set(taken)
+    assert taken["best"].episode.seed == 5
+
+
+def test_the_spec_does_not_copy_what_the_user_passed():
+    class Model:
+        def __deepcopy__(self, memo):
+            raise AssertionError("the user's model was copied")
+
+        def collect(self, step):
+            return {"value": 1.0}
+
+    env = gym.make("CartPole-v1", render_mode="rgb_array")
+    env = tm.gym.RecordEpisodes(env, collect=Model().collect)
+    assert env.spec.additional_wrappers[-1].name == "RecordEpisodes"
+
+
+def test_a_subclass_keeps_its_methods_and_refuses_a_vector_env():
+    class Mine(tm.gym.RecordEpisodes):
+        def step(self, action):
+            *rest, info = super().step(action)
+            return *rest, {**info, "mine": True}
+
+    env = Mine(CountingEnv(), video=None)
+    env.reset()
+    assert env.step(0)[-1]["mine"]
+    with pytest.raises(TypeError, match=r"Mine is a subclass .* tune_media.gym.RecordVectorEpisodes"):
+        Mine(gym.vector.SyncVectorEnv([CountingEnv] * 2), video=None)
+
+
+def test_the_speed_of_clips_can_be_given_as_for_record_video(tmp_path):
+    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path, fps=7)
+    play(env, 1)
+    assert probe_video((tmp_path / "rl-video-episode-0.mp4").read_bytes()).fps == 7
+    assert env.take()["last"].fps == 7
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+@pytest.mark.parametrize("options", [{}, {"video_length": 4}])
+def test_a_copy_made_in_mid_episode_records_from_its_next_reset(tmp_path, copied, options):
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 6}), tmp_path, keep="all", **options)
+    env.reset()
+    env.step(0)
+    twin = copied(env)
+    twin.step(0)
+    twin.reset()
+    play(twin, 1)
+    assert len(twin.return_queue) == 1
+    frames = options.get("video_length", 7)
+    assert [count.step for count in read_clip(tmp_path / "rl-video-episode-2.mp4")] == list(range(frames))
+    env.step(0)
+    env.close()
+    unfinished = read_clip(tmp_path / "rl-video-episode-0-unfinished.mp4")
+    assert [count.step for count in unfinished] == [0, 1, 2]  # the first one goes on as if nothing had been copied
+
+
+def test_frames_can_be_collected_outside(tmp_path):
+    env = gym.wrappers.RenderCollection(tm.gym.RecordEpisodes(CountingEnv({"length": 3}), tmp_path))
+    play(env, 1)
+    assert len(env.render()) == 4
+    assert_whole_episode(tmp_path / "rl-video-episode-0.mp4", 3)
+
+
+def test_the_trigger_is_there_to_be_asked():
+    assert tm.gym.RecordEpisodes(CountingEnv()).episode_trigger(7)
+    env = tm.gym.RecordEpisodes(CountingEnv(), episode_trigger=lambda n: n == 0)
+    assert [env.episode_trigger(n) for n in range(2)] == [True, False]
+
+
+def test_it_says_whether_a_clip_is_being_made():
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 3}), episode_trigger=lambda n: n == 0)
+    env.reset()
+    assert env.recording
+    for _ in range(3):
+        env.step(0)
+    assert not env.recording
+    assert (env.episode_count, env.episode_lengths) == (1, 3)
+    env.reset()
+    assert not env.recording
+
+
+@pytest.mark.parametrize("ends", ["reset", "close"])
+def test_every_nth_frame_and_the_last_one_of_whole_and_of_unfinished_episodes(tmp_path, ends):
+    inner = CountingEnv({"length": 10})
+    env = tm.gym.RecordEpisodes(inner, tmp_path, video=tm.VideoOptions(every=3))
+    play(env, 2)
+    env.reset()
+    for _ in range(5):
+        env.step(0)
+    if ends == "reset":
+        env.reset()
+    env.close()
+    shown = {name: [count.step for count in read_clip(tmp_path / name)] for name in names(tmp_path)}
+    whole = {f"rl-video-episode-{number}.mp4": [0, 3, 6, 9, 10] for number in range(2)}
+    assert shown == whole | {"rl-video-episode-2-unfinished.mp4": [0, 3, 5]}
+    assert inner.renders == 13 + (ends == "reset")
+
+
+def test_fps_and_every_can_be_given_together():
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 4}), fps=20, video=tm.VideoOptions(every=2))
+    play(env, 1)
+    assert env.take()["last"].fps == 10

@@ -1,0 +1,131 @@
+import json
+import pickle
+
+import numpy as np
+
+from tests.support.envs import CountingEnv
+from tests.support.recorders import make_recorder, play
+from tune_media import selection
+from tune_media.recording.plan import Plan
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.selection import as_selectors
+from tune_media.steps import FINAL, Named, Rule, final
+from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, report_json
+from tune_media.values.episodes import EpisodeBatch, thinned
+
+
+def test_losers_are_dropped_as_soon_as_they_cannot_win():
+    recorder, env = make_recorder(("best", "worst")), CountingEnv({"length": 5})
+    for value in (3, 1, 2, 5, 4):
+        play(recorder, env, rewards=[value] * 5)
+    assert sorted(record.episode_return for record in recorder.candidates.records()) == [5, 25]
+
+
+def test_taking_drops_what_took_part_and_keeps_what_ended_since():
+    recorder, env = make_recorder(), CountingEnv()
+    seen = [play(recorder, env).id for _ in range(2)]
+    later = play(recorder, env)
+    assert list(recorder.candidates.take(seen[:1], seen)) == seen[:1]
+    assert [record.id for record in recorder.candidates.records()] == [later.id]
+
+
+def test_an_episode_that_a_raising_selector_cannot_choose_says_why_in_its_note():
+    recorder, env = make_recorder(keep=selection.best(by="retrun")), CountingEnv()
+    play(recorder, env)
+    (data,) = recorder.candidates.data()
+    assert "by='retrun'" in data.record.note
+
+
+def test_a_selector_that_raises_leaves_the_others_their_choice():
+    wrong = selection.where(lambda record: record.metrics["missing"] > 0, name="won")
+    recorder, env = make_recorder(keep=(wrong, "best")), CountingEnv()
+    play(recorder, env)
+    assert len(recorder.candidates.records()) == 1
+    (problem,) = recorder.problems.take()
+    assert (problem.lost, "keep='won' raised KeyError: 'missing'" in problem.text) == (0, True)
+
+
+def test_candidates_that_nobody_takes_are_bounded(monkeypatch, caplog):
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_CANDIDATES", 5)
+    recorder, env = make_recorder("all"), CountingEnv()
+    played = [play(recorder, env).id for _ in range(9)]
+    assert [record.id for record in recorder.candidates.records()] == played[-5:]
+    assert len(caplog.records) == 1
+
+
+def test_ten_thousand_episodes_stay_within_bounds():
+    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None))
+    info = {"data": {"running": dict.fromkeys("abcde", 1.0)}}
+    for episode in range(10_000):
+        recorder.start(0, f"e{episode}", None, 0.0)
+        for _ in range(60):
+            recorder.step(0, 1.0, None, info)
+        recorder.end(0)
+    data = recorder.candidates.data()
+    assert len(data) == 10_000
+    assert sum(len(series) for episode in data for series in episode.series.values()) <= 2_000_000
+    assert all(series.count == 60 for episode in data[::500] for series in episode.series.values())
+    assert all(episode.record.metrics["a_sum"] == 60 for episode in data)
+    batch = EpisodeBatch(tuple(thinned(data, 100_000)))
+    assert len(pickle.dumps(batch)) < 60 * 2**20
+    text = report_json(EpisodeReport("t", 1, 1, [RecorderEpisodes("train", "r", batch)]), "data-00000001.json")
+    assert len(json.loads(text)) == 10_000
+
+
+def test_data_that_nobody_takes_are_bounded(monkeypatch, caplog):
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_EPISODES", 5)
+    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None))
+    for episode in range(9):
+        recorder.start(0, f"e{episode}", None, 0.0)
+        recorder.step(0, 1.0)
+        recorder.end(0)
+    assert [data.record.episode_id for data in recorder.candidates.data()] == [f"e{episode}" for episode in range(4, 9)]
+    assert len(caplog.records) == 1
+
+
+def test_arrays_weigh_what_they_are(monkeypatch):
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_ROUND_POINTS", 100_000)
+    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None))
+    info = {"media": {"map": np.zeros((64, 64))}, "data": {"final": {"map": np.zeros((64, 64))}}}
+    for episode in range(60):
+        recorder.start(0, f"e{episode}", None, 0.0)
+        recorder.step(0, 1.0, None, {"media": info["media"]} if episode % 2 else {"data": info["data"]})
+        recorder.end(0)
+    data = recorder.candidates.data()
+    assert len(data) == 60
+    assert sum(len(pickle.dumps(episode)) for episode in data) < 4 * 2**20
+    assert any("left out" in (episode.record.note or "") for episode in data)
+
+
+def test_episodes_that_ended_before_a_round_are_late_and_cannot_be_chosen():
+    recorder = EpisodeRecorder(Plan("r", as_selectors("all"), video=None, collect=lambda step: {"x": final(1)}))
+    recorder.start(0, "e", None, 0.0)
+    recorder.step(0, 1.0)
+    recorder.end(0)
+    recorder.candidates.begin_round()
+    assert recorder.candidates.records() == []
+    (episode,) = recorder.candidates.data()
+    assert episode.is_late
+    assert EpisodeBatch((episode,)).metrics() == {}
+    assert EpisodeBatch((episode,)).histograms() == {}
+
+
+def test_values_that_hooks_add_after_the_end_are_in_the_data_and_the_record():
+    values = {}
+    recorder = make_recorder(video=None)
+    recorder.start(0, "e", None, 0.0)
+    recorder.step(0, 1.0)
+    recorder.end(0, lambda held: [held.add(value) for value in values.values()])
+    values["late"] = Named("late", 3.0, Rule(3.0, FINAL))
+    (episode,) = recorder.candidates.data()
+    (record,) = recorder.candidates.records()
+    assert episode.record.metrics["late"] == record.metrics["late"] == 3.0
+
+
+def test_an_owner_that_may_never_collect_drops_the_oldest_data_without_a_warning(caplog):
+    recorder, env = make_recorder("last"), CountingEnv({"length": 1})
+    recorder.candidates.hold_untaken(2)
+    played = [play(recorder, env).id for _ in range(5)]
+    assert [data.record.id for data in recorder.candidates.data()] == played[-2:]
+    assert recorder.candidates.dropped == 3
+    assert caplog.records == []

@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from tune_media import EpisodeRecord, Image, selection
+from tune_media.recording.choosing import chosen_by, laid_out, selector_reason, survivors
+from tune_media.recording.episode import Candidate
+from tune_media.selection import as_selectors
+
+RAISES = selection.where(lambda record: record.metrics["missing"] > 0, name="won")
+
+
+def record(id, value=0.0, finished_at=0.0, **metrics):
+    return EpisodeRecord(f"e{id}", value, 1, id=id, finished_at=finished_at, metrics=metrics)
+
+
+def candidate(record, **media):
+    return Candidate(record, {}, media=media)
+
+
+def picture():
+    return Image(np.zeros((8, 8), np.uint8))
+
+
+def test_an_env_runner_holds_every_candidate_for_a_selector_that_needs_all():
+    records = [record("a", 1.0), record("b", 2.0), record("c", 3.0)]
+    assert survivors(records, as_selectors("best"), print) == {"c"}
+    assert survivors(records, as_selectors("median"), print) == {"a", "b", "c"}
+
+
+def test_a_selector_that_raises_is_reported_and_the_others_choose():
+    told = []
+    selectors, records = (RAISES, *as_selectors("best")), [record("a", 1.0), record("b", 2.0)]
+    assert survivors(records, selectors, lambda *failure: told.append(failure)) == {"b"}
+    chosen = chosen_by(selectors, records, lambda *failure: told.append(failure))
+    assert {name: [one.id for one in found] for name, found in chosen.items()} == {"best": ["b"]}
+    assert [(selector.name, type(error)) for selector, error in told] == [("won", KeyError)] * 2
+
+
+def test_first_and_last_go_by_the_time_of_the_end_over_all_env_runners():
+    records = [record("late", finished_at=3.0), record("early", finished_at=1.0), record("middle", finished_at=2.0)]
+    chosen = chosen_by(as_selectors(("first", "last")), records, print)
+    assert {name: found[0].id for name, found in chosen.items()} == {"first": "early", "last": "late"}
+
+
+def test_a_result_holds_one_value_or_a_list_by_the_selectors_limit_without_missing_winners():
+    selectors = as_selectors(("best", selection.best(3, name="top")))
+    a, b = record("a"), record("b")
+    result = laid_out(selectors, {"best": [b], "top": [a, b]}, {"a": candidate(a)})
+    assert result == {"top": [a]}
+    assert laid_out(selectors, {"best": [a]}, {"a": candidate(a)}) == {"best": a}
+
+
+@pytest.mark.parametrize(("name", "key"), [("map", "map"), ("best", "best_picture"), ("data", "data_picture")])
+def test_a_picture_is_filed_under_its_name_unless_something_else_has_it(name, key):
+    one, image = record("a"), picture()
+    result = laid_out(as_selectors("best"), {"best": [one]}, {"a": candidate(one, **{name: image})})
+    assert result == {"best": one, key: {"best": image}}
+
+
+def test_the_reason_of_a_missing_metric_names_those_there_are():
+    reason = selector_reason(RAISES, KeyError("missing"), [record("a", speed=1.0), record("b", goals=2.0)])
+    has = "the metrics of these episodes are: goals, speed (collect= adds some)"
+    assert reason == f"keep='won' raised KeyError: 'missing'; {has}"
+    assert selector_reason(RAISES, KeyError("missing"), [record("a")]).endswith("are: none (collect= adds some)")
+    assert "metrics" not in selector_reason(RAISES, TypeError("no"), [record("a", speed=1.0)])

@@ -1,0 +1,157 @@
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from tests.support.envs import CountingEnv, read_frame
+from tests.support.recorders import make_recorder, only, play, take_all
+from tune_media import VideoOptions, selection
+from tune_media.encoding.decode import decode_video
+from tune_media.recording.plan import Plan
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.selection import as_selectors, every
+
+
+def test_a_clip_holds_the_reset_frame_and_every_step_once():
+    recorder, env = make_recorder(), CountingEnv()
+    record = play(recorder, env)
+    clip = take_all(recorder)[record.id]
+    assert clip.frames == record.episode_length + 1
+    assert [read_frame(frame).step for frame in decode_video(clip.data)] == list(range(env.length + 1))
+    assert clip.episode.episode_return == pytest.approx(env.total)
+    assert clip.id == record.id
+
+
+def test_episodes_in_different_slots_do_not_mix():
+    recorder, envs = make_recorder(), [CountingEnv({"length": 4}), CountingEnv({"length": 7})]
+    for slot, env in enumerate(envs):
+        env.reset()
+        recorder.start(slot, str(slot), only(env), fps=12)
+    records = {}
+    for step in range(7):
+        for slot, env in enumerate(envs):
+            if step < env.length:
+                recorder.step(slot, env.step(0)[1])
+            if step + 1 == env.length:
+                records[slot] = recorder.end(slot)
+    clips = take_all(recorder)
+    for slot, env in enumerate(envs):
+        counts = [read_frame(frame) for frame in decode_video(clips[records[slot].id].data)]
+        assert [count.step for count in counts] == list(range(env.length + 1))
+        assert {count.env for count in counts} == {env.number}
+
+
+def test_an_episode_that_is_never_finished_is_dropped_and_counted():
+    recorder, env = make_recorder(), CountingEnv()
+    env.reset()
+    recorder.start(0, "a", only(env), fps=12)
+    recorder.step(0, env.step(0)[1])
+    play(recorder, env)  # starts in the same slot
+    env.reset()
+    recorder.start(1, "b", only(env), fps=12)
+    recorder.step(1, env.step(0)[1])
+    recorder.abandon_all()
+    assert recorder.end(1) is None
+    assert (len(recorder.candidates.records()), recorder.abandoned) == (1, 2)
+
+
+def test_an_episode_that_the_trigger_declines_is_never_rendered():
+    recorder, env = make_recorder(trigger=every(3)), CountingEnv()
+    renders = []
+    for _ in range(6):
+        before = env.renders
+        play(recorder, env)
+        renders.append(env.renders > before)
+    assert renders == [True, False, False] * 2
+    assert len(recorder.candidates.records()) == 2
+
+
+def test_records_without_frames():
+    recorder, env = make_recorder(video=None), CountingEnv()
+    record = play(recorder, env)
+    assert env.renders == 0
+    assert take_all(recorder) == {record.id: record}
+
+
+def test_a_render_that_fails_costs_its_episode_and_one_warning(caplog):
+    recorder, env = make_recorder(), CountingEnv({"render_mode": None})
+    for _ in range(3):
+        play(recorder, env)
+    assert recorder.candidates.records() == []
+    assert len(caplog.records) == 1
+    assert len(recorder.problems.take()) == 1
+    assert recorder.problems.take() == []
+
+
+def test_strict_lets_the_failure_through():
+    with pytest.raises(ValueError, match="uint8"):
+        play(make_recorder(strict=True), CountingEnv({"render_mode": None}))
+
+
+def test_the_env_may_reuse_its_buffer():
+    env = CountingEnv()
+    env.reset()
+    first = env.render()
+    env.step(0)
+    assert env.render() is first
+    assert not np.array_equal(read_frame(env.render()), (env.number, env.episode, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"trigger": lambda first, second: True},
+        {"keep": selection.where(lambda record: record.metrics["missing"] > 0, name="won")},
+        {"keep": selection.best(by="retrun")},
+        {"keep": selection.best(by="episode_id")},
+        {"video": VideoOptions(overlay=lambda facts: facts.nothing)},
+    ],
+)
+def test_a_users_function_that_raises_costs_the_episode_and_one_warning(options, caplog):
+    recorder, env = make_recorder(**{"keep": "all", **options}), CountingEnv()
+    for _ in range(3):
+        play(recorder, env)
+    assert recorder.candidates.records() == []
+    assert len(caplog.records) == 1
+    with pytest.raises((TypeError, KeyError, ValueError, AttributeError)):
+        play(make_recorder(**{"keep": "all", "strict": True, **options}), env)
+
+
+def test_what_is_abandoned_or_taken_is_freed():
+    recorder, env = make_recorder(), CountingEnv()
+    env.reset()
+    recorder.start(0, "a", only(env), fps=12)
+    recorder.step(0, env.step(0)[1])
+    encoder = weakref.ref(next(iter(recorder._running[0].clips._encoders.values())))
+    recorder.abandon_all()
+    play(recorder, env, slot=1)
+    candidate = weakref.ref(next(iter(recorder.candidates._held.values())))
+    take_all(recorder)
+    gc.collect()
+    assert encoder() is None
+    assert candidate() is None
+
+
+def test_what_cannot_be_stored_costs_one_warning_and_not_its_neighbours(caplog):
+    def collect(step):
+        return {"bad": lambda: 0, "good": 1.0}
+
+    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None, collect=collect))
+    for _ in range(3):
+        recorder.start(0, "e", None, 0.0)
+        recorder.step(0, 1.0)
+        recorder.end(0)
+    assert all(episode.record.metrics["good_sum"] == 1 for episode in recorder.candidates.data())
+    assert len(caplog.records) == 1
+    assert "bad is a function" in caplog.text
+
+
+def test_an_episode_that_is_not_shown_still_tells():
+    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), trigger=lambda index: False))
+    recorder.start(0, "e", lambda: {"": np.zeros((8, 8, 3), np.uint8)}, 10)
+    recorder.step(0, 2.0, None, {"data": {"running": {"x": 3.0}}})
+    assert recorder.end(0) is None
+    assert recorder.candidates.records() == []
+    (episode,) = recorder.candidates.data()
+    assert (episode.record.episode_return, episode.record.metrics["x_avg"]) == (2.0, 3.0)

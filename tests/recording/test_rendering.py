@@ -1,0 +1,153 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from tests.support.envs import CountingEnv, read_frame
+from tests.support.envs.batch import Batch
+from tune_media.recording.problems import FrameError
+from tune_media.recording.rendering import Renderer, describe, inside, remedy_for, reset_seed, sub_env, sub_envs
+
+
+class Shows:
+    """An env that renders what it is given."""
+
+    def __init__(self, picture, **metadata):
+        self.picture, self.metadata, self.calls = picture, metadata, 0
+
+    def render(self):
+        self.calls += 1
+        if isinstance(self.picture, Exception):
+            raise self.picture
+        return self.picture
+
+    def top(self):
+        return np.full((8, 8, 3), 9, np.uint8)
+
+
+class Closed(gym.Wrapper):
+    """A wrapper that hands ``render`` on only with a mode, as old ones do."""
+
+    def render(self, mode):
+        raise AssertionError("it must not be reached")
+
+
+FRAME = np.zeros((8, 8, 3), np.uint8)
+
+
+def test_each_sub_env_shows_its_own_frame():
+    env = gym.vector.SyncVectorEnv([CountingEnv] * 3)
+    env.reset()
+    renderer = Renderer(env)
+    numbers = [read_frame(renderer.frames(index)[""]).env for index in range(3)]
+    assert numbers == [inner.number for inner in env.envs]
+
+
+def test_frames_of_a_batched_env_are_made_by_one_call_a_vector_step():
+    env = Batch(3)
+    env.reset()
+    renderer = Renderer(env)
+    for step in range(1, 3):
+        env.step(np.zeros(3, int))
+        for index in range(3):
+            renderer.at(index)
+            frame = read_frame(renderer.frames(index)[""])
+            assert (frame.env, frame.step) == (env.members[index].number, step)
+    assert [member.renders for member in env.members] == [2, 2, 2]
+
+
+def test_views_are_named_and_a_dict_of_frames_is_one_view_each():
+    renderer = Renderer(
+        Shows(FRAME), {"front": "render", "above": "top", "agents": lambda env: {"a": FRAME, "b": FRAME}}
+    )
+    assert set(renderer.frames(0)) == {"front", "above", "agents/a", "agents/b"}
+    assert set(Renderer(Shows(FRAME), lambda env: {"a": FRAME}).frames(0)) == {"a"}
+    with pytest.raises(FrameError, match="empty dict"):
+        Renderer(Shows(FRAME), lambda env: {}).frames(0)
+
+
+def test_a_frame_function_needs_sub_envs_within_reach():
+    with pytest.raises(FrameError, match="Pass the name of a method of the env instead"):
+        Renderer(Batch(2), lambda env: env.render())
+
+
+@pytest.mark.parametrize(
+    ("picture", "words"),
+    [
+        (None, r"'Shows' returned None from render\(\)\. Create it with render_mode='rgb_array'"),
+        ([FRAME], "returned a list"),
+        (np.zeros((8, 8, 3)), "float64 of shape"),
+        (np.zeros((3, 8, 8), np.uint8), "transpose"),
+        (np.zeros((0, 8, 3), np.uint8), "an array of shape"),
+        (RuntimeError("no OpenGL here"), "raised RuntimeError: no OpenGL here. There is no display here"),
+    ],
+)
+def test_a_picture_that_cannot_be_recorded_names_the_env_and_the_remedy(picture, words):
+    with pytest.raises(FrameError, match=words):
+        Renderer(Shows(picture)).frames(0)
+
+
+def test_an_env_can_be_named_after_another_in_messages():
+    with pytest.raises(FrameError, match="env 'CountingEnv' returned None"):
+        Renderer(Shows(None), named_after=CountingEnv()).frames(0)
+
+
+def test_a_wrapper_that_does_not_take_the_call_is_passed_over():
+    env = CountingEnv()
+    env.reset()
+    assert read_frame(Renderer(Closed(env)).frames(0)[""]).env == env.number
+
+
+def test_a_render_that_has_worked_and_raises_is_not_replaced_by_the_inner_envs():
+    inner, outer = Shows(np.ones_like(FRAME)), Shows(FRAME)
+    outer.env = inner
+    renderer = Renderer(outer)
+    assert renderer.frames(0)[""].max() == 0
+    outer.picture = TypeError("now and then")
+    with pytest.raises(FrameError, match="now and then"):
+        renderer.frames(0)
+    assert inner.calls == 0
+
+
+@pytest.mark.parametrize(("stated", "fps"), [(12, 12.0), (None, 30.0), (0, 30.0), (float("inf"), 30.0), ("60", 30.0)])
+def test_the_speed_is_the_envs_own_if_it_can_be(stated, fps):
+    assert Renderer(Shows(FRAME, render_fps=stated)).fps(0) == fps
+
+
+def test_a_seed_is_known_only_if_somebody_gave_it():
+    env = CountingEnv()
+    env.reset(seed=7)
+    assert reset_seed(env) == 7
+    drawn = CountingEnv()
+    drawn.reset()
+    drawn.np_random.random()
+    assert reset_seed(drawn) is None
+    assert reset_seed(object()) is None
+
+
+def test_sub_envs_are_reached_through_wrappers():
+    env = gym.vector.SyncVectorEnv([CountingEnv] * 2)
+    assert sub_envs(gym.wrappers.vector.RecordEpisodeStatistics(env)) == list(env.envs)
+    assert sub_env(env, 2) is None
+    assert sub_envs(Batch(2)) == []
+    single = CountingEnv()
+    assert sub_envs(single) == [single]
+    assert list(inside(Closed(single)))[-1] is single
+
+
+def test_an_env_is_named_as_its_user_named_it():
+    assert describe(gym.make("CartPole-v1")) == "'CartPole-v1'"
+    assert describe(gym.vector.SyncVectorEnv([CountingEnv])) == "'CountingEnv'"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ModuleNotFoundError("No module named 'mujoco.egl'", name="mujoco.egl"), "gymnasium[mujoco]"),
+        (RuntimeError("Box2D is not installed"), "gymnasium[box2d]"),
+        (RuntimeError("cannot connect to X11"), "SDL_VIDEODRIVER=dummy"),
+        (RuntimeError("anything else"), ""),
+    ],
+)
+def test_known_failures_have_a_remedy(error, words):
+    assert words in remedy_for(error)
+    assert bool(words) == bool(remedy_for(error))

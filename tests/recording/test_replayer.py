@@ -1,0 +1,115 @@
+"""Replays of a Gymnasium env that is stepped in a plain loop."""
+
+import itertools
+import random
+
+import gymnasium as gym
+import pytest
+
+from tune_media.recording.plan import Plan
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.rendering import Renderer
+from tune_media.recording.replayer import Replayer, Taken
+from tune_media.selection import as_selectors
+
+
+class Lake(gym.Wrapper):
+    """A frozen lake; ``drifts`` makes its first step depend on a generator that no seed reaches."""
+
+    def __init__(self, *, drifts=False):
+        super().__init__(gym.make("FrozenLake-v1", render_mode="rgb_array"))
+        self.drifts, self.is_closed = drifts, False
+
+    def step(self, action):
+        if self.drifts:
+            self.unwrapped.s = random.SystemRandom().choice([1, 2, 3, 6, 8, 9, 10, 13, 14])
+        return self.env.step(action)
+
+    def close(self):
+        self.is_closed = True
+
+
+class Loop:
+    """A recorder with a replayer, as the owner of an env has them."""
+
+    def __init__(self, render="replay", *, drifts=False, strict=False):
+        self.env, self.others = Lake(drifts=drifts), []
+        self.recorder = EpisodeRecorder(
+            Plan("episodes", as_selectors("all"), render=render, strict=strict), problems_are_collected=True
+        )
+        self.replayer = Replayer(self.recorder)
+        self.replayer.put_on_tape(self.env, itertools.count(3))
+
+    def make(self, index):
+        self.others.append(Lake(drifts=self.env.drifts))
+        return self.others[-1]
+
+    def round(self, episodes=4):
+        for number in range(episodes):
+            self.env.reset()
+            tape = self.replayer.tape_of(self.env)
+            is_late = tape is not None and self.replayer.renders_later
+            frames = Renderer(self.env)
+            render = None if is_late else lambda frames=frames: frames.frames(0)
+            self.recorder.start(0, f"e{number}", render, 4.0, tape=tape)
+            for _ in range(3):
+                _, reward, *_ = self.env.step(1)
+                self.recorder.step(0, reward)
+            self.recorder.end(0)
+        ids = [record.id for record in self.recorder.candidates.records()]
+        return self.replayer.taken(self.recorder.candidates.take(ids, ids), self.make)
+
+
+def rendered(taken):
+    return [kept.record.rendered for kept in taken.kept.values()]
+
+
+def test_all_replays_take_place_in_one_env_that_is_closed_at_the_end():
+    loop = Loop()
+    for _ in range(2):
+        assert rendered(loop.round()) == ["replay"] * 4
+    (other,) = loop.others
+    assert not other.is_closed
+    loop.replayer.close()
+    assert other.is_closed
+
+
+def test_the_first_difference_ends_replays_and_is_counted():
+    loop = Loop(drifts=True)
+    taken = loop.round(12)
+    assert len(taken.kept) + len(taken.lost) == 12
+    assert taken.lost
+    assert sum(problem.lost for problem in taken.problems) == len(taken.lost)
+    assert all("the replay has another observation" in reason for reason in taken.lost.values())
+    assert rendered(loop.round(2)) == ["direct"] * 2
+    assert all(other.is_closed for other in loop.others)
+
+
+@pytest.mark.parametrize(("drifts", "then"), [(False, "replay"), (True, "direct")])
+def test_auto_decides_by_the_first_winners_and_loses_none(drifts, then):
+    loop = Loop("auto", drifts=drifts)
+    assert loop.round(0) == Taken()
+    assert loop.replayer.mode == "auto"  # no winner, no proof
+    assert rendered(loop.round(12)) == ["direct"] * 12
+    second = loop.round(2)
+    assert rendered(second) == [then] * 2
+    assert (second.lost, second.problems) == ({}, [])
+
+
+def test_a_strict_recorder_raises():
+    with pytest.raises(Exception, match="at step 1"):
+        Loop(drifts=True, strict=True).round(12)
+
+
+def test_an_env_that_nobody_steps_is_recorded_directly_and_it_is_said():
+    loop = Loop()
+    loop.replayer.put_on_tape(object(), itertools.count())
+    assert loop.replayer.mode == "direct"
+    (problem,) = loop.recorder.problems.take()
+    assert problem.text.startswith("episodes are rendered while they run: nobody steps 'object' here")
+
+
+def test_winners_of_several_env_runners_are_put_together():
+    one = Taken({"a": 1}, {"b": "no clip"}, ["x"])
+    one.add(Taken({"c": 2}, {"d": "no clip"}, ["y"]))
+    assert one == Taken({"a": 1, "c": 2}, {"b": "no clip", "d": "no clip"}, ["x", "y"])

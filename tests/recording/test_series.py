@@ -1,0 +1,139 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from tune_media.recording.collector import Collector
+from tune_media.recording.plan import Plan
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.series import MAX_NAMES, MAX_POINTS, EpisodeValues, merged_metrics
+from tune_media.selection import as_selectors
+from tune_media.steps import Named, Rule, StepFacts, final, running
+
+
+def values(*infos, collect=None):
+    held = EpisodeValues()
+    problems = []
+    for step, info in enumerate(infos):
+        for named in Collector(collect).take(StepFacts(step, 0.0, 0.0, info=info)):
+            try:
+                held.add(named)
+            except ValueError as error:
+                problems.append(str(error))
+    return held, problems
+
+
+def convention(**media_or_data):
+    return {"media": media_or_data.pop("media", {}), "data": media_or_data}
+
+
+def test_a_uint8_table_in_media_is_kept_as_numbers():
+    table = np.arange(12, dtype=np.uint8).reshape(4, 3).repeat(2, axis=1)
+    held, _ = values(*[convention(media={"map": table, "wide": table.astype(np.int64)})] * 3)
+    assert held.series()["map"].values == held.series()["wide"].values == [table.tolist()] * 3
+    assert not held.media()
+
+
+def test_a_final_uint8_table_is_a_picture():
+    held, _ = values(convention(final={"heat": np.zeros((8, 8), np.uint8)}))
+    assert (held.media()["heat"].width, held.media()["heat"].height) == (8, 8)
+
+
+def test_lists_of_one_stay_lists():
+    held, _ = values(
+        *(convention(media={"seen": seen}, final={"goals": seen}, running={"near": seen}) for seen in ([3, 4], [5]))
+    )
+    assert held.series()["seen"].values == [[3, 4], [5]]
+    assert held.metrics()["goals/0"] == 5
+    assert list(held.series()["near/0"].values) == [3, 5]
+
+
+def test_an_array_of_one_is_a_number_unless_it_is_in_a_series():
+    one = np.array([1.5])
+    held, _ = values(convention(media={"seen": one}, final={"goals": one}, running={"near": one}))
+    assert held.series()["seen"].values == [[1.5]]
+    assert (held.metrics()["goals"], held.metrics()["near_avg"]) == (1.5, 1.5)
+
+
+LARGE = 2**62 + 1
+
+
+@pytest.mark.parametrize("number", [LARGE, -LARGE, np.int64(LARGE), np.uint64(LARGE), np.array(LARGE)])
+def test_integers_that_no_float_equals_are_kept(number):
+    held, _ = values(convention(media={"id": number}, final={"code": number}, running={"time_ns": number}))
+    assert held.series()["id"].values == held.series()["time_ns"].values == [int(number)]
+    assert held.values()["code"] == int(number)
+    assert held.metrics()["code"] == held.metrics()["time_ns_max"] == float(number)
+
+
+def test_small_integers_are_numbers_like_any_other():
+    held, _ = values(convention(media={"id": 3}, final={"code": 2**53}, running={"x": True}))
+    assert held.values() == {}
+    assert (held.metrics()["code"], held.metrics()["x_sum"]) == (2**53, 1)
+    assert held.series()["id"].is_numeric
+
+
+@pytest.mark.parametrize("collect", [[final("speed_avg"), running("speed")], [running("speed"), final("speed_avg")]])
+def test_a_final_value_does_not_replace_a_statistic(collect):
+    held, problems = values(*[{"speed": float(step), "speed_avg": 99.0} for step in range(3)], collect=collect)
+    assert held.metrics()["speed_avg"] == 1.0
+    assert held.metrics()["speed_avg_final"] == 99.0
+    assert set(problems) == {
+        "the final value 'speed_avg' has the name of a statistic of the running value 'speed'; it is stored as "
+        "'speed_avg_final'"
+    }
+
+
+def test_a_final_value_with_the_name_of_no_metric_is_itself():
+    collect = [running("speed", statistics="max"), final("speed_avg")]
+    held, problems = values({"speed": 1.0, "speed_avg": 99.0}, collect=collect)
+    assert held.metrics() == {"speed_max": 1.0, "speed_avg": 99.0}
+    assert not problems
+
+
+def test_a_hooks_number_replaces_no_statistic_and_an_equal_one_is_not_repeated():
+    metrics = {"speed_avg": 2.0, "goals": 1.0}
+    assert merged_metrics(metrics, ["speed"], {"speed_avg": 2.0 + 1e-9, "goals": 2.0}) == {**metrics, "goals": 2.0}
+    assert merged_metrics(metrics, ["speed"], {"speed_avg": 3.0})["speed_avg_final"] == 3.0
+
+
+def test_a_million_steps_are_thinned_and_their_statistics_exact():
+    held = EpisodeValues()
+    rule = Rule("x")
+    ours = [tracemalloc.Filter(True, "*/tune_media/*")]  # other threads of the process allocate, too
+    tracemalloc.start()
+    for step in range(1_000_000):
+        held.add(Named("x", float(step), rule))
+        if step % 100_000 == 99_999:
+            traces = tracemalloc.take_snapshot().filter_traces(ours).statistics("filename")
+            assert sum(trace.size for trace in traces) < 2**20
+    tracemalloc.stop()
+    series = held.series()["x"]
+    assert MAX_POINTS / 2 <= len(series) <= MAX_POINTS
+    assert series.count == 1_000_000
+    assert list(series.values[:3]) == [0, series.stride, 2 * series.stride]
+    assert held.metrics() == {
+        "x_avg": 499_999.5,
+        "x_sum": 499_999_500_000,
+        "x_min": 0,
+        "x_max": 999_999,
+        "x_last": 999_999,
+    }
+
+
+def test_long_things_count_for_what_they_are():
+    held = EpisodeValues()
+    for step in range(10_000):
+        held.add(Named("scan", [float(step)] * 1000, Rule("scan")))
+    assert sum(len(value) for value in held.series()["scan"].values) < 2 * MAX_POINTS
+
+
+def test_too_many_names_cost_one_warning(caplog):
+    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None, collect=lambda step: {f"n{step.step}": 1}))
+    recorder.start(0, "e", None, 0.0)
+    for _ in range(3 * MAX_NAMES):
+        recorder.step(0, 1.0)
+    recorder.end(0)
+    (episode,) = recorder.candidates.data()
+    assert len(episode.series) == MAX_NAMES
+    assert len(caplog.records) == 1

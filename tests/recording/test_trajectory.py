@@ -1,0 +1,61 @@
+import json
+
+import numpy as np
+
+from tune_media.recording.trajectory import TrajectoryBuilder
+from tune_media.steps import StepFacts
+
+
+def built(*steps):
+    builder = TrajectoryBuilder()
+    for number, fields in enumerate(steps):
+        builder.add(StepFacts(number, fields.pop("reward", 0.0), 0.0, **fields))
+    return builder.finish()
+
+
+def test_the_reset_has_an_observation_and_neither_reward_nor_action():
+    trajectory = built({"observation": 1}, {"observation": 2, "action": 5, "reward": 0.5})
+    assert trajectory.columns == {
+        "step": [0, 1],
+        "observation": [1, 2],
+        "reward": [None, 0.5],
+        "action": [None, 5],
+    }
+
+
+def test_dicts_and_tuples_become_a_column_for_each_leaf():
+    columns = built({"observation": {"camera": np.zeros((2, 2)), "arm": (1.0, {"grip": 2})}}).columns
+    assert set(columns) == {"step", "reward", "observation/camera", "observation/arm/0", "observation/arm/1/grip"}
+    assert columns["observation/camera"][0].shape == (2, 2)
+    assert columns["observation/arm/1/grip"] == [2]
+
+
+def test_a_buffer_that_the_env_fills_again_is_copied():
+    builder, buffer = TrajectoryBuilder(), np.zeros(2)
+    for step in range(3):
+        buffer[:] = step
+        builder.add(StepFacts(step, 0.0, 0.0, observation=buffer))
+    assert [row.tolist() for row in builder.finish().columns["observation"]] == [[0, 0], [1, 1], [2, 2]]
+
+
+def test_an_info_is_json_text_that_names_what_it_leaves_out():
+    info = {"speed": np.float32(1.5), "engine": len, 3: [1, 2]}
+    (text,) = built({"info": info}).columns["info"]
+    held = json.loads(text)
+    assert (held["speed"], held["3"]) == (1.5, [1, 2])
+    assert held["engine"].startswith("not stored: engine is a builtin_function")
+
+
+def test_a_value_that_some_steps_lack_is_none_there():
+    columns = built({"info": {"a": 1}}, {"action": {"gas": 1}}, {"action": {"brake": 2}}).columns
+    assert columns["action/gas"] == [None, 1, None]
+    assert columns["action/brake"] == [None, None, 2]
+    assert columns["info"][1:] == [None, None]
+
+
+def test_steps_beyond_the_bound_are_left_out_and_counted(monkeypatch):
+    monkeypatch.setattr("tune_media.recording.trajectory.MAX_BYTES", 10_000)
+    trajectory = built(*({"observation": np.zeros(500)} for _ in range(9)))
+    assert len(trajectory) == 3
+    assert trajectory.note == "the last 6 steps are left out: more than 10000 bytes"
+    assert built({"observation": 1}).note is None

@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+
+from tests.support.results import clip, places, read
+from tune_media.results.raw_clips import look_of, raw_layout
+from tune_media.storage.registry import Registry
+from tune_media.storage.rollback import Rollbacks
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        clip(),
+        [clip()],
+        [clip(0), clip(1)],
+        [[clip(0), clip(1)], [clip(2)]],
+        [clip(0, frames=3), clip(1, frames=5)],  # ragged
+        np.concatenate([clip(0), clip(1)]),
+        clip(layout="THWC"),
+        clip() / 255.0,
+        clip().astype(np.int64),
+        clip().astype(np.float32),
+        np.array([clip(), None], dtype=object)[:1],
+    ],
+)
+def test_raw_clips_as_people_send_them(value):
+    result = {"evaluation": {"env_runners": {"videos_best": value}}}
+    found = read(result)
+    assert set(places(found)) == {("evaluation", "videos_best")}
+    standing = result["evaluation"]["env_runners"]["videos_best"]
+    assert standing == "path0" or standing == tuple(f"path{i}" for i in range(len(found)))
+    for item in found:
+        facts = item.medium.facts()
+        assert (facts["width"], facts["height"]) == (24, 16)
+        assert item.medium.content()[4:8] == b"ftyp"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.zeros(5),
+        np.zeros((16, 16), np.uint8),
+        np.zeros((2, 3, 16, 16), np.uint8),
+        np.zeros((1, 4, 7, 16, 16), np.uint8),  # seven channels
+        np.zeros((2, 2, 3, 2, 2), np.uint8),  # too small to be a picture
+        np.random.default_rng(0).normal(size=(1, 4, 3, 16, 16)),  # weights, not light
+        np.full((1, 4, 3, 16, 16), -1, np.int64),
+        np.full((1, 4, 3, 16, 16), 256.0),
+        np.zeros((1, 4, 3, 16, 16), bool),
+        np.zeros((0, 4, 3, 16, 16), np.uint8),
+        [1.0, 2.0],
+        ["a", "b"],
+        [np.zeros(3), np.zeros(4)],
+        [[]],
+        [],
+        None,
+    ],
+)
+def test_numbers_are_left_alone(value):
+    result = {"env_runners": {"x": value}}
+    assert read(result) == []
+    assert result["env_runners"]["x"] is value
+    assert raw_layout(value) is None
+
+
+def large(changed: int | None = None) -> np.ndarray:
+    """Return a clip of 9 MB, with one other byte at a place that its look leaves out."""
+    frames = np.zeros((1, 50, 3, 200, 300), np.uint8)
+    if changed is not None:
+        frames.reshape(-1)[changed] = 7
+    return frames
+
+
+HIDDEN = 20_000  # between two blocks
+
+
+def registered(registry, values):
+    """Return the files of clips that a trainable without counters reports one after the other."""
+    media = [read({"clip": value})[0].medium for value in values]
+    return [registry.register(medium, "train", "clip", step, step) for step, medium in enumerate(media)]
+
+
+def test_a_look_reads_a_part_of_a_large_clip_and_all_of_a_small_one():
+    assert look_of(large()[0]) == look_of(large(HIDDEN)[0]) != look_of(large(100)[0])
+    small = np.zeros((4, 16, 24, 3), np.uint8)
+    assert len(look_of(small)[0]) == small.nbytes
+
+
+@pytest.mark.parametrize("is_encoded_before", [False, True])
+def test_large_clips_that_only_look_the_same_are_two_and_equal_ones_are_one(is_encoded_before):
+    registry = Registry("trial", Rollbacks())
+    (first,) = registered(registry, [large()])
+    if is_encoded_before:  # and its pixels are gone
+        first[1].medium.content()
+    found = registered(registry, [large(HIDDEN), large(), large(HIDDEN), large(100)])
+    assert [entry is not None for _, entry in found] == [True, False, False, True]
+    assert found[0][0] == found[2][0]
+    assert len({path for path, _ in found}) == 3
+
+
+def test_a_repeated_evaluation_is_known_by_its_counters_and_its_look():
+    registry = Registry("trial", Rollbacks())
+    new = {"env_runners": {}, "training_iteration": 1, "evaluation": {"num_healthy_workers": 1, "clip": large()}}
+    repeated = {"env_runners": {}, "training_iteration": 2, "evaluation": {"clip": large()}}
+    entries = []
+    for result in (new, repeated):
+        (found,) = read(result)
+        entries.append(registry.register(found.medium, found.section, found.key, 1, 1)[1])
+        assert found.medium.content_hash._digest is None  # nobody reads all of it in Tune's loop
+    assert entries[0] is not None
+    assert entries[1] is None
+
+
+def test_an_evaluation_that_rllib_did_not_make_is_compared_in_full():
+    """Nothing but its pixels tells whether it is repeated."""
+    registry = Registry("trial", Rollbacks())
+    results = [{"evaluation": {"clip": value}} for value in (large(), large(HIDDEN), large())]
+    media = [read(result)[0].medium for result in results]
+    found = [registry.register(medium, "evaluation", "clip", step, step) for step, medium in enumerate(media)]
+    assert [entry is not None for _, entry in found] == [True, True, False]
+
+
+def test_the_look_of_a_clip_is_not_taken_at_one_place_of_its_frames():
+    """With 256 frames, equal distances would always read the top of a frame, which is the sky."""
+    one, other = np.zeros((2, 256, 64, 96, 3), np.uint8)
+    other[:, 32:] = 200
+    assert look_of(one) != look_of(other)
+    other = np.zeros_like(one)
+    other[:, 40:44] = 200
+    assert look_of(one) != look_of(other)

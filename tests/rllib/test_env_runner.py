@@ -1,0 +1,211 @@
+"""A real env runner of RLlib's, built without Ray, and what its recording tells the Algorithm."""
+
+import pytest
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo.ppo_torch_policy import PPOTorchPolicy
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.evaluation.rollout_worker import RolloutWorker
+
+from tests.support.envs import CountingEnv, read_frame
+from tests.support.envs.multi_agent import MultiAgentCountingEnv
+from tests.support.fake_env_runners import FakeEnvRunner
+from tests.support.rllib_configs import multi_agent
+from tune_media import VideoOptions
+from tune_media.encoding.decode import decode_video
+from tune_media.recording.plan import Plan
+from tune_media.rllib import record_episodes
+from tune_media.rllib.env_runner import EnvRunnerRecording
+from tune_media.rllib.registry import recordings_of
+from tune_media.rllib.settings import RecorderSettings
+from tune_media.selection import as_selectors
+
+
+def recorded(sub_envs=1, env_config=None, evaluation=False, **arguments):
+    """Return an env runner and its recording."""
+    recorder = record_episodes(sections=("train", "evaluation"), **{"keep": "all", **arguments})
+    config = PPOConfig().environment(CountingEnv, env_config={"length": 4, **(env_config or {})})
+    config.env_runners(num_env_runners=0, num_envs_per_env_runner=sub_envs).callbacks(recorder)
+    config.rl_module(model_config={"fcnet_hiddens": [8]})
+    config.in_evaluation = evaluation
+    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    return env_runner, recordings_of(env_runner)["episodes"]
+
+
+def played(env_runner, episodes):
+    """Play episodes; return their returns by id."""
+    found = env_runner.sample(num_episodes=episodes, random_actions=True)
+    return {episode.id_: pytest.approx(episode.get_return()) for episode in found}
+
+
+def returns(data):
+    return {episode.record.episode_id: episode.record.episode_return for episode in data}
+
+
+def test_each_episode_is_told_with_its_return_and_all_its_frames():
+    env_runner, recording = recorded(sub_envs=2)
+    expected = played(env_runner, 4)
+    answer = recording.answer_with_candidates(())
+    assert returns(answer.data) == expected
+    assert answer.starts == {0: 2, 1: 2}
+    for candidate in answer.kept.values():
+        frames = [read_frame(frame) for frame in decode_video(candidate.in_result().data)]
+        assert [frame.step for frame in frames] == [0, 1, 2, 3, 4]
+        env = env_runner.env.unwrapped.envs[candidate.record.env_index].unwrapped
+        assert {frame.env for frame in frames} == {env.number}
+
+
+def maker(env, recorder, *, old_stack=False, **settings):
+    """Return the config of an env runner of either stack, whose episodes have 10 steps."""
+    config = PPOConfig().environment(env, env_config={"length": 10}).callbacks(recorder)
+    config.env_runners(num_env_runners=0, **settings)
+    if old_stack:
+        config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+        config.training(model={"fcnet_hiddens": [8]})
+    else:
+        config.rl_module(model_config={"fcnet_hiddens": [8]})
+    return config
+
+
+def sampled_new_stack(recorder):
+    env_runner = SingleAgentEnvRunner(config=maker(CountingEnv, recorder, num_envs_per_env_runner=2), worker_index=0)
+    env_runner.sample(num_episodes=3, random_actions=True)
+    return env_runner
+
+
+def sampled_agents(recorder):
+    config = maker(MultiAgentCountingEnv, recorder).multi_agent(**multi_agent())
+    env_runner = MultiAgentEnvRunner(config=config, worker_index=0)
+    env_runner.sample(num_episodes=3, random_actions=True)
+    return env_runner
+
+
+def sampled_old_stack(recorder):
+    config = maker(CountingEnv, recorder, old_stack=True, num_envs_per_env_runner=2, rollout_fragment_length=45)
+    worker = RolloutWorker(env_creator=CountingEnv, default_policy_class=PPOTorchPolicy, config=config)
+    worker.sample()
+    return worker
+
+
+@pytest.mark.parametrize("sampled", [sampled_new_stack, sampled_agents, sampled_old_stack])
+def test_every_nth_frame_and_the_last_one_is_there_on_both_stacks(sampled):
+    recorder = record_episodes(sections="train", keep="all", video=VideoOptions(every=4))
+    env_runner = sampled(recorder)
+    kept = recordings_of(env_runner)["episodes"].answer_with_candidates(()).kept
+    assert len(kept) >= 3
+    for candidate in kept.values():
+        clip = candidate.in_result()
+        frames = [read_frame(frame) for frame in decode_video(clip.data)]
+        assert [frame.step for frame in frames] == [0, 4, 8, 10]
+        assert len({(frame.env, frame.episode) for frame in frames}) == 1
+        assert clip.fps == 3
+
+
+def test_the_record_says_how_the_episode_was_played():
+    env_runner, recording = recorded(video=None)
+    env_runner.env.unwrapped.envs[0].unwrapped.set_task(3)
+    played(env_runner, 1)
+    (episode,) = recording.answer(()).data
+    record = episode.record
+    assert (record.section, record.env_runner, record.env_index) == ("train", 0, 0)
+    assert (record.task, record.terminated, record.explored) == (3, True, True)
+
+
+def test_episodes_are_told_again_until_their_answer_has_arrived():
+    env_runner, recording = recorded(video=None)
+    first = played(env_runner, 2)
+    lost = recording.answer(())
+    second = played(env_runner, 1)
+    both = recording.answer(())
+    assert (returns(lost.data), returns(both.data)) == (first, first | second)
+    assert recording.answer([both.serial]).data == []
+
+
+def test_episodes_of_an_env_that_is_made_anew_are_abandoned_and_counted_until_told():
+    env_runner, recording = recorded(video=None)
+    env_runner.sample(num_timesteps=2, random_actions=True)
+    env_runner.make_env()
+    lost = recording.answer(())
+    assert (lost.data, lost.abandoned) == ([], 1)
+    told = recording.answer(())
+    assert told.abandoned == 1
+    assert recording.answer([told.serial]).abandoned == 0
+
+
+def test_an_env_that_cannot_be_rendered_costs_the_clips_and_not_the_data():
+    env_runner, recording = recorded(env_config={"render_mode": None})
+    expected = played(env_runner, 2)
+    answer = recording.answer(())
+    assert (returns(answer.data), answer.candidates) == (expected, [])
+    assert all(episode.record.note.startswith("no clip: env 'CountingEnv'") for episode in answer.data)
+    (problem,) = answer.problems
+    assert problem.lost == 2
+    assert recording.answer([answer.serial]).problems == []
+
+
+def test_the_seeds_start_over_with_each_evaluation():
+    env_runner, recording = recorded(video=None, evaluation=True, seeds=[5, 6])
+    rounds = []
+    for _ in range(2):
+        recording.begin_round(env_runner)
+        played(env_runner, 2)
+        env_runner.get_metrics()  # RLlib counts episodes by fetching their metrics
+        answer = recording.answer(())
+        rounds.append([episode.record.seed for episode in answer.data])
+        recording.take((), [episode.record.id for episode in answer.data])
+    assert rounds == [[5, 6], [5, 6]]
+
+
+def test_a_trigger_goes_on_from_a_checkpoints_counts():
+    env_runner, recording = recorded(trigger=lambda index: index == 7)
+    recording.go_on_from({"0": {"0": 7}, "1": {"0": 100}})
+    played(env_runner, 2)
+    answer = recording.answer(())
+    assert (len(answer.data), len(answer.candidates), answer.starts) == (2, 1, {0: 9})
+
+
+TURNS = [  # observations, actions, rewards
+    ({"b": 1}, {"a": 0}, {"a": 1.0, "b": 0.5}),
+    ({"a": 2}, {"b": 0}, {"a": 4.0, "b": 2.0}),
+    ({"a": 3, "b": 3}, {"a": 0}, {"a": 1.0, "b": 1.0}),
+]
+
+
+class TakesTurns:
+    """One sub-env of RLlib's multi-agent vector env: agents take turns, and all are rewarded at each step."""
+
+    turn = 0
+
+    def reset(self):
+        return [{"a": 0}], [{}]
+
+    def step(self, actions):
+        observations, _, rewards = TURNS[self.turn]
+        self.turn += 1
+        over = {"__all__": self.turn == len(TURNS)}
+        return [observations], [rewards], [over], [{"__all__": False}], [{}]
+
+
+def test_each_agents_return_is_the_sum_of_its_rewards_across_turns_and_fragments():
+    env_runner, env = FakeEnvRunner(), TakesTurns()
+    env_runner.config.explore = False
+    plan = Plan("episodes", as_selectors("best"), video=None)
+    recording = EnvRunnerRecording(RecorderSettings(plan, sections=("train",)), env_runner, owner=None)
+    recording.new_env(env_runner, env)
+    env.reset()
+    episode, chunks = MultiAgentEpisode(), []
+    episode.add_env_reset(observations={"a": 0})
+    recording.start(episode, env_runner, env, 0)
+    for observations, actions, rewards in TURNS:
+        _, _, (over,), _, _ = env.step([actions])
+        episode.add_env_step(observations=observations, actions=actions, rewards=rewards, terminateds=over)
+        recording.step(episode, env_runner, env, 0)
+        if not over["__all__"]:
+            chunks.append(episode)
+            episode = episode.cut()
+    recording.end(episode, env_runner, env, 0, chunks)
+    (data,) = recording.answer(()).data
+    assert recording.recorder.problems.take() == []
+    assert data.record.metrics == {"return/a": 6.0, "return/b": 3.5}
+    assert data.record.episode_return == 9.5

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+
+from tune_media.recording.series import EpisodeValues
+from tune_media.rllib.own_values import add_own_values, values_of
+from tune_media.rllib.stacks import EpisodeFields, fields_of
+
+
+def added(**fields):
+    values = EpisodeValues()
+    add_own_values(EpisodeFields(**{"free": {}, **fields}), values)
+    return values
+
+
+@pytest.mark.parametrize("make", [SingleAgentEpisode, MultiAgentEpisode])
+def test_values_of_hooks_are_the_episodes_and_stay_with_it(make):
+    episode, other = make(), make()
+    values_of(episode)["shots"] = 3
+    values_of(episode)["shots"] += 1
+    values = EpisodeValues()
+    add_own_values(fields_of(episode), values)
+    assert values.metrics() == {"shots": 4}
+    assert values_of(other) == {}
+
+
+def test_other_things_in_the_free_dict_are_the_users_own():
+    values = added(free={"scratch": 1.0, "tune_media": {"goals": 2.0}})
+    assert values.metrics() == {"goals": 2.0}
+
+
+def test_each_kind_of_value_goes_its_own_way():
+    picture = np.zeros((8, 8, 3), np.uint8)
+    values = added(free={"tune_media": {"goals": 2.0, "map": "forest", "path": picture, 7: 1}})
+    assert values.metrics() == {"goals": 2.0, "7": 1}
+    assert values.values() == {"map": "forest"}
+    assert set(values.media()) == {"path"}
+
+
+def test_custom_metrics_of_the_old_stack_are_metrics():
+    assert added(custom_metrics={"mine": 1.5}).metrics() == {"mine": 1.5}
+
+
+def test_hist_data_of_the_old_stack_are_a_series_of_numbers():
+    values = added(hist_data={"speed": [1.0, np.array([2.0]), np.float32(3.0)]})
+    assert values.series()["speed"].values.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_arrays_in_the_media_of_the_old_stack_are_kept_whole():
+    values = added(media={"row": [1.0, 2.0], "table": np.zeros((2, 2))})
+    assert (values.metrics(), values.series()) == ({}, {})
+    assert {name: np.asarray(value).shape for name, value in values.values().items()} == {"row": (2,), "table": (2, 2)}

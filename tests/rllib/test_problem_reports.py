@@ -1,0 +1,79 @@
+"""What a user of Tune is told of a recorder that gets nothing; the session's Ray hides the logs of its workers."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import tune_media as tm
+from tests.support.envs import CountingEnv
+
+tune = pytest.importorskip("ray.tune")
+from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
+
+from tune_media.rllib.problem_reports import ProblemReports  # noqa: E402
+
+
+def fit(tmp_path, recorder, callbacks, env_config=None, iterations=1, **evaluation):
+    config = (
+        PPOConfig()
+        .environment(CountingEnv, env_config=env_config or {})
+        .env_runners(num_env_runners=0)
+        .training(train_batch_size=64, minibatch_size=64, num_epochs=1)
+        .rl_module(model_config={"fcnet_hiddens": [8]})
+        .evaluation(**evaluation)
+        .callbacks(recorder)
+    )
+    stop = {"training_iteration": iterations}
+    run_config = tune.RunConfig(storage_path=str(tmp_path), stop=stop, verbose=0, callbacks=callbacks)
+    results = tune.Tuner("PPO", param_space=config, run_config=run_config).fit()
+    assert not results.errors
+    return results
+
+
+def test_the_driver_names_each_reason_once_and_again_in_the_last_line(ray_session, tmp_path, caplog, capsys):
+    recorder = tm.rllib.record_episodes(collect=["spped"])
+    evaluation = {"evaluation_interval": 2, "evaluation_duration": 2}
+    results = fit(tmp_path, recorder, [tm.JsonMediaLoggerCallback()], {"render_mode": None}, iterations=2, **evaluation)
+    reasons = ["env 'CountingEnv' returned None from render()", "collect='spped' takes nothing"]
+    told = [record.getMessage() for record in caplog.records if record.name == "tune_media"]
+    for reason in reasons:
+        assert len([message for message in told if reason in message]) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("tune_media: stored")]
+    assert all(line.count(reason) == 1 for reason in reasons)
+    assert "episodes without a clip)" in line
+    notes = tm.load(results.experiment_path).episodes()["note"]
+    assert len(notes) >= 2
+    assert all("no clip: env 'CountingEnv' returned None" in note for note in notes)
+
+
+def test_a_bad_env_is_known_before_its_first_evaluation(ray_session, tmp_path, caplog, capsys):
+    fit(
+        tmp_path,
+        tm.rllib.record_episodes(env_indices=[5]),
+        [tm.JsonMediaLoggerCallback()],
+        {"render_mode": None},
+        evaluation_interval=100,
+    )
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "nothing was recorded" in line]
+    assert "returned None from render()" in line
+    assert "env_indices=[5]" in line
+
+
+def test_without_our_callbacks_the_result_says_that_no_clip_is_stored(ray_session, tmp_path):
+    results = fit(tmp_path, tm.rllib.record_episodes(sections="train", keep="last"), None)
+    problems = results[0].metrics["env_runners"]["episodes"]["problems"]
+    assert any("JsonMediaLoggerCallback" in str(problem) for problem in problems)
+
+
+@pytest.mark.parametrize("is_logged", [True, False])
+def test_the_driver_speaks_if_a_logger_callback_runs_there(is_logged, monkeypatch, caplog):
+    monkeypatch.setattr("tune_media.ray_compat.is_logged", lambda trial: is_logged)
+    reports, result = ProblemReports("episodes"), {}
+    reports.begin(SimpleNamespace(_storage=SimpleNamespace(trial_dir_name="a_00000")))
+    reports.add("no evaluation")
+    assert not caplog.records  # until the trial has started, nobody knows
+    reports.put(result)
+    texts = [problem.text for problem in result["episodes"]["problems"]]
+    assert texts[0] == "record_episodes: no evaluation"
+    assert len(texts) == len(caplog.records) + 1 if is_logged else len(texts) == len(caplog.records) == 2
+    assert any("JsonMediaLoggerCallback" in text for text in texts) is not is_logged

@@ -1,0 +1,81 @@
+"""Pins each name of RLlib's that is not public and that we lean on. A failure names the release that changed it."""
+
+import inspect
+
+import pytest
+import ray
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.evaluation.episode_v2 import EpisodeV2
+from ray.rllib.evaluation.metrics import RolloutMetrics
+from ray.rllib.evaluation.rollout_worker import RolloutWorker
+from ray.rllib.utils.actor_manager import FaultTolerantActorManager
+
+KNOWN = "It is there in Ray 2.50.1 and 2.60.0"
+
+
+def has(holder, name, used_by):
+    """Fail unless a class has a name, and say which release has changed it."""
+    assert hasattr(holder, name), (
+        f"Ray {ray.__version__} has no {holder.__name__}.{name}. {KNOWN}; {used_by} in tune_media/rllib needs it."
+    )
+
+
+def says(function, text, used_by):
+    """Fail unless the source of a function has a text."""
+    assert text in inspect.getsource(function), (
+        f"Ray {ray.__version__} has no {text!r} in {function.__qualname__}. {KNOWN}; {used_by} in tune_media/rllib "
+        "leans on it."
+    )
+
+
+def test_env_runners_can_be_called_with_a_timeout():
+    parameters = inspect.signature(EnvRunnerGroup.foreach_env_runner).parameters
+    missing = {"local_env_runner", "timeout_seconds"} - set(parameters)
+    assert not missing, f"Ray {ray.__version__}: EnvRunnerGroup.foreach_env_runner has no {missing}. {KNOWN}."
+
+
+def test_a_groups_actors_are_within_reach():
+    says(EnvRunnerGroup.__init__, "self._worker_manager", "ray_names.remote_env_runners")
+    has(FaultTolerantActorManager, "actors", "ray_names.remote_env_runners")
+
+
+@pytest.mark.parametrize("env_runner", [SingleAgentEnvRunner, MultiAgentEnvRunner])
+def test_env_runners_number_their_weights_and_step_their_own_env(env_runner):
+    says(env_runner, "self._weights_seq_no", "ray_names.weights_version")
+    says(env_runner, "self._try_env_step(", "env_tap.EnvTap")
+    says(env_runner._try_env_step, "self.env.step(", "env_tap.EnvTap")
+
+
+def test_the_old_stack_counts_its_env_steps():
+    says(Algorithm, "self._counters", "ray_names.env_steps_lifetime")
+
+
+def test_a_custom_evaluation_function_is_called_by_a_method():
+    says(Algorithm.evaluate, "self._evaluate_with_custom_eval_function()", "ray_names.watch_custom_evaluation")
+
+
+def test_checkpoints_hold_what_the_algorithm_says_its_state_is():
+    says(Algorithm.save_checkpoint, "self.__getstate__()", "ray_names.keep_in_checkpoints")
+    says(Algorithm.load_checkpoint, "self.__setstate__(", "ray_names.keep_in_checkpoints")
+    says(Algorithm.save_to_path, "self.get_state(", "ray_names.keep_in_checkpoints")
+    says(Algorithm.__mro__[0].restore_from_path, "super().restore_from_path(", "ray_names.keep_in_checkpoints")
+
+
+def test_evaluations_fetch_metrics_with_each_sample():
+    for evaluate in (Algorithm._evaluate_with_fixed_duration, Algorithm._evaluate_with_auto_duration):
+        says(evaluate, "(w.sample(), w.get_metrics(), algo_iteration)", "counting.watch_fetches")
+        says(evaluate, "worker.get_metrics()", "counting.watch_fetches")
+        says(evaluate, "if iter != self.iteration", "counting.without_uncounted")
+    assert AlgorithmConfig().max_requests_in_flight_per_env_runner >= 1
+    assert "episode_faulty" in RolloutMetrics._fields
+
+
+def test_old_workers_say_which_sub_env_is_new():
+    says(RolloutWorker.__init__, "vector_index=0", "callback.on_sub_environment_created")
+    says(EpisodeV2.__init__, "self.total_reward", "stacks.OldStackEpisode")
+    has(EpisodeV2, "get_agents", "stacks.OldStackEpisode")
+    has(EpisodeV2, "last_info_for", "stacks.OldStackEpisode")

@@ -1,0 +1,240 @@
+"""A real env runner of RLlib's, built without Ray, whose winners are rendered in a replay."""
+
+import random
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+from tests.support.envs import CountingEnv
+from tune_media.recording.late_clips import with_late_clips
+from tune_media.recording.rendering import Renderer
+from tune_media.rllib import record_episodes, registry
+from tune_media.rllib.registry import recordings_of
+from tune_media.values.options import VideoOptions
+
+MADE: list[gym.Env] = []  # every env of this process
+
+
+class Lake(gym.Wrapper):
+    """A frozen lake that counts its renders; ``drifts_at`` makes it draw from a generator that no seed reaches."""
+
+    def __init__(self, config):
+        lake = gym.make("FrozenLake-v1", render_mode="rgb_array", max_episode_steps=8)
+        super().__init__(gym.wrappers.FlattenObservation(lake))
+        self.renders, self.count, self.is_closed, self.config = 0, 0, False, dict(config)
+        MADE.append(self)
+
+    def reset(self, **kwargs):
+        self.count = 0
+        return self.env.reset(**kwargs)
+
+    def step(self, action):
+        self.count += 1
+        if self.count == self.config.get("drifts_at"):
+            self.unwrapped.s = (self.unwrapped.s + random.SystemRandom().randint(1, 3)) % 4
+        return self.env.step(action)
+
+    def render(self):
+        self.renders += 1
+        return self.env.render()
+
+    def close(self):
+        self.is_closed = True
+
+
+@pytest.fixture(autouse=True)
+def made():
+    MADE.clear()
+    yield MADE
+    MADE.clear()
+
+
+def recorded(env=Lake, sub_envs=1, env_config=None, **arguments):
+    """Return an env runner and its recording."""
+    recorder = record_episodes(**{"keep": "all", "render": "replay", **arguments})
+    config = PPOConfig().environment(env, env_config=env_config or {})
+    config.env_runners(num_env_runners=0, num_envs_per_env_runner=sub_envs).callbacks(recorder)
+    config.rl_module(model_config={"fcnet_hiddens": [8]})
+    config.in_evaluation = True
+    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    return env_runner, recordings_of(env_runner)["episodes"]
+
+
+def round_of(env_runner, recording, episodes=3, winners=None):
+    """Play a round; return the data of its episodes and what is handed over."""
+    recording.begin_round(env_runner)
+    env_runner.sample(num_episodes=episodes, random_actions=True)
+    env_runner.get_metrics()
+    answer = recording.answer(())
+    ids = [episode.record.id for episode in answer.data]
+    chosen = answer.candidates if winners is None else answer.candidates[:winners]
+    taken = registry.take(env_runner, "episodes", chosen, ids)
+    return answer, taken
+
+
+def test_nothing_is_rendered_while_episodes_run_and_the_winners_are_rendered_afterwards(made):
+    env_runner, recording = recorded()
+    inner = env_runner.env.unwrapped.envs[0].unwrapped
+    (played,) = [env for env in made if env.unwrapped is inner]
+    for _ in range(2):
+        answer, taken = round_of(env_runner, recording, winners=1)
+        assert len(answer.data) >= 3
+        (winner,) = taken.kept.values()
+        assert winner.record.rendered == "replay"
+        assert winner.clips[""].frames == winner.record.episode_length + 1
+        assert winner.taped is None
+        assert (taken.lost, taken.problems) == ({}, [])
+    assert played.renders == 0
+    replayed = [env for env in made if env is not played and not env.is_closed]
+    assert len(replayed) == 1, "the env of the replays is kept for the next round"
+    assert replayed[0].renders >= 4
+
+
+@pytest.mark.parametrize("sub_envs", [1, 3])
+def test_each_clip_is_the_one_of_direct_recording(sub_envs):
+    parts = ["step", "action", "return", lambda step: f"on {step.env_index}"]
+    options = VideoOptions(overlay=parts)
+    env_runner, recording = recorded(sub_envs=sub_envs, video=options, render="auto")
+    recording.begin_round(env_runner)
+    env_runner.sample(num_episodes=6, random_actions=True)
+    ids = [record.id for record in recording.recorder.candidates.records()]
+    for candidate in recording.take(ids, ids).values():
+        assert candidate.record.rendered == "direct"
+        late = with_late_clips(replace(candidate, clips={}), Renderer(Lake({})), options)
+        assert late.clips == candidate.clips
+
+
+def test_each_reset_has_a_seed_of_its_own_and_the_record_says_which():
+    env_runner, recording = recorded(sub_envs=2)
+    answer, _ = round_of(env_runner, recording, 6)
+    seeds = [episode.record.seed for episode in answer.data]
+    assert len(set(seeds)) == len(seeds)
+    assert None not in seeds
+
+
+def test_given_seeds_are_used():
+    env_runner, recording = recorded(seeds=[5, 6])
+    for _ in range(2):
+        answer, taken = round_of(env_runner, recording, 2)
+        assert [episode.record.seed for episode in answer.data] == [5, 6]
+        assert len(taken.kept) == 2
+        assert taken.lost == {}
+
+
+def test_an_env_that_does_not_repeat_itself_costs_its_clip_and_is_recorded_directly_from_then_on():
+    env_runner, recording = recorded(env_config={"drifts_at": 2})
+    answer, taken = round_of(env_runner, recording, 12)
+    assert taken.lost
+    assert all(step in ("2", "3") for step in _steps_of(taken.lost.values()))
+    assert sum(problem.lost for problem in taken.problems) == len(taken.lost)
+    assert "env 'FrozenLake-v1' does not repeat its episodes" in taken.problems[0].text
+    assert len(taken.kept) + len(taken.lost) == len(answer.candidates)
+    _, taken = round_of(env_runner, recording, 3)
+    assert [kept.record.rendered for kept in taken.kept.values()] == ["direct"] * 3
+    assert (taken.lost, taken.problems) == ({}, [])
+
+
+def _steps_of(texts):
+    return {text.split("at step ")[1][0] for text in texts}
+
+
+def test_auto_records_the_first_round_directly_and_then_replays():
+    env_runner, recording = recorded(render="auto")
+    rendered = []
+    for _ in range(3):
+        _, taken = round_of(env_runner, recording)
+        rendered.append({kept.record.rendered for kept in taken.kept.values()})
+        assert (taken.lost, taken.problems) == ({}, [])
+        assert all(kept.taped is None and kept.clips for kept in taken.kept.values())
+    assert rendered == [{"direct"}, {"replay"}, {"replay"}]
+
+
+def test_auto_stays_direct_and_loses_nothing_if_the_env_does_not_repeat_itself():
+    env_runner, recording = recorded(render="auto", env_config={"drifts_at": 2})
+    for _ in range(2):
+        _, taken = round_of(env_runner, recording, 8)
+        assert {kept.record.rendered for kept in taken.kept.values()} == {"direct"}
+        assert (taken.lost, taken.problems) == ({}, [])
+    assert recording.replays.mode == "direct"
+
+
+def test_sub_envs_out_of_reach_are_recorded_directly_and_it_is_said_once():
+    recorder = record_episodes(keep="all", render="replay")
+    config = PPOConfig().environment(CountingEnv, env_config={"length": 3}).callbacks(recorder)
+    config.env_runners(num_envs_per_env_runner=2, gym_env_vectorize_mode=gym.VectorizeMode.ASYNC, num_env_runners=0)
+    config.rl_module(model_config={"fcnet_hiddens": [8]})
+    config.in_evaluation = True
+    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    recording = recordings_of(env_runner)["episodes"]
+    try:
+        answer, taken = round_of(env_runner, recording, 2)
+        (problem,) = [problem for problem in answer.problems if "render" in problem.text]
+        assert problem.text.startswith("episodes are rendered while they run: the sub-envs of")
+        assert problem.lost == 0
+        assert {kept.record.rendered for kept in taken.kept.values()} == {"direct"}
+    finally:
+        env_runner.stop()
+
+
+def test_an_env_that_takes_no_seed_is_recorded_directly():
+    class Refuses(Lake):
+        def reset(self, *, seed=None, options=None):
+            if seed is not None:
+                raise NotImplementedError("no seeds here")
+            return super().reset(seed=seed, options=options)
+
+    env_runner, recording = recorded(Refuses)
+    answer, taken = round_of(env_runner, recording)
+    assert {kept.record.rendered for kept in taken.kept.values()} == {"direct"}
+    (problem,) = answer.problems
+    assert "its reset was given no seed (NotImplementedError: no seeds here)" in problem.text
+
+
+def test_an_env_that_cannot_be_made_a_second_time_costs_the_clips_of_one_round():
+    class Only(Lake):
+        def __init__(self, config):
+            if any(not env.is_closed for env in MADE):
+                raise RuntimeError("the port is in use")
+            super().__init__(config)
+
+    env_runner, recording = recorded(Only)
+    _, taken = round_of(env_runner, recording)
+    assert len(taken.lost) == 3
+    assert "the port is in use" in taken.problems[0].text
+    _, taken = round_of(env_runner, recording)
+    assert len(taken.kept) == 3
+
+
+def test_the_env_of_the_replays_is_closed_with_the_env_runner(made):
+    env_runner, recording = recorded()
+    round_of(env_runner, recording)
+    before = [env for env in made if not env.is_closed]
+    env_runner.stop()
+    assert len(before) == 2
+    assert all(env.is_closed for env in before)
+
+
+def test_a_replay_leaves_the_random_numbers_of_the_process_alone():
+    env_runner, recording = recorded()
+    recording.begin_round(env_runner)
+    env_runner.sample(num_episodes=2, random_actions=True)
+    env_runner.get_metrics()
+    answer = recording.answer(())
+    np.random.seed(1), random.seed(1)
+    before = np.random.get_state()[1].tolist(), random.getstate()
+    registry.take(env_runner, "episodes", answer.candidates, answer.candidates)
+    assert (np.random.get_state()[1].tolist(), random.getstate()) == before
+
+
+def test_training_episodes_are_recorded_directly():
+    recorder = record_episodes(sections=("train", "evaluation"), keep="all", render="replay")
+    config = PPOConfig().environment(Lake).env_runners(num_env_runners=0).callbacks(recorder)
+    env_runner = SingleAgentEnvRunner(config=config.rl_module(model_config={"fcnet_hiddens": [8]}), worker_index=0)
+    recording = recordings_of(env_runner)["episodes"]
+    env_runner.sample(num_episodes=2, random_actions=True)
+    answer = recording.answer_with_candidates(())
+    assert {kept.record.rendered for kept in answer.kept.values()} == {"direct"}

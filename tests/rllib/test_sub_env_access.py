@@ -1,0 +1,177 @@
+from types import SimpleNamespace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from ray.rllib.algorithms.ppo import PPOConfig
+
+from tests.support.envs import CountingEnv, read_frame
+from tests.support.envs.batch import Batch
+from tune_media.recording.plan import Plan
+from tune_media.recording.problems import FrameError
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.seeding import seeded
+from tune_media.rllib.settings import RecorderSettings
+from tune_media.rllib.sub_env_access import SubEnvAccess
+from tune_media.selection import as_selectors
+
+
+def access(section="evaluation", index=0, trigger=None, video=None, **options):
+    """Return the access of an env runner, and the recorder that it tells of problems."""
+    plan = Plan("episodes", as_selectors("best"), trigger=trigger, video=video)
+    recorder = EpisodeRecorder(plan, problems_are_collected=True)
+    return SubEnvAccess(RecorderSettings(plan, **options), section, index, recorder), recorder
+
+
+def env_runner(runners=0, sub_envs=2, **env_config):
+    config = PPOConfig().environment(CountingEnv, env_config=env_config)
+    config.env_runners(num_env_runners=runners, num_envs_per_env_runner=sub_envs)
+    return SimpleNamespace(config=config, worker_index=1)
+
+
+def vector_env(count=2):
+    return gym.vector.SyncVectorEnv([CountingEnv] * count)
+
+
+def seeds_of_resets(env, resets):
+    taken = []
+    for _ in range(resets):
+        env.reset()
+        taken.append(tuple(seeded(inner).last for inner in env.envs))
+    return taken
+
+
+def texts(recorder):
+    return [problem.text for problem in recorder.problems.take()]
+
+
+def test_the_sub_envs_of_all_env_runners_share_the_seeds():
+    taken = []
+    for index in (1, 2):
+        envs, (some, _) = vector_env(), access(index=index, seeds=(5, 6, 7, 8))
+        some.are_new(env_runner(runners=2), envs)
+        taken += seeds_of_resets(envs, 1)
+    assert taken == [(5, 6), (7, 8)]
+
+
+def test_seeds_start_over_with_an_evaluation():
+    envs, (some, _) = vector_env(), access(seeds=(5, 6, 7, 8))
+    some.are_new(env_runner(), envs)
+    assert seeds_of_resets(envs, 3) == [(5, 6), (7, 8), (5, 6)]
+    some.start_seeds_over()
+    assert seeds_of_resets(envs, 1) == [(5, 6)]
+
+
+def test_training_envs_keep_their_own_seeds():
+    envs, (some, _) = vector_env(), access("train", seeds=(5,))
+    some.are_new(env_runner(), envs)
+    assert [seeded(inner) for inner in envs.envs] == [None, None]
+
+
+def test_two_recorders_of_one_env_share_the_seeds_of_the_first():
+    envs = vector_env()
+    for seeds in ((5, 6), (7, 8)):
+        some, _ = access(seeds=seeds)
+        some.are_new(env_runner(), envs)
+    assert seeds_of_resets(envs, 1) == [(5, 6)]
+
+
+def test_seeds_that_cannot_reach_the_sub_envs_are_a_problem_with_a_remedy():
+    some, recorder = access(seeds=(5, 6))
+    some.are_new(env_runner(), Batch(2))
+    (text,) = texts(recorder)
+    assert text.startswith("seeds= has no effect: the sub-envs of 'Batch' are in other processes or in one batch")
+    assert "tune_media.gym.FixedSeeds" in text
+
+
+def test_a_frame_is_tried_once_before_the_first_evaluation():
+    made = []
+
+    class Logged(CountingEnv):
+        def __init__(self, config=None):
+            super().__init__(config)
+            made.append(self)
+
+    some, recorder = access(video=Plan("episodes", ()).video)
+    for _ in range(2):
+        runner = env_runner()
+        runner.config.environment(Logged, env_config={"render_mode": None})
+        some.are_new(runner, vector_env())
+    assert len(made) == 1
+    (text,) = texts(recorder)
+    assert "'CountingEnv' returned None from render()" in text
+
+
+@pytest.mark.parametrize(
+    ("section", "options", "tries"),
+    [
+        ("train", {"video": Plan("episodes", ()).video}, False),  # the first episode shows it right away
+        ("train", {"video": Plan("episodes", ()).video, "trigger": bool}, True),
+        ("evaluation", {"video": None}, False),
+    ],
+)
+def test_a_frame_is_tried_only_if_one_will_be_needed_later(section, options, tries):
+    some, recorder = access(section, **options)
+    some.are_new(env_runner(render_mode=None), vector_env())
+    assert bool(texts(recorder)) is tries
+
+
+def test_an_env_keeps_its_renderer_until_there_is_a_new_one():
+    some, _ = access()
+    first, second = vector_env(), vector_env()
+    renderer = some.renderer_of(first)
+    assert some.renderer_of(first) is renderer
+    assert some.renderer_of(second).env is second
+
+
+def test_a_step_makes_the_frames_of_a_batch_old():
+    env, (some, _) = Batch(2), access()
+    env.reset()
+    renderer = some.renderer_of(env)
+    for step in range(1, 3):
+        env.step(np.zeros(2, int))
+        for index in range(2):
+            some.at(index)
+            assert read_frame(renderer.frames(index)[""]).step == step
+
+
+def test_a_frame_function_without_sub_envs_in_reach_is_refused():
+    some, _ = access(frame=lambda env: env.render())
+    with pytest.raises(FrameError, match="other processes"):
+        some.renderer_of(Batch(2))
+
+
+def problems_at_creation(vectorization_mode, **settings):
+    plan = Plan("episodes", ())
+    recorder = EpisodeRecorder(plan, problems_are_collected=True)
+    access = SubEnvAccess(RecorderSettings(plan, **settings), "evaluation", 1, recorder)
+    env = gym.make_vec("CartPole-v1", num_envs=1, vectorization_mode=vectorization_mode)
+    try:
+        access.are_new(SimpleNamespace(config=PPOConfig().environment("CartPole-v1"), worker_index=1), env)
+    finally:
+        env.close()
+    return [problem.text for problem in recorder.problems.take()]
+
+
+def test_no_second_env_is_made_of_an_external_one():
+    made = []
+
+    def make(context):
+        made.append(context)
+        raise OSError("the port is taken")
+
+    plan, env_runner = Plan("episodes", ()), SimpleNamespace(env_creator=make, env_context={})
+    recorder = EpisodeRecorder(plan, problems_are_collected=True)
+    SubEnvAccess(RecorderSettings(plan), "evaluation", 1, recorder).are_new(env_runner, object())
+    assert made == []
+
+
+def test_an_env_without_a_render_mode_is_known_when_it_is_created():
+    (text,) = problems_at_creation("sync")
+    assert "env 'CartPole-v1' returned None from render()" in text
+
+
+def test_a_frame_function_that_cannot_reach_the_sub_envs_is_known_when_they_are_created():
+    (text,) = problems_at_creation("async", frame=lambda env: env.render())
+    assert "frame= is a function of the sub-env" in text
+    assert "in other processes" in text

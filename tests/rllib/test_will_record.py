@@ -1,0 +1,85 @@
+import pytest
+from ray.rllib.algorithms.ppo import PPOConfig
+
+from tune_media import selection
+from tune_media.recording.plan import Plan
+from tune_media.rllib.will_record import reasons_for_nothing
+from tune_media.selection import as_selectors
+
+
+def reasons(config, sections=("evaluation",), keep="best", env_runners=None, env_indices=None, **options):
+    plan = Plan("episodes", as_selectors(keep), **options)
+    return list(reasons_for_nothing(plan, sections, env_runners, env_indices, config))
+
+
+def evaluating(env_runners=2):
+    return PPOConfig().evaluation(evaluation_interval=1, evaluation_num_env_runners=env_runners)
+
+
+@pytest.mark.parametrize("interval", [None, 0])
+def test_without_evaluations_the_evaluation_section_gets_nothing(interval):
+    (reason,) = reasons(PPOConfig().evaluation(evaluation_interval=interval))
+    assert f"evaluation_interval={interval}" in reason
+    assert "config.evaluation(evaluation_interval=1)" in reason
+    assert "sections='train'" in reason
+    assert reasons(evaluating()) == []
+    assert reasons(PPOConfig(), sections=("train",)) == []
+
+
+@pytest.mark.parametrize(
+    ("env_runners", "remote", "is_right"),
+    [({7}, 2, False), ({0}, 2, False), ({0}, 0, True), ({1}, 0, False), ({2, 9}, 2, True)],
+)
+def test_env_runners_that_do_not_exist_or_do_not_play_are_named(env_runners, remote, is_right):
+    found = reasons(evaluating(remote), env_runners=env_runners)
+    assert (found == []) is is_right
+    if not is_right:
+        assert f"env_runners={sorted(env_runners)}" in found[0]
+        assert f"evaluation_num_env_runners={remote}" in found[0]
+    train = PPOConfig().env_runners(num_env_runners=remote)
+    assert (reasons(train, sections=("train",), env_runners=env_runners) == []) is is_right
+
+
+def test_sub_envs_that_do_not_exist_are_named():
+    (reason,) = reasons(evaluating(), env_indices={3})
+    assert "env_indices=[3]" in reason
+    assert "num_envs_per_env_runner=1" in reason
+    assert reasons(evaluating().env_runners(num_envs_per_env_runner=4), env_indices={3}) == []
+
+
+def test_the_evaluations_own_number_of_sub_envs_counts():
+    config = evaluating().evaluation(evaluation_config={"num_envs_per_env_runner": 4})
+    assert reasons(config, env_indices={3}) == []
+
+
+@pytest.mark.parametrize(
+    ("by", "meant"), [("retrun", "episode_return"), ("episode_retrun", "episode_return"), ("length", "episode_length")]
+)
+def test_a_misspelt_number_of_an_episode_is_named_with_the_right_one(by, meant):
+    (reason,) = reasons(evaluating(), keep=selection.best(by=by))
+    assert f"by={by!r}" in reason
+    assert f"by={meant!r}" in reason
+    assert reasons(evaluating(), keep=selection.best(by=by), collect=lambda step: {by: 1.0}) == []
+
+
+@pytest.mark.parametrize("by", ["episode_length", "speed_avg", "return/left", "success"])
+def test_a_number_that_episodes_may_have_is_not_doubted(by):
+    assert reasons(evaluating(), keep=(selection.best(by=by), selection.failures(below=1, by=by))) == []
+
+
+def test_a_predicate_that_fails_for_every_episode_is_named():
+    (reason,) = reasons(evaluating(), keep=selection.where(lambda record: record.retrun > 0, name="won"))
+    assert "keep='won'" in reason
+    assert "retrun" in reason
+
+
+def test_a_predicate_that_needs_a_real_episode_is_not_doubted():
+    wants = selection.where(lambda record: record.metrics["goals"] > 0 and record.task > 3, name="won")
+    assert reasons(evaluating(), keep=wants) == []
+
+
+def test_a_selector_that_remembers_episodes_does_not_see_the_trial():
+    seen = []
+    keep = selection.where(lambda record: seen.append(record.episode_return) or True, name="remembers")
+    assert reasons(evaluating(), keep=keep) == []
+    assert seen == []

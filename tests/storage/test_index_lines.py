@@ -1,0 +1,36 @@
+import json
+
+import pytest
+
+import tune_media as tm
+from tests.support.stores import opened, store_one
+from tune_media.storage.index_lines import changed_line, parse_index, valid_lines
+
+
+def test_a_half_written_last_line_is_passed_over(place, frames, tmp_path):
+    store_one(opened(place), tm.Video(frames(3)))
+    index = tmp_path / "staging" / "media" / "index.jsonl"
+    index.write_bytes(index.read_bytes() + b'{"v": 1, "id": "ab')
+    assert len(list(parse_index(index.read_bytes()))) == 1
+    store_one(opened(place), tm.Video(frames(3)))
+    assert len(list(parse_index(index.read_bytes()))) == 2  # and does not swallow the next
+
+
+@pytest.mark.parametrize(
+    "path", ["../x.mp4", "media/../../x", "/etc/passwd", "media//x", "media/./x", "media\\x", "a\nb", "", 3, None]
+)
+def test_a_line_that_names_no_file_inside_its_trial_is_no_line(path):
+    line = {"id": "a", "section": "train", "key": "k", "path": path}
+    assert valid_lines(json.dumps(line).encode()) == []
+
+
+def test_a_line_whose_nesting_ends_the_parser_costs_only_itself():
+    good = json.dumps({"id": "a", "section": "train", "key": "k", "path": "media/x"}).encode()
+    assert len(valid_lines(b"[" * 200_000 + b"\n" + good)) == 1
+
+
+def test_a_changed_line_has_the_current_version_and_lacks_removed_fields():
+    line = {"v": 1, "id": "a", "status": "stored", "rolled_back": True}
+    assert json.loads(changed_line(line, {"rolled_back": None, "status": "deleted"})) == {
+        **{"v": 2, "id": "a", "status": "deleted"}
+    }

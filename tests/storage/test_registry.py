@@ -1,0 +1,78 @@
+import dataclasses
+
+import tune_media as tm
+from tests.support.stores import lines, opened, store_one
+from tune_media.storage.entry import PendingWrite
+from tune_media.storage.registry import Registry
+from tune_media.storage.rollback import Rollbacks
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
+
+
+def test_the_same_medium_is_written_and_listed_once(place, frames, tmp_path):
+    store, video = opened(place), tm.Video(frames(3))
+    first = store_one(store, video, step=7)
+    assert store_one(store, video, step=8) == first
+    assert len(lines(tmp_path / "staging")) == 1
+
+
+def test_one_episode_under_two_keys_is_one_file_and_two_lines(place, frames, tmp_path):
+    store, video = opened(place), tm.Video(frames(3))
+    assert store_one(store, video, key="episodes/best") == store_one(store, video, key="episodes/worst")
+    assert [line["key"] for line in lines(tmp_path / "staging")] == ["episodes/best", "episodes/worst"]
+    assert len(list((tmp_path / "storage").rglob("*.mp4"))) == 1
+
+
+def test_a_second_trial_in_the_same_folder_takes_no_name_twice(place, frames, tmp_path):
+    first = opened(place)
+    assert first.registry.report_path(5) == "episode_data/data-00000005.json"
+    batch = EpisodeBatch((EpisodeData(tm.EpisodeRecord("e", 1.0, 2), {}),))
+    _, entry = first.registry.register(batch, "train", "episodes/data", 5, 1, lambda: "episode_data/data-00000005.json")
+    first.write(PendingWrite("trial_1", [entry]))
+    second = opened(dataclasses.replace(place, trial_id="trial_2"))
+    assert second.registry.report_path(5) != "episode_data/data-00000005.json"
+
+
+def test_a_clone_says_whose(place, frames, tmp_path):
+    store = opened(place)
+    store_one(store, tm.Video(frames(2)))
+    store.registry.descends_from(["b@4", "c@2"])
+    store_one(store, tm.Video(frames(2)))
+    assert [line.get("lineage") for line in lines(tmp_path / "staging")] == [None, ["b@4", "c@2"]]
+    assert opened(place).registry.lineage == ("b@4", "c@2")
+
+
+def test_a_medium_that_could_not_be_stored_is_tried_again_when_it_comes_again():
+    registry, medium = registry_of(), tm.Artifact(b"x", name="x.bin")
+    _, entry = registry.register(medium, "train", "weights", 7, 3)
+    assert registry.register(medium, "train", "weights", 8, 4)[1] is None
+    registry.forget(entry)
+    assert not registry.knows(medium)
+    assert registry.register(medium, "train", "weights", 9, 5)[1] is not None
+
+
+def test_a_file_name_that_is_taken_is_not_given_again():
+    registry, medium = registry_of(), tm.Artifact(b"x", name="x.bin")
+    path = f"media/train/weights/step_000000007-{medium.id[:12]}.bin"
+    registry.reserve([path])
+    assert registry.register(medium, "train", "weights", 7, 3) == (path, None)  # a run that was killed wrote it
+
+
+def test_episodes_get_no_plain_name_while_the_lines_of_earlier_runs_are_unknown():
+    registry = Registry("t1", Rollbacks())
+    assert not registry.wait_until_complete(0)
+    assert registry.report_path(5) != "episode_data/data-00000005.json"
+    registry.load([])
+    assert registry.wait_until_complete(0)
+    assert registry.report_path(6) == "episode_data/data-00000006.json"
+
+
+def test_a_lineage_of_endless_clones_is_cut():
+    registry = registry_of()
+    registry.descends_from(f"t{number}@1" for number in range(1000))
+    assert registry.lineage == tuple(f"t{number}@1" for number in range(50))
+
+
+def registry_of():
+    registry = Registry("t1", Rollbacks())
+    registry.load([])
+    return registry

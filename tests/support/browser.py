@@ -1,0 +1,136 @@
+"""The viewer in Chromium: three ways to serve an experiment, and a page that keeps what goes wrong on it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+HOSTS = ("watch", "gallery", "tensorboard")
+WAIT_MS = 60_000  # bounds a test on a busy machine; none waits that long
+
+
+@dataclass
+class Viewer:
+    """A page with the viewer.
+
+    Attributes:
+        page: Playwright's page.
+        frame: The frame that the viewer is in: the page's own, or that of TensorBoard's tab.
+        errors: What the page logged as an error, and exceptions; of TensorBoard's own pages nothing.
+    """
+
+    page: Any
+    host: str
+    frame: Any = None
+    errors: list[str] = field(default_factory=list)
+
+    def open(self, url: str, link: str = "") -> Viewer:
+        """Open a link, and wait for the first view."""
+        self.page.goto("about:blank")
+        self.page.goto(url if "#" in url else url + self.hash(link))
+        self.frame = self.page.main_frame
+        if self.host == "tensorboard":
+            element = self.page.wait_for_selector("iframe[src*=plugin_entry]", timeout=WAIT_MS)
+            self.frame = element.content_frame()
+        self.frame.wait_for_selector("main", timeout=WAIT_MS)
+        return self
+
+    def hash(self, link: str) -> str:
+        """Return the hash of an address that leads to a view."""
+        from urllib.parse import quote
+
+        if self.host != "tensorboard":
+            return f"#{link}"
+        return f"#episodes&p.episodes.link={quote(link, safe='')}" if link else "#episodes"
+
+    def wait(self, condition: str, argument: Any = None) -> None:
+        """Wait until an expression of JavaScript is true."""
+        self.frame.wait_for_function(condition, arg=argument, timeout=WAIT_MS)
+
+    def press(self, key: str) -> None:
+        """Press a key in the viewer."""
+        self.frame.evaluate("window.focus()")
+        self.page.keyboard.press(key)
+
+    def all(self, selector: str, expression: str = "e.innerText.trim()") -> list[Any]:
+        """Return a value of each element that fits a selector."""
+        found: list[Any] = self.frame.evaluate(
+            f"(selector) => [...document.querySelectorAll(selector)].map((e) => {expression})", selector
+        )
+        return found
+
+
+@contextlib.contextmanager
+def served(host: str, experiment: Path, folder: Path) -> Iterator[str]:
+    """Serve an experiment and yield the address of the viewer.
+
+    Args:
+        host: One of ``HOSTS``.
+        experiment: The experiment.
+        folder: Where a gallery is written.
+    """
+    if host == "gallery":
+        from tune_media.viewing.gallery import Gallery
+
+        yield Gallery.of(str(experiment)).write(folder / "gallery").as_uri()
+        return
+    if host == "tensorboard":
+        yield tensorboard_url(experiment)
+        return
+    from tune_media.viewing.watch import make_watch_server
+
+    server = make_watch_server(str(experiment))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://localhost:{server.port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def tensorboard_url(experiment: Path) -> str:
+    """Start TensorBoard with the tab, even if this installation has no entry point for it; it ends with the process."""
+    from tensorboard import default, program
+
+    from tune_media.viewing.tensorboard_plugin import EpisodesLoader
+
+    others = [plugin for plugin in default.get_plugins() if not plugin.__module__.startswith("tune_media")]
+    board = program.TensorBoard(plugins=[*others, EpisodesLoader])
+    board.configure(logdir=str(experiment), load_fast="false", port=0)
+    return str(board.launch())
+
+
+@contextlib.contextmanager
+def viewer_page(browser: Any, host: str) -> Iterator[Viewer]:
+    """Yield a new page; its errors are collected."""
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    viewer = Viewer(page, host)
+    page.on("pageerror", lambda error: viewer.errors.append(str(error)))
+    page.on("dialog", lambda dialog: (viewer.errors.append(f"dialog {dialog.message}"), dialog.dismiss()))
+    page.on(
+        "console",
+        lambda message: (
+            message.type == "error"
+            and (host != "tensorboard" or "plugin" in message.location["url"])
+            and viewer.errors.append(f"{message.text} {message.location['url']}")
+        ),
+    )
+    try:
+        yield viewer
+    finally:
+        page.close()

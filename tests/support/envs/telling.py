@@ -1,0 +1,44 @@
+"""An env that tells numbers of its steps in its info, and writes them to a file of its own."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import numpy as np
+
+from tests.support.envs.counting import CountingEnv
+
+
+class TellingEnv(CountingEnv):
+    """A CountingEnv with ``info["data"]`` and ``info["media"]``; each finished episode is a file in ``log_dir``.
+
+    ``legacy=True`` leaves its info empty, for callbacks that read ``last_told`` instead.
+    """
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed, options=options)
+        self.told = {"speed": [], "track": []}
+        return observation, info
+
+    def step(self, action):
+        observation, reward, over, truncated, info = super().step(action)
+        speed = float(np.random.default_rng().normal())
+        track = [speed, float(self.counter.step_count)]
+        goals = self.counter.step_count // 3
+        self.told["speed"].append(speed)
+        self.told["track"].append(track)
+        if over:
+            config = self.counter.config
+            told = {**self.told, "goals": goals, "return": self.total, "length": self.counter.step_count}
+            section = "evaluation" if config.get("evaluation") else "train"
+            (Path(config["log_dir"]) / f"{section}-{uuid.uuid4().hex}.told").write_text(json.dumps(told))
+        info = {"media": {"track": track}, "data": {"running": {"speed": speed}, "final": {"goals": goals}}}
+        return observation, reward, over, truncated, info
+
+
+def told_by(log_dir: Path, section: str) -> list[dict]:
+    """Return what the envs of a section wrote, ordered by return."""
+    found = [json.loads(path.read_text()) for path in Path(log_dir).glob(f"{section}-*.told")]
+    return sorted(found, key=lambda told: told["return"])

@@ -1,0 +1,56 @@
+"""Makes small experiments on disk without Ray: trials with clips, hyperparameters and results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.fs
+
+import tune_media as tm
+from tune_media.storage.entry import PendingWrite
+from tune_media.storage.location import TrialLocation
+from tune_media.storage.trial_store import TrialStore
+
+
+def frames_of(shade: int, count: int = 4, height: int = 32, width: int = 48) -> list[np.ndarray]:
+    """Return frames of one grey; each is a little lighter than the one before."""
+    return [np.full((height, width, 3), min(255, shade + index), np.uint8) for index in range(count)]
+
+
+def make_trial(
+    folder: Path,
+    params: dict[str, Any],
+    returns: dict[int, float],
+    *,
+    key: str = "episodes/best",
+    frames: int = 4,
+    fps: float = 30,
+) -> Path:
+    """Write a trial with one clip for each step of ``returns``, and a result.json with the same returns."""
+    folder.mkdir(parents=True)
+    (folder / "params.json").write_text(json.dumps(params))
+    store = TrialStore(TrialLocation(pyarrow.fs.LocalFileSystem(), str(folder), folder, f"id_{folder.name}"))
+    store.load()
+    lines = []
+    for number, (step, episode_return) in enumerate(returns.items(), 1):
+        record = tm.EpisodeRecord("episode", episode_return, frames - 1, metrics={"speed": -episode_return})
+        clip = tm.Video(frames_of(10 * number, frames), fps=fps, episode=record)
+        _, entry = store.registry.register(clip, "evaluation", key, step, number)
+        assert entry is not None
+        store.write(PendingWrite(f"id_{folder.name}", [entry]))
+        lines.append({"training_iteration": number, "env_runners": {"episode_return_mean": episode_return}, "lr": 1})
+    (folder / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    store.finish()
+    return folder
+
+
+def make_experiment(folder: Path) -> Path:
+    """Write an experiment of three trials; the second has the best return, the third has recorded nothing."""
+    make_trial(folder / "trial_a", {"lr": 0.1, "gamma": 0.9, "seed": 7}, {10: 1.0, 20: 3.0})
+    make_trial(folder / "trial_b", {"lr": 0.2, "gamma": 0.9, "seed": 7}, {10: 2.0, 20: 9.0, 30: 4.0})
+    (folder / "trial_c").mkdir()
+    (folder / "trial_c" / "params.json").write_text(json.dumps({"lr": 0.3, "gamma": 0.9, "seed": 7}))
+    return folder

@@ -1,0 +1,64 @@
+"""RLlib configs that are quick to build and to train, and the files that the tests' envs write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ray
+
+STACK = {"old_stack": True}
+
+
+def small(algorithm: Any, learn: dict, env: Any, *, old_stack: bool = False, **settings: Any) -> Callable[[dict], Any]:
+    """Return a maker of a config that is quick to build and to train."""
+
+    def make(env_config: dict) -> Any:
+        config = algorithm().environment(env, env_config=env_config).training(**learn)
+        config.env_runners(num_env_runners=0)
+        if old_stack:
+            config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+            config.training(model={"fcnet_hiddens": [8]})
+        else:
+            config.rl_module(model_config={"fcnet_hiddens": [8], "head_fcnet_hiddens": [8]})
+        for part, values in settings.items():
+            getattr(config, part)(**values)
+        return config
+
+    return make
+
+
+def evaluation(runners: int = 1, duration: Any = 4, **more: Any) -> dict:
+    return {
+        "evaluation_interval": 1,
+        "evaluation_num_env_runners": runners,
+        "evaluation_duration": duration,
+        **more,
+    }
+
+
+def multi_agent() -> dict:
+    return {"policies": {"p"}, "policy_mapping_fn": lambda *args, **kwargs: "p"}
+
+
+def own_env(name: str) -> Any:
+    """Import an env with agents where it is needed, in the env runner."""
+
+    def make(config: Any) -> Any:
+        from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv
+
+        from tests.support.envs import multi_agent as envs
+
+        wrap = {"ParallelCountingEnv": ParallelPettingZooEnv, "TurnsCountingEnv": PettingZooEnv}
+        return wrap.get(name, lambda env: env)(getattr(envs, name)(config))
+
+    ray.tune.register_env(name, make)
+    return name
+
+
+def written_by_the_env(folder: Path) -> dict[tuple[int, int], dict]:
+    """Return what the envs wrote of their finished episodes, by env and episode."""
+    lines = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    return {(line["env"], line["episode"]): line for line in lines}

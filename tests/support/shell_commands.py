@@ -1,0 +1,117 @@
+"""Checks the shell commands of the docs: cheap ones run; of the others, the program parses all arguments."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.testing import CliRunner
+
+from tests.support.doc_pages import ROOT
+
+SWEEP = ("~/ray_results/my_sweep", "s3://my-bucket/ray/my_sweep")
+
+
+def check(command: str, experiment: Path, folder: Path) -> None:
+    """Run a command, or have its arguments parsed; raise if one is wrong.
+
+    Args:
+        command: A line of the docs.
+        experiment: Stands for the experiments that the docs name.
+        folder: The folder for what the command writes.
+    """
+    words = shlex.split(command)
+    while "=" in words[0]:
+        _CHECKS["environment"](words.pop(0).split("=", 1))
+    program, *arguments = words
+    places = [str(experiment) if word.startswith(SWEEP) else word for word in arguments]
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        _CHECKS[Path(program).name](places)
+    finally:
+        os.chdir(here)
+
+
+def _parse(command: click.Command, arguments: list[str]) -> None:
+    if isinstance(command, click.Group):
+        _parse(command.commands[arguments[0]], arguments[1:])
+    else:
+        command.make_context(command.name, arguments)
+
+
+def _tune_media(arguments: list[str]) -> None:
+    from tune_media.cli import main
+
+    if arguments[0] in ("list", "grid", "gallery"):
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+    else:  # these train, serve or start Ray
+        _parse(main, arguments)
+
+
+def _tensorboard(arguments: list[str]) -> None:
+    from tensorboard import default, program
+
+    program.TensorBoard(default.get_plugins()).configure(argv=["tensorboard", *arguments])
+
+
+def _pip(arguments: list[str]) -> None:
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(ROOT / "setup.cfg")
+    assert arguments[0] == "install"
+    for extras in re.findall(r"\[([^]]+)\]", " ".join(arguments)):
+        assert set(extras.split(",")) <= set(config["options.extras_require"]), extras
+
+
+def _make(arguments: list[str]) -> None:
+    assert all(re.search(rf"^{name}:", (ROOT / "Makefile").read_text(), re.MULTILINE) for name in arguments)
+
+
+def _wandb(arguments: list[str]) -> None:
+    from wandb.cli.cli import cli
+
+    _parse(cli, arguments)
+
+
+def _mlflow(arguments: list[str]) -> None:
+    from mlflow.cli import cli
+
+    _parse(cli, arguments)
+
+
+def _python(arguments: list[str]) -> None:
+    assert arguments == ["train.py"] or (ROOT / arguments[0]).exists(), arguments
+
+
+def _pre_commit(arguments: list[str]) -> None:
+    assert arguments == ["install"]
+    assert (ROOT / ".pre-commit-config.yaml").exists()
+
+
+def _environment(assignment: list[str]) -> None:
+    import tune_media
+
+    assert assignment[0] == "RAY_TUNE_CALLBACKS", assignment
+    module, _, name = assignment[1].rpartition(".")
+    assert module == "tune_media"
+    assert hasattr(tune_media, name), name
+
+
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "tune-media": _tune_media,
+    "tensorboard": _tensorboard,
+    "pip": _pip,
+    "make": _make,
+    "wandb": _wandb,
+    "mlflow": _mlflow,
+    "python": _python,
+    "pre-commit": _pre_commit,
+    "environment": _environment,
+}

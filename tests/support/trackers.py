@@ -1,0 +1,204 @@
+"""What trackers hold after a run, read back from where they keep it: W&B's offline file, MLflow's store."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_BLOCK, _HEADER, _IDENT = 32768, 7, 7
+
+
+@dataclass
+class Held:
+    """What a tracker holds of one trial.
+
+    Attributes:
+        clips: By key, the training iteration of each and its mp4.
+        several: Where a result had several clips of one key, all of them.
+        images: By key, the training iteration of each.
+        histograms: By key, the training iteration of each and how many values it counts.
+        scalars: By name, the value of each training iteration.
+        config: Hyperparameters.
+        status: How it ended.
+    """
+
+    clips: dict[str, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
+    several: dict[str, dict[int, list[bytes]]] = field(default_factory=lambda: defaultdict(dict))
+    images: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    histograms: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    scalars: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
+    config: dict[str, Any] = field(default_factory=dict)
+    status: Any = None
+
+
+def wandb_records(file: Path) -> Iterator[Any]:
+    """Yield the records of an offline run: a LevelDB log of protobuf messages."""
+    from wandb.proto import wandb_internal_pb2
+
+    data = file.read_bytes()
+    at, parts = _IDENT, b""
+    while at + _HEADER <= len(data):
+        left = _BLOCK - at % _BLOCK
+        if left < _HEADER:
+            at += left
+            continue
+        _, length, kind = struct.unpack("<IHB", data[at : at + _HEADER])
+        parts += data[at + _HEADER : at + _HEADER + length]
+        at += _HEADER + length
+        if kind in (1, 4):  # whole, or the last part
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(parts)
+            parts = b""
+            yield record
+
+
+def wandb_runs(trial: Path) -> list[Path]:
+    """Return the offline files of a trial, in the order in which they were begun."""
+    return sorted(Path(trial).glob("wandb/offline-run-*/*.wandb"))
+
+
+def read_wandb(trial: Path) -> Held:
+    """Read the offline runs of a trial from its storage."""
+    held = Held()
+    for file in wandb_runs(trial):
+        step = -1
+        for record in wandb_records(file):
+            kind = record.WhichOneof("record_type")
+            if kind == "run":
+                for item in record.run.config.update:
+                    held.config[item.key or "/".join(item.nested_key)] = json.loads(item.value_json)
+            if kind == "exit":
+                held.status = record.exit.exit_code
+            if kind != "history":
+                continue
+            row = _nested(record.history.item)
+            own = record.history.step.num if record.history.HasField("step") else row.get("_step")
+            assert own is None or own > step, "a row that W&B would drop"
+            step = step if own is None else own
+            for key, value in row.items():
+                _read_wandb_value(held, file.parent / "files", row, key, value)
+    return held
+
+
+def _nested(items: Any) -> dict[str, Any]:
+    """Return a row; a medium is several items, with keys below its own."""
+    row: dict[str, Any] = {}
+    for item in items:
+        *path, last = item.nested_key or [item.key]
+        inside = row
+        for part in path:
+            inside = inside.setdefault(part, {})
+        inside[last] = json.loads(item.value_json)
+    return row
+
+
+def _read_wandb_value(held: Held, files: Path, row: dict, key: str, value: Any) -> None:
+    if isinstance(value, dict) and "_type" in value and "media_step" in row:
+        step = row["media_step"]
+        if value["_type"] == "videos":
+            held.several[key][step] = [(files / one["path"]).read_bytes() for one in value["videos"]]
+        elif value["_type"] == "video-file":
+            held.clips[key][step] = (files / value["path"]).read_bytes()
+        elif value["_type"] == "image-file":
+            assert (files / value["path"]).read_bytes()[:4] == b"\x89PNG"
+            held.images[key].append(step)
+        elif value["_type"] == "histogram":
+            held.histograms[key][step] = round(sum(value["values"]))
+    elif isinstance(value, (int, float)) and "training_iteration" in row:
+        held.scalars[key][row["training_iteration"]] = value
+
+
+def read_mlflow(tracking_uri: str, trial_name: str) -> Held:
+    """Read a trial's only run."""
+    from mlflow import MlflowClient
+
+    client, held = MlflowClient(tracking_uri), Held()
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    (run,) = client.search_runs(experiments, f"tags.trial_name = '{trial_name}'")
+    held.status, held.config = run.info.status, run.data.params
+    for name in run.data.metrics:
+        for metric in client.get_metric_history(run.info.run_id, name):
+            held.scalars[name][metric.step] = metric.value
+    for path in _artifacts(client, run.info.run_id, ""):
+        name, step = path.rpartition("/")[2], 0
+        if name.startswith("step_"):
+            step = int(name[5:14])
+        key = path.rpartition("/")[0].removeprefix("media/")
+        if path.endswith(".mp4"):
+            held.clips[key][step] = Path(client.download_artifacts(run.info.run_id, path)).read_bytes()
+        elif path.startswith("images/") and path.endswith(".png"):
+            parts = name.replace("+", "%").split("%")
+            held.images[parts[0].replace("~", "/")].append(int(parts[2]))
+        elif path.startswith(("media/", "histograms/")) and path.endswith(".json"):
+            content = json.loads(Path(client.download_artifacts(run.info.run_id, path)).read_text())
+            found = (
+                {key: content}
+                if path.startswith("media/")
+                else {f"{key.removeprefix('histograms/')}/{own}": value for own, value in content.items()}
+            )
+            for own, histogram in found.items():
+                held.histograms[own][step] = histogram["count"]
+    return held
+
+
+def _artifacts(client: Any, run_id: str, folder: str) -> Iterator[str]:
+    for info in client.list_artifacts(run_id, folder or None):
+        if info.is_dir:
+            yield from _artifacts(client, run_id, info.path)
+        else:
+            yield info.path
+
+
+class MlflowServer:
+    """A real ``mlflow server`` on sqlite, over HTTP on loopback, that can be stopped and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--backend-store-uri", f"sqlite:///{self.folder}/server.db", "--workers", "1"]
+        command += ["--artifacts-destination", str(self.folder / "artifacts")]
+        log = (self.folder / "server.log").open("ab")
+        self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, cwd=self.folder)
+        for _ in range(720):
+            try:
+                with urllib.request.urlopen(f"{self.uri}/health", timeout=1) as answer:
+                    if answer.status == 200:
+                        return
+            except OSError:
+                time.sleep(0.25)
+        raise RuntimeError((self.folder / "server.log").read_text()[-2000:])
+
+    def stop(self) -> None:
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """Have the server hang: it accepts connections and does not answer."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Have the server answer again."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGCONT)

@@ -1,0 +1,124 @@
+"""The house rules that a machine can check: who imports whom, how long a class may be, and how the text reads."""
+
+import ast
+import collections
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "tune_media"
+FILES = sorted(PACKAGE.rglob("*.py"))
+NAMES = [str(path.relative_to(PACKAGE)) for path in FILES]
+
+BELOW = {  # wing: the wings that it may import
+    "values": {"encoding"},
+    "encoding": set(),
+    "steps": {"values"},
+    "selection": {"values", "steps", "triggers"},
+    "triggers": set(),
+    "ray_compat": set(),
+    "recording": {"values", "encoding", "selection", "steps"},
+    "results": {"values", "ray_compat"},
+    "storage": {"values", "encoding"},
+    "rllib": {"recording", "values", "encoding", "selection", "steps", "ray_compat"},
+    "gym": {"recording", "values", "encoding", "selection", "steps"},
+    "callbacks": {"storage", "results", "values", "encoding", "ray_compat"},
+    "viewing": {"storage", "values", "encoding", "rllib", "gym", "recording", "callbacks", "selection", "steps"},
+    "export": {"viewing", "storage", "values"},
+    "cli": {"viewing", "rllib", "values"},
+    "trial_names": {"values"},
+}
+FOREIGN = {  # library: the folders that may import it
+    "ray.rllib": ("rllib/", "viewing/demo.py"),
+    "gymnasium": ("gym/", "rllib/", "viewing/doctor.py"),
+    "av": ("encoding/",),
+    "wandb": ("callbacks/wandb/",),
+    "mlflow": ("callbacks/mlflow/",),
+    "tensorboard": ("viewing/",),
+    "tensorboardX": ("callbacks/tensorboard/",),
+}
+MAX_CLASS_LINES = 200
+MAX_FILE_LINES = 350
+
+
+def imports(path: Path) -> list[str]:
+    """Return the full names of the modules that a file imports, at its top or inside its functions."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
+
+
+def wing_of(name: str) -> str:
+    return name.split("/")[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_a_wing_imports_only_wings_below_it(path):
+    wing = wing_of(str(path.relative_to(PACKAGE)))
+    if wing in ("__init__", "_version"):
+        return
+    targets = {module.split(".")[1] for module in imports(path) if module.startswith("tune_media.")}
+    assert targets - {wing, "_version"} <= BELOW[wing]
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_a_foreign_library_is_imported_in_one_wing(path):
+    name = str(path.relative_to(PACKAGE))
+    for module in imports(path):
+        for library, places in FOREIGN.items():
+            if module == library or module.startswith(f"{library}."):
+                assert name.startswith(places), f"{name} imports {module}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_files_and_classes_can_be_read_at_one_sitting(path):
+    text = path.read_text()
+    assert text.count("\n") <= MAX_FILE_LINES
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            assert (node.end_lineno or node.lineno) - node.lineno + 1 <= MAX_CLASS_LINES, node.name
+
+
+def test_every_module_has_its_test_file():
+    modules = {
+        path.relative_to(PACKAGE).with_name(f"test_{path.name}")
+        for path in FILES
+        if not path.name.startswith("_") and path.stat().st_size > 200
+    }
+    tests = {path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")}
+    assert not sorted(str(path) for path in modules - tests)
+
+
+def test_no_test_imports_another_test():
+    for path in (ROOT / "tests").rglob("*.py"):
+        for module in imports(path):
+            assert not re.match(r"tests\.(\w+\.)*test_", module), f"{path.name} imports {module}"
+
+
+def prose(path: Path) -> list[str]:
+    """Return the words of a file's docstrings and comments."""
+    text = path.read_text()
+    found = [
+        ast.get_docstring(node) or ""
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    found += [token.string for token in tokens if token.type == tokenize.COMMENT]
+    return re.findall(r"[a-z']+", " ".join(found).lower())
+
+
+def test_docstrings_and_comments_name_the_noun():
+    counts = collections.Counter(word for path in FILES for word in prose(path))
+    per_thousand = {word: 1000 * count / sum(counts.values()) for word, count in counts.items()}
+    assert per_thousand.get("what", 0) < 2
+    assert per_thousand.get("where", 0) < 2
+    assert sum(per_thousand.get(word, 0) for word in ("if", "when", "unless")) > 5

@@ -1,0 +1,107 @@
+"""The commands: what they print, and the errors that they turn into a message."""
+
+import json
+import socket
+
+import pytest
+from click.testing import CliRunner
+
+from tests.support.recorded import make_experiment, make_trial
+from tune_media import cli
+from tune_media.cli import main
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    """Two trials with two clips each."""
+    for name in ("trial_0", "trial_1"):
+        make_trial(tmp_path / "exp" / name, {"lr": 0.1}, {3: 1.5, 20: 1.5})
+    return tmp_path / "exp"
+
+
+def gallery(*arguments, **options):
+    return CliRunner().invoke(main, ["gallery", *map(str, arguments)], **options)
+
+
+def test_list_prints_trials_media_or_json(tmp_path):
+    experiment = str(make_experiment(tmp_path / "exp"))
+    assert len(CliRunner().invoke(main, ["list", experiment]).output.strip().split("\n")) == 1 + 3 + 1
+    assert len(CliRunner().invoke(main, ["list", "--all", experiment]).output.strip().split("\n")) == 1 + 5 + 1
+    rows = [json.loads(line) for line in CliRunner().invoke(main, ["list", "--json", experiment]).output.splitlines()]
+    assert [row["episode_return"] for row in rows] == [1.0, 3.0, 2.0, 9.0, 4.0]
+    assert rows[0]["params"] == {"lr": 0.1, "gamma": 0.9, "seed": 7}
+
+
+def test_list_says_every_medium_or_that_there_is_no_folder(experiment, tmp_path):
+    result = CliRunner().invoke(main, ["list", "--all", str(experiment)])
+    assert result.exit_code == 0
+    assert "trial_0/media/evaluation/episodes/best/step_000000003" in result.output
+    assert "4 media" in result.output
+    missing = CliRunner().invoke(main, ["list", str(tmp_path / "nothing")])
+    assert missing.exit_code == 1
+    assert "no folder" in missing.output
+
+
+def test_grid_writes_a_file_or_says_why_not(tmp_path):
+    experiment = str(make_experiment(tmp_path / "exp"))
+    result = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--over-training", "trial_b"])
+    assert result.exit_code == 0, result.output
+    assert "3 clips in" in result.output
+    wrong = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--step", "first"])
+    assert "best, last, or a step such as 4000" in wrong.output
+    none = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--trials", "trial_c"])
+    assert none.exit_code == 1
+    assert "There is no clip" in none.output
+
+
+def test_watch_says_that_there_is_no_folder_and_that_a_port_is_taken(tmp_path):
+    missing = CliRunner().invoke(main, ["watch", str(tmp_path / "nothing")])
+    assert missing.exit_code == 1
+    assert "There is no folder" in missing.output
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = CliRunner().invoke(main, ["watch", str(tmp_path), "--port", str(other.getsockname()[1])])
+    assert taken.exit_code == 1
+    assert "in use" in taken.output
+
+
+def test_gigabytes_are_copied_only_after_a_question(experiment, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "_MUCH", 10)
+    refused = gallery(experiment, "-o", tmp_path / "out", input="n\n")
+    assert refused.exit_code == 1
+    assert "Copy them?" in refused.output
+    assert not (tmp_path / "out").exists()
+    assert gallery(experiment, "-o", tmp_path / "out", "--yes").exit_code == 0
+
+
+def test_gallery_says_that_there_is_no_folder(tmp_path):
+    result = gallery(tmp_path / "nothing")
+    assert result.exit_code == 1
+    assert "There is no folder" in result.output
+
+
+def test_without_a_command_it_shows_the_commands_and_what_to_do_next(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    make_experiment(tmp_path / "ray_results" / "exp")
+    result = CliRunner().invoke(main, [])
+    assert result.exit_code == 0
+    assert f"tune-media watch --open {tmp_path}/ray_results/exp" in result.output
+    assert "tune-media demo" in result.output
+    assert "Exit codes:" in result.output
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_the_help_of_each_command_has_an_example_that_fits_the_terminal(name):
+    text = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
+    assert f"tune-media {name}" in text.split("Usage:")[1].split("\n", 1)[1]
+    assert "..." not in (main.commands[name].get_short_help_str(60))
+
+
+def test_an_experiment_without_media_is_an_error_that_says_what_to_do(tmp_path):
+    result = CliRunner().invoke(main, ["list", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "Nothing is recorded in" in result.output
+    assert CliRunner().invoke(main, ["list", "--json", str(tmp_path)]).output == ""
+
+
+def test_an_unknown_option_is_exit_code_2():
+    assert CliRunner().invoke(main, ["list", "--jsn", "x"]).exit_code == 2

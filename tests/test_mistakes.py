@@ -1,0 +1,117 @@
+"""Arguments that new users get wrong: each is refused by a message of ours, where it is given."""
+
+import traceback
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import tune_media as tm
+
+PACKAGE = str(Path(tm.__file__).parent)
+FRAMES = np.zeros((4, 32, 32, 3), np.uint8)
+MISTAKES = [
+    ("tm.rllib.record_episodes(sections=3)", "'evaluation', 'train' or both"),
+    ("tm.rllib.record_episodes(keep=3)", "selector's name such as 'best'"),
+    ("tm.rllib.record_episodes(keep={'best': 1})", "selector's name such as 'best'"),
+    ("tm.rllib.record_episodes(trigger=10)", "selection.every(10)"),
+    ("tm.rllib.record_episodes(trigger=tm.selection.every)", "made by a call"),
+    ("tm.rllib.record_episodes(video=tm.VideoOptions)", "got the class VideoOptions"),
+    ("tm.rllib.record_episodes(frame='')", "name of a method"),
+    ("tm.rllib.record_episodes(name=3)", "name=...) takes text"),
+    ("tm.rllib.record_episodes(window=True)", "number of episodes or None"),
+    ("tm.rllib.record_episodes(trajectories='yes')", "True or False, got 'yes'"),
+    ("tm.rllib.record_episodes(strict=None)", "True or False, got None"),
+    ("tm.rllib.record_episodes().setup()", "callback of RLlib, not of Tune"),
+    ("tm.VideoOptions(height='64')", "height=...) takes a number or None"),
+    ("tm.VideoOptions(height=(64, 96))", "height=...) takes a number or None"),
+    ("tm.VideoOptions(height=float('inf'))", "must be positive or None, got inf"),
+    ("tm.Retention(by=3)", "by=...) takes text"),
+    ("tm.Retention(last=True)", "whole number above 0"),
+    ("tm.Retention(trial_bytes='10GB')", "whole number above 0"),
+    ("tm.MediaOptions(raw_fps=None)", "takes a number, got None"),
+    ("tm.MediaOptions(max_pending_bytes='1GB')", "takes a number, got '1GB'"),
+    ("tm.MediaOptions(gif_width=1.5)", "whole number, got 1.5"),
+    ("tm.MediaOptions(strict=2)", "True or False, got 2"),
+    ("tm.MediaOptions(retention=20)", "tune_media.Retention(last=..., best=...), got 20"),
+    ("tm.JsonMediaLoggerCallback(tm.Retention(last=2))", "MediaOptions(retention=..."),
+    ("tm.JsonMediaLoggerCallback(media=tm.MediaOptions)", "got the class MediaOptions"),
+    ("tm.JsonMediaLoggerCallback.setup()", "callbacks=[tune_media.JsonMediaLoggerCallback()]"),
+    ("tm.MediaLoggerCallback(tm.Backend)", "instance of a tune_media.Backend, got the class Backend"),
+    ("tm.gym.RecordEpisodes('CartPole-v1')", "make it with gymnasium.make("),
+    ("tm.gym.RecordEpisodes(None)", "make it with gymnasium.make("),
+    ("tm.gym.RecordEpisodes(env, keep=3)", "selector's name such as 'best'"),
+    ("tm.gym.RecordEpisodes(env, 'clips', fps='30')", "for example fps=30"),
+    ("tm.gym.RecordEpisodes(env, 'clips', step_trigger=lambda: True)", "one argument, the number of steps"),
+    ("tm.gym.RecordEpisodes(env, env_indices=[3])", "of one sub-env: 0"),
+    ("tm.gym.RecordEpisodes(env, strict=3)", "True or False, got 3"),
+    ("tm.gym.RecordVectorEpisodes(env)", "RecordEpisodes takes a single env"),
+    ("tm.gym.FixedSeeds('CartPole-v1', 3)", "make it with gymnasium.make("),
+    ("tm.gym.FixedSeeds(env, None)", "got None"),
+    ("tm.Video(None)", "a THWC uint8 array, or HWC arrays"),
+    ("tm.Video(FRAMES[0])", "For a single picture, use tune_media.Image"),
+    ("tm.Video(FRAMES, fps=None)", "for example fps=30, got None"),
+    ("tm.Video(FRAMES, options={'fps': 3})", "tune_media.VideoOptions, got {'fps': 3}"),
+    ("tm.Video(FRAMES, episode='best')", "tune_media.EpisodeRecord"),
+    ("tm.Video(FRAMES, note=3)", "note=...) takes text"),
+    ("tm.Image('a.png')", "Image.from_png takes bytes"),
+    ("tm.Image(FRAMES)", "For a clip, use tune_media.Video"),
+    ("tm.Image(FRAMES[0], caption=3)", "caption=...) takes text"),
+    ("tm.Image.from_png('a.png')", "bytes of a PNG file"),
+    ("tm.Image.heatmap('x')", "table of numbers"),
+    ("tm.Image.heatmap([[1, 2]], scale=0)", "whole number of pixels"),
+    ("tm.Histogram('abc')", "takes numbers"),
+    ("tm.Histogram([[1], [1, 2]])", "rows of equal length"),
+    ("tm.Histogram([1, 2], bins='auto')", "number of bins"),
+    ("tm.Histogram([1, 2], bins=[3, 1])", "rising edges"),
+    ("tm.Histogram([1, 2], weights=[1])", "one weight a value: 2, got 1"),
+    ("tm.Histogram.from_counts(3, 4)", "list of edges"),
+    ("tm.Artifact({'a': 1}, name='x.json')", "json.dumps"),
+    ("tm.load('nothing')", "pass the experiment's folder"),
+    ("tm.load(None)", "a folder, a URI, a ResultGrid"),
+    ("tm.selection.best(by=3)", "by=...) takes text"),
+    ("tm.selection.best(name=3)", "name=...) takes text"),
+    ("tm.selection.median(3)", "by=...) takes text"),
+    ("tm.selection.failures('low')", "below=...) takes a number"),
+    ("tm.selection.where(bool, 'x', limit='3')", "whole number of episodes"),
+    ("tm.selection.Selector('x', 3)", "function of the candidates' records"),
+    ("tm.record_episodes()", "it is tune_media.rllib.record_episodes"),
+    ("tm.RecordEpisodes(env)", "it is tune_media.gym.RecordEpisodes"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "words"), MISTAKES, ids=[mistake for mistake, _ in MISTAKES])
+def test_a_mistake_gets_a_message_of_ours(mistake, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    env = gym.make("CartPole-v1", render_mode="rgb_array")
+    with pytest.raises((TypeError, ValueError, OSError, AttributeError)) as caught:
+        eval(mistake, {"tm": tm, "env": env, "FRAMES": FRAMES})
+    assert words in str(caught.value)
+    last = traceback.extract_tb(caught.value.__traceback__)[-1]
+    assert last.filename.startswith(PACKAGE)
+    assert (last.line or "").lstrip().startswith("raise ")  # no error of Python's from inside
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        ("tm.WandbMediaLoggerCallback(3)", "project=...) takes text"),
+        ("tm.WandbMediaLoggerCallback('p', upload_timeout=None)", "upload_timeout=...) takes a number, got None"),
+        ("tm.MLflowMediaLoggerCallback(3)", "tracking_uri=...) takes text"),
+        ("tm.MLflowMediaLoggerCallback(tags='a')", "tags=...) takes a dict"),
+        ("tm.MLflowMediaLoggerCallback(nested=1)", "nested=...) takes True or False"),
+    ],
+)
+def test_a_mistake_with_a_tracker_gets_a_message_of_ours(mistake, words):
+    pytest.importorskip("mlflow" if "MLflow" in mistake else "wandb")
+    with pytest.raises(TypeError) as caught:
+        eval(mistake, {"tm": tm})
+    assert words in str(caught.value)
+
+
+def test_a_recorder_that_is_not_called_says_so():
+    """RLlib calls ``record_episodes`` and looks for hooks in what it returns."""
+    with pytest.raises(AttributeError, match=r"call it: config\.callbacks\(tune_media\.rllib\.record_episodes\(\)\)"):
+        _ = tm.rllib.record_episodes().on_environment_created
+    assert not hasattr(tm.rllib.record_episodes(), "on_episode_end")

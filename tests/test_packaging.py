@@ -1,0 +1,115 @@
+"""The metadata: what is imported is declared, what is declared is imported, and what it says is true."""
+
+import ast
+import configparser
+import functools
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+IMPORTED_AS = {"pillow": "PIL", "ale-py": "ale_py", "stable-baselines3": "stable_baselines3"}
+OF_EXTRAS = {  # library: the extras that bring it; all other libraries come with the package itself
+    "PIL": {"overlay", "rllib", "tensorboard", "wandb", "mlflow"},
+    "gymnasium": {"gym", "rllib"},
+    "minari": {"minari"},
+    "mlflow": {"mlflow"},
+    "requests": {"mlflow"},
+    "tensorboard": {"tensorboard"},
+    "wandb": {"wandb"},
+    "werkzeug": {"viewer", "tensorboard"},
+}
+NOT_IMPORTED = {"torch"}  # RLlib imports it, and does not declare it
+
+
+def setup_cfg():
+    found = configparser.ConfigParser()
+    found.read(ROOT / "setup.cfg")
+    return found
+
+
+def libraries(requirements):
+    """Return the import names of requirement lines."""
+    names = [re.match(r"[\w-]+", line)[0] for line in requirements.strip().split("\n") if not line.startswith("%")]
+    return {IMPORTED_AS.get(name, name) for name in names}
+
+
+@functools.cache
+def foreign_imports(*folders):
+    found = set()
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.split(".")[0])
+    return found - set(sys.stdlib_module_names) - {"tune_media", "tests", "_typeshed"}
+
+
+def test_the_package_declares_what_it_imports_and_nothing_else():
+    required = libraries(setup_cfg()["options"]["install_requires"])
+    imported = foreign_imports("tune_media")
+    assert imported - set(OF_EXTRAS) == required
+
+
+def test_each_extra_holds_what_it_is_for():
+    extras = setup_cfg()["options.extras_require"]
+    own = {name: libraries(extras.get(name, raw=True)) for name in extras if name not in ("all", "dev", "docs")}
+    assert set().union(*own.values()) - NOT_IMPORTED - {"ray"} == set(OF_EXTRAS)
+    for library, names in OF_EXTRAS.items():
+        assert {extra for extra, brought in own.items() if library in brought} == names
+        assert library in foreign_imports("tune_media")
+    assert set(re.findall(r"%\((\w+)\)s", extras.get("all", raw=True))) == set(own)
+
+
+def test_the_tests_and_examples_need_nothing_else():
+    extras = setup_cfg()["options.extras_require"]
+    declared = libraries(extras.get("dev", raw=True)) | libraries(setup_cfg()["options"]["install_requires"])
+    brought = {"pygame", "fsspec"}  # by gymnasium[classic-control] and by ray[tune]
+    imported = foreign_imports("tests", "examples", "docs")
+    assert imported - declared - set(OF_EXTRAS) - NOT_IMPORTED - brought == set()
+
+
+def test_the_version_is_in_one_place():
+    version = runpy.run_path(str(ROOT / "tune_media" / "_version.py"))["__version__"]
+    assert setup_cfg()["metadata"]["version"] == "attr: tune_media._version.__version__"
+    files = [ROOT / name for name in ("setup.cfg", "setup.py", "pyproject.toml", "Makefile", "tune_media/__init__.py")]
+    assert not [path.name for path in files if version in path.read_text()]
+
+
+def test_each_classifier_exists():
+    known = pytest.importorskip("trove_classifiers").classifiers
+    named = setup_cfg()["metadata"]["classifiers"].strip().split("\n")
+    assert set(named) <= known
+    oldest = setup_cfg()["options"]["python_requires"].removeprefix(">=")
+    assert f"Programming Language :: Python :: {oldest}" in named
+
+
+def setup_py(monkeypatch):
+    """Return what setup.py does and defines, without running setuptools."""
+    given = {}
+    monkeypatch.setattr(pytest.importorskip("setuptools"), "setup", lambda **options: given.update(options))
+    return given, runpy.run_path(str(ROOT / "setup.py"))
+
+
+def test_readme_on_a_package_index_has_no_link_into_the_repository(monkeypatch):
+    given, _ = setup_py(monkeypatch)
+    text = given["long_description"]
+    assert not re.findall(r"\]\((?!https?:)[^)]+\)", text)
+    renderer = pytest.importorskip("readme_renderer.markdown")
+    page = renderer.render(text)
+    assert page is not None
+    assert page.count("<h2") == len(re.findall(r"^## ", text, re.MULTILINE))
+
+
+def test_readmes_links_lead_to_the_repository_once_its_url_is_known(monkeypatch):
+    make = setup_py(monkeypatch)[1]["readme_for_index"]
+    text = "![The viewer](docs/a.png)\n\nSee [logging](docs/logging.md#x), [us](#more) and [Ray](https://ray.io)."
+    assert make(text, "https://h/p") == (
+        "![The viewer](https://h/p/raw/main/docs/a.png)\n\n"
+        "See [logging](https://h/p/blob/main/docs/logging.md#x), [us](#more) and [Ray](https://ray.io)."
+    )
+    assert make(text, None) == "See logging, us and [Ray](https://ray.io)."

@@ -1,0 +1,155 @@
+"""Pins each name of Ray's that is not public and that we lean on, so that a new release says what it broke."""
+
+import inspect
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow.fs
+import pytest
+import ray
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.train._internal.checkpoint_manager import _CheckpointManager
+from ray.train._internal.storage import StorageContext, _FilesystemSyncer
+from ray.tune.callback import Callback, CallbackList
+from ray.tune.execution import tune_controller
+from ray.tune.experiment import Trial
+from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
+from ray.tune.registry import _Registry
+
+import tune_media
+from tune_media import ray_compat
+from tune_media.results.rounds import EVALUATION_IS_NEW
+
+
+def test_checkpoints_keep_their_metrics_where_we_look():
+    assert {"best_checkpoint_results", "latest_checkpoint_result"} <= set(dir(_CheckpointManager))
+
+
+def test_tune_hands_callbacks_the_live_result():
+    assert "Allow user callbacks to modify the Trial result in place" in inspect.getsource(tune_controller)
+
+
+def test_trials_say_where_their_files_are():
+    assert isinstance(inspect.getattr_static(Trial, "local_path"), property)
+
+
+def test_rays_loggers_have_the_hooks_that_ours_extend():
+    for callback in (JsonLoggerCallback, TBXLoggerCallback):
+        for hook in ("log_trial_start", "log_trial_result", "log_trial_save", "log_trial_end", "on_experiment_end"):
+            assert callable(getattr(callback, hook))
+    assert "_trial_writer" in inspect.getsource(TBXLoggerCallback)
+
+
+def test_rllib_marks_an_evaluation_that_is_new():
+    source = inspect.getsource(Algorithm._run_one_evaluation)
+    assert f'"{EVALUATION_IS_NEW}"' in source
+
+
+def syncing_trial(folder):
+    syncer = _FilesystemSyncer(pyarrow.fs.LocalFileSystem())
+    return SimpleNamespace(storage=SimpleNamespace(syncer=syncer, experiment_driver_staging_path=str(folder)))
+
+
+def synced(trial, storage):
+    """Return the names of the files that one sync of a trial's experiment brings to a storage."""
+    folder = Path(trial.storage.experiment_driver_staging_path)
+    for name in ("a.whole", "b.json"):
+        (folder / "trial").mkdir(parents=True, exist_ok=True)
+        (folder / "trial" / name).write_text("x")
+    trial.storage.syncer.sync_up(str(folder), str(storage))
+    trial.storage.syncer.wait()
+    return sorted(path.name for path in (storage / "trial").iterdir())
+
+
+def test_only_syncs_of_experiments_that_ask_leave_files_out(tmp_path):
+    command = _FilesystemSyncer._sync_up_command
+    assert "exclude" in inspect.signature(command).parameters, changed("_FilesystemSyncer._sync_up_command", "exclude=")
+    first, second, other = (syncing_trial(tmp_path / name) for name in ("first", "second", "other"))
+    assert ray_compat.leave_out_of_syncs(first, "*/*.whole")
+    assert ray_compat.leave_out_of_syncs(second, "*/*.whole")
+    assert synced(first, tmp_path / "1") == synced(second, tmp_path / "2") == ["b.json"]
+    assert synced(other, tmp_path / "3") == ["a.whole", "b.json"]
+    ray_compat.sync_everything(first)
+    assert synced(first, tmp_path / "4") == ["a.whole", "b.json"]
+    assert synced(second, tmp_path / "5") == ["b.json"]
+    ray_compat.sync_everything(second)
+    assert _FilesystemSyncer._sync_up_command is command
+
+
+def test_a_callback_finds_the_others_of_its_experiment():
+    found = []
+
+    class Looking(Callback):
+        def setup(self, **info):
+            found.append(ray_compat.callbacks_of_experiment())
+
+    callbacks = [Callback(), Looking()]
+    CallbackList(callbacks).setup(stop=None)
+    assert found == [callbacks], changed("CallbackList", "setup() that calls each of _callbacks")
+    assert ray_compat.callbacks_of_experiment() == []
+
+
+def test_rays_loggers_keep_files_and_writers_by_trial(tmp_path):
+    json_logger, tbx_logger = JsonLoggerCallback(), TBXLoggerCallback()
+    assert ray_compat.json_files(json_logger) == {}, changed("JsonLoggerCallback", "_trial_files")
+    assert ray_compat.event_writers(tbx_logger) == {}, changed("TBXLoggerCallback", "_trial_writer")
+    source = inspect.getsource(TBXLoggerCallback)
+    for name in ("self._summary_writer_cls(", "self._trial_result[trial] = "):
+        assert name in source, changed("TBXLoggerCallback", name)
+
+
+def changed(owner, name):
+    """Return a message for a name of Ray's that is private, which a release may change."""
+    return f"Ray {ray.__version__} has changed {owner}: it has no {name} any more; see tune_media/ray_compat.py"
+
+
+def test_the_processes_of_a_trial_learn_that_a_logger_callback_runs(ray_session):
+    import ray
+
+    @ray.remote(num_cpus=0)
+    def is_logged(trial_id):
+        return ray_compat.is_logged(trial_id)
+
+    ray_compat.mark_as_logged(SimpleNamespace(storage=SimpleNamespace(trial_dir_name="a_00000")))
+    assert ray.get([is_logged.remote("a_00000"), is_logged.remote("a_00001")]) == [True, False]
+
+
+def test_a_trial_that_is_restored_in_another_cluster_is_marked_there_too(monkeypatch):
+    """In one process: ``ray.shutdown()``, ``ray.init()``, ``Tuner.restore(...)``."""
+    trial = SimpleNamespace(storage=SimpleNamespace(trial_dir_name="b_00000"))
+    for cluster in ("first cluster", "second cluster"):
+        monkeypatch.setattr("ray.tune.registry._global_registry", _Registry(prefix=cluster))
+        assert not ray_compat.is_logged("b_00000")
+        ray_compat.mark_as_logged(trial)
+        assert ray_compat.is_logged("b_00000")
+
+
+def test_an_algorithm_knows_its_trial_by_its_storage():
+    assert "trial_dir_name" in inspect.getsource(StorageContext)
+    assert ray_compat.trial_of(SimpleNamespace(_storage=None)) == (None, False)
+    storage = SimpleNamespace(trial_dir_name="a_00000")
+    assert ray_compat.trial_of(SimpleNamespace(_storage=storage)) == ("a_00000", True)
+
+
+def test_a_trial_whose_name_is_not_ascii_is_marked_and_spoils_nothing(ray_session):
+    """Ray's registry raised at such a key, and at every later one, since it tries to write the first again."""
+    trial = SimpleNamespace(storage=SimpleNamespace(trial_dir_name="_b_\u202e😀"))
+    ray_compat.mark_as_logged(trial)
+    assert ray_compat.is_logged("_b_\u202e😀")
+    assert not ray_compat.is_logged("another")
+    ray.tune.register_env("an env of the user", dict)
+
+
+@pytest.mark.parametrize("version", ["2.9.3", "2.40.0", "2.50.0"])
+@pytest.mark.parametrize("name", ["JsonMediaLoggerCallback", "rllib", "MediaLoggerCallback"])
+def test_an_old_ray_is_named_with_the_command_that_updates_it(monkeypatch, version, name):
+    monkeypatch.setattr("ray.__version__", version)
+    monkeypatch.delitem(vars(tune_media), name, raising=False)  # imported before, a submodule is an attribute
+    with pytest.raises(ImportError, match=rf"Ray {version} is installed: pip install -U 'ray\[tune\]>=2\.50\.1'"):
+        getattr(tune_media, name)
+
+
+@pytest.mark.parametrize("version", ["2.50.1", "2.60.0", "2.61.0.dev0", "3.0.0rc1"])
+def test_a_newer_ray_is_fine(monkeypatch, version):
+    monkeypatch.setattr("ray.__version__", version)
+    ray_compat.check_version()

@@ -1,0 +1,37 @@
+import pytest
+
+import tune_media as tm
+from tune_media import VideoOptions
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"height": "64"}, r"VideoOptions\(height=...\) takes a number or None, got '64'"),
+        ({"fps": "30"}, r"VideoOptions\(fps=...\) takes a number or None, got '30'"),
+        ({"max_frames": True}, r"VideoOptions\(max_frames=...\) takes a number or None, got True"),
+        ({"crf": None}, r"VideoOptions\(crf=...\) takes a number, got None"),
+        ({"overlay": 3}, r"VideoOptions\(overlay=...\) takes a name, a function, or several, got 3"),
+    ],
+)
+def test_an_option_of_the_wrong_type_names_the_argument_and_the_value(options, words):
+    with pytest.raises(TypeError, match=words):
+        VideoOptions(**options)
+
+
+def test_options_scale_and_bad_options_fail_where_they_are_given(frames):
+    assert tm.Video(frames(2, 400, 600), options=tm.VideoOptions(height=64, width=96)).width == 96
+    for bad in ({"fps": 0}, {"height": -1}, {"crf": 99}, {"preset": "warp"}, {"max_frames": 0}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            tm.VideoOptions(**bad)
+    with pytest.raises(ValueError, match="gif_width"):
+        tm.MediaOptions(gif_width=0)
+
+
+@pytest.mark.parametrize(
+    ("every", "kind"),
+    [(0, ValueError), (-2, ValueError), (2.5, ValueError), (True, TypeError), ("2", TypeError), (None, TypeError)],
+)
+def test_every_counts_frames_and_the_message_says_how(every, kind):
+    with pytest.raises(kind, match=r"VideoOptions\(every=...\) must be a whole number of at least 1; every=4 keeps"):
+        VideoOptions(every=every)

@@ -1,0 +1,29 @@
+import json
+import math
+
+import numpy as np
+import pytest
+
+from tune_media.values.strict_json import json_bytes, parse_json
+
+
+def test_json_is_valid_whatever_the_numbers():
+    content = json_bytes({"a": np.float32(1.5), "b": [math.nan, np.inf], "c": np.arange(3), 4: (np.int64(2), None)})
+    assert json.loads(content) == {"a": 1.5, "b": [None, None], "c": [0, 1, 2], "4": [2, None]}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b'{"seed": %d}' % 2**70, {"seed": 2**70}),
+        (b'["\\ud800", 1e400, Infinity]', ["\ud800", math.inf, math.inf]),
+        (memoryview(b'{"a": [1, 2.5, null, true]}'), {"a": [1, 2.5, None, True]}),
+    ],
+)
+def test_whatever_python_reads_is_parsed(text, value):
+    assert parse_json(text) == value
+
+
+def test_text_that_is_not_json_is_refused():
+    with pytest.raises(ValueError, match="Unterminated"):
+        parse_json(b'{"half')

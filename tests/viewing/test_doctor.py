@@ -1,0 +1,150 @@
+import itertools
+import random
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tests.support.envs import CountingEnv
+from tune_media.cli import main
+from tune_media.viewing.doctor import examine, examine_in_actor
+
+
+class Picture(CountingEnv):
+    """Shows whatever it is given."""
+
+    def __init__(self, picture):
+        super().__init__()
+        self.picture = picture
+
+    def render(self):
+        if isinstance(self.picture, Exception):
+            raise self.picture
+        return self.picture
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "gymnasium:CartPole-v1"])
+def test_a_good_env_is_described(ray_session, name):
+    report = examine_in_actor(name, {"render_mode": "rgb_array"})
+    assert report.problems == []
+    assert report.facts["frame"] == "600x400, uint8, at 50 fps"
+    assert {"render_mode", "render", "encode", "clip", "environment"} <= set(report.facts)
+    assert "can be recorded" in report.text()
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "words"),
+    [
+        ("CartPole-v1", {}, "render_mode='rgb_array'"),
+        ("NoSuchEnv-v0", {}, "cannot be made"),
+        ("no.such.module:Env", {}, "No module named"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_remedy(ray_session, name, config, words):
+    (problem,) = examine_in_actor(name, config).problems
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    ("picture", "words"),
+    [
+        (np.zeros((32, 32, 3), np.uint8), "every frame is black"),
+        (np.full((32, 32, 3), 7, np.uint8), "of one colour"),
+        (np.random.default_rng(0).integers(0, 255, (32, 32, 3), np.uint8), "are the same"),
+        (np.zeros((32, 32, 3)), "uint8"),
+        ([np.zeros((32, 32, 3), np.uint8)], "not 'rgb_array_list'|one frame"),
+        (RuntimeError("gladLoadGL error"), "MUJOCO_GL"),
+        (ModuleNotFoundError("No module named 'pygame'", name="pygame"), "classic-control"),
+    ],
+)
+def test_frames_that_would_make_no_clip(picture, words):
+    (problem,) = examine(lambda: Picture(picture)).problems
+    assert __import__("re").search(words, problem)
+
+
+def test_a_process_that_dies_is_told(ray_session):
+    (problem,) = examine_in_actor("tests.viewing.test_doctor:Dies", {}).problems
+    assert "SDL_VIDEODRIVER" in problem
+
+
+class Dies(gym.Env):
+    """Takes its process with it, as a GL library without a display does."""
+
+    def __init__(self, config=None):
+        import os
+
+        os._exit(1)
+
+
+def test_multi_agent_envs_and_functions_that_make_envs(ray_session):
+    report = examine_in_actor("tests.support.envs.multi_agent:MultiAgentCountingEnv", {})
+    assert report.problems == []
+    assert examine_in_actor("tests.viewing.test_doctor:make_by_keyword", {"length": 7}).problems == []
+
+
+def make_by_keyword(*, length):
+    return CountingEnv({"length": length})
+
+
+def test_an_envs_own_error_is_told_as_it_is(ray_session):
+    (problem,) = examine_in_actor("tests.viewing.test_doctor:Buggy", {}).problems
+    assert "a bug of its own" in problem
+
+
+class Buggy(gym.Env):
+    def __init__(self, config):
+        raise TypeError("a bug of its own")
+
+
+def test_on_the_command_line(ray_session):
+    runner = CliRunner()
+    good = runner.invoke(main, ["doctor", "tests.support.envs:CountingEnv", "--config", "{}"])
+    assert good.exit_code == 0, good.output
+    assert "192x32" in good.output
+    assert runner.invoke(main, ["doctor", "CartPole-v1", "--config", "{}"]).exit_code == 1
+    assert "a JSON object" in runner.invoke(main, ["doctor", "CartPole-v1", "--config", "[1]"]).output
+    assert "no JSON" in runner.invoke(main, ["doctor", "CartPole-v1", "--config", "{"]).output
+
+
+class Shaded(CountingEnv):
+    """Draws the number of the step as a shade of grey."""
+
+    shade = 0
+
+    def render(self):
+        picture = np.full((32, 48, 3), self.shade + self.counter.step_count, np.uint8)
+        picture[:8] = 255
+        return picture
+
+
+class Forgets(Shaded):
+    """Draws its rewards from a generator that no seed reaches."""
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, random.SystemRandom().random(), *rest
+
+
+class ShowsItself(Shaded):
+    """Each env of its kind draws in a shade of its own."""
+
+    made = itertools.count()
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.shade = 10 * next(self.made)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: gym.make("FrozenLake-v1", render_mode="rgb_array"), "yes: a second env repeats"),
+        (Forgets, "no: at step 1, the replay has another observation, reward or end; use render='direct'"),
+        (ShowsItself, "no: at step 0, render() of a second env shows another frame"),
+    ],
+)
+def test_a_replay_is_tried(make, words):
+    report = examine(make)
+    assert report.facts["replay"].startswith(words)
+    assert report.problems == []

@@ -1,0 +1,85 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tests.support.viewing import write_trial
+from tune_media import cli
+from tune_media.viewing.gallery import Gallery
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    for number in range(2):
+        write_trial(tmp_path / "exp" / f"trial_{number}", number)
+    return tmp_path / "exp"
+
+
+def delivered(folder, name):
+    """Return the content of a data file, which is a script that delivers it."""
+    text = (folder / "data" / f"{name}.js").read_text()
+    prefix = f'tuneMedia.deliver("{name}", '
+    assert text.startswith(prefix)
+    return json.loads(text[len(prefix) :].removesuffix(");\n"))
+
+
+def run(*arguments, **options):
+    return CliRunner().invoke(cli.main, ["gallery", *map(str, arguments)], **options)
+
+
+def test_the_folder_has_the_page_the_clips_their_posters_and_the_data(experiment, tmp_path):
+    result = run(experiment, "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "8 clips of 2 trials, 0.0 MB, go to" in result.output
+    assert (tmp_path / "out" / "index.html").resolve().as_uri() in result.output
+    out = tmp_path / "out"
+    index = delivered(out, "index")
+    assert [trial["name"] for trial in index["trials"]] == ["trial_0", "trial_1"]
+    clips = list(out.rglob("*.mp4"))
+    assert len(clips) == 8
+    assert all(clip.with_name(f"{clip.name}.jpg").read_bytes()[:3] == b"\xff\xd8\xff" for clip in clips)
+    assert delivered(out, "metrics")["metrics"]["episode_return_mean"] == [20, 21]
+    details = delivered(out, f"trial-{index['trials'][1]['id']}")
+    assert details["curves"]["metrics"]["episode_return_mean"] == [11, 21]
+    assert {clip["series"]["angle"][-1] for clip in details["clips"].values()} == {2.0}
+    page = (out / "index.html").read_text()
+    assert 'data-source="files"' in page
+    assert "<title>exp</title>" in page
+    assert 'rel="preload"' not in page  # a page from disk may not fetch
+
+
+def test_only_some_clips(experiment, tmp_path):
+    assert run(experiment, "-o", tmp_path / "out", "--only", "best").exit_code == 0
+    assert {path.parent.name for path in (tmp_path / "out").rglob("*.mp4")} == {"best"}
+    assert Gallery.of(str(experiment), ["evaluation"]).count == 8
+    assert Gallery.of(str(experiment), ["train"]).count == 0
+
+
+def test_a_gallery_is_brought_up_to_date_and_a_folder_of_other_files_is_left_alone(experiment, tmp_path):
+    out = tmp_path / "out"
+    run(experiment, "-o", out)
+    clip = next(out.rglob("*.mp4"))
+    made_at = clip.stat().st_mtime_ns
+    write_trial(experiment / "trial_2", 2)
+    assert run(experiment, "-o", out).exit_code == 0
+    assert len(delivered(out, "index")["trials"]) == 3
+    assert clip.stat().st_mtime_ns == made_at
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    refused = run(experiment, "-o", tmp_path / "mine")
+    assert refused.exit_code == 1
+    assert "name another folder with -o" in refused.output
+
+
+def test_missing_files_are_counted_and_the_rest_is_written(experiment, tmp_path):
+    next((experiment / "trial_0").rglob("*.mp4")).unlink()
+    result = run(experiment, "-o", tmp_path / "out")
+    assert result.exit_code == 0
+    assert "1 files could not be read; the first: trial_0/media/evaluation/episodes/" in result.output
+
+
+def test_names_with_html_and_odd_characters_do_no_harm(tmp_path):
+    write_trial(tmp_path / "<b>exp" / "a=1,b=2 #x%25 <script>", 0)
+    assert run(tmp_path / "<b>exp", "-o", tmp_path / "out").exit_code == 0
+    assert "<title>&lt;b&gt;exp</title>" in (tmp_path / "out" / "index.html").read_text()
+    assert all(part.isalnum() for part in (path.name for path in (tmp_path / "out" / "media").iterdir()))

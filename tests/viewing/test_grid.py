@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.recorded import make_trial
+from tune_media.encoding import decode_video, probe_video
+from tune_media.viewing.grid import write_grid
+from tune_media.viewing.grid_choice import choose_tiles
+
+
+@pytest.fixture(scope="module")
+def two_lengths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep") / "exp"
+    make_trial(folder / "short", {"lr": 1}, {1: 2.0}, frames=4, fps=10)
+    make_trial(folder / "long", {"lr": 2}, {1: 1.0}, frames=40, fps=20)
+    return folder
+
+
+def test_clips_play_side_by_side_and_the_shorter_one_holds_its_last_frame(two_lengths, tmp_path):
+    path = write_grid(choose_tiles(tm.load(two_lengths)), tmp_path / "grid.mp4", width=400)
+    frames = list(decode_video(path.read_bytes()))
+    assert len(frames) == 40
+    assert probe_video(path.read_bytes()).fps == 20
+    height, width = frames[0].shape[:2]
+    left, right = (slice(width // 4 - 20, width // 4 + 20), slice(3 * width // 4 - 20, 3 * width // 4 + 20))
+    middle = slice(height // 2, height // 2 + 20)
+    shown = [[float(np.mean(frame[middle, side])) for side in (left, right)] for frame in frames]
+    assert shown[-1][0] == pytest.approx(13, abs=2)  # the fourth frame of the short clip: 10 + 3
+    assert shown[10][0] == pytest.approx(shown[-1][0], abs=1)
+    assert shown[-1][1] == pytest.approx(49, abs=2)  # the last frame of the long clip: 10 + 39
+    assert shown[20][1] == pytest.approx(30, abs=2)
+
+
+def test_the_winner_is_marked_in_green(two_lengths, tmp_path):
+    frame = next(decode_video(write_grid(choose_tiles(tm.load(two_lengths)), tmp_path / "g.mp4").read_bytes()))
+    label = frame[:50].astype(int)
+    green = (label[..., 1] - label[..., 0] > 50) & (label[..., 1] - label[..., 2] > 10)
+    half = frame.shape[1] // 2
+    assert green[:, :half].sum() > 20
+    assert green[:, half:].sum() == 0
+
+
+def test_a_gif_and_what_is_neither(two_lengths, tmp_path):
+    tiles = choose_tiles(tm.load(two_lengths))
+    assert write_grid(tiles, tmp_path / "grid.gif", width=200).read_bytes()[:6] == b"GIF89a"
+    with pytest.raises(ValueError, match=r"\.mp4 or a \.gif"):
+        write_grid(tiles, tmp_path / "grid.avi")

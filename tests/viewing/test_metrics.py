@@ -1,0 +1,45 @@
+import json
+
+import pyarrow.fs
+
+from tune_media.viewing import metrics
+from tune_media.viewing.metrics import Metric, read_metrics
+from tune_media.viewing.places import Folder
+
+
+def results(folder, *lines):
+    (folder / "result.json").write_text("".join(line + "\n" for line in lines))
+    return Folder(pyarrow.fs.LocalFileSystem(), str(folder))
+
+
+def test_last_largest_and_smallest_of_each_metric(tmp_path):
+    folder = results(
+        tmp_path,
+        json.dumps({"score": 3, "deep": {"loss": 1.0}, "config": {"lr": 9}, "done": False, "name": "x"}),
+        json.dumps({"score": 1, "deep": {"loss": 2.5}}),
+        '{"score": 2',
+    )
+    assert read_metrics(folder) == {"score": Metric(1, 3, 1), "deep/loss": Metric(2.5, 2.5, 1.0)}
+
+
+def test_a_result_with_a_nan_counts_like_any_other(tmp_path):
+    folder = results(tmp_path, '{"score": 1}', '{"score": 5, "timer": NaN, "gap": -Infinity}')
+    assert read_metrics(folder)["score"] == Metric(5, 5, 1)
+
+
+def test_a_trial_without_results_has_no_metrics(tmp_path):
+    assert read_metrics(Folder(pyarrow.fs.LocalFileSystem(), str(tmp_path))) == {}
+
+
+def test_of_a_large_file_only_the_end_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(metrics, "_MAX_BYTES", 40)
+    folder = results(tmp_path, *(json.dumps({"score": number}) for number in range(100)))
+    assert read_metrics(folder)["score"].smallest > 90
+
+
+def test_the_last_metrics_have_the_numbers_of_the_last_evaluation(tmp_path, monkeypatch):
+    monkeypatch.setattr(metrics, "_TAIL", 60)
+    evaluated = [{"evaluation": {"score": number}, "loss": number, "old": number} for number in range(2)]
+    results(tmp_path, *map(json.dumps, [*evaluated, {"loss": 8}, {"loss": 9, "gap": float("nan")}]), '{"loss": 10')
+    found = metrics.last_metrics(pyarrow.fs.LocalFileSystem(), str(tmp_path))
+    assert found == {"evaluation/score": 1, "old": 1, "loss": 9}

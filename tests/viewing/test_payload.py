@@ -1,0 +1,77 @@
+import json
+
+import pytest
+
+from tests.support.viewing import write_trial
+from tune_media.viewing.payload import column, differing_params, index_payload, json_content
+from tune_media.viewing.trials import LogDirectory, Trials
+
+
+def read(column, row):
+    if "same" in column:
+        return column["same"]
+    return column["of"][column["at"][row]] if "of" in column else column["all"][row]
+
+
+@pytest.fixture
+def trials(tmp_path):
+    for number in range(2):
+        write_trial(tmp_path / f"trial_{number}", number)
+    return Trials([LogDirectory.of(str(tmp_path))]).all()
+
+
+def test_clips_are_in_columns_with_their_trial_and_facts(trials):
+    payload = index_payload(trials, "sweep")
+    clips = payload["clips"]
+    assert clips["count"] == 8
+    rows = [{name: read(clips[name], row) for name in clips if name != "count"} for row in range(8)]
+    assert {(row["trial"], row["key"], row["step"], row["return"]) for row in rows if row["step"] == 20} == {
+        (0, "episodes/best", 20, 21),
+        (0, "episodes/worst", 20, 19),
+        (1, "episodes/best", 20, 22),
+        (1, "episodes/worst", 20, 18),
+    }
+    assert {(row["fps"], row["section"], row["kind"]) for row in rows} == {(10.0, "evaluation", "video")}
+    assert all(
+        f"{row['folder']}/{row['file']}" in {line["path"] for line in trials[row["trial"]].lines} for row in rows
+    )
+
+
+def test_only_hyperparameters_that_differ_are_told(trials):
+    payload = index_payload(trials, "sweep")
+    assert payload["params"] == ["lr"]
+    assert [trial["params"] for trial in payload["trials"]] == [{"lr": 0.0}, {"lr": 0.1}]
+
+
+def test_memory_addresses_are_no_difference_and_missing_values_are_one():
+    params = [{"policy": "<f at 0x7f01>", "a": 1, "b": [1]}, {"policy": "<f at 0x7f02>", "b": [1]}]
+    params = [{name: str(value) if name == "b" else value for name, value in found.items()} for found in params]
+    assert differing_params(params) == ["a"]
+    assert differing_params(params[:1]) == []
+
+
+def test_columns_take_the_shortest_form():
+    assert column([]) == {"same": None}
+    assert column([None, None]) == {"same": None}
+    assert column(["a", "a", "b", "b"]) == {"of": ["a", "b"], "at": [0, 0, 1, 1]}
+    assert column([1, 2, 3]) == {"all": [1, 2, 3]}
+
+
+def test_hostile_values_do_no_harm(tmp_path):
+    folder = write_trial(tmp_path / "<img src=x onerror=alert(1)>", 0)
+    index = folder / "media" / "index.jsonl"
+    line = json.loads(index.read_text().splitlines()[0])
+    for file in [path for path in (folder / "media").rglob("step_*") if path.name not in line["path"]]:
+        file.unlink()
+    odd = {"step": "3", "fps": float("nan"), "frames": True, "note": "x" * 10_000, "width": 1e400, "section": "\ud800"}
+    index.write_text(json.dumps({**line, **odd}) + "\n")
+    payload = index_payload(Trials([LogDirectory.of(str(tmp_path))]).all(), "</script>")
+    clips = json.loads(json_content(payload))["clips"]
+    assert [clips[name]["same"] for name in ("step", "fps", "frames", "width")] == [None] * 4
+    assert len(clips["note"]["same"]) < 200
+
+
+def test_a_hundred_thousand_clips_are_a_few_megabytes(trials):
+    line = trials[0].lines[0]
+    trials[0].lines = [{**line, "step": step, "path": f"{line['path']}{step}"} for step in range(100_000)]
+    assert len(json_content(index_payload(trials, "large"))) < 12_000_000

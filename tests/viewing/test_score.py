@@ -1,0 +1,52 @@
+"""The one score by which all views rank trials."""
+
+import json
+
+import pytest
+
+import tune_media as tm
+from tests.support.recorded import make_trial
+from tune_media.viewing.grid_choice import choose_tiles
+from tune_media.viewing.pages import TrialPages
+from tune_media.viewing.score import Scores, known_returns
+from tune_media.viewing.table import trial_table
+from tune_media.viewing.trials import LogDirectory, Trials
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    """Trial a has the luckiest clip, trial b the best evaluation, trial c the best training."""
+    for name, clip, evaluation, training in (("a", 99.0, 10.0, 10.0), ("b", 50.0, 40.0, 10.0), ("c", 30.0, 20.0, 70.0)):
+        folder = make_trial(tmp_path / name, {"lr": clip}, {10: clip})
+        first = {"evaluation": {"env_runners": {"episode_return_mean": evaluation}}}
+        last = {"training_iteration": 2, "env_runners": {"episode_return_mean": training}}
+        (folder / "result.json").write_text(json.dumps(first) + "\n" + json.dumps(last) + "\n")
+    return tmp_path
+
+
+def test_table_grid_catalog_and_viewer_rank_by_the_mean_return_of_the_last_evaluation(experiment):
+    catalog = tm.load(experiment)
+    assert catalog.scores == Scores("mean evaluation return", [10.0, 40.0, 20.0])
+    assert catalog.best()["trial"] == "b"
+    assert catalog.best("episode_return")["trial"] == "a"
+    assert catalog.best(mode="min")["trial"] == "a"
+    assert [line.split()[0] for line in trial_table(catalog, 200).split("\n")[1:]] == ["b", "c", "a"]
+    assert [tile.row["trial"] for tile in choose_tiles(catalog)] == ["b", "c", "a"]
+    html = catalog._repr_html_()
+    assert html.index("b: return 50") < html.index("c: return 30") < html.index("a: return 99")
+    page = json.loads(TrialPages(Trials([LogDirectory.of(str(experiment))]), "x").first().content)
+    name = known_returns(page["metrics"]["metrics"])[0]
+    assert page["metrics"]["metrics"][name] == [10.0, 40.0, 20.0]
+    assert page["returns"][name] == "mean evaluation return"
+
+
+def test_without_results_the_best_clip_ranks_and_evaluation_comes_before_training(experiment):
+    for path in experiment.glob("*/result.json"):
+        path.unlink()
+    index = experiment / "a" / "media" / "index.jsonl"
+    line = json.loads(index.read_text())
+    train = {**line, "section": "train", "id": "t", "path": "media/train/x.mp4", "episode_return": 500.0}
+    index.write_text(json.dumps(line) + "\n" + json.dumps(train) + "\n")
+    catalog = tm.load(experiment)
+    assert catalog.scores == Scores("best return of a clip", [99.0, 50.0, 30.0])
+    assert (catalog.best()["trial"], catalog.best()["episode_return"]) == ("a", 99.0)

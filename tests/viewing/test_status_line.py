@@ -1,0 +1,46 @@
+import io
+
+from tune_media.viewing import status_line
+from tune_media.viewing.status_line import StatusLine
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_in_a_file_each_stage_is_a_line_and_progress_is_not():
+    file = io.StringIO()
+    with StatusLine(file, clock=iter([0.0, 1.4, 75.0]).__next__) as line:
+        line.stage("Starting")
+        line.progress("half")
+        line.stage("Done")
+    assert file.getvalue() == "[  1 s] Starting\n[ 75 s] Done\n"
+
+
+def test_on_a_terminal_the_line_is_redrawn_while_nothing_happens(monkeypatch):
+    monkeypatch.setattr(status_line, "_TICK", 0.001)
+    seconds = iter(range(10**6))
+    file = Terminal()
+    with StatusLine(file, clock=lambda: float(next(seconds))) as line:
+        line.stage("Starting Ray")
+        while file.getvalue().count("\r") < 4:  # the thread draws
+            pass
+    assert "[  3 s] Starting Ray" in file.getvalue()
+    assert file.getvalue().endswith("Starting Ray\n")
+
+
+def test_a_line_is_cut_to_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    file = Terminal()
+    with StatusLine(file, clock=lambda: 0.0) as line:
+        line.stage("a long text that would wrap and scroll")
+    assert all(len(part) <= 19 for part in file.getvalue().replace("\n", "").split("\r\x1b[K"))
+
+
+def test_it_stops_if_the_command_fails():
+    try:
+        with StatusLine(io.StringIO()) as line:
+            raise ValueError
+    except ValueError:
+        assert not line._thread.is_alive()

@@ -1,0 +1,109 @@
+import json
+import shutil
+
+import pytest
+
+from tests.support.viewing import write_trial
+from tune_media.viewing import trial_folder
+from tune_media.viewing.trials import LogDirectory, Trials
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    for number in range(2):
+        write_trial(tmp_path / "exp" / f"trial_{number}", number)
+    (tmp_path / "exp" / "mlartifacts" / "media").mkdir(parents=True)
+    return tmp_path / "exp"
+
+
+def names(path):
+    return [trial.name for trial in Trials([LogDirectory.of(str(path))]).all()]
+
+
+def test_trials_are_found_below_an_experiment_a_folder_of_experiments_and_a_trial(experiment):
+    assert names(experiment) == ["trial_0", "trial_1"]
+    assert names(experiment.parent) == ["exp/trial_0", "exp/trial_1"]
+    assert names(experiment / "trial_0") == ["."]
+    assert names(experiment.as_uri()) == ["trial_0", "trial_1"]
+
+
+def test_a_trial_that_has_recorded_nothing_yet_is_there(experiment):
+    (experiment / "young").mkdir()
+    (experiment / "young" / "params.json").write_text("{}")
+    assert names(experiment) == ["trial_0", "trial_1", "young"]
+
+
+def test_names_follow_the_runs_of_a_logdir_spec(experiment):
+    spec = f"a:{experiment},b:{experiment / 'trial_1'},{experiment}"
+    trials = Trials(LogDirectory.of_spec(spec)).all()
+    assert {trial.name for trial in trials} == {"a/trial_0", "a/trial_1", "b/.", "trial_0", "trial_1"}
+
+
+def test_new_clips_new_trials_and_lost_trials_are_seen(experiment):
+    trials = Trials([LogDirectory.of(str(experiment))])
+    count = {trial.name: len(trial.lines) for trial in trials.all()}
+    write_trial(experiment / "trial_2", 2)
+    index = experiment / "trial_0" / "media" / "index.jsonl"
+    line = json.loads(index.read_text().splitlines()[0])
+    index.write_text(index.read_text() + json.dumps({**line, "id": "new", "path": "media/evaluation/x/new.mp4"}) + "\n")
+    shutil.rmtree(experiment / "trial_1")
+    assert [trial.name for trial in trials.all(max_age=0)] == ["trial_0", "trial_2"]
+    assert len(trials.all()[0].lines) == count["trial_0"] + 1
+
+
+def test_metrics_are_those_of_the_last_whole_line(experiment):
+    results = experiment / "trial_1" / "result.json"
+    results.write_text(results.read_text() + '{"training_iteration": 30, "episode_ret')
+    trials = Trials([LogDirectory.of(str(experiment))])
+    assert trials.metrics_of(trials.all())[1] == {"training_iteration": 20, "episode_return_mean": 21}
+    curves = trials.all()[1].curves()
+    assert curves == {"step": [10, 20], "metrics": {"training_iteration": [10, 20], "episode_return_mean": [11, 21]}}
+
+
+def test_metrics_of_lines_longer_than_the_tail_are_read(experiment):
+    results = experiment / "trial_0" / "result.json"
+    results.write_text(json.dumps({"training_iteration": 1, "loss": 2.0, "text": "x" * 300_000}) + "\n")
+    trials = Trials([LogDirectory.of(str(experiment))])
+    assert trials.metrics_of(trials.all())[0] == {"training_iteration": 1, "loss": 2.0}
+
+
+def test_new_metrics_are_seen_and_others_are_not_read_again(experiment, monkeypatch):
+    trials = Trials([LogDirectory.of(str(experiment))])
+    trials.metrics_of(trials.all())
+    read = []
+    monkeypatch.setattr(trials, "_pause", -1.0)
+    monkeypatch.setattr(trial_folder, "last_metrics", lambda _, path: read.append(path) or {"loss": 1.0})
+    results = experiment / "trial_1" / "result.json"
+    results.write_text(results.read_text() + '{"training_iteration": 30}\n')
+    assert trials.metrics_of(trials.all())[1] == {"loss": 1.0}
+    assert read == [str(results.parent)]
+
+
+def test_media_of_the_folder_that_tune_prints_are_found_on_the_storage(experiment, tmp_path):
+    staging = tmp_path / "staging" / "trial_0"
+    (staging / "media").mkdir(parents=True)
+    shutil.copy(experiment / "trial_0" / "media" / "index.jsonl", staging / "media")
+    for told in (str(experiment / "trial_0"), (experiment / "trial_0").as_uri()):
+        (staging / ".tune_media.json").write_text(json.dumps({"media_of": told}))
+        trial = Trials([LogDirectory.of(str(staging.parent))]).all()[0]
+        filesystem, path = trial.media_file(trial.lines[0]["path"])
+        assert filesystem.get_file_info(path).is_file
+
+
+def test_nothing_outside_the_media_folder_is_a_media_file(experiment, tmp_path):
+    (tmp_path / "secret.mp4").write_text("secret")
+    media = experiment / "trial_0" / "media"
+    (media / "link.mp4").symlink_to(tmp_path / "secret.mp4")
+    line = json.loads((media / "index.jsonl").read_text().splitlines()[0])
+    names = [
+        "media/link.mp4",
+        "params.json",
+        "episode_data/data-00000010.json",
+        "media/../../../secret.mp4",
+        "/etc/passwd",
+    ]
+    with (media / "index.jsonl").open("a") as file:
+        file.writelines(json.dumps({**line, "id": name, "path": name}) + "\n" for name in names)
+    trial = Trials([LogDirectory.of(str(experiment))]).all()[0]
+    assert trial.media_file(line["path"]) is not None
+    assert [trial.media_file(name) for name in names] == [None] * len(names)

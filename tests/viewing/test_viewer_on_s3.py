@@ -1,0 +1,67 @@
+"""The viewer with an experiment on S3: from the storage, and from the folder that Tune prints."""
+
+import pyarrow.fs
+import pytest
+from werkzeug.test import Client
+
+from tests.support.viewing import write_trial
+from tune_media.viewing.gallery import Gallery
+from tune_media.viewing.payload import url_path
+from tune_media.viewing.trials import LogDirectory, Trials
+from tune_media.viewing.web import ViewerApp
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def s3():
+    moto = pytest.importorskip("moto.server")
+    server = moto.ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        environment.setenv("AWS_ACCESS_KEY_ID", "a")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "s")
+        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        filesystem, _ = pyarrow.fs.FileSystem.from_uri("s3://results?allow_bucket_creation=true")
+        filesystem.create_dir("results")
+        yield filesystem
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def staging(s3, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("staging") / "exp"
+    for number in range(2):
+        write_trial(folder / f"trial_{number}", number, storage=(s3, f"results/exp/trial_{number}"))
+        with s3.open_output_stream(f"results/exp/trial_{number}/params.json") as file:  # as Tune syncs it
+            file.write((folder / f"trial_{number}" / "params.json").read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize("is_staging", [False, True])
+def test_clips_play_from_the_storage_and_from_the_folder_that_tune_prints(staging, is_staging):
+    app = ViewerApp(Trials([LogDirectory.of(str(staging) if is_staging else "s3://results/exp")]), "exp")
+    client = Client(app)
+    index = client.get("/data/index.json").json
+    assert [trial["name"] for trial in index["trials"]] == ["trial_0", "trial_1"]
+    assert index["params"] == ["lr"]
+    assert index["clips"]["count"] == 8
+    trial = app.trials.all()[1]
+    line = trial.lines[-1]
+    clip = f"/media/{trial.id}/{url_path(line['path'])}"
+    whole = client.get(clip)
+    assert (whole.status_code, len(whole.data), whole.mimetype) == (200, line["bytes"], "video/mp4")
+    part = client.get(clip, headers={"Range": "bytes=-7"})
+    assert (part.status_code, part.data) == (206, whole.data[-7:])
+    assert client.get(clip, headers={"Range": "bytes=9999999-"}).status_code == 416
+    details = client.get("/data/clip.json", query_string={"trial": trial.id, "path": line["path"]}).json
+    assert details["series"]["angle"][-1] == 2.0
+
+
+def test_a_gallery_is_written_from_s3(staging, tmp_path):
+    gallery = Gallery.of("s3://results/exp", ["best"])
+    gallery.write(tmp_path / "out")
+    assert gallery.missing == []
+    assert len(list((tmp_path / "out").rglob("*.mp4"))) == 4

@@ -1,0 +1,37 @@
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from tests.support.viewing import write_trial
+from tune_media.viewing.watch import make_watch_server
+
+
+@pytest.fixture
+def server(tmp_path):
+    write_trial(tmp_path / "exp" / "trial", 0)
+    server = make_watch_server(str(tmp_path / "exp"))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_page_and_the_data_are_served_on_localhost(server):
+    def get(path):
+        with urllib.request.urlopen(f"http://localhost:{server.port}{path}") as response:
+            return response.read()
+
+    assert b"static/app.js" in get("/")
+    assert b'"title":"exp"' in get("/data/index.json")
+
+
+def test_a_request_for_another_host_is_refused(server):
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{server.port}/data/index.json", headers={"Host": "evil.example"}
+    )
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(request)

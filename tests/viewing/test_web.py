@@ -1,0 +1,164 @@
+import gzip
+import json
+
+import pytest
+from werkzeug.test import Client
+
+from tests.support.viewing import write_trial
+from tune_media.viewing.payload import url_path
+from tune_media.viewing.trials import LogDirectory, Trials
+from tune_media.viewing.web import STATIC, ViewerApp, static_files
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    for number in range(2):
+        write_trial(tmp_path / f"a=1,b={number} #x%", number)
+    return tmp_path
+
+
+@pytest.fixture
+def client(experiment):
+    return Client(ViewerApp(Trials([LogDirectory.of(str(experiment))]), "sweep"))
+
+
+@pytest.fixture
+def clip(client):
+    index = client.get("/data/index.json").json
+    trial = index["trials"][0]
+    clips = index["clips"]
+    folder = clips["folder"]["of"][clips["folder"]["at"][0]]
+    return "/" + trial["url"] + url_path(f"{folder}/{clips['file']['all'][0]}")
+
+
+def test_the_index_is_sent_once_and_then_only_if_it_changed(client, experiment):
+    first = client.get("/data/index.json", headers={"Accept-Encoding": "gzip"})
+    assert first.headers["Content-Encoding"] == "gzip"
+    assert len(json.loads(gzip.decompress(first.data))["trials"]) == 2
+    seen = {"seen": first.get_etag()[0]}
+    assert client.get("/data/index.json", query_string=seen).json is None
+    write_trial(experiment / "c", 2)
+    client.application.trials.all(max_age=0)
+    assert len(client.get("/data/index.json", query_string=seen).json["trials"]) == 3
+
+
+def test_every_answer_has_a_content_type(client, clip):  # TensorBoard warns in its log if not
+    paths = ["/", "/static/app.js", "/data/index.json", "/data/metrics.json", clip, "/media/x", "/nothing"]
+    assert all(client.get(path).content_type for path in paths)
+    assert client.get(clip, headers={"Range": "bytes=9999999-"}).content_type
+
+
+def test_metrics_curves_and_episodes_are_told(client, clip):
+    trials = client.get("/data/index.json").json["trials"]
+    assert client.get("/data/metrics.json").json["metrics"]["episode_return_mean"] == [20, 21]
+    curves = client.get("/data/trial.json", query_string={"trial": trials[1]["id"]}).json
+    assert curves["metrics"]["episode_return_mean"] == [11, 21]
+    path = "/".join(clip.split("/")[3:])
+    details = client.get("/data/clip.json", query_string={"trial": trials[0]["id"], "path": path}).json
+    assert details["series"]["angle"][-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "range_sent"),
+    [
+        ("bytes=0-", 206, "bytes 0-{last}/{size}"),
+        ("bytes=10-19", 206, "bytes 10-19/{size}"),
+        ("bytes=-5", 206, "bytes {tail}-{last}/{size}"),
+        ("bytes=9999999-", 416, "bytes */{size}"),
+    ],
+)
+def test_byte_ranges_are_answered(client, clip, wanted, status, range_sent):
+    whole = client.get(clip)
+    size = len(whole.data)
+    assert (whole.status_code, whole.headers["Accept-Ranges"], whole.mimetype) == (200, "bytes", "video/mp4")
+    part = client.get(clip, headers={"Range": wanted})
+    assert part.status_code == status
+    assert part.headers["Content-Range"] == range_sent.format(size=size, last=size - 1, tail=size - 5)
+    if status == 206:
+        first, _, last = part.headers["Content-Range"][6:].partition("/")[0].partition("-")
+        assert part.data == whole.data[int(first) : int(last) + 1]
+
+
+def test_media_are_cached_for_ever_and_pages_are_not(client, clip):
+    response = client.get(clip)
+    assert response.headers["Cache-Control"] == "private, max-age=31536000, immutable"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert client.get(clip, headers={"If-None-Match": response.headers["ETag"]}).status_code == 304
+    assert client.get("/static/app.js").headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/media/{id}/../../params.json",
+        "/media/{id}/media/../params.json",
+        "/media/{id}/%2e%2e/params.json",
+        "/media/{id}/..%2fparams.json",
+        "/media/{id}//etc/passwd",
+        "/media/{id}/params.json",
+        "/media/{id}/media/index.jsonl",
+        "/media/nobody/media/index.jsonl",
+        "/static/../web.py",
+        "/static/%2e%2e/web.py",
+        "/web.py",
+        "/data/secrets.json",
+        "/data/trial.json?trial=..",
+        "/data/clip.json?trial={id}&path=params.json",
+    ],
+)
+def test_nothing_else_is_served(client, path):
+    id = client.get("/data/index.json").json["trials"][0]["id"]
+    assert client.get(path.format(id=id)).status_code == 404
+
+
+def test_files_that_a_browser_might_run_are_downloads(client, experiment):
+    folder = sorted(experiment.iterdir())[0]
+    index = folder / "media" / "index.jsonl"
+    line = json.loads(index.read_text().splitlines()[0])
+    name = "media/evaluation/page/step_000000001-abcdefabcdef.html"
+    (folder / name).parent.mkdir()
+    (folder / name).write_text("<script>alert(1)</script>")
+    index.write_text(json.dumps({**line, "path": name}) + "\n")
+    client.application.trials.all(max_age=0)
+    id = client.get("/data/index.json").json["trials"][0]["id"]
+    response = client.get(f"/media/{id}/{name}")
+    assert (response.mimetype, response.headers["Content-Disposition"]) == ("application/octet-stream", "attachment")
+
+
+def test_a_file_that_is_gone_is_not_found(client, clip, experiment):
+    for file in experiment.glob("*/media/evaluation/*/*/*.mp4"):
+        file.unlink()
+    assert client.get(clip).status_code == 404
+
+
+def test_only_reading_is_allowed_and_failures_are_told(client, monkeypatch):
+    assert client.post("/data/index.json").status_code == 405
+    monkeypatch.setattr(Trials, "metrics_of", lambda self, trials: 1 / 0)
+    response = client.get("/data/metrics.json")
+    assert (response.status_code, response.text) == (500, "ZeroDivisionError: division by zero")
+
+
+def test_the_front_end_has_no_inline_script_and_names_no_other_host():
+    page = (STATIC / "index.html").read_text()
+    scripts = [line for line in page.splitlines() if "<script" in line]
+    assert all('src="static/' in line and line.endswith("></script>") for line in scripts)
+    for name in static_files():
+        text = (STATIC / name).read_text()
+        assert "innerHTML" not in text or name.startswith("vendor/")
+        assert "://" not in text.replace("http://www.w3.org/2000/svg", "") or name.startswith("vendor/"), name
+
+
+def test_the_tensorboard_entry_loads_the_scripts_of_the_page():
+    page = (STATIC / "index.html").read_text()
+    module = (STATIC / "tensorboard.js").read_text()
+    scripts = [line.split('"')[1].removeprefix("static/") for line in page.splitlines() if line.startswith("<script")]
+    assert [name for name in scripts if name != "start.js"] == [
+        name
+        for name in module.split("SCRIPTS = [")[1]
+        .split("]")[0]
+        .replace('"', "")
+        .replace("\n", "")
+        .replace(" ", "")
+        .split(",")
+        if name
+    ]

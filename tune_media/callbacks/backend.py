@@ -1,0 +1,233 @@
+"""The interface of a backend: the one class that connects a tracker or a file format to Tune's results.
+
+``MediaLoggerCallback(MyBackend())`` is a complete Tune callback. The four callbacks of this package are backends, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from tune_media.ray_compat import callbacks_of_experiment
+from tune_media.storage.entry import MediaEntry
+from tune_media.storage.location import TrialLocation
+from tune_media.values.options import MediaOptions
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+Status = Literal["finished", "failed", "interrupted"]
+"""How a trial ended: all by itself, with an error, or because the sweep was stopped (Ctrl-C, SIGTERM)."""
+
+
+@dataclass(frozen=True)
+class TrialInfo:
+    """A trial, as it was when Tune started it.
+
+    Attributes:
+        trial_id: Tune's id, for example ``49541_00000``.
+        name: Tune's name, for example ``PPO_CartPole-v1_49541_00000``.
+        experiment: The name of the Tune experiment.
+        config: The hyperparameters. PBT may start the trial again with other ones.
+        location: The trial's folders: on the storage, and the one on the driver that Tune copies there.
+        ray: Ray's own object, which Tune changes as it goes. None if the message waited on disk.
+        searched: The hyperparameters that Tune chose for this trial, by their path: ``{"env_config/gravity": 9.8}``.
+    """
+
+    trial_id: str
+    name: str
+    experiment: str
+    config: Mapping[str, Any]
+    location: TrialLocation
+    ray: Trial | None = field(default=None, repr=False, compare=False)
+    searched: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "ray"}
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """One result of a trial, with each medium replaced by the path of its file.
+
+    Attributes:
+        step: The step at which TensorBoard shows the result: ``timesteps_total``, else the training iteration.
+        training_iteration: Tune's count of the trial's results, from 1.
+        time: When the driver got it, seconds since 1970.
+        result: The live, nested dict. Only methods that run in Tune's loop see it; in other threads it is empty if the
+            message waited on disk.
+        new_in_lists: The values that are new in lists of which the old API stack repeats a window, by place.
+        changed: Whether the hyperparameters differ from those of the trial's last result.
+    """
+
+    step: int
+    training_iteration: int
+    result: dict[str, Any] = field(default_factory=dict, repr=False)
+    new_in_lists: Mapping[tuple[str, ...], list[Any]] = field(default_factory=dict, repr=False)
+    time: float = field(default_factory=time.time)
+    changed: Callable[[], bool] = field(default=lambda: False, repr=False)
+
+    @functools.cached_property
+    def flat(self) -> dict[str, Any]:
+        """The values by their path (``env_runners/episode_return_mean``), without the hyperparameters."""
+        from ray.tune.utils import flatten_dict
+
+        values = {name: value for name, value in self.result.items() if name != "config"}
+        return dict(flatten_dict(values, delimiter="/"))
+
+    @functools.cached_property
+    def config(self) -> Mapping[str, Any] | None:
+        """The hyperparameters, if PBT has changed them since the trial's last result; else None."""
+        config = self.result.get("config")
+        return config if isinstance(config, Mapping) and self.changed() else None
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory the values take."""
+        sizes = (getattr(value, "nbytes", 0) for value in self.flat.values())
+        return sum(200 + (size if isinstance(size, int) else 0) for size in sizes)
+
+    def settle(self) -> None:
+        """Work out everything that depends on the live result, which Tune and other callbacks go on changing."""
+        _ = self.flat, self.config
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.settle()
+        left_out = ("result", "new_in_lists", "changed")
+        kept = {name: value for name, value in self.__dict__.items() if name not in left_out}
+        return {**kept, "result": {}, "new_in_lists": {}}
+
+
+class Context(Protocol):
+    """The services that a backend may use, from any thread. ``Backend.context`` is one from the first ``start`` on."""
+
+    @property
+    def options(self) -> MediaOptions:
+        """The user's options."""
+
+    def guard(self, what: str) -> contextlib.AbstractContextManager[None]:
+        """Turn an exception into one warning and a count, or let it through if ``MediaOptions(strict=True)``."""
+
+    def fault(self, what: str, error: Exception, kind: str = "") -> None:
+        """Count a fault, and warn of it if it is the first of its type and ``kind``."""
+
+    def lacks(self, trial_id: str, what: str) -> None:
+        """Name something in the warning at the end that the backend does not have of a trial."""
+
+    def later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+        """Run work in the backend's thread, after everything that it was given before.
+
+        Args:
+            what: A name for warnings, for example ``"writing events"``.
+            work: The work.
+            key: While work with this key waits, no more of it is queued.
+        """
+
+    def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+        """Run work in the storage's thread, and again while the storage is away; ``key`` as for ``later``."""
+
+    def wait_for_storage(self) -> bool:
+        """Wait until everything is stored, as long as the end may take; return whether it is."""
+
+    def seconds_left(self) -> float:
+        """Return how long the end of the experiment may still take, seconds; infinite before it has begun."""
+
+
+class Backend:
+    """Sends a sweep's metrics and media somewhere: override the methods that you need.
+
+    All of them are called by one thread of the backend's own, in order, and may take their time: Tune's loop never
+    waits. If more than ``MediaOptions(max_pending_bytes=...)`` wait, the rest waits on the driver's disk. If a method
+    raises, that is one warning and a count, and the next message is delivered, unless ``is_away`` says that the error
+    will pass: then it is tried again, in order. If ``start`` fails for good, nothing more of that trial is delivered,
+    and the warning at the end names the trial.
+
+    The callback is pickled before the experiment starts: open files and connections in ``start``, not in ``__init__``,
+    and close them in ``finish``.
+
+    Example:
+        >>> import tune_media as tm
+        >>> class Lines(tm.Backend):
+        ...     name = "lines"
+        ...
+        ...     def metrics(self, trial, report):
+        ...         print(trial.name, report.step, report.flat["score"])
+        ...
+        ...     def media(self, trial, entry):
+        ...         print(trial.name, entry.step, f"{entry.section}/{entry.key}", entry.medium.kind)
+        >>> callback = tm.MediaLoggerCallback(Lines())
+    """
+
+    name: str = ""
+    """A name for warnings; the class's own if it is empty."""
+
+    in_loop: ClassVar[frozenset[str]] = frozenset()
+    """The methods that Tune's loop calls itself, at once: they must be quick."""
+
+    same_files_as: ClassVar[type | None] = None
+    """A class of Tune callbacks that write the same files; only one callback of an experiment may write them."""
+
+    files: str = ""
+    """The names of those files, for the warning: ``"result.json"``."""
+
+    yields_to: Any = None
+    """The other callback, if this backend must leave ``same_files_as``'s files to it."""
+
+    patience: float | None = None
+    """How long the end waits for what is left, seconds. None: ``MediaOptions(flush_seconds=...)``."""
+
+    context: Context
+
+    def setup(self, **info: Any) -> None:
+        """Check what can be checked before anything starts. Called by Tune's loop, with Tune's own arguments.
+
+        Raises:
+            Exception: Any error ends ``Tuner.fit()`` at once: a bad URI, a missing key.
+        """
+        if self in callbacks_of_experiment():
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} is a backend, not a callback: pass tune.RunConfig(callbacks="
+                f"[tune_media.MediaLoggerCallback({name}(...))])."
+            )
+
+    def start(self, trial: TrialInfo) -> None:
+        """Begin a trial, or go on with it: after a pause, a retry or a PBT exploit it is called again before ``end``.
+
+        After ``Tuner.restore`` it is called for trials that an earlier process began.
+        """
+
+    def metrics(self, trial: TrialInfo, report: Report) -> None:
+        """Log the numbers of one result: ``report.flat``, at ``report.step``."""
+
+    def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
+        """Log one clip, image, histogram, artifact or batch of episodes of the result that ``metrics`` got before.
+
+        ``entry.medium`` is the value, ``entry.content()`` its file (an mp4, png, json, ...), and ``entry.path`` the
+        place of that file in the trial's folder. ``entry.medium.kind`` is ``"video"``, ``"image"``, ``"histogram"``,
+        ``"artifact"``, ``"episode"`` or ``"episodes"`` (whose ``histograms()`` are made once for all backends).
+        """
+
+    def end(self, trial: TrialInfo, status: Status) -> None:
+        """End a trial, after its last clip."""
+
+    def finish(self) -> None:
+        """Flush and close everything; nothing comes after it until another experiment starts."""
+
+    def is_away(self, error: Exception) -> bool:
+        """Return whether it is worth trying again: a server that does not answer, for example."""
+        return False
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what a restored experiment must know. Tune's loop asks for it every few seconds: be quick."""
+        return {}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what ``get_state`` returned before the experiment was restored; called before ``start``."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "context"}

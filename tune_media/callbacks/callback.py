@@ -1,0 +1,228 @@
+"""Ray's hooks, written once: a Tune callback made of a backend."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from typing import TYPE_CHECKING, Any
+
+from ray import cloudpickle
+from ray.tune.logger import LoggerCallback
+from ray.tune.utils import flatten_dict
+from typing_extensions import override
+
+from tune_media.callbacks.backend import Backend, Report, TrialInfo
+from tune_media.callbacks.delivery import Delivery
+from tune_media.callbacks.faults import Faults
+from tune_media.callbacks.late_readers import late_readers
+from tune_media.callbacks.session import MediaSession, result_step, trial_place, whole_number
+from tune_media.ray_compat import callbacks_of_experiment, latest_checkpoint_metrics
+from tune_media.storage.entry import MediaEntry
+from tune_media.storage.healing import heal_experiment
+from tune_media.values.checks import as_shown
+from tune_media.values.options import MediaOptions
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+logger = logging.getLogger("tune_media")
+
+
+class MediaLoggerCallback(LoggerCallback):
+    """Logs the metrics and media of a sweep with a backend of your own.
+
+    It does what the four callbacks of this package do: the media of a result are stored once, next to the trial's
+    results, and listed in ``<trial>/media/index.jsonl``; the result keeps their paths; the backend gets both. Tune's
+    loop calls all methods of this class.
+
+    Args:
+        backend: Where metrics and media go. Each callback needs a backend of its own.
+        media: Options, shared by all callbacks of this family in one experiment.
+
+    Raises:
+        TypeError: ``backend`` is no ``Backend``, or ``media`` no ``MediaOptions``.
+
+    Example:
+        >>> import tune_media as tm
+        >>> class Printer(tm.Backend):
+        ...     def metrics(self, trial, report):
+        ...         print(trial.name, report.step, report.flat)
+        >>> callback = tm.MediaLoggerCallback(Printer())
+    """
+
+    def __init__(self, backend: Backend, media: MediaOptions | None = None) -> None:
+        if not isinstance(backend, Backend):
+            got = as_shown(backend)
+            raise TypeError(f"MediaLoggerCallback takes an instance of a tune_media.Backend, got {got}.")
+        if media is not None and not isinstance(media, MediaOptions):
+            raise TypeError(
+                f"media= takes tune_media.MediaOptions(retention=..., raw_fps=..., ...), got {as_shown(media)}."
+            )
+        self.backend = backend
+        self.given_options = media
+        self._session: MediaSession | None = None
+        self._delivery: Delivery | None = None
+        self._others: dict[str, tuple[MediaSession, Delivery]] = {}  # of other experiments that have not ended
+        self._state: dict[str, Any] = {}
+        self._has_opened = False
+
+    @property
+    def name(self) -> str:
+        """The backend's name, for warnings."""
+        return self.backend.name or type(self.backend).__name__
+
+    @override
+    def setup(self: Any = None, *args: Any, **info: Any) -> None:
+        if self is None:  # Tune calls the method of a class
+            raise TypeError(
+                "tune.RunConfig(callbacks=[...]) holds the class of a tune_media callback; make an instance of it, for "
+                "example callbacks=[tune_media.JsonMediaLoggerCallback()]."
+            )
+        self._leave_files_to_others()
+        self._warn_of_late_readers()
+        self.backend.setup(**info)
+
+    @override
+    def log_trial_start(self, trial: Trial) -> None:
+        session, delivery = self._open(trial)
+        session.begin(trial)
+        delivery.start(_info(trial))
+
+    @override
+    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+        session, delivery = self._open(trial)
+        entries: list[MediaEntry] = []
+        report = Report(result_step(result), whole_number(result.get("training_iteration")), result)
+        with session.faults.guard(self.name, "reading media from a result"):
+            report, entries = session.read(trial, result)
+        if not delivery.has(trial.trial_id):
+            delivery.start(_info(trial))
+        delivery.metrics(trial.trial_id, report)
+        for entry in entries:
+            delivery.media(trial.trial_id, entry)
+
+    @override
+    def log_trial_save(self, trial: Trial) -> None:
+        session, _ = self._open(trial)
+        with session.faults.guard(self.name, "reading media from a checkpoint's metrics"):
+            metrics = latest_checkpoint_metrics(trial)
+            if metrics is not None:
+                session.replace(trial, metrics)
+
+    @override
+    def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
+        session, delivery = self._open(trial)
+        session.forget(trial)
+        delivery.end(trial.trial_id, "failed" if failed else "finished")
+
+    @override
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        if trials:
+            self._switch_to(_experiment_of(trials[0]))
+        session, delivery = self._session, self._delivery
+        self._session = self._delivery = None
+        if delivery is not None:
+            delivery.finish()
+        if session is not None:
+            session.leave(self)
+        elif trials and not self._has_opened:
+            self._heal_finished_experiment(trials[0])
+
+    @override
+    def get_state(self) -> dict[str, Any] | None:
+        if self._session is None:  # restored, and no trial has started yet
+            return self._state or None
+        state = dict(self._session.settle() or {})
+        with self._session.faults.guard(self.name, "saving its state"):
+            of_backend = self.backend.get_state()
+            cloudpickle.dumps(of_backend)  # Tune would raise
+            state["backend"] = of_backend
+        return {name: value for name, value in state.items() if value} or None
+
+    @override
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._state = dict(state)
+        strict = self.given_options is not None and self.given_options.strict
+        with Faults(strict=strict).guard(self.name, "taking over its state"):
+            self.backend.set_state(self._state.get("backend") or {})
+
+    def end(self, trials: list[Trial]) -> None:
+        """End as at the end of an experiment: the process was told to end."""
+        self.on_experiment_end(trials)
+
+    def _warn_of_late_readers(self) -> None:
+        """Warn of callbacks that will find paths where they expect media, once for all callbacks of the family."""
+        callbacks = callbacks_of_experiment()
+        if next((one for one in callbacks if isinstance(one, MediaLoggerCallback)), None) is self:
+            for warning in late_readers(callbacks, MediaLoggerCallback):
+                logger.warning("tune_media: %s", warning)
+
+    def _leave_files_to_others(self) -> None:
+        """Let one callback write a file, if several would: the first of ours, or Ray's own."""
+        kind, self.backend.yields_to = self.backend.same_files_as, None
+        callbacks = callbacks_of_experiment()
+        if kind is None or self not in callbacks:
+            return
+        others = [other for other in callbacks if isinstance(other, kind) and other is not self]
+        rays = [other for other in others if not isinstance(other, MediaLoggerCallback)]
+        before = callbacks[: callbacks.index(self)]
+        self.backend.yields_to = next((other for other in others if other in before or other in rays), None)
+        if self.backend.yields_to is not None:
+            mine, other = type(self).__name__, type(self.backend.yields_to).__name__
+            logger.warning(
+                "tune_media: %s and %s would both write a trial's %s; %s. Pass only %s to callbacks=[...].",
+                mine,
+                f"another {other}" if mine == other else other,
+                self.backend.files,
+                f"{other} writes them" if rays else "the first one writes them",
+                mine,
+            )
+
+    def _open(self, trial: Trial) -> tuple[MediaSession, Delivery]:
+        """Join the session of the trial's experiment."""
+        key = _experiment_of(trial)
+        self._switch_to(key)
+        if self._session is None or self._delivery is None:
+            if self._others:
+                logger.warning(
+                    "tune_media: %s is passed to an experiment in %s before another one has ended, in %s. If both run "
+                    "at once, give each Tuner callbacks of its own.",
+                    type(self).__name__,
+                    key,
+                    next(iter(self._others)),
+                )
+            self._session, self._has_opened = MediaSession.join(key, self), True
+            self._session.restore(self._state)
+            self._state = {}  # it is of this experiment
+            self._delivery = Delivery(self.backend, self._session)
+        return self._session, self._delivery
+
+    def _switch_to(self, key: str) -> None:
+        """Go on with an experiment, if it is known, and lay the one before aside, if it is another one."""
+        if self._session is not None and self._session.key == key:
+            return
+        if self._session is not None and self._delivery is not None:
+            self._others[self._session.key] = self._session, self._delivery
+        self._session, self._delivery = self._others.pop(key, (None, None))
+        if self._delivery is not None:
+            self.backend.context = self._delivery
+
+    def _heal_finished_experiment(self, trial: Trial) -> None:
+        """An experiment was restored in which no trial was left to run: list the files that a killed driver did not."""
+        options = self.given_options or MediaOptions()
+        with Faults(strict=options.strict).guard(self.name, "listing the files of finished trials"):
+            location = trial_place(trial)
+            heal_experiment(location.filesystem, posixpath.dirname(location.path), options.flush_seconds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_session": None, "_delivery": None, "_others": {}, "_has_opened": False}
+
+
+def _experiment_of(trial: Trial) -> str:
+    return str(trial.storage.experiment_driver_staging_path)
+
+
+def _info(trial: Trial) -> TrialInfo:
+    config = dict(trial.config or {})
+    place, searched = trial_place(trial), flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
+    return TrialInfo(trial.trial_id, str(trial), trial.experiment_dir_name, config, place, trial, searched)

@@ -1,0 +1,136 @@
+"""The MLflow backend: each trial is a run, with its metrics, clips, histograms and a table of its episodes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.faults import keep_secret
+from tune_media.callbacks.mlflow import connection, private_names
+from tune_media.callbacks.mlflow.names import numbers_of
+from tune_media.callbacks.mlflow.runs import MlflowRuns
+from tune_media.storage.entry import MediaEntry
+from tune_media.values.episodes import EpisodeBatch
+
+if TYPE_CHECKING:
+    from ray.air.integrations.mlflow import MLflowLoggerCallback
+
+_HTTP_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+_CHECK_SECONDS = 10.0  # how long the start of the experiment waits for MLflow's first answer
+_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
+
+
+class MlflowBackend(Backend):
+    """Logs to MLflow, in the backend's own thread; only ``setup`` is called by Tune's loop.
+
+    A message that MLflow's server does not answer is delivered again until it is there.
+
+    Args:
+        rays: Ray's callback, which has the user's arguments.
+        nested: Whether the trials' runs are under a parent run.
+        artifact_location: Where a new MLflow experiment keeps artifacts. None: MLflow's own default.
+    """
+
+    name = "MLflow"
+
+    def __init__(self, rays: MLflowLoggerCallback, *, nested: bool, artifact_location: str | None) -> None:
+        self._rays, self._nested, self._artifact_location = rays, nested, artifact_location
+        self._runs: MlflowRuns | None = None
+        self._is_interrupted = False
+        self.use_token()
+
+    def use_token(self) -> None:
+        """Put the token where MLflow looks for it."""
+        token = self._rays.tracking_token
+        if token:
+            keep_secret(token)
+            os.environ["MLFLOW_TRACKING_TOKEN"] = token
+
+    @override
+    def setup(self, **info: Any) -> None:
+        import mlflow
+
+        self.use_token()
+        os.environ.setdefault(_HTTP_RETRIES, "1")
+        rays = self._rays
+        rays.tracking_uri = connection.with_password(rays.tracking_uri, "MLFLOW_TRACKING_URI")
+        rays.registry_uri = connection.with_password(rays.registry_uri, "MLFLOW_REGISTRY_URI")
+        if rays.tracking_uri is not None:
+            mlflow.set_tracking_uri(rays.tracking_uri)
+        if rays.registry_uri is not None:
+            mlflow.set_registry_uri(rays.registry_uri)
+        connection.check(rays.tracking_uri, rays.registry_uri, _CHECK_SECONDS)
+        rays.tags = rays.tags or {}
+        private_names.run_ids(rays).clear()
+
+    @override
+    def start(self, trial: TrialInfo) -> None:
+        if self._runs is None:
+            self._runs = self._open(trial)
+        run = self._runs.start(trial.trial_id, trial.name, self._rays.tags or {})
+        if trial.ray is not None:
+            private_names.run_ids(self._rays)[trial.ray] = run.run_id
+        with self.context.guard("saving a view of the runs"):
+            self._runs.show(trial.searched)
+        if not self._rays.log_params_on_trial_end:
+            run.log_params(trial.config, 0)
+
+    @override
+    def metrics(self, trial: TrialInfo, report: Report) -> None:
+        run = self._started[trial.trial_id]
+        run.log_metrics(numbers_of(report.flat), report.step, report.time)
+        if report.config is not None and not self._rays.log_params_on_trial_end:
+            run.log_params(report.config, report.step)
+
+    @override
+    def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
+        run = self._started[trial.trial_id]
+        if isinstance(entry.medium, EpisodeBatch):
+            run.log_episodes(entry, entry.medium)
+        else:
+            run.log_medium(entry)
+
+    @override
+    def end(self, trial: TrialInfo, status: Status) -> None:
+        run = self._started[trial.trial_id]
+        if self._rays.log_params_on_trial_end:
+            run.log_params(trial.config, 0)
+        run.log_table()
+        run.describe(trial.searched)
+        if self._rays.should_save_artifact:
+            run.log_folder(str(trial.location.local_path))
+        run.end(_STATUS[status])
+        self._started.forget(trial.trial_id)
+        self._is_interrupted |= status == "interrupted"
+
+    @override
+    def finish(self) -> None:
+        runs, self._runs = self._runs, None
+        if runs is not None:
+            runs.end("KILLED" if self._is_interrupted else "FINISHED")
+        self._is_interrupted = False
+
+    @override
+    def is_away(self, error: Exception) -> bool:
+        return connection.is_away(error)
+
+    @property
+    def _started(self) -> MlflowRuns:
+        assert self._runs is not None, "a trial has started"
+        return self._runs
+
+    def _open(self, trial: TrialInfo) -> MlflowRuns:
+        experiment = self._rays.experiment_name or os.environ.get("MLFLOW_EXPERIMENT_NAME") or trial.experiment
+        return MlflowRuns(
+            {"tracking_uri": self._rays.tracking_uri, "registry_uri": self._rays.registry_uri},
+            {"name": experiment, "artifact_location": self._artifact_location},
+            trial.experiment,
+            nested=self._nested,
+        )
+
+    @override
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_runs": None}

@@ -1,0 +1,108 @@
+"""Ray's MLflow logger with media: clips as artifacts, images, histograms, a table of episodes; off Tune's loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ray.air.integrations.mlflow import MLflowLoggerCallback
+from typing_extensions import override
+
+from tune_media.callbacks.callback import MediaLoggerCallback
+from tune_media.callbacks.mlflow.backend import MlflowBackend
+from tune_media.callbacks.mlflow.connection import hide_password
+from tune_media.callbacks.mlflow.private_names import RUN_IDS
+from tune_media.values.checks import as_shown, check_flag, check_text
+from tune_media.values.options import MediaOptions
+
+
+class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
+    """Everything ``ray.air.integrations.mlflow.MLflowLoggerCallback`` does, and media, in the background.
+
+    Each trial is a run, which is found again by a tag when Tune restores the trial. Metrics go out in batches. A name
+    that MLflow does not take is spelled with codes (``loss@train`` becomes ``loss_0x40_train``). A clip is an artifact
+    at ``media/<section>/<key>/step_<step>-<id>.mp4``; images are logged by step, for MLflow's image grid; histograms
+    are artifacts, and their quantiles are metrics; the table ``episodes.json`` has a row for each episode.
+    The metric ``best_return`` is the return of the trial's best clip, and the run's description names the clip and the
+    hyperparameters that Tune chose. With ``nested=True`` the parent run has the page ``trials.html``: all trials, the
+    best first, with their best clips. Hyperparameters that PBT changes become metrics (or tags) ``config/<name>``.
+
+    If the server is away, everything waits for it, in order, first in memory and then on the driver's disk. The end of
+    the experiment waits ``MediaOptions(flush_seconds=...)`` for it. MLflow's own retries hold a request for minutes:
+    ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` becomes 1 unless you set it.
+
+    Args:
+        tracking_uri: The server, or a database such as ``sqlite:///mlflow.db``. None: MLflow's own default. A password
+            in it is not pickled with the callback: set ``MLFLOW_TRACKING_URI`` to the whole URI before
+            ``Tuner.restore``.
+        registry_uri: The model registry, if it is elsewhere.
+        experiment_name: The MLflow experiment, which is created if it does not exist. None: ``MLFLOW_EXPERIMENT_NAME``,
+            else the name of the Tune experiment.
+        tags: Tags of each run.
+        tracking_token: The token for the server. It is not pickled with the callback.
+        save_artifact: Upload the trial's local folder when the trial ends.
+        log_params_on_trial_end: Log the hyperparameters at the end of the trial instead of at its start.
+        nested: Put the trials' runs under one parent run for the sweep.
+        artifact_location: Where a new MLflow experiment keeps artifacts. None: MLflow's own default, which without a
+            server is ``./mlruns``.
+        media: Options, shared by all callbacks of the family in one experiment.
+
+    Raises:
+        ImportError: MLflow is not installed.
+        TypeError: An argument of the wrong type.
+        ValueError: At setup, before the first trial starts: MLflow cannot use the URI. A server that does not answer
+            is no error: it may answer later.
+
+    Example:
+        >>> import tune_media as tm
+        >>> callback = tm.MLflowMediaLoggerCallback(tracking_uri="http://localhost:5000", nested=True)
+    """
+
+    def __init__(
+        self,
+        tracking_uri: str | None = None,
+        *,
+        registry_uri: str | None = None,
+        experiment_name: str | None = None,
+        tags: dict[str, Any] | None = None,
+        tracking_token: str | None = None,
+        save_artifact: bool = False,
+        log_params_on_trial_end: bool = False,
+        nested: bool = False,
+        artifact_location: str | None = None,
+        media: MediaOptions | None = None,
+    ) -> None:
+        _check_types(locals())
+        try:
+            MLflowLoggerCallback.__init__(
+                self,
+                tracking_uri,
+                registry_uri=registry_uri,
+                experiment_name=experiment_name,
+                tags=tags,
+                tracking_token=tracking_token,
+                save_artifact=save_artifact,
+                log_params_on_trial_end=log_params_on_trial_end,
+            )
+        except ImportError as error:
+            raise ImportError("MLflowMediaLoggerCallback needs MLflow: pip install 'tune-media[mlflow]'") from error
+        self.nested = nested
+        self.artifact_location = artifact_location
+        backend = MlflowBackend(self, nested=nested, artifact_location=artifact_location)
+        MediaLoggerCallback.__init__(self, backend, media)
+
+    @override
+    def __getstate__(self) -> dict[str, Any]:
+        uris = {name: hide_password(getattr(self, name)) for name in ("tracking_uri", "registry_uri")}
+        return {**super().__getstate__(), **uris, RUN_IDS: {}, "tracking_token": None}
+
+
+def _check_types(given: dict[str, Any]) -> None:
+    """Refuse arguments of the wrong type, which MLflow would meet in a background thread."""
+    examples = {"tracking_uri": "'sqlite:///mlflow.db'", "registry_uri": "'sqlite:///mlflow.db'"}
+    for name in ("tracking_uri", "registry_uri", "experiment_name", "tracking_token", "artifact_location"):
+        check_text(f"MLflowMediaLoggerCallback({name}=...)", given[name], examples.get(name, f"{name}='...'"))
+    for name in ("save_artifact", "log_params_on_trial_end", "nested"):
+        check_flag(f"MLflowMediaLoggerCallback({name}=...)", given[name])
+    if given["tags"] is not None and not isinstance(given["tags"], dict):
+        got = as_shown(given["tags"])
+        raise TypeError(f"MLflowMediaLoggerCallback(tags=...) takes a dict, for example {{'team': 'a'}}, got {got}.")

@@ -1,0 +1,131 @@
+"""Whether an MLflow server can be reached at all, and whether it may answer later."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from urllib.parse import urlsplit
+
+from tune_media.callbacks.faults import redacted
+from tune_media.callbacks.mlflow import private_names
+
+_AWAY = (408, 429, 502, 503, 504)  # statuses after which it is worth trying again
+_REFUSED = (401, 403)
+_MAX_CHARACTERS = 400  # of what a server answers, which may be a page
+_BOTOS = ("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError")
+
+
+_HIDDEN: dict[str, str] = {}  # this process's URIs, by the ones without their passwords
+
+
+def hide_password(uri: str | None) -> str | None:
+    """Return a URI without its password, for a file; ``with_password`` puts it back.
+
+    Example:
+        >>> hide_password("postgresql://me:secret@host/runs")
+        'postgresql://***@host/runs'
+        >>> hide_password("http://localhost:5000")
+        'http://localhost:5000'
+    """
+    if uri is None:
+        return None
+    hidden = redacted(uri)
+    if hidden != uri:
+        _HIDDEN[hidden] = uri
+    return hidden
+
+
+def with_password(uri: str | None, variable: str) -> str | None:
+    """Return a URI with its password.
+
+    Args:
+        uri: The URI, perhaps from ``hide_password``.
+        variable: The environment variable that has it if another process hid the password.
+
+    Raises:
+        ValueError: The password is not known.
+    """
+    if uri is None or "://***@" not in uri:
+        return uri
+    found = _HIDDEN.get(uri) or os.environ.get(variable)
+    if found is None:
+        raise ValueError(
+            f"MLflowMediaLoggerCallback: the password of {uri} is not stored with the experiment. Set {variable} to "
+            "the whole URI before Tuner.restore."
+        )
+    return found
+
+
+def is_away(error: Exception) -> bool:
+    """Return whether MLflow's server did not answer, or answered that it cannot at the moment."""
+    import requests
+    from mlflow.exceptions import MlflowException
+
+    if isinstance(error, requests.exceptions.HTTPError) and error.response is not None:
+        return error.response.status_code in _AWAY
+    if isinstance(error, (requests.exceptions.RequestException, ConnectionError, TimeoutError)):
+        return True
+    if type(error).__name__ in _BOTOS:
+        return True
+    if not isinstance(error, MlflowException):
+        return False
+    unreachable = private_names.NO_ANSWER in str(error) or "Connection" in str(error)
+    return unreachable or error.get_http_status_code() in _AWAY
+
+
+def check(tracking_uri: str | None, registry_uri: str | None, seconds: float) -> None:
+    """Ask MLflow something, to find out whether its URI can work.
+
+    A server that is away, or takes longer than ``seconds``, is no error: it may answer later.
+
+    Args:
+        tracking_uri: The URI. None: MLflow's own default.
+        registry_uri: The URI of the model registry. None: the same.
+        seconds: How long to wait for the answer.
+
+    Raises:
+        ValueError: The URI cannot work: an unknown scheme or host, a database whose driver is not installed, a server
+            that refuses the user or that is not MLflow.
+    """
+    problems: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            _ask(tracking_uri, registry_uri)
+        except Exception as error:
+            problems.append(error)
+
+    thread = threading.Thread(target=ask, name="tune_media MLflow check", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if problems and not is_away(problems[0]):
+        raise ValueError(_message(tracking_uri, problems[0])) from None
+
+
+def _ask(tracking_uri: str | None, registry_uri: str | None) -> None:
+    import mlflow
+
+    uri = tracking_uri or mlflow.get_tracking_uri()
+    parts = urlsplit(uri)
+    if parts.scheme in ("http", "https") and parts.hostname:
+        try:
+            socket.getaddrinfo(parts.hostname, None)
+        except socket.gaierror as error:
+            if error.errno == socket.EAI_NONAME:
+                raise ValueError(f"there is no host named {parts.hostname!r}") from None
+    mlflow.MlflowClient(tracking_uri, registry_uri).search_experiments(max_results=1)
+
+
+def _message(tracking_uri: str | None, error: Exception) -> str:
+    text = redacted(" ".join(str(error).split()))[:_MAX_CHARACTERS]
+    remedy = (
+        "Pass the address of a server, as in tracking_uri='http://localhost:5000', or of a database, as in "
+        "tracking_uri='sqlite:////home/me/mlflow.db'."
+    )
+    if isinstance(error, ImportError):
+        remedy = f"Install the Python package {error.name!r}, which MLflow needs for this database."
+    elif private_names.status_of(error) in _REFUSED:
+        remedy = "Pass tracking_token=, or set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."
+    shown = redacted(repr(tracking_uri))
+    return f"MLflowMediaLoggerCallback(tracking_uri={shown}): MLflow cannot use this URI: {text} {remedy}"

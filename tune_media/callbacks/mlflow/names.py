@@ -1,0 +1,101 @@
+"""Names that MLflow takes for metrics, parameters, tags, artifacts and images, and values for metrics and tables."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+_MAX_NAME = 250
+
+
+def valid_name(name: str) -> str:
+    """Return a name that MLflow takes: other characters become ``_0x<code>_``; ``original_name`` reads it.
+
+    Names longer than MLflow takes end in a digest instead, and cannot be read back.
+
+    Example:
+        >>> valid_name("loss@train")
+        'loss_0x40_train'
+        >>> original_name(valid_name("loss@train"))
+        'loss@train'
+    """
+    escaped = re.sub(r"_(?=0x[0-9a-f]+_)", "_0x5f_", name)
+    valid = _escaped(escaped, r"[^/A-Za-z0-9_.\- ]")
+    parts = [part if part.strip(".") else f"_0x{ord('.'):x}_" * len(part) or "_0x_" for part in valid.split("/")]
+    valid = "/".join(parts)
+    if len(valid) > _MAX_NAME:
+        valid = f"{valid[: _MAX_NAME - 17]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}"
+    return valid
+
+
+def original_name(name: str) -> str:
+    """Return the name that ``valid_name`` made a valid one of."""
+    return re.sub(r"_0x([0-9a-f]*)_", lambda found: chr(int(found.group(1), 16)) if found.group(1) else "", name)
+
+
+def artifact_name(name: str) -> str:
+    """Return a name that is a safe path of an artifact."""
+    return re.sub(r"[^0-9A-Za-z_.=/-]", "_", name)
+
+
+def clip_path(path: str, facts: Mapping[str, Any]) -> str:
+    """Return the path of a medium's artifact: as in the trial's folder, with the return of a clip's episode added.
+
+    Args:
+        path: The path in the trial's folder.
+        facts: The facts of the medium.
+
+    Example:
+        >>> clip_path("media/train/clip/step_000004000-0123456789ab.mp4", {"episode_return": 231.0})
+        'media/train/clip/step_000004000-return_231-0123456789ab.mp4'
+        >>> clip_path("media/train/plot/step_000004000-0123456789ab.png", {})
+        'media/train/plot/step_000004000-0123456789ab.png'
+    """
+    found = facts.get("episode_return")
+    folder, slash, name = path.rpartition("/")
+    step, dash, rest = name.partition("-")
+    if not dash or isinstance(found, bool) or not isinstance(found, (int, float)):
+        return path
+    return f"{folder}{slash}{step}-return_{found:.6g}-{rest}".replace("+", "")
+
+
+def image_key(key: str) -> str:
+    """Return a key for MLflow's images; in their file names ``%`` and ``+`` have a meaning."""
+    return re.sub(r"[^0-9A-Za-z_./ -]", "_", key)
+
+
+def tag_value(text: str) -> str:
+    """Return a text that MLflow's filters can name: their language cannot write every character."""
+    return _escaped(text, r"[^0-9A-Za-z_./=-]")
+
+
+def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers among some values; an array of one value is a number.
+
+    Example:
+        >>> numbers_of({"score": 1, "text": "best", "loss": np.array([0.5]), "is_done": True})
+        {'score': 1.0, 'loss': 0.5, 'is_done': 1.0}
+    """
+    numbers: dict[str, float] = {}
+    for name, value in values.items():
+        if isinstance(value, str) or (isinstance(value, np.ndarray) and value.size != 1):
+            continue
+        try:
+            numbers[name] = float(value.item() if isinstance(value, np.ndarray) else value)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    return numbers
+
+
+def finite(value: Any) -> Any:
+    """Return a value for a JSON table, which has no infinity and no NaN."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _escaped(text: str, characters: str) -> str:
+    return re.sub(characters, lambda found: f"_0x{ord(found.group()):x}_", text)

@@ -1,0 +1,36 @@
+"""The names of MLflow and of Ray's MLflow callback, and the texts of errors, that are not public and that we need.
+
+``tests/callbacks/mlflow/test_private_names.py`` pins each of them, and says which release a change came with.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+PARENT_TAG = "mlflow.parentRunId"
+"""The tag that puts a run under another one."""
+
+NOTE_TAG = "mlflow.note.content"
+"""The tag that is a run's description, in Markdown."""
+
+VIEW_TAG = "mlflow.sharedViewState."
+"""The beginning of a tag of an MLflow experiment that is a saved view of its table of runs."""
+
+NO_ANSWER = "failed with exception"
+"""In the text of the ``MlflowException`` for a request that no server answered, which has no type of its own."""
+
+RUN_IDS = "_trial_runs"
+"""The attribute of Ray's MLflow callback that has the id of each trial's run."""
+
+
+def run_ids(callback: Any) -> dict[Any, str]:
+    """Return the ids of the runs by trial, as Ray's callback has them."""
+    ids: dict[Any, str] = vars(callback).setdefault(RUN_IDS, {})
+    return ids
+
+
+def status_of(error: Exception) -> int | None:
+    """Return the HTTP status that the text of an ``MlflowException`` gives; its own status is often another one."""
+    found = re.search(r"failed with error code (\d{3}) != 200", str(error))
+    return int(found.group(1)) if found else None

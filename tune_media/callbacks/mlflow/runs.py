@@ -1,0 +1,116 @@
+"""The MLflow runs of a sweep: found again by a tag, or created, and under a parent run if wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tune_media.callbacks.mlflow.names import tag_value, valid_name
+from tune_media.callbacks.mlflow.private_names import PARENT_TAG
+from tune_media.callbacks.mlflow.run import MlflowRun
+from tune_media.callbacks.mlflow.saved_view import view_tag
+from tune_media.callbacks.mlflow.sweep_run import SweepRun
+
+TRIAL_TAG, SWEEP_TAG = "tune_media.trial", "tune_media.sweep"
+
+
+class MlflowRuns:
+    """The runs of a sweep on an MLflow server, or in a database. The backend's thread calls all its methods.
+
+    Args:
+        uris: The ``tracking_uri`` and the ``registry_uri``.
+        experiment: The ``name`` of the MLflow experiment, which is created if there is none, and its
+            ``artifact_location``.
+        sweep: The name of the Tune experiment.
+        nested: Whether the trials' runs are under a parent run.
+    """
+
+    def __init__(
+        self, uris: Mapping[str, str | None], experiment: Mapping[str, str | None], sweep: str, *, nested: bool
+    ) -> None:
+        self._uris = uris
+        self._experiment, self._sweep, self._nested = experiment, sweep, nested
+        self._runs: dict[str, MlflowRun] = {}  # by trial
+        self._parent: str | None = None
+        self._columns: list[str] = []  # the hyperparameters of the saved view
+
+    def start(self, trial_id: str, name: str, tags: Mapping[str, Any]) -> MlflowRun:
+        """Return the trial's run: the one that it has, even from before a restore, or a new one."""
+        if self._nested:
+            self._parent_run()  # even if no run is new, as after a restore: it is ended at the end
+        if trial_id not in self._runs:
+            own = {TRIAL_TAG: tag_value(f"{self._sweep}/{trial_id}")}
+            found = self._find(own)
+            self._runs[trial_id] = (
+                MlflowRun(self._client, found.info.run_id, found.data.params, found.data.tags)
+                if found is not None
+                else MlflowRun(self._client, self._create(name, {**tags, "trial_name": name, **own}), {}, {})
+            )
+        self._runs[trial_id].go_on()
+        return self._runs[trial_id]
+
+    def __getitem__(self, trial_id: str) -> MlflowRun:
+        return self._runs[trial_id]
+
+    def forget(self, trial_id: str) -> None:
+        """Let go of a run that has ended; if its trial starts again, it is found by its tag."""
+        self._runs.pop(trial_id, None)
+
+    def show(self, searched: Iterable[str]) -> None:
+        """Save a view of the table of runs with the hyperparameters that Tune chose and the best return as columns."""
+        names = sorted(valid_name(name) for name in searched)
+        if names == self._columns:
+            return
+        runs = f"tags.`{TRIAL_TAG}` LIKE '{tag_value(self._sweep)}/%'"
+        self._client.set_experiment_tag(
+            self._experiment_id, *view_tag(self._sweep, names, runs, round(1000 * time.time()))
+        )
+        self._columns = names
+
+    def end(self, status: str) -> None:
+        """End the parent run, if there is one, with a page of all trials and their best clips."""
+        if self._parent is not None:
+            try:
+                SweepRun(self._client, self._experiment_id, self._parent, self._sweep).summarize()
+            finally:
+                self._client.set_terminated(self._parent, status)
+
+    @functools.cached_property
+    def _client(self) -> Any:
+        from mlflow.tracking import MlflowClient
+
+        return MlflowClient(**self._uris)
+
+    @functools.cached_property
+    def _experiment_id(self) -> str:
+        from mlflow.exceptions import MlflowException
+
+        id = os.environ.get("MLFLOW_EXPERIMENT_ID")
+        if id is not None:
+            with contextlib.suppress(MlflowException):  # as Ray does: if there is none, the name counts
+                return str(self._client.get_experiment(id).experiment_id)
+        found = self._client.get_experiment_by_name(self._experiment["name"])
+        return str(found.experiment_id if found else self._client.create_experiment(**self._experiment))
+
+    def _create(self, name: str, tags: Mapping[str, Any]) -> str:
+        parent = {PARENT_TAG: self._parent_run()} if self._nested else {}
+        run = self._client.create_run(self._experiment_id, run_name=name, tags={**tags, **parent})
+        return str(run.info.run_id)
+
+    def _parent_run(self) -> str:
+        if self._parent is None:
+            own = {SWEEP_TAG: tag_value(self._sweep)}
+            found = self._find(own)
+            run = found or self._client.create_run(self._experiment_id, run_name=self._sweep, tags=own)
+            self._client.update_run(run.info.run_id, status="RUNNING")
+            self._parent = str(run.info.run_id)
+        return self._parent
+
+    def _find(self, tags: Mapping[str, str]) -> Any:
+        filters = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
+        found = self._client.search_runs([self._experiment_id], filters, max_results=1)
+        return found[0] if found else None

@@ -1,0 +1,83 @@
+"""The page of a sweep in MLflow: a chart and a table of its trials, the best first, each with its best clip."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tune_media.callbacks.best_clip import BestClip
+from tune_media.callbacks.mlflow.sweep_chart import Points, color_of, sweep_chart
+
+_MAX_CLIPS, _MAX_CLIP_BYTES, _MAX_BYTES = 50, 4_000_000, 30_000_000
+_STYLE = (
+    "body{font:14px system-ui,sans-serif;margin:1em}table{border-collapse:collapse}"
+    "td,th{padding:.3em .8em;overflow-wrap:anywhere;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}"
+    "video{max-height:12em}"
+)
+
+
+@dataclass(frozen=True)
+class TrialLine:
+    """A line of the page.
+
+    Attributes:
+        name: The trial's name.
+        status: MLflow's status of its run.
+        params: The hyperparameters that Tune chose.
+        best: Its best clip.
+        run_id: The id of its run.
+        curve: The steps at which it had a new best clip, and the returns.
+    """
+
+    name: str
+    status: str
+    params: Mapping[str, Any]
+    best: BestClip | None
+    run_id: str = ""
+    curve: Points = ()
+
+
+def best_first(lines: Sequence[TrialLine]) -> list[TrialLine]:
+    """Return lines in the order of their best clips; those without a clip come last."""
+    return sorted(lines, key=lambda line: line.best.rank if line.best else (False, float("-inf")), reverse=True)
+
+
+def sweep_page(sweep: str, lines: Sequence[TrialLine], clip: Callable[[TrialLine], bytes]) -> str:
+    """Return a page that needs no other file. The first 50 lines have their clips in it.
+
+    Args:
+        sweep: The name of the sweep.
+        lines: Its trials, in any order.
+        clip: Returns the mp4 of a trial's best clip.
+    """
+    lines = best_first(lines)
+    names = list(dict.fromkeys(name for line in lines for name in line.params))
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in ("trial", "best return", "best clip", *names, "status"))
+    rows, room = [], _MAX_BYTES
+    for number, line in enumerate(lines):
+        data = clip(line) if line.best and number < _MAX_CLIPS else b""
+        shown = _video(data) if 0 < len(data) <= min(room, _MAX_CLIP_BYTES) else ""
+        room -= len(data) if shown else 0
+        caption = html.escape(f"{line.best.section}, {line.best.caption}: {line.best.file}") if line.best else ""
+        color = f" style='border-left:6px solid {color_of(number)}'" if line.curve else ""
+        first = _cells([line.name, f"{line.best.episode_return:.6g}" if line.best else ""])
+        rest = _cells([*(line.params.get(name, "") for name in names), line.status])
+        rows.append(f"<tr{color}>{first}<td>{shown}<br><small>{caption}</small></td>{rest}</tr>")
+    title = html.escape(sweep)
+    chart = sweep_chart({line.name: line.curve for line in lines})
+    return (
+        f"<!doctype html><meta charset='utf-8'><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>"
+        f"{chart}<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _cells(values: Sequence[Any]) -> str:
+    return "".join(f"<td>{html.escape(str(value))}</td>" for value in values)
+
+
+def _video(data: bytes) -> str:
+    encoded = base64.b64encode(data).decode()
+    return f"<video controls loop muted src='data:video/mp4;base64,{encoded}'></video>"

@@ -1,0 +1,120 @@
+"""The last line of an experiment: the media stored and lost, and the reason if nothing was recorded."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tune_media.storage.episode_files import FOLDER
+from tune_media.values.recording_problems import RecordingProblem
+
+if TYPE_CHECKING:
+    from tune_media.callbacks.faults import Faults
+
+logger = logging.getLogger("tune_media")
+
+_MAX_NAMES = 5
+_MAX_PROBLEMS = 100  # different texts
+_NOT_ASKED = (
+    "no result held any media: add record_episodes(...) to .callbacks() of the RLlib config, or report a "
+    "tune_media.Video. `tune-media doctor` checks an env"
+)
+
+
+class Summary:
+    """Counts for the last line. Any thread calls any method.
+
+    A problem of recording is a text and a number of episodes that it cost. Env runners put ``RecordingProblem`` values
+    into results; ``problems`` warns of each text once, adds up its episodes, and names it in the last line.
+
+    Args:
+        faults: Counts the faults on the driver.
+
+    Example:
+        >>> from tune_media.callbacks.faults import Faults
+        >>> summary = Summary(Faults(strict=False))
+        >>> summary.stored("49541_00000", "/results/sweep", nbytes=15_000)
+        >>> summary.episodes("49541_00000", 3)
+        >>> print(summary.line())
+        tune_media: stored 1 media of 1 trial(s), 0.015 MB, in /results/sweep/<trial>/media, listed in its \
+index.jsonl. The data of 3 episodes is in <trial>/episode_data.
+        >>> nothing = Summary(Faults(strict=False))
+        >>> nothing.problems([RecordingProblem("env_runners=[7] matches none of the 2 env runners", lost=4)])
+        >>> print(nothing.line())
+        tune_media: nothing was recorded, because: env_runners=[7] matches none of the 2 env runners (4 episodes \
+without a clip).
+    """
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+        self._lock = threading.Lock()
+        self._folder = ""  # the experiment's
+        self._files = self._episodes = self._lost = self._nbytes = 0
+        self._lost_names: list[str] = []
+        self._trials: set[str] = set()
+        self._problems: Counter[str] = Counter()
+
+    def begins(self, folder: str) -> None:
+        """Take note that media have come, which are to be stored in an experiment's folder."""
+        self._folder = folder
+
+    def stored(self, trial_id: str, folder: str, nbytes: int) -> None:
+        """Count a file that is on the storage; once, whatever number of keys share it."""
+        with self._lock:
+            self._folder = folder
+            self._files += 1
+            self._nbytes += nbytes
+            self._trials.add(trial_id)
+
+    def episodes(self, trial_id: str, count: int, nbytes: int = 0) -> None:
+        """Count episodes whose data is on the storage."""
+        with self._lock:
+            self._episodes += count
+            self._nbytes += nbytes
+            self._trials.add(trial_id)
+
+    def lost(self, path: str, count: int = 1) -> None:
+        """Count media that could not be stored, and name the first ones."""
+        with self._lock:
+            self._lost += count
+            if len(self._lost_names) < _MAX_NAMES:
+                self._lost_names.append(path)
+
+    def problems(self, found: Iterable[RecordingProblem]) -> None:
+        """Warn of each problem of recording once, and count the episodes that it cost."""
+        for problem in found:
+            with self._lock:
+                is_new = problem.text not in self._problems and len(self._problems) < _MAX_PROBLEMS
+                if is_new or problem.text in self._problems:
+                    self._problems[problem.text] += problem.lost
+            if is_new:
+                logger.warning("tune_media: %s", problem)
+
+    def line(self) -> str:
+        """Return the last line."""
+        reasons = "; ".join(str(RecordingProblem(text, lost)) for text, lost in self._problems.items())
+        if not self._folder:
+            line = f"tune_media: nothing was recorded, because: {reasons or _NOT_ASKED}."
+            return line + self._fault_text()
+        line = (
+            f"tune_media: stored {self._files} media of {len(self._trials)} trial(s), {self._nbytes / 1e6:.2g} MB, in "
+            f"{self._folder}/<trial>/media, listed in its index.jsonl."
+        )
+        if self._episodes:
+            line += f" The data of {self._episodes} episodes is in <trial>/{FOLDER}."
+        if self._lost:
+            names = ", ".join(self._lost_names) + (", ..." if self._lost > len(self._lost_names) else "")
+            line += (
+                f" {self._lost} could not be stored ({names}): see the lines of the index whose status is not 'stored'."
+            )
+        if reasons:
+            line += f" Not recorded: {reasons}."
+        return line + self._fault_text()
+
+    def _fault_text(self) -> str:
+        if not self._faults.count:
+            return ""
+        return f" {self._faults.count} fault(s) were met on the way; the first of each kind is in the log."

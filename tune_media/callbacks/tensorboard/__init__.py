@@ -1,0 +1,1 @@
+"""The TensorBoardX logger callback."""

@@ -1,0 +1,235 @@
+"""Ray's TensorBoard logger with media: clips that move in the Images tab, pictures, histograms."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from ray.tune.logger import TBXLoggerCallback
+from ray.tune.utils import flatten_dict
+from typing_extensions import override
+
+from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.callback import MediaLoggerCallback
+from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter
+from tune_media.callbacks.tensorboard.hparams import HparamsTable
+from tune_media.callbacks.tensorboard.recovery import missing_events
+from tune_media.callbacks.tensorboard.summaries import add_gif, add_histogram, add_image, add_texts
+from tune_media.ray_compat import (
+    event_writers,
+    forget_last_result,
+    leave_out_of_syncs,
+    set_event_writer_class,
+    sync_everything,
+)
+from tune_media.results.old_api_stack import RECORDER
+from tune_media.storage.entry import MediaEntry
+from tune_media.storage.filesystem import is_local
+from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.image import Image
+from tune_media.values.options import MediaOptions
+
+logger = logging.getLogger("tune_media")
+
+
+class TBXMediaLoggerCallback(MediaLoggerCallback, TBXLoggerCallback):
+    """Everything ``ray.tune.logger.TBXLoggerCallback`` does, and media, in the same event file.
+
+    Clips are animated GIFs in the Images tab, at the clip's own speed and at most ``gif_width`` pixels wide, made in
+    the background. ``Histogram`` values and lists of numbers are histograms. A medium's tag is ``<section>/<key>``, for
+    example ``evaluation/episodes/best``; its step is that of the result's scalars.
+
+    TensorBoard keeps ten random images a tag unless it is started with ``--samples_per_plugin images=1000``.
+
+    Args:
+        media: Options, shared by all callbacks of the family in one experiment.
+
+    Example:
+        >>> import tune_media as tm
+        >>> callback = tm.TBXMediaLoggerCallback(media=tm.MediaOptions(gif_width=200))
+    """
+
+    def __init__(self, media: MediaOptions | None = None) -> None:
+        TBXLoggerCallback.__init__(self)
+        set_event_writer_class(self, EventWriter)
+        MediaLoggerCallback.__init__(self, TensorBoardBackend(self), media)
+
+
+class TensorBoardBackend(Backend):
+    """Writes event files: scalars with Ray's own code, in Tune's loop; media in the backend's thread.
+
+    Both only add events in memory; the backend's thread writes them to the disk.
+
+    Args:
+        rays: Ray's callback, which has the writers of the trials.
+    """
+
+    name = "TensorBoard"
+    in_loop = frozenset({"start", "metrics"})
+    same_files_as = TBXLoggerCallback
+    files = "TensorBoard scalars"
+
+    def __init__(self, rays: TBXLoggerCallback) -> None:
+        self._rays = rays
+        self._in_segments = False
+        self._last_trial: TrialInfo | None = None
+        self._steps: dict[str, tuple[int, int]] = {}  # each trial's last iteration and step
+        self._tables: dict[str, HparamsTable] = {}
+        self._best: dict[str, dict[str, float]] = {}  # the largest returns of trials that are restored
+        self._announced: Path | None = None  # the experiment whose command for TensorBoard was printed
+
+    @override
+    def start(self, trial: TrialInfo) -> None:
+        if trial.ray in event_writers(self._rays) or self._is_second:
+            return  # paused, cloned or retried: it goes on in the file that it has, with the clips still to come
+        self._announce(trial.location.local_path.parent)
+        TBXLoggerCallback.log_trial_start(self._rays, trial.ray)
+        local = is_local(trial.location.filesystem)  # there, Tune's copying is cheap
+        self._in_segments = not local and leave_out_of_syncs(trial.ray, EventFile.PATTERN)
+        self._last_trial = trial
+        last = trial.ray.last_result if trial.ray is not None else None
+        if last and self.yields_to is None:  # restored in a new process, and the former one may have been killed
+            file = self._writer(trial).file_writer
+            recover = functools.partial(self._recover, trial, file, int(last.get("training_iteration") or 0))
+            self.context.later("recovering the steps that TensorBoard lacks", recover)
+
+    def _announce(self, logdir: Path) -> None:
+        """Print the command that shows all clips, once an experiment; Tune's own line before it shows ten a tag."""
+        if self._announced != logdir:
+            self._announced = logdir
+            with self.context.guard("printing TensorBoard's command"):
+                command = f"tensorboard --logdir {shlex.quote(str(logdir))} --samples_per_plugin images=1000"
+                print(f"To see all clips in TensorBoard, run: `{command}`", flush=True)
+
+    @override
+    def metrics(self, trial: TrialInfo, report: Report) -> None:
+        if self.yields_to is not None:  # a restart in a second event file would purge the steps of the first
+            return
+        file = self._writer(trial).file_writer
+        here = (report.training_iteration, report.step)
+        last = self._steps.get(trial.trial_id)
+        if last is None or here[0] <= last[0] or here[1] < last[1]:  # a new file, or the trial has gone back
+            file.start_from(report.step)
+        self._steps[trial.trial_id] = here
+        shown = self._showable(report.result, report.new_in_lists)
+        TBXLoggerCallback.log_trial_result(self._rays, report.training_iteration, trial.ray, shown)
+        with self.context.guard("writing hyperparameters"):
+            evaluates = bool(trial.config.get("evaluation_interval"))
+            self._table(trial).add(self._writer(trial), report.flat, report.step, evaluates=evaluates)
+        self.context.later("writing events", file.flush, key=("flush", trial.trial_id))
+        if self._in_segments and file.is_late:
+            copy = functools.partial(self._copy_later, trial, file)
+            self.context.later("copying events", copy, key=("copy", trial.trial_id))
+
+    @override
+    def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
+        if self._is_second:
+            return
+        writer, medium, step = self._writer(trial), entry.medium, entry.step
+        if isinstance(medium, EpisodeBatch) and entry.tag == f"{entry.section}/{RECORDER}":
+            return  # Ray's code shows that
+        for tag, histogram in entry.histograms().items():
+            add_histogram(writer, tag, histogram, step)
+        if isinstance(medium, EpisodeBatch):
+            add_texts(writer, entry.tag, medium, step)
+        elif isinstance(medium, Image):
+            add_image(writer, entry.tag, medium.data, medium.width, medium.height, step)
+        elif medium.kind == "video":
+            add_gif(writer, entry.tag, medium.content(), medium.facts(), step, self.context.options)
+        writer.file_writer.flush()
+
+    @override
+    def end(self, trial: TrialInfo, status: Status) -> None:
+        if self._is_second:
+            return
+        with self.context.guard("writing hyperparameters"):
+            if status != "interrupted":
+                self._table(trial).end(self._writer(trial), failed=status == "failed")
+        self._tables.pop(trial.trial_id, None)
+        forget_last_result(self._rays, trial.ray)
+        writer = event_writers(self._rays).pop(trial.ray)
+        self._steps.pop(trial.trial_id, None)
+        try:
+            writer.file_writer.flush()
+        finally:
+            self._copy_later(trial, writer.file_writer)
+
+    @override
+    def finish(self) -> None:
+        if self._last_trial is not None:
+            sync_everything(self._last_trial.ray)
+            self._last_trial = None
+
+    @override
+    def get_state(self) -> dict[str, Any]:
+        return {"best": {**self._best, **{trial_id: table.best for trial_id, table in list(self._tables.items())}}}
+
+    @override
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._best = dict(state.get("best", {}))
+
+    def _table(self, trial: TrialInfo) -> HparamsTable:
+        """Return the trial's line in the HParams tab; a trial without hyperparameters of its own writes nothing."""
+        if trial.trial_id not in self._tables:
+            params = flatten_dict(trial.ray.evaluated_params) if trial.ray is not None else {}
+            self._tables[trial.trial_id] = HparamsTable(params, self._best.pop(trial.trial_id, {}))
+        return self._tables[trial.trial_id]
+
+    def _recover(self, trial: TrialInfo, file: EventFile, iteration: int) -> None:
+        """Write the steps up to an iteration that a killed driver had not brought to the storage."""
+        events = missing_events(trial, iteration, self.context.options)
+        file.insert_first(events)
+        if events:
+            logger.info("tune_media: TensorBoard: %d events of trial %s were recovered", len(events), trial.trial_id)
+
+    def _writer(self, trial: TrialInfo) -> Any:
+        return event_writers(self._rays)[trial.ray]
+
+    @property
+    def _is_second(self) -> bool:
+        """Whether another callback of this class writes everything."""
+        return isinstance(self.yields_to, TBXMediaLoggerCallback)
+
+    def _copy_later(self, trial: TrialInfo, file: EventFile) -> None:
+        """Bring the storage's copy of an event file up to date."""
+        copy = file.copy_segment if self._in_segments else file.copy_whole
+        work = functools.partial(copy, trial.location.filesystem, trial.location.path)
+        self.context.on_storage("copying events", work, key=("events", trial.trial_id))
+
+    def _showable(
+        self, result: dict[str, Any], new: Mapping[tuple[str, ...], list[Any]], path: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
+        """Return a result without the arrays that would make tensorboardX raise, and lose all that comes after.
+
+        Of lists that repeat a window of episodes, only the new values are kept.
+        """
+        kept = {}
+        for key, value in result.items():
+            if isinstance(value, dict) and key != "config":
+                value = self._showable(value, new, (*path, str(key)))
+            elif (*path, key) in new:
+                value = new[(*path, key)]
+            elif isinstance(value, list) and any(isinstance(item, (dict, str)) for item in value):
+                continue  # no numbers: tensorboardX would warn of a value that nobody wants to see there
+            elif isinstance(value, np.ndarray) and not _is_showable(value):
+                with self.context.guard(f"showing {key!r}"):
+                    raise ValueError(
+                        f"an array of shape {value.shape} is no picture with its channels first (CHW), no batch of "
+                        "these and no list of numbers; report a tune_media.Image, Video or Histogram instead"
+                    )
+                continue
+            kept[key] = value
+        return kept
+
+
+def _is_showable(array: npt.NDArray[Any]) -> bool:
+    """Say whether tensorboardX takes an array: numbers as a histogram, CHW as a picture, NCHW as several."""
+    if array.ndim == 4:
+        return array.shape[1] in (3, 4)
+    return array.ndim < 3 or (array.ndim == 3 and array.shape[0] in (1, 3, 4))

@@ -1,0 +1,70 @@
+"""Summaries that tensorboardX cannot make of our values: GIFs, encoded pictures, counted histograms, tables of text."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from tune_media.callbacks.tensorboard.caption import caption_of, caption_strip
+from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.histogram import Histogram
+from tune_media.values.options import MediaOptions
+
+_RGB = 3
+_MAX_TEXTS, _MAX_CHARACTERS = 100, 1000
+
+
+def add_gif(writer: Any, tag: str, video: bytes, facts: Mapping[str, Any], step: int, options: MediaOptions) -> None:
+    """Add a clip as an animated GIF.
+
+    Args:
+        writer: A ``tensorboardX.SummaryWriter``.
+        tag: Its name in TensorBoard.
+        video: The mp4.
+        facts: Facts of the index: ``width`` and ``height`` in pixels, the episode's return.
+        step: Its step.
+        options: The width and frame rate of the GIF.
+    """
+    from tune_media.encoding import gif_from_video
+
+    header = functools.partial(caption_strip, caption_of(dict(facts), step))
+    gif = gif_from_video(video, options.gif_width, options.gif_fps, header=header)
+    add_image(writer, tag, gif, facts["width"], facts["height"], step)
+
+
+def add_image(writer: Any, tag: str, encoded: bytes, width: int, height: int, step: int) -> None:
+    """Add a picture that is encoded already: PNG or GIF."""
+    from tensorboardX.proto.summary_pb2 import Summary
+
+    image = Summary.Image(height=height, width=width, colorspace=_RGB, encoded_image_string=encoded)
+    writer.file_writer.add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+
+
+def add_texts(writer: Any, tag: str, batch: EpisodeBatch, step: int) -> None:
+    """Show the text values of a round's episodes as tables."""
+    for name, texts in batch.texts().items():
+        lines = [f"| {record.episode_id} | {_cell(text)} |" for record, text in texts[:_MAX_TEXTS]]
+        writer.add_text(f"{tag}/{name}", "\n".join(["| episode | text |", "|---|---|", *lines]), step)
+
+
+def _cell(text: str) -> str:
+    """Return a text as a cell of a Markdown table."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")[:_MAX_CHARACTERS]
+
+
+def add_histogram(writer: Any, tag: str, histogram: Histogram, step: int) -> None:
+    """Add a histogram that is counted already; an empty one adds nothing."""
+    if not histogram.count:
+        return
+    writer.add_histogram_raw(
+        tag,
+        min=histogram.minimum,
+        max=histogram.maximum,
+        num=histogram.count,
+        sum=histogram.total,
+        sum_squares=histogram.squares,
+        bucket_limits=list(histogram.edges[1:]),
+        bucket_counts=list(histogram.counts),
+        global_step=step,
+    )

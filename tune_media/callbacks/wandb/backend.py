@@ -1,0 +1,177 @@
+"""The W&B backend: each trial is a run in W&B's helper process."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ray.tune.utils import flatten_dict
+from typing_extensions import override
+
+from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.faults import keep_secret
+from tune_media.callbacks.wandb import private_names
+from tune_media.callbacks.wandb.arguments import check_values
+from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
+from tune_media.callbacks.wandb.offline_runs import copy_runs
+from tune_media.callbacks.wandb.values import as_item, is_excluded, is_logged
+from tune_media.storage.entry import MediaEntry
+from tune_media.storage.location import TrialLocation
+
+if TYPE_CHECKING:
+    from ray.air.integrations.wandb import WandbLoggerCallback
+
+logger = logging.getLogger("tune_media")
+
+_EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 255}
+
+
+class WandbBackend(Backend):
+    """Logs to W&B by its helper process, in the backend's own thread; only ``setup`` is called by Tune's loop.
+
+    Args:
+        rays: Ray's callback, which has the user's arguments.
+        episodes_artifact: Whether all clips of a trial go into an artifact, too.
+        patience: How long the end of the experiment waits for W&B, seconds.
+    """
+
+    name = "W&B"
+
+    def __init__(self, rays: WandbLoggerCallback, *, episodes_artifact: bool, patience: float) -> None:
+        self._rays, self._episodes_artifact, self.patience = rays, episodes_artifact, patience
+        self._helper: WandbHelper | None = None
+        self._locations: dict[str, TrialLocation] = {}  # of the trials whose run has not ended
+        self._configs: dict[str, Mapping[str, Any]] = {}
+        self.use_key()
+
+    def use_key(self) -> None:
+        """Put the API key where W&B looks for it."""
+        if self._rays.api_key:
+            os.environ["WANDB_API_KEY"] = self._rays.api_key
+        keep_secret(self._rays.api_key, os.environ.get("WANDB_API_KEY"))
+
+    @override
+    def setup(self, **info: Any) -> None:
+        from ray.air.integrations.wandb import WandbLoggerCallback
+
+        self.use_key()
+        mode = self._rays.kwargs.get("mode")
+        with _environment(WANDB_MODE=mode) if mode in ("offline", "disabled") else contextlib.nullcontext():
+            WandbLoggerCallback.setup(self._rays, **info)  # finds the key and the project
+        keep_secret(os.environ.get("WANDB_API_KEY"))  # from a file, or from a hook
+        check_values({"project": self._rays.project, "group": self._rays.group, **self._rays.kwargs})
+
+    @override
+    def start(self, trial: TrialInfo) -> None:
+        if self._helper is None:
+            self._helper = WandbHelper(self.context.seconds_left)
+        if self._helper.has(trial.trial_id):
+            return
+        self._helper.begin(trial.trial_id, self._settings(trial))
+        self._locations[trial.trial_id] = trial.location
+        self._configs[trial.trial_id] = trial.config
+
+    @override
+    def metrics(self, trial: TrialInfo, report: Report) -> None:
+        row = {name: value for name, value in report.flat.items() if is_logged(value)}
+        changed = None
+        if report.config is not None or self._rays.log_config:
+            config = report.config or self._configs[trial.trial_id]
+            self._configs[trial.trial_id] = config
+            changed = private_names.clean_log({name: value for name, value in config.items() if name != "callbacks"})
+            row |= {f"config/{name}": value for name, value in flatten_dict(changed, delimiter="/").items()}
+        problem = self._started.ask("log", trial.trial_id, row, report.training_iteration, changed)
+        if problem is not None:
+            self.context.fault("logging metrics", ValueError(problem))
+
+    @override
+    def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
+        if not is_excluded(entry, self._rays.excludes):
+            self._started.ask("show", trial.trial_id, as_item(entry))
+
+    def checkpoint(self, trial_id: str, path: str) -> None:
+        """Log a checkpoint after all that was reported before it; Tune's loop calls this."""
+        self.context.later("logging a checkpoint", lambda: self._started.ask("checkpoint", trial_id, path))
+
+    @override
+    def end(self, trial: TrialInfo, status: Status) -> None:
+        self._started.end(trial.trial_id, _EXIT_CODES[status])  # if it fails, finish() copies what there is
+        self._copy_later(trial.trial_id, unsent=False)
+
+    @override
+    def finish(self) -> None:
+        helper, self._helper = self._helper, None
+        if helper is None:
+            return
+        helper.close()
+        for trial_id in list(self._locations):  # of runs that have not ended as they should
+            self._copy_later(trial_id, unsent=True, helper=helper)
+        self.context.wait_for_storage()
+        if not helper.remove_folder():
+            logger.warning("tune_media: W&B: runs that the storage did not take are in %s", helper.folder)
+
+    @override
+    def is_away(self, error: Exception) -> bool:
+        return isinstance(error, HelperDiedError) or private_names.is_passing(error)
+
+    @property
+    def _started(self) -> WandbHelper:
+        assert self._helper is not None, "a trial has started"
+        return self._helper
+
+    def _copy_later(self, trial_id: str, *, unsent: bool, helper: WandbHelper | None = None) -> None:
+        """Copy a trial's offline runs to its storage, and online ones that W&B does not have yet (``unsent``)."""
+        location = self._locations.pop(trial_id)
+        self._configs.pop(trial_id, None)
+        folder = (helper or self._started).folder / trial_id
+        copy = functools.partial(copy_runs, folder, location, unsent=unsent)
+        self.context.on_storage("copying a W&B run", copy)
+
+    def _settings(self, trial: TrialInfo) -> dict[str, Any]:
+        """Return the settings of a trial's run, which are Ray's, for the helper process."""
+        rays = self._rays
+        config = {name: value for name, value in trial.config.items() if name != "callbacks"}
+        cleaned = private_names.clean_log(config)
+        init = {
+            "id": trial.trial_id,
+            "name": trial.name,
+            "resume": "allow",  # a restored trial goes on in its run
+            "allow_val_change": True,
+            "group": rays.group or trial.experiment,
+            "project": rays.project,
+            "config": {name: value for name, value in cleaned.items() if name not in rays.excludes},
+            **rays.kwargs,
+        }
+        return {
+            "exclude": [*private_names.results_left_out(), *([] if rays.log_config else ["config"]), *rays.excludes],
+            "to_config": list(rays.AUTO_CONFIG_KEYS),
+            "video_kwargs": rays.video_kwargs,
+            "image_kwargs": rays.image_kwargs,
+            "episodes_artifact": self._episodes_artifact,
+            "trial": trial.name,
+            "searched": {name: value if is_logged(value) else str(value) for name, value in trial.searched.items()},
+            "trial_log_path": str(trial.location.local_path),
+            "init": init,
+        }
+
+    @override
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_helper": None, "_locations": {}, "_configs": {}}
+
+
+@contextlib.contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

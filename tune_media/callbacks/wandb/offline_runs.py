@@ -1,0 +1,99 @@
+"""The files of W&B runs: whether an offline run is whole, which ``finish()`` does not tell, and copying them.
+
+With wandb 0.31, ``finish()`` returns up to 0.1 s before the last of its records are in the file. A file that is copied
+in that moment ends at a multiple of 32 KiB: its last rows, media and the exit record are missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tune_media.callbacks.wandb import private_names
+from tune_media.storage.filesystem import write_once
+from tune_media.storage.location import TrialLocation
+
+OFFLINE = "offline-run-"
+"""The start of the name of an offline run's folder."""
+
+_BLOCK, _HEADER, _FILE_HEADER = 32768, 7, 7  # a LevelDB log with a header of its own
+_WHOLE, _FIRST, _LAST = 1, 2, 4  # which part of a record a fragment is
+_BLOCKS_TO_READ = 2  # the exit record is short, and one of the last
+_POLL_SECONDS = 0.01
+
+
+def is_whole(file: Path) -> bool:
+    """Return whether the file of a run has the exit record, which W&B writes last.
+
+    Args:
+        file: A ``.wandb`` file.
+    """
+    blocks = (file.stat().st_size - 1) // _BLOCK + 1
+    start = max(0, blocks - _BLOCKS_TO_READ) * _BLOCK
+    with file.open("rb") as opened:
+        opened.seek(start)
+        data = opened.read()
+    records = _records(data, _FILE_HEADER if start == 0 else 0)
+    return any(private_names.record_kind(record) == "exit" for record in records)
+
+
+def _records(data: bytes, at: int) -> Iterator[bytes]:
+    """Yield the records that begin and end in some blocks of a file."""
+    parts: bytes | None = None  # of a record that has begun
+    while at + _HEADER <= len(data):
+        left = _BLOCK - at % _BLOCK
+        if left < _HEADER:
+            at += left
+            continue
+        _, length, kind = struct.unpack("<IHB", data[at : at + _HEADER])
+        part = data[at + _HEADER : at + _HEADER + length]
+        at += _HEADER + length
+        if kind in (_WHOLE, _FIRST):
+            parts = b""
+        if parts is None or len(part) < length:
+            continue
+        parts += part
+        if kind in (_WHOLE, _LAST):
+            yield parts
+            parts = None
+
+
+def wait_until_whole(run_folder: Path, seconds: float) -> bool:
+    """Wait until the files of a run that has finished are whole; return whether they are.
+
+    Args:
+        run_folder: The folder of the run, ``offline-run-<time>-<id>``.
+        seconds: How long to wait at most.
+    """
+    deadline = time.monotonic() + seconds
+    while not all(is_whole(file) for file in run_folder.glob("*.wandb")):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def copy_runs(folder: Path, location: TrialLocation, *, unsent: bool) -> None:
+    """Move a trial's runs to its folder on the storage; they are deleted when the storage has all of them.
+
+    Args:
+        folder: Where W&B keeps the trial's files.
+        location: The trial's folders.
+        unsent: Copy online runs, too, because W&B may not have all of them.
+
+    Raises:
+        OSError: The storage does not take a file, or has another size for it.
+    """
+    for run in sorted(folder.glob("wandb/*run-*")):
+        if run.is_symlink() or not (unsent or run.name.startswith(OFFLINE)):
+            continue
+        for file in sorted(path for path in run.rglob("*") if path.is_file()):
+            target, content = f"{location.path}/{file.relative_to(folder).as_posix()}", file.read_bytes()
+            write_once(location.filesystem, target, content)
+            size = location.filesystem.get_file_info(target).size
+            if size != len(content) or size != file.stat().st_size:
+                raise OSError(f"{target} has {size} bytes on the storage, and {file} has {file.stat().st_size}")
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,175 @@
+"""The W&B run of one trial, in W&B's helper process."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from tune_media.callbacks.best_clip import BestClip, better
+from tune_media.callbacks.wandb import private_names
+from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
+from tune_media.callbacks.wandb.offline_runs import OFFLINE, wait_until_whole
+from tune_media.callbacks.wandb.values import is_under
+
+MEDIA_STEP = "media_step"
+"""The axis of media: the training iteration of the result that brought them."""
+
+_WHOLE_SECONDS = 60.0  # after which a file is not waited for
+_MAX_STEPS_WAITING = 2  # results whose media wait for a row
+
+
+class WandbRun:
+    """The run of one trial.
+
+    W&B takes rows whose step rises. A medium comes after the row of its result has been logged: it joins the next row,
+    and ``media_step`` says where it belongs. A row has the media of one result; if more wait, rows are added.
+
+    Args:
+        folder: Where W&B keeps the run's files.
+        settings: What the backend says of the run.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        import wandb
+
+        self._wandb, self._settings = wandb, settings
+        folder.mkdir(parents=True, exist_ok=True)
+        self._files = Path(tempfile.mkdtemp(prefix="media-", dir=folder))
+        init = {**settings["init"], "reinit": "create_new", "dir": str(folder)}
+        if not isinstance(init.get("settings"), wandb.Settings):
+            init["settings"] = wandb.Settings(**{"silent": True, **(init.get("settings") or {})})
+        self._run = wandb.init(**init)
+        self._run.config.update({"trial_log_path": settings["trial_log_path"]}, allow_val_change=True)
+        private_names.run_info_hook(self._run)
+        self._run.define_metric(MEDIA_STEP, hidden=True)
+        self._defined: set[str] = set()
+        self._step = int(getattr(self._run, "starting_step", 0) or 0) - 1
+        self._waiting: deque[tuple[int, str, Any]] = deque()
+        self._episodes = EpisodesTable()
+        self._best: BestClip | None = None
+        self._kept_files: list[Path] = []
+
+    def log(self, row: dict[str, Any], step: int, config_update: dict[str, Any] | None) -> str | None:
+        """Log the numbers of a result; return the problem of the first value that W&B does not take, if there is one.
+
+        Args:
+            row: The values by their names.
+            step: The training iteration.
+            config_update: Hyperparameters that have changed.
+        """
+        log, config, problem = {}, dict(config_update or {}), None
+        media = {name: self._settings[name] for name in ("video_kwargs", "image_kwargs")}
+        for name, raw in row.items():
+            try:  # one odd value costs itself
+                value = private_names.clean_log(raw, **media)
+            except Exception as error:
+                problem = problem or f"{name} is left out: {type(error).__name__}: {error}"
+                continue
+            if is_under(name, self._settings["exclude"]):
+                continue
+            if is_under(name, self._settings["to_config"]):
+                config[name] = value
+            elif private_names.is_allowed_type(value):
+                log[name] = value
+        if config:
+            self._run.config.update(config, allow_val_change=True)
+        self._next_row(step)
+        self._run.log(log, step=self._step)
+        return problem
+
+    def show(self, item: dict[str, Any]) -> None:
+        """Log a medium, as ``as_item`` returns it."""
+        if item["kind"] == "episodes":
+            for key, bins in item["histograms"].items():
+                if bins is not None:
+                    self._add(item["step"], key, self._wandb.Histogram(np_histogram=(bins[0], bins[1])))
+            self._episodes.add(item["step"], item["rows"])
+            return
+        file = self._files / item["name"]
+        file.write_bytes(item["content"])
+        self._kept_files.append(file)
+        if item["kind"] == "video":
+            video = self._wandb.Video(str(file), caption=item["caption"], format=file.suffix.lstrip("."))
+            self._add(item["step"], item["key"], video)
+            if "episode_id" in item["facts"]:
+                self._episodes.add_clip(item["facts"]["episode_id"], file, item["caption"])
+            clip = BestClip.of(item["facts"], section=item["section"], step=item["step"], file=str(file))
+            self._best = better(self._best, clip)
+        elif item["kind"] == "image":
+            self._add(item["step"], item["key"], self._wandb.Image(str(file), caption=item["caption"]))
+        else:
+            name = re.sub(r"[^0-9A-Za-z_.-]", "-", item["key"])[:80]
+            artifact = self._wandb.Artifact(f"{name}-{self._run.id}", type=item["kind"])
+            artifact.add_file(str(file), name=item["name"])
+            self._run.log_artifact(artifact)
+
+    def checkpoint(self, path: str) -> None:
+        """Log a checkpoint, which is in a local folder."""
+        artifact = self._wandb.Artifact(f"checkpoint_{self._settings['init'].get('name', self._run.id)}", type="model")
+        artifact.add_dir(path)
+        self._run.log_artifact(artifact)
+
+    def end(self, exit_code: int) -> None:
+        """Log the rest and end the run.
+
+        Raises:
+            RuntimeError: The run is offline, and its file does not get its exit record.
+        """
+        try:
+            self._flush()
+            if self._episodes.last_step is not None:
+                self._add(self._episodes.last_step, "episodes", self._episodes.make(self._wandb, self._run.id))
+            if self._best is not None:
+                line = trial_line(self._wandb, self._settings["trial"], self._settings["searched"], self._best)
+                self._add(self._best.step, "trials", line)
+                self._run.summary["best_return"] = self._best.episode_return
+            self._flush()
+            if self._settings["episodes_artifact"] and self._kept_files:
+                artifact = self._wandb.Artifact(f"episodes-{self._run.id}", type="episodes")
+                for file in self._kept_files:
+                    artifact.add_file(str(file), name=file.name)
+                self._run.log_artifact(artifact)
+        finally:
+            self._run.finish(exit_code=exit_code)
+            shutil.rmtree(self._files, ignore_errors=True)
+            folder = Path(self._run.dir).parent
+            if folder.name.startswith(OFFLINE) and not wait_until_whole(folder, _WHOLE_SECONDS):
+                raise RuntimeError(f"{folder.name} has no exit record {_WHOLE_SECONDS:g} s after the run has finished")
+
+    def _flush(self) -> None:
+        """Log all media that wait, in rows of their own."""
+        while self._waiting:
+            self._next_row(self._step + 1)
+
+    def _next_row(self, step: int) -> None:
+        """Open a row, at a step above all others, with the media of one step that wait for one.
+
+        Media of a key that come together (a list of clips in a result) are one value of it, a list.
+        """
+        self._step = max(step, self._step + 1)
+        if not self._waiting:
+            return
+        first = self._waiting[0][0]
+        now: dict[str, list[Any]] = {}
+        for media_step, key, value in self._waiting:
+            if media_step == first:
+                now.setdefault(key, []).append(value)
+        self._waiting = deque(item for item in self._waiting if item[0] != first)
+        self._log_media(first, {key: found[0] if len(found) == 1 else found for key, found in now.items()})
+
+    def _add(self, media_step: int, key: str, value: Any) -> None:
+        """Have a medium logged in the next row, with the others of its result."""
+        if len({step for step, *_ in self._waiting} - {media_step}) >= _MAX_STEPS_WAITING:
+            self._next_row(self._step + 1)  # rows come less often than results with media
+        self._waiting.append((media_step, key, value))
+
+    def _log_media(self, media_step: int, values: dict[str, Any]) -> None:
+        """Log media in the row that is open; the numbers of a result join them."""
+        for key in values.keys() - self._defined:
+            self._run.define_metric(key, step_metric=MEDIA_STEP)
+            self._defined.add(key)
+        self._run.log({**values, MEDIA_STEP: media_step}, step=self._step)

@@ -1,0 +1,43 @@
+"""W&B's helper process: the only one that talks to W&B, for all trials of an experiment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tune_media.callbacks.wandb.run import WandbRun
+
+
+class WandbRuns:
+    """The runs of all trials. A Ray actor, which the backend's thread on the driver calls.
+
+    Args:
+        folder: Where W&B keeps its files, in a folder for each trial.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._runs: dict[str, WandbRun] = {}
+
+    def begin(self, trial_id: str, settings: dict[str, Any]) -> None:
+        """Begin a trial's run, or go on with the one that it has."""
+        if trial_id not in self._runs:
+            self._runs[trial_id] = WandbRun(self._folder / trial_id, settings)
+
+    def log(self, trial_id: str, row: dict[str, Any], step: int, config: dict[str, Any] | None = None) -> str | None:
+        """Log the numbers of a result; return the problem of a value that is left out."""
+        return self._runs[trial_id].log(row, step, config)
+
+    def show(self, trial_id: str, item: dict[str, Any]) -> None:
+        """Log a medium."""
+        self._runs[trial_id].show(item)
+
+    def checkpoint(self, trial_id: str, path: str) -> None:
+        """Log a checkpoint."""
+        self._runs[trial_id].checkpoint(path)
+
+    def end(self, trial_id: str, exit_code: int) -> None:
+        """End a trial's run."""
+        run = self._runs.pop(trial_id, None)
+        if run is not None:
+            run.end(exit_code)

@@ -1,0 +1,96 @@
+"""The values of a result that go to W&B, as plain values that W&B's helper process understands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tune_media.callbacks.wandb import private_names
+from tune_media.storage.entry import MediaEntry
+from tune_media.storage.episode_files import recorder_of
+from tune_media.values.artifact import Artifact
+from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.histogram import Histogram
+from tune_media.values.image import Image
+
+_MAX_BINS = 512  # W&B takes no more
+
+
+def is_logged(value: Any) -> bool:
+    """Return whether W&B takes a value of a result: a number, or an array of one or of pictures.
+
+    Example:
+        >>> is_logged(0.5), is_logged(np.zeros(3)), is_logged(np.zeros((8, 8, 3)))
+        (True, False, True)
+    """
+    if isinstance(value, np.ndarray):
+        return value.size == 1 or value.ndim in (3, 4, 5)
+    if isinstance(value, (list, tuple)) and value:
+        return is_logged(value[0]) and not isinstance(value[0], (int, float, str, np.number))
+    if private_names.is_allowed_type(value):  # wandb's own values
+        return True
+    return isinstance(value, (bool, int, float, str, np.number, np.bool_))
+
+
+def is_under(name: str, prefixes: Iterable[str]) -> bool:
+    """Return whether a name is one of some prefixes, or under one: ``a/b`` is under ``a``."""
+    return any(name == prefix or name.startswith(f"{prefix}/") for prefix in prefixes)
+
+
+def is_excluded(entry: MediaEntry, excludes: Iterable[str]) -> bool:
+    """Return whether ``excludes=`` leaves a medium out, by its name in W&B or by its place in the result."""
+    section = "evaluation/" if entry.section == "evaluation" else ""
+    names = (f"{entry.section}/{entry.key}", f"{section}{entry.key}", f"{section}env_runners/{entry.key}")
+    return any(is_under(name, excludes) for name in names)
+
+
+def as_item(entry: MediaEntry) -> dict[str, Any]:
+    """Return a medium in plain values."""
+    medium = entry.medium
+    item: dict[str, Any] = {
+        "kind": medium.kind,
+        "section": entry.section,
+        "key": f"{entry.section}/{entry.key}",
+        "step": entry.training_iteration,
+        "name": entry.path.rpartition("/")[2],
+    }
+    if isinstance(medium, EpisodeBatch):
+        prefix = f"{entry.section}/{recorder_of(entry.key)}"
+        item["histograms"] = {f"{prefix}/{name}": _bins(found) for name, found in medium.histograms().items()}
+        item["rows"] = [
+            {"section": entry.section, **episode.record.facts(), "metrics": dict(episode.record.metrics)}
+            for episode in medium.episodes
+        ]
+        return item
+    if isinstance(medium, Histogram):
+        return {**item, "kind": "episodes", "histograms": {item["key"]: _bins(medium)}, "rows": []}
+    facts = medium.facts()
+    caption = medium.caption if isinstance(medium, Image) else caption_of(facts, medium.note)
+    name = {"name": medium.name} if isinstance(medium, Artifact) else {}
+    return {**item, "content": medium.content(), "facts": facts, "caption": caption, **name}
+
+
+def caption_of(facts: Mapping[str, Any], note: str | None) -> str | None:
+    """Return a line about a clip's episode, or None if nothing is known of it.
+
+    Example:
+        >>> caption_of({"episode_return": 191.0, "episode_length": 191, "episode_id": "e7"}, "replayed")
+        'return 191, length 191, e7, replayed'
+    """
+    parts = []
+    if "episode_return" in facts:
+        parts = [f"return {facts['episode_return']:.6g}", f"length {facts['episode_length']}", facts["episode_id"]]
+    return ", ".join([*parts, *([note] if note else [])]) or None
+
+
+def _bins(histogram: Histogram) -> tuple[list[float], list[float]] | None:
+    """Return counts and edges, no more than W&B takes; None if the histogram has no values."""
+    if not histogram.count:
+        return None
+    counts, edges = np.asarray(histogram.counts), np.asarray(histogram.edges)
+    stride = math.ceil(len(counts) / _MAX_BINS)
+    starts = np.arange(0, len(counts), stride)
+    return np.add.reduceat(counts, starts).tolist(), [*edges[starts].tolist(), float(edges[-1])]

@@ -1,0 +1,28 @@
+"""Turns frames into clips, GIFs and PNGs, and back again.
+
+This is the only package that imports PyAV, and importing it loads PyAV. Code that only reads results imports it inside
+the function that needs it.
+"""
+
+from tune_media.encoding.decode import decode_video, probe_video
+from tune_media.encoding.encoder import EncodedVideo, VideoEncoder, encode_video
+from tune_media.encoding.frames import LAYOUTS, Frame, as_rgb, frames_in_layout, resize, target_size
+from tune_media.encoding.gif import gif_from_video
+from tune_media.encoding.png import frame_from_png, png_from_frame
+
+__all__ = [
+    "LAYOUTS",
+    "EncodedVideo",
+    "Frame",
+    "VideoEncoder",
+    "as_rgb",
+    "decode_video",
+    "encode_video",
+    "frame_from_png",
+    "frames_in_layout",
+    "gif_from_video",
+    "png_from_frame",
+    "probe_video",
+    "resize",
+    "target_size",
+]

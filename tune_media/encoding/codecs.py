@@ -1,0 +1,95 @@
+"""Which video codec this build of FFmpeg can really use, and how a stream of it is set up."""
+
+from __future__ import annotations
+
+import functools
+import io
+import logging
+from fractions import Fraction
+from typing import TYPE_CHECKING, cast
+
+import av
+import numpy as np
+
+if TYPE_CHECKING:
+    from av.container import OutputContainer
+    from av.video.stream import VideoStream
+
+logger = logging.getLogger(__name__)
+
+# In order of preference; an mp4 can hold each of them. FFmpeg may list a codec and still fail to open it.
+_CODECS: dict[str, dict[str, str]] = {
+    "libx264": {},
+    "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8", "b": "0"},
+    "mpeg4": {"qscale": "3"},
+}
+
+
+@functools.cache
+def working_codec() -> str:
+    """Return the name of the first codec that opens and encodes. It is tried out once in each process.
+
+    Raises:
+        RuntimeError: No codec works.
+
+    Example:
+        >>> working_codec()
+        'libx264'
+    """
+    failures = []
+    for name in _CODECS:
+        try:
+            _try_codec(name)
+        except Exception as error:
+            failures.append(f"{name}: {error}")
+            continue
+        if failures:
+            logger.warning(
+                "H.264 cannot be encoded here (%s); clips are written with %s, which not every player shows. "
+                "Reinstall PyAV from its wheel (pip install --force-reinstall av) to have libx264.",
+                "; ".join(failures),
+                name,
+            )
+        return name
+    raise RuntimeError(f"No video encoder of this FFmpeg works ({'; '.join(failures)}). Try: pip install -U av")
+
+
+def add_stream(
+    container: OutputContainer, codec: str, rate: Fraction, width: int, height: int, crf: int, preset: str
+) -> VideoStream:
+    """Add a video stream to an open file.
+
+    Args:
+        container: The file, opened for writing.
+        codec: FFmpeg's name of the encoder.
+        rate: Frames per second.
+        width: Pixels, even.
+        height: Pixels, even.
+        crf: Constant rate factor of x264 and VP9.
+        preset: x264's speed preset.
+
+    Example:
+        >>> import av
+        >>> from tune_media.encoding.memory_file import MemoryFile
+        >>> container = av.open(MemoryFile(), "w", format="mp4")
+        >>> add_stream(container, "libx264", Fraction(30), 64, 48, crf=23, preset="veryfast").width
+        64
+    """
+    options = dict(_CODECS[codec])
+    if codec == "libx264":
+        options |= {"crf": str(crf), "preset": preset}
+    elif codec == "libvpx-vp9":
+        options |= {"crf": str(crf)}
+    stream = cast("VideoStream", container.add_stream(codec, rate=rate, options=options))
+    stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+    stream.codec_context.thread_count = 1  # faster than "auto" at the size of most envs
+    return stream
+
+
+def _try_codec(name: str) -> None:
+    container = av.open(io.BytesIO(), "w", format="mp4")
+    stream = add_stream(container, name, Fraction(10), 16, 16, crf=23, preset="veryfast")
+    picture = av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")
+    for packet in [*stream.encode(picture), *stream.encode(None)]:
+        container.mux(packet)
+    container.close()

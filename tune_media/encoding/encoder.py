@@ -1,0 +1,270 @@
+"""Encodes a clip as its frames arrive.
+
+Everything happens in memory, one frame at a time. There is no list of frames, so an episode costs the few megabytes of
+the encoder, however long it runs. An env can reuse its frame buffer as soon as ``feed`` returns.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import math
+import numbers
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+
+import av
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import override
+
+from tune_media.encoding.codecs import add_stream, working_codec
+from tune_media.encoding.frames import Frame, as_rgb, every_nth, target_size
+from tune_media.encoding.memory_file import MemoryFile
+
+if TYPE_CHECKING:
+    from av.container import OutputContainer
+    from av.video.stream import VideoStream
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EncodedVideo:
+    """A finished mp4 and its properties.
+
+    Attributes:
+        data: The mp4 file. Its index is in front, so that it starts to play before all of it has arrived.
+        width: Pixels, even: a frame with an odd width is padded by its last column.
+        height: Pixels, even: a frame with an odd height is padded by its last row.
+        frames: Number of frames in the file.
+        fps: Frames per second.
+        codec: FFmpeg's name of the encoder.
+        note: A remark for the viewer, for example that the clip was cut, or None.
+        frame_stride: Env steps from one frame to the next; the final frame of an episode may follow sooner. None: not
+            known.
+
+    Example:
+        >>> clip = encode_video(np.zeros((5, 48, 64, 3), np.uint8), fps=30)
+        >>> clip.frames, clip.codec, clip.note
+        (5, 'libx264', 'a still: all frames are the same')
+    """
+
+    data: bytes
+    width: int
+    height: int
+    frames: int
+    fps: float
+    codec: str
+    note: str | None = None
+    frame_stride: int | None = None
+
+
+class _State(enum.Enum):
+    READY = "ready"
+    OPEN = "open"
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+
+
+class VideoEncoder:
+    """Encodes one clip: call ``feed`` for each frame, then ``finish`` or ``cancel``.
+
+    An encoder belongs to the thread that feeds it.
+
+    Args:
+        fps: Frames per second of the clip, positive.
+        height: Height to scale to, pixels. None: as rendered, or in proportion to ``width``.
+        width: Width to scale to, pixels. None: as rendered, or in proportion to ``height``.
+        crf: Constant rate factor of x264 and VP9; lower is better and larger.
+        preset: x264's speed preset, from ``ultrafast`` to ``veryslow``.
+        max_frames: Frames after which the clip is cut, with a note that says so. None: never.
+
+    Raises:
+        TypeError: ``fps`` is not a number.
+        ValueError: ``fps`` is not positive and finite.
+
+    Example:
+        >>> encoder = VideoEncoder(fps=30)
+        >>> for step in range(5):
+        ...     encoder.feed(np.full((48, 64, 3), 40 * step, np.uint8))
+        >>> encoder.finish().frames
+        5
+    """
+
+    def __init__(
+        self,
+        fps: float,
+        *,
+        height: int | None = None,
+        width: int | None = None,
+        crf: int = 23,
+        preset: str = "veryfast",
+        max_frames: int | None = None,
+    ) -> None:
+        self.fps = _checked_fps(fps)
+        self._height, self._width = height, width
+        self._crf, self._preset, self._max_frames = crf, preset, max_frames
+        self._state = _State.READY
+        self._frames = 0
+        self._notes: list[str] = []
+        self._source_shape: tuple[int, ...] = ()
+        self._first: Frame | None = None  # kept only until a frame differs from it
+        self._file = MemoryFile()
+        self._container: OutputContainer | None = None
+        self._stream: VideoStream | None = None
+
+    @property
+    def frames(self) -> int:
+        """Number of frames encoded so far."""
+        return self._frames
+
+    def feed(self, frame: npt.ArrayLike) -> None:
+        """Encode one frame. The array can be reused afterwards.
+
+        Args:
+            frame: Height x width x channels (RGB or RGBA), or height x width (grey); uint8.
+
+        Raises:
+            ValueError: The array is not a picture.
+            RuntimeError: The clip is finished or cancelled.
+        """
+        if self._state not in (_State.READY, _State.OPEN):
+            raise RuntimeError(f"This clip is {self._state.value}: start a new VideoEncoder for more frames.")
+        if self._max_frames is not None and self._frames >= self._max_frames:
+            self.cut()
+            return
+        rgb = as_rgb(frame)
+        if self._state is _State.READY:
+            self._open(rgb)
+        elif rgb.shape != self._source_shape:
+            self.add_note("the frame size changed during the episode; later frames were scaled to the first one's")
+        if self._first is not None and (rgb.shape != self._first.shape or not np.array_equal(rgb, self._first)):
+            self._first = None
+        self._mux(self._picture(rgb))
+        self._frames += 1
+
+    def cut(self) -> None:
+        """Note that the frames after this point are left out."""
+        self.add_note(f"cut after {self._frames} frames (max_frames)")
+
+    def add_note(self, text: str) -> None:
+        """Add a remark for the viewer, once."""
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def finish(self) -> EncodedVideo:
+        """Close the clip and return it.
+
+        Raises:
+            ValueError: No frame was fed.
+            RuntimeError: The clip was finished or cancelled before.
+        """
+        if self._state is _State.READY:
+            raise ValueError("A clip needs at least one frame, and none was fed.")
+        if self._state is not _State.OPEN:
+            raise RuntimeError(f"This clip is already {self._state.value}.")
+        assert self._container is not None and self._stream is not None
+        self._mux(None)
+        self._container.close()
+        self._state = _State.FINISHED
+        if self._first is not None and self._frames > 1:
+            self.add_note("a still: all frames are the same")
+        video = EncodedVideo(
+            data=self._file.getvalue(),
+            width=self._stream.width,
+            height=self._stream.height,
+            frames=self._frames,
+            fps=self.fps,
+            codec=self._stream.codec_context.name,
+            note="; ".join(self._notes) or None,
+        )
+        self._release()
+        return video
+
+    def cancel(self) -> None:
+        """Drop the clip and free its memory. Does nothing if the clip is already over."""
+        if self._state is _State.OPEN and self._container is not None:
+            try:
+                self._container.close()
+            except Exception:  # a half-written file may fail to close; it is dropped in any case
+                logger.debug("closing a cancelled clip failed", exc_info=True)
+        self._state = _State.CANCELLED
+        self._release()
+
+    @override
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            f"A VideoEncoder cannot be pickled or copied, since FFmpeg holds its state (this clip is "
+            f"{self._state.value}, {self._frames} frames). Call finish() and pass on the EncodedVideo."
+        )
+
+    def _open(self, first: Frame) -> None:
+        self._source_shape = first.shape
+        self._first = first.copy()
+        width, height = target_size(first.shape[1], first.shape[0], self._width, self._height)
+        codec = working_codec()
+        self._container = av.open(
+            self._file, "w", format="mp4", options={"movflags": "+faststart"}, io_open=self._file.reopen
+        )
+        rate = Fraction(self.fps).limit_denominator(10_000)
+        self._stream = add_stream(self._container, codec, rate, width, height, self._crf, self._preset)
+        self._state = _State.OPEN
+
+    def _picture(self, rgb: Frame) -> av.VideoFrame:
+        assert self._stream is not None
+        width, height = self._stream.width, self._stream.height
+        if self._width is None and self._height is None and rgb.shape == self._source_shape:
+            pad_rows, pad_columns = height - rgb.shape[0], width - rgb.shape[1]
+            if pad_rows or pad_columns:
+                rgb = np.pad(rgb, ((0, pad_rows), (0, pad_columns), (0, 0)), mode="edge")
+        picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(rgb), format="rgb24")
+        if (picture.width, picture.height) != (width, height):
+            picture = picture.reformat(width=width, height=height, format="yuv420p", interpolation="AREA")
+        picture.pts = self._frames
+        return picture
+
+    def _mux(self, picture: av.VideoFrame | None) -> None:
+        assert self._container is not None and self._stream is not None
+        for packet in self._stream.encode(picture):
+            self._container.mux(packet)
+
+    def _release(self) -> None:
+        self._container = self._stream = self._first = None
+        self._file = MemoryFile()
+
+
+def _checked_fps(fps: Any) -> float:
+    if not isinstance(fps, numbers.Real) or isinstance(fps, bool):
+        raise TypeError(f"fps= takes a number of frames per second, for example fps=30, got {fps!r}.")
+    if not 0 < float(fps) < math.inf:
+        raise ValueError(f"fps must be positive, for example fps=30, got {fps!r}.")
+    return float(fps)
+
+
+def encode_video(frames: Iterable[npt.ArrayLike], fps: float, *, every: int = 1, **options: Any) -> EncodedVideo:
+    """Encode a clip from an array, a list or a generator of frames.
+
+    Args:
+        frames: Pictures as ``VideoEncoder.feed`` accepts them.
+        fps: Frames per second if every frame is kept.
+        every: Keep every n-th frame and the last one, at ``fps / every`` frames per second.
+        **options: Keywords of ``VideoEncoder``.
+
+    Raises:
+        ValueError: There is no frame, or one of them is not a picture.
+
+    Example:
+        >>> encode_video(np.zeros((5, 400, 600, 3), np.uint8), fps=30, height=64).width
+        96
+    """
+    encoder = VideoEncoder(_checked_fps(fps) / every, **options)
+    try:
+        for frame in every_nth(frames, every):
+            encoder.feed(frame)
+        return encoder.finish()
+    except BaseException:
+        encoder.cancel()
+        raise

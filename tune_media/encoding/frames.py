@@ -1,0 +1,155 @@
+"""Single pictures: checks, channels, layouts and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+import av
+import numpy as np
+import numpy.typing as npt
+
+Frame: TypeAlias = npt.NDArray[np.uint8]
+"""One picture: height x width x 3, uint8, RGB."""
+
+LAYOUTS = ("THWC", "TCHW", "THW")
+"""The supported orders of a clip's axes: T time, H height, W width, C channels. ``THW`` is greyscale."""
+
+
+def as_rgb(frame: npt.ArrayLike) -> Frame:
+    """Check one picture and return it with three channels.
+
+    Args:
+        frame: Height x width x channels (1, 3 or 4), or height x width; uint8. An alpha channel is dropped.
+
+    Raises:
+        ValueError: The array has another type or shape. The message says how to convert it.
+
+    Example:
+        >>> as_rgb(np.zeros((48, 64), np.uint8)).shape
+        (48, 64, 3)
+    """
+    array = np.asarray(frame)
+    shape = array.shape
+    if array.dtype != np.uint8:
+        raise ValueError(
+            f"A frame must be uint8 in 0..255, got {array.dtype} of shape {shape}. "
+            "Multiply floats in 0..1 by 255, or pass value_range=1.0 to Video."
+        )
+    if array.ndim == 2:
+        array = array[:, :, None]
+    if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or 0 in shape:
+        raise ValueError(
+            f"A frame must be height x width x channels with 1, 3 or 4 channels, got shape {shape}. "
+            "If channels come first, transpose it, or pass layout='TCHW' to Video."
+        )
+    if array.shape[2] == 1:
+        return np.repeat(array, 3, axis=2)
+    return array[:, :, :3]
+
+
+def frames_in_layout(
+    frames: Iterable[npt.ArrayLike], layout: str = "THWC", value_range: float = 255
+) -> Iterator[npt.ArrayLike]:
+    """Convert the frames of a clip to pictures that ``VideoEncoder.feed`` accepts, one at a time.
+
+    Args:
+        frames: The clip, time first.
+        layout: One of ``LAYOUTS``.
+        value_range: The value of full brightness: 255, or 1.0 for floats in 0..1.
+
+    Raises:
+        ValueError: The layout or the range is not supported.
+
+    Example:
+        >>> clip = np.zeros((5, 3, 48, 64), np.float32)
+        >>> first = next(frames_in_layout(clip, layout="TCHW", value_range=1.0))
+        >>> first.shape, first.dtype
+        ((48, 64, 3), dtype('uint8'))
+    """
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
+    if value_range not in (255, 1):
+        raise ValueError(f"value_range must be 255 or 1.0, got {value_range!r}.")
+    return _converted(frames, layout, value_range)
+
+
+def _converted(frames: Iterable[npt.ArrayLike], layout: str, value_range: float) -> Iterator[npt.ArrayLike]:
+    for frame in frames:
+        array = np.asarray(frame)
+        if layout == "TCHW":
+            array = np.moveaxis(array, 0, -1)
+        elif layout == "THW" and array.ndim != 2:
+            raise ValueError(f"A frame of layout THW has two axes, got shape {array.shape}.")
+        if value_range == 1:
+            array = np.rint(np.clip(np.nan_to_num(array), 0, 1) * 255).astype(np.uint8)
+        yield array
+
+
+def every_nth(frames: Iterable[npt.ArrayLike], every: int) -> Iterator[npt.ArrayLike]:
+    """Yield every n-th picture, beginning with the first, and the last one.
+
+    Args:
+        frames: The pictures.
+        every: At least 1; 1 keeps all of them.
+
+    Example:
+        >>> list(every_nth(range(8), 3))
+        [0, 3, 6, 7]
+    """
+    skipped = None
+    for number, frame in enumerate(frames):
+        skipped = frame if number % every else None
+        if skipped is None:
+            yield frame
+    if skipped is not None:
+        yield skipped
+
+
+def resize(frame: npt.ArrayLike, height: int, width: int) -> Frame:
+    """Scale one picture to an exact size. Each new pixel is the average of the area it covers.
+
+    Args:
+        frame: A picture as ``as_rgb`` accepts it.
+        height: New height, pixels.
+        width: New width, pixels.
+
+    Raises:
+        ValueError: The array is not a picture.
+
+    Example:
+        >>> resize(np.zeros((400, 600, 3), np.uint8), height=64, width=96).shape
+        (64, 96, 3)
+    """
+    picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(as_rgb(frame)), format="rgb24")
+    scaled = picture.reformat(width=width, height=height, interpolation="AREA")
+    return np.asarray(scaled.to_ndarray(format="rgb24"), np.uint8)
+
+
+def target_size(
+    source_width: int, source_height: int, width: int | None, height: int | None, *, keep_odd_sizes: bool = False
+) -> tuple[int, int]:
+    """Return the width and height of a clip, in pixels.
+
+    Args:
+        source_width: Width of its frames, pixels.
+        source_height: Height of its frames, pixels.
+        width: The requested width. None: in proportion to ``height``, or as rendered if both are None.
+        height: The requested height, likewise.
+        keep_odd_sizes: Whether odd sizes stay. By default they are rounded up, since H.264 needs even sizes.
+
+    Example:
+        >>> target_size(600, 400, width=None, height=65)
+        (98, 66)
+    """
+    if width is None and height is None:
+        width, height = source_width, source_height
+    elif width is None:
+        assert height is not None
+        width = max(1, round(source_width * height / source_height))
+    elif height is None:
+        height = max(1, round(source_height * width / source_width))
+    assert width is not None and height is not None
+    if keep_odd_sizes:
+        return width, height
+    return width + width % 2, height + height % 2

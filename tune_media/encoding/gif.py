@@ -1,0 +1,145 @@
+"""Animated GIFs of finished clips, for viewers that play no mp4 (TensorBoard's Images tab)."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import av
+import av.filter
+import numpy as np
+from av.video.stream import VideoStream
+
+from tune_media.encoding.frames import Frame, target_size
+from tune_media.encoding.memory_file import MemoryFile
+
+_CENTISECONDS = 100  # in a second; GIF delays are counted in them
+
+
+def gif_from_video(
+    data: bytes,
+    max_width: int = 320,
+    max_fps: float = 15.0,
+    max_frames: int = 600,
+    header: Callable[[int], Frame | None] = lambda width: None,
+) -> bytes:
+    """Convert an encoded clip to an animated GIF that runs at the clip's own speed.
+
+    GIF delays are whole hundredths of a second. To keep the speed right, frames are left out: those above ``max_fps``,
+    and, in a long clip, as many as it takes to stay below ``max_frames``.
+
+    Args:
+        data: The bytes of the video file.
+        max_width: Maximum width, pixels. Wider clips are scaled down.
+        max_fps: Maximum number of frames per second.
+        max_frames: Maximum number of frames, approximately.
+        header: Given the width of the GIF, returns a picture of that width, HWC uint8 RGB, to put above all frames, or
+            None for nothing.
+
+    Raises:
+        ValueError: FFmpeg cannot read the bytes as a video.
+
+    Example:
+        >>> from tune_media.encoding import encode_video
+        >>> clip = encode_video(np.zeros((5, 48, 64, 3), np.uint8), fps=30)
+        >>> gif_from_video(clip.data)[:6]
+        b'GIF89a'
+    """
+    try:
+        with av.open(io.BytesIO(data), "r") as source:
+            stream = source.streams.video[0]
+            rate = Fraction(stream.average_rate or stream.base_rate or 25)
+            width, height = target_size(
+                stream.width, stream.height, min(max_width, stream.width), None, keep_odd_sizes=True
+            )
+            delay = max(math.ceil(_CENTISECONDS / max_fps), round(_CENTISECONDS / rate))
+            delay = max(delay, math.ceil(_CENTISECONDS * stream.frames / rate / max_frames))
+            gif_rate = Fraction(_CENTISECONDS, delay)
+            above = header(width)
+            graph, source_filter = _palette_graph(stream, width, height, above)
+            thinned = _thinned(source.decode(stream), rate, gif_rate)
+            height += 0 if above is None else above.shape[0]
+            return _write_gif(_filtered(graph, source_filter, thinned), width, height)
+    except (av.FFmpegError, IndexError) as error:
+        raise ValueError(f"These {len(data)} bytes are no video that FFmpeg can read: {error}") from error
+
+
+def _palette_graph(stream: VideoStream, width: int, height: int, above: Frame | None) -> tuple[Any, Any]:
+    """Return a filter graph and its source; ``above`` is a still picture that is put above each frame."""
+    graph = av.filter.Graph()
+    source = graph.add_buffer(template=stream, time_base=stream.time_base)
+    scale = graph.add("scale", f"{width}:{height}:flags=area")
+    split = graph.add("split")
+    palette = graph.add("palettegen", "stats_mode=diff")
+    use = graph.add("paletteuse", "dither=bayer:bayer_scale=4:diff_mode=rectangle")
+    sink = graph.add("buffersink")
+    source.link_to(scale)
+    still = None
+    if above is None:
+        scale.link_to(split)
+    else:
+        still = graph.add_buffer(
+            width=width, height=above.shape[0], format=av.VideoFormat("rgb24"), time_base=stream.time_base
+        )
+        pad = graph.add("pad", f"iw:ih+{above.shape[0]}:0:{above.shape[0]}")
+        overlay = graph.add("overlay", "0:0:eof_action=repeat:format=rgb")
+        scale.link_to(pad)
+        pad.link_to(overlay, 0, 0)
+        still.link_to(overlay, 0, 1)
+        overlay.link_to(split)
+    split.link_to(palette, 0, 0)
+    split.link_to(use, 1, 0)
+    palette.link_to(use, 0, 1)
+    use.link_to(sink)
+    graph.configure()
+    if still is not None and above is not None:
+        picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(above), format="rgb24")
+        picture.pts, picture.time_base = 0, stream.time_base
+        still.push(picture)
+        still.push(None)
+    return graph, source
+
+
+def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int) -> bytes:
+    file = MemoryFile()
+    container = av.open(file, "w", format="gif", options={"loop": "0"})
+    stream = container.add_stream("gif", rate=_CENTISECONDS)
+    stream.width, stream.height, stream.pix_fmt = width, height, "pal8"
+    for picture in pictures:
+        for packet in stream.encode(picture):
+            container.mux(packet)
+    for packet in stream.encode(None):
+        container.mux(packet)
+    container.close()
+    return file.getvalue()
+
+
+def _thinned(
+    pictures: Iterable[av.VideoFrame], rate: Fraction, gif_rate: Fraction
+) -> Iterator[tuple[int, av.VideoFrame]]:
+    """Yield the frames that are shown at the GIF's rate, each with its time in hundredths of a second."""
+    shown = -1
+    for index, picture in enumerate(pictures):
+        place = math.floor(index * gif_rate / rate)
+        if place > shown:
+            shown = place
+            yield round(index / rate * _CENTISECONDS), picture
+
+
+def _filtered(graph: Any, source: Any, pictures: Iterable[tuple[int, av.VideoFrame]]) -> Iterator[av.VideoFrame]:
+    """Push frames through a filter graph and yield the results, each at its time."""
+    times = []
+    for time, picture in pictures:
+        times.append(time)
+        source.push(picture)
+    source.push(None)
+    for time in times:
+        try:
+            result: av.VideoFrame = graph.pull()
+        except (av.BlockingIOError, av.EOFError):
+            return
+        result.pts, result.time_base = time, Fraction(1, _CENTISECONDS)
+        yield result

@@ -1,0 +1,33 @@
+"""Small JPEG pictures, for the posters of a gallery."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import av
+import numpy as np
+import numpy.typing as npt
+
+from tune_media.encoding.frames import as_rgb
+
+
+def jpeg_from_frame(frame: npt.ArrayLike, max_width: int = 480) -> bytes:
+    """Encode a frame as JPEG, scaled down to a width.
+
+    Args:
+        frame: HWC or HW uint8.
+        max_width: Width of the picture at the most, pixels.
+
+    Example:
+        >>> jpeg_from_frame(np.zeros((48, 64, 3), np.uint8))[:3]
+        b'\\xff\\xd8\\xff'
+    """
+    rgb = as_rgb(frame)
+    picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(rgb), format="rgb24")
+    scale = min(1.0, max_width / picture.width)
+    width, height = (max(2, round(side * scale / 2) * 2) for side in (picture.width, picture.height))
+    codec = av.CodecContext.create("mjpeg", "w")
+    codec.width, codec.height, codec.pix_fmt = width, height, "yuvj420p"
+    codec.time_base = Fraction(1, 1)
+    packets = [*codec.encode(picture.reformat(width, height, "yuvj420p")), *codec.encode(None)]
+    return b"".join(bytes(packet) for packet in packets)

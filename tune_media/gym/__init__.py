@@ -1,0 +1,16 @@
+"""Records the episodes of Gymnasium envs, single or vectorised, in any loop.
+
+``tune_media.gym.RecordEpisodes`` does what Gymnasium's ``RecordVideo`` and ``RecordEpisodeStatistics`` do, and hands
+over the chosen clips for ``tune.report``.
+"""
+
+try:
+    import gymnasium as _gymnasium  # noqa: F401
+except ImportError as error:
+    raise ImportError("tune_media.gym needs Gymnasium: pip install 'tune-media[gym]'") from error
+
+from tune_media.gym.fixed_seeds import FixedSeeds
+from tune_media.gym.vector_wrapper import RecordVectorEpisodes
+from tune_media.gym.wrapper import RecordEpisodes
+
+__all__ = ["FixedSeeds", "RecordEpisodes", "RecordVectorEpisodes"]

@@ -1,0 +1,221 @@
+"""The arguments of ``RecordEpisodes`` as one value, checked before anything starts."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tune_media.recording.arguments import as_indices, check_recording
+from tune_media.recording.plan import Plan
+from tune_media.recording.rendering import GYM_EXAMPLE, FrameFunction
+from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors, takes_one
+from tune_media.steps import Collect
+from tune_media.values.checks import as_shown, check_flag
+from tune_media.values.episode_record import DIRECT
+from tune_media.values.options import VideoOptions
+
+StepTrigger = Callable[[int], bool]
+"""Decides, by the number of steps so far (0, 1, ...), whether a clip starts after this step."""
+
+FrameSource = FrameFunction | str | Mapping[str, FrameFunction | str] | None
+"""The source of frames: a function of the env, the name of one of its methods, or a dict of these by view."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of ``RecordEpisodes``; see there.
+
+    Raises:
+        TypeError: An argument of the wrong type.
+        ValueError: An argument with a value that cannot be, or arguments that contradict each other.
+
+    Example:
+        >>> Arguments(video_folder="clips", step_trigger=lambda step: step == 0).records_whole_episodes
+        False
+    """
+
+    video_folder: str | os.PathLike[str] | None = None
+    name_prefix: str = "rl-video"
+    episode_trigger: Trigger | RenderBudget | None = None
+    step_trigger: StepTrigger | None = None
+    video_length: int = 0
+    fps: float | None = None
+    keep: str | Selector | Iterable[str | Selector] = "last"
+    video: VideoOptions | None = VideoOptions()  # noqa: RUF009 - frozen
+    frame: FrameSource = None
+    collect: Collect | None = None
+    trajectories: bool = False
+    env_indices: int | Iterable[int] | None = None
+    buffer_length: int | None = 100
+    strict: bool = False
+    render: str = DIRECT
+    env_fn: Callable[[], Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_recording(self.episode_trigger, self.video, self.frame)
+        _check_types(self)
+        if self.render != DIRECT:
+            _check_replay(self)
+        if self.fps is not None:
+            object.__setattr__(self, "video", _with_fps(self.video, self.fps))
+        if self.step_trigger is not None or self.video_length:
+            _check_fixed_length(self)
+
+    @property
+    def records_whole_episodes(self) -> bool:
+        """Whether episodes become clips from the reset to the end; otherwise all clips are of another length."""
+        return self.video_length == 0 and (self.step_trigger is None or self.episode_trigger is not None)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder for clips, if there is one."""
+        return None if self.video_folder is None else Path(self.video_folder)
+
+    def make_env(self, index: int) -> Any:
+        """Make an env for replays of a sub-env's episodes.
+
+        Raises:
+            Exception: Whatever ``env_fn`` raises.
+        """
+        assert self.env_fn is not None
+        return self.env_fn()
+
+    def plan(self) -> Plan:
+        """Return the arguments that a recorder needs.
+
+        Raises:
+            TypeError: ``keep`` or ``collect`` of the wrong type.
+            ValueError: An unknown selector or overlay.
+        """
+        selectors = as_selectors(self.keep)
+        name, trigger = self.name_prefix, self.episode_trigger
+        taken = (self.video, self.collect, self.trajectories)
+        return Plan(name, selectors, trigger, *taken, strict=self.strict, render=self.render)
+
+    def indices(self, count: int) -> frozenset[int]:
+        """Return the sub-envs to record.
+
+        Args:
+            count: Number of sub-envs.
+
+        Raises:
+            ValueError: ``env_indices`` holds something other than indices of these.
+        """
+        chosen = as_indices("env_indices", self.env_indices, count)
+        return frozenset(range(count)) if chosen is None else chosen
+
+    def check_env(self, env: Any) -> None:
+        """Check that the env renders frames, if clips are wanted.
+
+        Raises:
+            ValueError: It does not; the message says how to create it.
+        """
+        render_mode = getattr(env, "render_mode", None)
+        if self.video is not None and self.frame is None and render_mode != "rgb_array":
+            has = "no render_mode" if render_mode is None else f"render_mode={render_mode!r}"
+            raise ValueError(
+                f"RecordEpisodes: the env has {has}; create it with render_mode='rgb_array', for example "
+                f"{GYM_EXAMPLE}, or pass frame=, or video=None to record statistics only."
+            )
+
+
+def check_is_env(name: str, env: Any, kind: type) -> None:
+    """Check that a wrapper is given an env.
+
+    Args:
+        name: The wrapper.
+        env: The env.
+        kind: ``gymnasium.Env``, or ``gymnasium.vector.VectorEnv``.
+
+    Raises:
+        TypeError: It is something else; the message says how to make one.
+    """
+    if isinstance(env, kind):
+        return
+    single = kind.__name__ == "Env"
+    remedy = "gymnasium.make(...)" if single else "gymnasium.make_vec(..., num_envs=4)"
+    if not single and hasattr(env, "step"):
+        remedy += "; tune_media.gym.RecordEpisodes takes a single env"
+    raise TypeError(f"{name} takes an env, not its id or class, got {as_shown(env)}; make it with {remedy}.")
+
+
+def _check_types(given: Arguments) -> None:
+    if given.video_folder is not None and not isinstance(given.video_folder, (str, os.PathLike)):
+        raise TypeError(f"RecordEpisodes(video_folder=...) takes a path or None, got {given.video_folder!r}.")
+    if not isinstance(given.name_prefix, str):
+        raise TypeError(f"RecordEpisodes(name_prefix=...) takes a text, got {given.name_prefix!r}.")
+    if "/" in given.name_prefix or "\\" in given.name_prefix:
+        raise ValueError(
+            f"RecordEpisodes(name_prefix=...) is part of a file name, got {given.name_prefix!r}; "
+            "pass folders as video_folder=."
+        )
+    if given.step_trigger is not None and not callable(given.step_trigger):
+        raise TypeError(f"RecordEpisodes(step_trigger=...) takes a callable, got {given.step_trigger!r}.")
+    if given.step_trigger is not None and not takes_one(given.step_trigger):
+        raise TypeError(
+            "RecordEpisodes(step_trigger=...) is called with one argument, the number of steps; "
+            f"{given.step_trigger!r} cannot be."
+        )
+    check_flag("RecordEpisodes(trajectories=...)", given.trajectories)
+    check_flag("RecordEpisodes(strict=...)", given.strict)
+    _check_count("video_length", given.video_length, "counts frames, 0 for whole episodes")
+    if given.buffer_length is not None:
+        _check_count("buffer_length", given.buffer_length, "counts episodes, None for no limit")
+
+
+def _check_replay(given: Arguments) -> None:
+    """Refuse a replay that cannot be."""
+    if not callable(given.env_fn):
+        raise TypeError(
+            f"RecordEpisodes(render={given.render!r}) plays the chosen episodes again in another env: pass env_fn=, a "
+            f"function that makes one like this, for example env_fn=lambda: {GYM_EXAMPLE}; got {given.env_fn!r}."
+        )
+    if given.video_folder is not None:
+        raise ValueError(
+            f"RecordEpisodes(render={given.render!r}) renders the episodes that take() chooses, and a video_folder "
+            "gets all: leave one of them out."
+        )
+
+
+def _check_count(argument: str, value: Any, meaning: str) -> None:
+    message = f"RecordEpisodes({argument}=...) {meaning}; got {value!r}."
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise TypeError(message)
+    if not isinstance(value, numbers.Integral) or int(value) < 0:
+        raise ValueError(message)
+
+
+def _with_fps(video: VideoOptions | None, fps: Any) -> VideoOptions:
+    if not isinstance(fps, numbers.Real) or isinstance(fps, bool):
+        raise TypeError(f"RecordEpisodes(fps=...) takes frames per second, for example fps=30, got {fps!r}.")
+    if not 0 < float(fps) < math.inf:
+        raise ValueError(f"RecordEpisodes(fps=...) must be positive, for example fps=30, got {fps!r}.")
+    if video is None:
+        raise ValueError(
+            f"RecordEpisodes(fps={fps!r}) is the speed of clips, and video=None wants none; leave one out."
+        )
+    if video.fps is not None and video.fps != fps:
+        raise ValueError(f"RecordEpisodes has fps={fps!r} and video.fps={video.fps!r}; leave one of them out.")
+    return replace(video, fps=float(fps))
+
+
+def _check_fixed_length(given: Arguments) -> None:
+    """Refuse the options that only clips of whole episodes can have."""
+    if given.video_folder is None:
+        raise ValueError("RecordEpisodes(step_trigger=..., video_length=...) writes files: pass a video_folder.")
+    if isinstance(given.episode_trigger, RenderBudget):
+        raise ValueError("RecordEpisodes: a RenderBudget is for whole episodes; leave video_length out.")
+    if isinstance(given.frame, Mapping):
+        raise ValueError("RecordEpisodes: several views are for whole episodes; leave video_length out.")
+    if given.video is None:
+        raise ValueError("RecordEpisodes(step_trigger=..., video_length=...) makes clips, and video=None wants none.")
+    if given.video.overlay:
+        raise ValueError("RecordEpisodes draws overlays into clips of whole episodes only; leave one of them out.")
+    most = given.video.max_frames
+    if most is not None and most < given.video_length:
+        raise ValueError(f"VideoOptions(max_frames={most}) is less than video_length={given.video_length}.")

@@ -1,0 +1,106 @@
+"""Clips that are not whole episodes: they begin at a step, or end after a number of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tune_media.encoding import VideoEncoder
+from tune_media.recording.rendering import Renderer
+from tune_media.values.options import VideoOptions
+from tune_media.values.video import Video
+
+
+class FixedLengthClips:
+    """The clips that are being encoded now, at most one for each sub-env.
+
+    Args:
+        renderer: Renders the sub-envs.
+        video: Size, speed, quality and ``every`` of the clips; counted from the first frame of a clip.
+        length: Frames of a clip, which then goes on over resets. 0: a clip ends with its episode.
+        save: Called with the sub-env, the name, the clip, and whether it is whole.
+
+    Example:
+        >>> class Env:
+        ...     def render(self):
+        ...         return np.zeros((48, 64, 3), np.uint8)
+        >>> saved = lambda index, name, video, whole: print(name, video.frames, whole)
+        >>> clips = FixedLengthClips(Renderer(Env()), VideoOptions(), length=2, save=saved)
+        >>> clips.open(0, "step-5")
+        >>> clips.feed(0)
+        >>> clips.feed(0)
+        step-5 2 True
+    """
+
+    def __init__(
+        self, renderer: Renderer, video: VideoOptions, length: int, save: Callable[[int, str, Video, bool], None]
+    ) -> None:
+        self._renderer, self._video, self._length, self._save = renderer, video, length, save
+        self._clips: dict[int, tuple[str, VideoEncoder]] = {}
+        self._fed: dict[int, int] = {}  # by sub-env: the frames that were offered to its clip
+
+    def __contains__(self, index: int) -> bool:
+        return index in self._clips
+
+    def __len__(self) -> int:
+        return len(self._clips)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the clips that are being encoded: FFmpeg holds them, and a copy cannot have them."""
+        return {**self.__dict__, "_clips": {}}
+
+    @property
+    def end_with_episodes(self) -> bool:
+        """Whether a clip ends with its episode."""
+        return self._length == 0
+
+    def open(self, index: int, name: str) -> None:
+        """Start a clip of a sub-env. One that is still being encoded ends before it is whole."""
+        self.close(index, whole=False)
+        fps = self._video.fps or self._renderer.fps(index)
+        self._clips[index] = (name, VideoEncoder(fps / self._video.every, **self._video.encoder_keywords()))
+        self._fed[index] = 0
+
+    def feed(self, index: int) -> None:
+        """Add the current frame of a sub-env to its clip, unless ``every`` skips it. A full clip is saved.
+
+        Raises:
+            Exception: Whatever rendering or saving raises; the clip is dropped.
+        """
+        if index not in self._clips:
+            return
+        self._fed[index] += 1
+        if (self._fed[index] - 1) % self._video.every == 0:
+            self._encode(index)
+
+    def feed_last(self, index: int) -> None:
+        """Add the frame that a sub-env shows to its clip if it was skipped and the clip ends with its episode.
+
+        Raises:
+            Exception: As of ``feed``.
+        """
+        if self.end_with_episodes and index in self._clips and (self._fed[index] - 1) % self._video.every:
+            self._fed[index] = 1  # it is not skipped any more
+            self._encode(index)
+
+    def _encode(self, index: int) -> None:
+        _, encoder = self._clips[index]
+        try:
+            (frame,) = self._renderer.frames(index).values()
+            encoder.feed(frame)
+        except Exception:
+            del self._clips[index]
+            encoder.cancel()
+            raise
+        if 0 < self._length <= encoder.frames:
+            self.close(index, whole=True)
+
+    def close(self, index: int, *, whole: bool) -> None:
+        """End the clip of a sub-env, if there is one, and save it.
+
+        Raises:
+            OSError: It cannot be saved.
+        """
+        name, encoder = self._clips.pop(index, ("", None))
+        if encoder is not None and encoder.frames > 0:
+            self._save(index, name, Video.from_encoded(encoder.finish()), whole)

@@ -1,0 +1,272 @@
+"""The common part of the wrappers for single and vector envs: they report each reset and step to a ``Recording``."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from tune_media.gym.arguments import Arguments
+from tune_media.gym.clip_folder import ClipFolder
+from tune_media.gym.fixed_length import FixedLengthClips
+from tune_media.gym.statistics import EpisodeStatistics, Reward, by_objective, total
+from tune_media.gym.taking import Taking
+from tune_media.recording.episode import Candidate
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, reset_seed, sub_env
+from tune_media.recording.replayer import Replayer
+from tune_media.recording.seeding import seeded
+from tune_media.selection import RenderBudget, Trigger, every
+from tune_media.values.medium import new_id
+from tune_media.values.video import Video
+
+_SAME_STEP_NOTE = "the vector env resets in the step that ends an episode: the final frame is missing"
+
+
+class Recording:
+    """Records the sub-envs of one env: statistics of all of them, clips and data of the chosen ones.
+
+    Everything happens in the thread that steps the env. For each reset or step of the whole env, ``begin_reset`` or
+    ``begin_step`` comes first, then ``start`` or ``step`` for each sub-env.
+
+    Args:
+        env: The env.
+        count: Number of sub-envs; 1 for a single env.
+        arguments: The arguments of the wrapper.
+
+    Raises:
+        ValueError: The env does not render.
+        OSError: The folder for clips cannot be created.
+    """
+
+    def __init__(self, env: Any, count: int, arguments: Arguments) -> None:
+        arguments.check_env(env)
+        self._env, self._count, self._plan = env, count, arguments.plan()
+        self._renderer = Renderer(env, arguments.frame, GYM_EXAMPLE)
+        self._indices, self._records_whole_episodes = arguments.indices(count), arguments.records_whole_episodes
+        self._folder = None if arguments.folder is None else ClipFolder(arguments.folder, arguments.name_prefix, count)
+        self._clips: FixedLengthClips | None = None
+        if arguments.video is not None and (arguments.step_trigger is not None or arguments.video_length):
+            self._clips = FixedLengthClips(self._renderer, arguments.video, arguments.video_length, self._write)
+        self._step_trigger, self._steps = arguments.step_trigger, 0
+        self._due: str | None = None  # the name of the clips that start at this step
+        self._episodes = [-1] * count
+        self.recorder = EpisodeRecorder(self._plan, None if self._folder is None else self._save)
+        self._replayer = Replayer(self.recorder, arguments.frame)
+        self._replayer.put_all_on_tape(env, self._indices)
+        self.taking = Taking(self.recorder, functools.partial(self._replayer.taken, make=arguments.make_env))
+        self.statistics = EpisodeStatistics(count, arguments.buffer_length)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a clip is being encoded."""
+        running = map(self.recorder.running, self._indices)
+        return bool(self._clips) or any(episode is not None and episode.clips is not None for episode in running)
+
+    def records(self, index: int) -> bool:
+        """Return whether steps of a sub-env are looked at; its statistics are kept in any case."""
+        has_clips = self._clips is not None and index in self._indices
+        return has_clips or self.recorder.running(index) is not None
+
+    def begin_reset(self) -> None:
+        """The env has been reset."""
+        self._renderer.new_step()
+        self._due = None
+
+    def begin_step(self) -> None:
+        """The env has been stepped."""
+        self._renderer.new_step()
+        if self._step_trigger is None:
+            return
+        self._due, number = None, self._steps
+        self._steps += 1
+        with self._guard("step_trigger="):
+            if self._step_trigger(number):
+                self._due = f"step-{number}"
+
+    def start(self, index: int, seed: int | None = None, observation: Any = None) -> None:
+        """The sub-env has been reset.
+
+        Args:
+            index: Which one.
+            seed: The seed that the caller passed.
+            observation: The first observation; needed only if the recorder looks at steps.
+        """
+        self._break_off(index, "unfinished: the env was reset in mid-episode")
+        self._episodes[index] += 1
+        self.statistics.begin(index)
+        if index not in self._indices:
+            return
+        with self.recorder.guard(index, "the start of an episode"):
+            inner = sub_env(self._env, index)
+            given, tape = seeded(inner), self._replayer.tape_of(inner)
+            renders = self._records_whole_episodes and not (tape is not None and self._replayer.renders_later)
+            known = given.last if given else tape.seed if tape is not None else seed
+            is_wanted = self.recorder.start(
+                index,
+                new_id(),
+                functools.partial(self._renderer.frames, index) if renders else None,
+                self._renderer.fps(index),
+                env=inner,
+                seed=reset_seed(inner) if known is None else known,
+                seed_is_new=given is not None or tape is not None or seed is not None,
+                observation=observation,
+                env_index=index,
+                tape=tape,
+            )
+            if self._clips is not None:
+                is_first = is_wanted and not self._records_whole_episodes and self._step_trigger is None
+                self._record_clip(index, f"episode-{self._episodes[index]}" if is_first else self._due)
+
+    def step(
+        self,
+        index: int,
+        reward: Reward,
+        action: Any = None,
+        info: Any = None,
+        *,
+        observation: Any = None,
+        picture: bool = True,
+    ) -> None:
+        """The sub-env has been stepped.
+
+        Args:
+            index: Which one.
+            reward: The reward of the step.
+            action, observation: Needed only if the recorder looks at steps.
+            info: Needed only if the recorder looks at infos.
+            picture: False if the sub-env already shows its next episode.
+        """
+        self.statistics.add(index, reward)
+        if index not in self._indices:
+            return
+        number = total(reward)
+        self.recorder.step(index, number, action, info, picture=picture, observation=observation, env_index=index)
+        if self._clips is not None and picture:
+            self._record_clip(index, self._due)
+
+    def end(self, index: int, *, terminated: bool, picture: bool = True) -> dict[str, Any]:
+        """The episode of a sub-env is over: return its statistics."""
+        ended = self.statistics.end(index)
+        if index in self._indices:
+            if picture:
+                self.show_last(index)
+            note = None if picture else _SAME_STEP_NOTE
+            metrics = by_objective(ended["r"])
+            self.recorder.end(index, metrics=metrics, terminated=terminated, note=note)
+            if self._clips is not None and self._clips.end_with_episodes:
+                self._close_clip(index, whole=True)
+        return ended
+
+    def close(self) -> None:
+        """Save unfinished clips, marked as such, and close the env of the replays."""
+        self._replayer.close()
+        for index in range(self._count):
+            self.show_last(index)
+            self._break_off(index, "unfinished: the env was closed")
+            self._close_clip(index, whole=False)
+
+    def _record_clip(self, index: int, name: str | None) -> None:
+        """Start a clip that is not a whole episode if there is a name for it, and add the current frame."""
+        assert self._clips is not None
+        if name is not None or index in self._clips:
+            with self._guard("a clip"):
+                if name is not None:
+                    self._clips.open(index, name)
+                self._clips.feed(index)
+
+    def show_last(self, index: int) -> None:
+        """The sub-env will be reset or closed: record the frame that it shows, if ``every`` skipped it."""
+        episode = self.recorder.running(index)
+        if episode is not None:
+            episode.show_last(self.recorder.problems, strict=self._plan.strict)
+        if self._clips is not None:
+            with self._guard("a clip"):
+                self._clips.feed_last(index)
+
+    def _close_clip(self, index: int, *, whole: bool) -> None:
+        if self._clips is not None:
+            with self._guard("saving a clip"):
+                self._clips.close(index, whole=whole)
+
+    def _break_off(self, index: int, note: str) -> None:
+        """Save an episode that is over before its end, unless it has not made a step."""
+        if self._clips is not None and self._clips.end_with_episodes:
+            self._close_clip(index, whole=False)
+        if self.recorder.running(index) is None:
+            return
+        if self.statistics.lengths[index] == 0:
+            self.recorder.abandon(index)
+            return
+        with self.recorder.guard(index, "saving an unfinished episode"):
+            candidate = self.recorder.break_off(index, note)
+            if candidate is not None:
+                self._save(candidate, whole=False)
+
+    def _save(self, candidate: Candidate, *, whole: bool = True) -> None:
+        """Write the clips of an episode to the folder, if there is one."""
+        index = candidate.record.env_index
+        if self._folder is not None and index is not None:
+            for view, video in candidate.videos().items():
+                self._folder.write(index, f"episode-{self._episodes[index]}", video, view=view, whole=whole)
+
+    def _write(self, index: int, name: str, video: Video, whole: bool) -> None:
+        if self._folder is not None:
+            self._folder.write(index, name, video, whole=whole)
+
+    @contextlib.contextmanager
+    def _guard(self, what: str) -> Iterator[None]:
+        """Turn an exception of a user's function or env into a warning; the user's loop goes on."""
+        try:
+            yield
+        except Exception as error:
+            if self._plan.strict:
+                raise
+            self.recorder.problems.report_error(what, error, lost=1)
+
+
+class RecordingWrapper:
+    """The part of a wrapper's interface that does not depend on the kind of env."""
+
+    _recording: Recording
+
+    @property
+    def return_queue(self) -> deque[Reward]:
+        """Returns of the last episodes that ended, at most ``buffer_length`` of them."""
+        return self._recording.statistics.return_queue
+
+    @property
+    def length_queue(self) -> deque[int]:
+        """Lengths of the last episodes that ended, steps."""
+        return self._recording.statistics.length_queue
+
+    @property
+    def time_queue(self) -> deque[float]:
+        """Durations of the last episodes that ended, seconds."""
+        return self._recording.statistics.time_queue
+
+    @property
+    def episode_trigger(self) -> Trigger | RenderBudget:
+        """The trigger that decides which episodes are recorded."""
+        return self._recording.recorder.plan.trigger or every(1)
+
+    @property
+    def episode_count(self) -> int:
+        """Number of episodes that ended."""
+        return self._recording.statistics.episode_count
+
+    @property
+    def recording(self) -> bool:
+        """Whether a clip is being encoded now."""
+        return self._recording.is_running
+
+    def take(self) -> dict[str, Any]:
+        """Hand over the episodes that ended since the last call; each is handed over once.
+
+        Returns:
+            For ``tune.report``: by selector, the chosen clips; under ``data``, the records and values of all episodes;
+            under ``custom_metrics``, the mean, minimum and maximum of their values. Empty if no episode has ended.
+        """
+        return self._recording.taking.take()

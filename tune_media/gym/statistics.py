@@ -1,0 +1,133 @@
+"""Return, length and duration of episodes, as Gymnasium's ``RecordEpisodeStatistics`` keeps them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+Reward: TypeAlias = "float | npt.NDArray[np.float64]"
+"""One number, or a vector of them (MO-Gymnasium), one for each objective."""
+
+KEY = "episode"
+"""The key of an episode's statistics in ``info``."""
+
+
+class EpisodeStatistics:
+    """The statistics of the episodes that run in the sub-envs of one env, and of the last ones that ended.
+
+    Args:
+        count: Number of sub-envs.
+        buffer_length: Number of ended episodes in each queue. None: unbounded.
+
+    Attributes:
+        returns: The return so far of each running episode. If rewards are vectors, so are returns.
+        lengths: The number of steps so far of each.
+        episode_count: Number of episodes that ended.
+
+    Example:
+        >>> statistics = EpisodeStatistics(count=1, buffer_length=100)
+        >>> statistics.begin(0)
+        >>> statistics.add(0, 1.5)
+        >>> statistics.add(0, 2.0)
+        >>> ended = statistics.end(0)
+        >>> ended["r"], ended["l"], list(statistics.return_queue)
+        (3.5, 2, [3.5])
+    """
+
+    def __init__(self, count: int, buffer_length: int | None) -> None:
+        self.returns: list[Reward] = [0.0] * count
+        self.lengths = [0] * count
+        self.episode_count = 0
+        self.return_queue: deque[Reward] = deque(maxlen=buffer_length)
+        self.length_queue: deque[int] = deque(maxlen=buffer_length)
+        self.time_queue: deque[float] = deque(maxlen=buffer_length)
+        self._started = [time.perf_counter()] * count
+
+    def begin(self, index: int) -> None:
+        """Start an episode of a sub-env."""
+        self.returns[index], self.lengths[index] = 0.0, 0
+        self._started[index] = time.perf_counter()
+
+    def add(self, index: int, reward: Reward) -> None:
+        """Count a step of a sub-env."""
+        self.returns[index] = self.returns[index] + reward  # a new array: += would change the one that the env holds
+        self.lengths[index] += 1
+
+    def end(self, index: int) -> dict[str, Any]:
+        """End the episode of a sub-env.
+
+        Returns:
+            Its return ``r``, its length ``l`` in steps and its duration ``t`` in seconds.
+        """
+        episode_return, length = self.returns[index], self.lengths[index]
+        duration = round(time.perf_counter() - self._started[index], 6)
+        self.return_queue.append(episode_return)
+        self.length_queue.append(length)
+        self.time_queue.append(duration)
+        self.episode_count += 1
+        return {"r": episode_return, "l": length, "t": duration}
+
+
+def as_reward(reward: Any) -> Reward:
+    """Return a reward as a float, or as a vector of floats if it has several components.
+
+    Raises:
+        TypeError: It is not a number.
+
+    Example:
+        >>> as_reward(np.float32(0.5)), as_reward([1, 2])
+        (0.5, array([1., 2.]))
+    """
+    if isinstance(reward, (float, int)) or not np.ndim(reward):
+        return float(reward)
+    vector = np.array(reward, np.float64)
+    return float(vector.item()) if vector.size == 1 else vector
+
+
+def total(reward: Reward) -> float:
+    """Return a reward or a return as one number: the sum of its components.
+
+    Example:
+        >>> total(2.5), total(np.array([1.0, 2.0]))
+        (2.5, 3.0)
+    """
+    return reward if isinstance(reward, float) else float(np.sum(reward))
+
+
+def by_objective(episode_return: Reward) -> dict[str, float]:
+    """Return the components of a vector return as metrics ``return/0``, ``return/1``, ...; none if it is a number.
+
+    Example:
+        >>> by_objective(np.array([1.0, 2.0])), by_objective(3.0)
+        ({'return/0': 1.0, 'return/1': 2.0}, {})
+    """
+    if not isinstance(episode_return, np.ndarray):
+        return {}
+    return {f"return/{index}": float(value) for index, value in enumerate(episode_return.ravel())}
+
+
+def are_added_outside() -> bool:
+    """Return whether the ``step`` that runs now was called by Gymnasium's ``RecordEpisodeStatistics``.
+
+    That wrapper refuses an ``info`` that already holds ``episode``. It can stand outside of ours, as in Gymnasium's
+    tutorial, and nothing but the call stack tells a wrapper which wrappers are outside of it. The stack is searched
+    once an episode, as far up as functions are called ``step``.
+
+    Example:
+        >>> are_added_outside()
+        False
+    """
+    kinds = (gym.wrappers.RecordEpisodeStatistics, gym.wrappers.vector.RecordEpisodeStatistics)
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_back.f_code.co_name == "step":
+        frame = frame.f_back
+        outer = frame.f_locals.get("self")
+        if isinstance(outer, kinds) and getattr(outer, "_stats_key", KEY) == KEY:
+            return True
+    return False

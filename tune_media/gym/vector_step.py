@@ -1,0 +1,115 @@
+"""One step of a vector env, taken apart sub-env by sub-env, and the layout of Gymnasium's vector infos."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from tune_media.gym.statistics import KEY
+
+
+class VectorStep:
+    """The observations, actions and infos of one step or reset, by sub-env.
+
+    Args:
+        env: The vector env.
+        observations: Its batched observations.
+        infos: Its infos.
+        actions: Its batched actions; None after a reset.
+
+    Example:
+        >>> env = gym.make_vec("CartPole-v1", num_envs=3)
+        >>> observations, infos = env.reset(seed=0)
+        >>> VectorStep(env, observations, infos, None).observation(2).shape
+        (4,)
+    """
+
+    def __init__(self, env: gym.vector.VectorEnv, observations: Any, infos: Any, actions: Any) -> None:
+        self._env, self._observations, self._infos, self._actions = env, observations, infos, actions
+        self._each_observation: list[Any] | None = None
+        self._each_action: list[Any] | None = None
+
+    def observation(self, index: int) -> Any:
+        """Return the observation of a sub-env."""
+        if self._each_observation is None:
+            self._each_observation = list(gym.vector.utils.iterate(self._env.observation_space, self._observations))
+        return self._each_observation[index]
+
+    def action(self, index: int) -> Any:
+        """Return the action of a sub-env."""
+        if self._each_action is None:
+            self._each_action = list(gym.vector.utils.iterate(self._env.action_space, self._actions))
+        return self._each_action[index]
+
+    def info(self, index: int) -> Any:
+        """Return the info of a sub-env."""
+        return nth_info(self._infos, index)
+
+    def final_observation(self, index: int) -> Any:
+        """Return the last observation of an episode if its sub-env was reset in the same step; None if it is lost."""
+        final = self._infos.get("final_obs") if isinstance(self._infos, dict) else None
+        return None if final is None else final[index]
+
+    def final_info(self, index: int) -> Any:
+        """Return the last info of an episode if its sub-env was reset in the same step."""
+        info = self.info(index) or {}
+        return info.get("final_info", info)
+
+
+def nth_info(infos: Any, index: int) -> Any:
+    """Return the info of one sub-env.
+
+    Args:
+        infos: A list of infos, or Gymnasium's dict: an array for each name, and under ``_<name>`` a mask of the
+            sub-envs that have a value.
+        index: The sub-env.
+
+    Example:
+        >>> nth_info({"speed": np.array([1.0, 2.0]), "_speed": np.array([True, False])}, 0)
+        {'speed': np.float64(1.0)}
+        >>> nth_info({"speed": np.array([1.0, 2.0]), "_speed": np.array([True, False])}, 1)
+        {}
+    """
+    if not isinstance(infos, dict):
+        return infos[index]
+    own = {}
+    for name, value in infos.items():
+        mask = infos.get(f"_{name}")
+        if str(name).startswith("_") or (mask is not None and not np.all(mask[index])):
+            continue
+        if isinstance(value, dict):
+            own[name] = nth_info(value, index)
+        elif isinstance(value, (np.ndarray, list, tuple)) and len(value) > index:
+            own[name] = value[index]
+        else:  # one value for all sub-envs
+            own[name] = value
+    return own
+
+
+def with_statistics(infos: Any, ended: Mapping[int, Mapping[str, Any]], count: int) -> Any:
+    """Return the infos of a vector env with the statistics of the episodes that just ended.
+
+    Args:
+        infos: The infos: a list, or Gymnasium's dict.
+        ended: The statistics by sub-env.
+        count: Number of sub-envs.
+
+    Example:
+        >>> infos = with_statistics({}, {1: {"r": 3.0, "l": 2, "t": 0.1}}, count=2)
+        >>> infos["episode"]["r"].tolist(), infos["_episode"].tolist()
+        ([0.0, 3.0], [False, True])
+    """
+    if not isinstance(infos, dict):
+        return [{**info, KEY: dict(ended[index])} if index in ended else info for index, info in enumerate(infos)]
+    mask = np.zeros(count, bool)
+    mask[list(ended)] = True
+    arrays = {}
+    for name, kind in (("r", float), ("l", int), ("t", float)):
+        values = {index: np.asarray(statistics[name], kind) for index, statistics in ended.items()}
+        arrays[name] = np.zeros((count, *next(iter(values.values())).shape), kind)
+        for index, value in values.items():
+            arrays[name][index] = value
+    return {**infos, KEY: arrays, f"_{KEY}": mask}

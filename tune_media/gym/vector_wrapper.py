@@ -1,0 +1,207 @@
+"""Records episodes of vector envs, each sub-env on its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from typing_extensions import override
+
+from tune_media.gym.arguments import Arguments, FrameSource, StepTrigger, check_is_env
+from tune_media.gym.recording import Recording, RecordingWrapper
+from tune_media.gym.statistics import Reward, are_added_outside, as_reward
+from tune_media.gym.vector_step import VectorStep, with_statistics
+from tune_media.selection import RenderBudget, Selector, Trigger
+from tune_media.steps import Collect
+from tune_media.values.options import VideoOptions
+
+_CONVENTION = frozenset({"data", "media", "final_info"})  # the keys of info that are collected by default
+
+
+class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
+    """``RecordEpisodes`` for vector envs. Sub-envs can run in other processes, or be one batch.
+
+    Args:
+        env: The vector env, with ``render_mode="rgb_array"``.
+        video_folder: The folder that clips are written to. None: clips are only handed over by ``take()``.
+        name_prefix: The beginning of file names.
+        episode_trigger: Called with the index of an episode of its sub-env; decides whether it is recorded.
+        step_trigger: Called with the number of steps of the vector env so far, from 0; decides whether a clip of each
+            recorded sub-env starts after this step.
+        video_length: Frames of a clip. 0: a clip ends with its episode.
+        fps: Frames per second. None: the env's ``metadata["render_fps"]``.
+        keep: The episodes that ``take()`` hands over, of all sub-envs together.
+        video: Size, speed, quality and overlays of the clips. None: statistics only.
+        frame: The source of frames, instead of ``render()``.
+        collect: Values to take from each step.
+        trajectories: Whether ``take()`` hands over the steps of the chosen episodes, too.
+        env_indices: The sub-envs to record. None: all. Statistics are kept of all in any case.
+        buffer_length: Maximum length of the queues. None: unbounded.
+        strict: Whether to raise if a frame cannot be recorded.
+        render, env_fn: When frames are rendered; see ``RecordEpisodes``. ``env_fn`` makes an env like one sub-env.
+
+    Raises:
+        TypeError: An argument of the wrong type.
+        ValueError: Arguments that contradict each other, or an env that does not render.
+
+    Example:
+        >>> envs = gym.make_vec("CartPole-v1", num_envs=4, render_mode="rgb_array")
+        >>> envs = RecordVectorEpisodes(envs, keep="best", env_indices=[0, 1])
+        >>> observations, infos = envs.reset(seed=0)
+        >>> for _ in range(50):
+        ...     observations, rewards, terminations, truncations, infos = envs.step(np.zeros(4, int))
+        >>> envs.take()["best"].episode.env_index in (0, 1)
+        True
+        >>> envs.close()
+    """
+
+    def __init__(
+        self,
+        env: gym.vector.VectorEnv,
+        video_folder: str | os.PathLike[str] | None = None,
+        *,
+        name_prefix: str = "rl-video",
+        episode_trigger: Trigger | RenderBudget | None = None,
+        step_trigger: StepTrigger | None = None,
+        video_length: int = 0,
+        fps: float | None = None,
+        keep: str | Selector | Iterable[str | Selector] = "last",
+        video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
+        frame: FrameSource = None,
+        collect: Collect | None = None,
+        trajectories: bool = False,
+        env_indices: int | Iterable[int] | None = None,
+        buffer_length: int | None = 100,
+        strict: bool = False,
+        render: str = "direct",
+        env_fn: Callable[[], Any] | None = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "env")}
+        check_is_env(type(self).__name__, env, gym.vector.VectorEnv)
+        gym.vector.VectorWrapper.__init__(self, env)
+        self._recording = Recording(env, env.num_envs, Arguments(**given))
+        self._restarts = np.zeros(env.num_envs, bool)  # sub-envs whose next step is a reset
+        mode = (env.metadata or {}).get("autoreset_mode")
+        self._autoreset = getattr(mode, "name", "NEXT_STEP")
+
+    @property
+    def episode_returns(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The returns so far of the episodes that run, one for each sub-env."""
+        return np.array(self._recording.statistics.returns, np.float64)
+
+    @property
+    def episode_lengths(self) -> np.ndarray[Any, np.dtype[np.int_]]:
+        """The numbers of steps so far of the episodes that run, one for each sub-env."""
+        return np.array(self._recording.statistics.lengths, int)
+
+    @override
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset the sub-envs: all, or those of ``options["reset_mask"]``."""
+        mask = np.array((options or {}).get("reset_mask", np.ones(self.num_envs)), bool)  # before the env removes it
+        reset = list(map(int, np.flatnonzero(mask)))
+        for index in reset:
+            self._recording.show_last(index)
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._recording.begin_reset()
+        now = VectorStep(self.env, observations, infos, None)
+        for index in reset:
+            own = None if seed is None else seed + index if isinstance(seed, (int, np.integer)) else seed[index]
+            self._start(index, now, None if own is None else int(own))
+        self._restarts[mask] = False
+        return observations, infos
+
+    @override
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step the sub-envs, and record the step of each."""
+        observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        self._recording.begin_step()
+        now = VectorStep(self.env, observations, infos, actions)
+        looks_at_info = self._may_have_values(infos)
+        over = np.logical_or(terminations, truncations)
+        ended = {}
+        each = zip(_each_reward(rewards), self._restarts.tolist(), over.tolist(), strict=True)
+        for index, (reward, restarts, is_over) in enumerate(each):
+            if restarts:
+                self._start(index, now)
+            elif is_over:
+                ended[index] = self._end(index, reward, now, looks_at_info, bool(terminations[index]))
+            elif self._recording.records(index):
+                self._record(index, reward, now, looks_at_info)
+            else:
+                self._recording.statistics.add(index, reward)
+        if self._autoreset == "NEXT_STEP":
+            self._restarts = over & ~self._restarts
+        if ended and not are_added_outside():
+            infos = with_statistics(infos, ended, self.num_envs)
+        return observations, rewards, terminations, truncations, infos
+
+    @override
+    def close(self, **options: Any) -> None:
+        """Save unfinished clips and close the env."""
+        if hasattr(self, "_recording"):  # Gymnasium also closes an env whose arguments were refused
+            self._recording.close()
+        super().close(**options)
+
+    def _start(self, index: int, now: VectorStep, seed: int | None = None) -> None:
+        looks = self._recording.recorder.looks_at_steps
+        self._recording.start(index, seed, now.observation(index) if looks else None)
+
+    def _record(self, index: int, reward: Reward, now: VectorStep, looks_at_info: bool) -> None:
+        looks = self._recording.recorder.looks_at_steps
+        self._recording.step(
+            index,
+            reward,
+            now.action(index) if looks else None,
+            self._info(now, index, final=False) if looks_at_info else None,
+            observation=now.observation(index) if looks else None,
+        )
+
+    def _end(
+        self, index: int, reward: Reward, now: VectorStep, looks_at_info: bool, terminated: bool
+    ) -> dict[str, Any]:
+        """Record the last step of an episode, and start the next one if the sub-env has already been reset."""
+        if self._autoreset != "SAME_STEP":
+            self._record(index, reward, now, looks_at_info)
+            return self._recording.end(index, terminated=terminated)
+        looks = self._recording.recorder.looks_at_steps
+        self._recording.step(
+            index,
+            reward,
+            now.action(index) if looks else None,
+            self._info(now, index, final=True) if looks_at_info else None,
+            observation=now.final_observation(index) if looks else None,
+            picture=False,
+        )
+        ended = self._recording.end(index, terminated=terminated, picture=False)
+        self._start(index, now)
+        return ended
+
+    def _may_have_values(self, infos: Any) -> bool:
+        """Return whether the infos may hold something to collect; taking them apart costs time."""
+        plan = self._recording.recorder.plan
+        if not plan.looks_at_info:
+            return False
+        if plan.collect is not None or plan.looks_at_steps or not isinstance(infos, dict):
+            return True
+        return not _CONVENTION.isdisjoint(infos)
+
+    def _info(self, now: VectorStep, index: int, *, final: bool) -> Any:
+        """Return the info of one sub-env. If it cannot be taken apart, that is a warning; the user's loop goes on."""
+        try:
+            return now.final_info(index) if final else now.info(index)
+        except Exception as error:
+            if self._recording.recorder.plan.strict:
+                raise
+            self._recording.recorder.problems.report_error("infos", error, "infos are left out")
+            return None
+
+
+def _each_reward(rewards: Any) -> list[Reward]:
+    """Return the reward of each sub-env; vectors if the rewards have a second axis (MO-Gymnasium)."""
+    array = np.asarray(rewards, np.float64)
+    return array.tolist() if array.ndim == 1 else [as_reward(reward) for reward in array]

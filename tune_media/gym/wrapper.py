@@ -1,0 +1,159 @@
+"""Records episodes of Gymnasium envs in any loop: clips and statistics in one wrapper."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import gymnasium as gym
+from typing_extensions import override
+
+from tune_media.gym.arguments import Arguments, FrameSource, StepTrigger, check_is_env
+from tune_media.gym.recording import Recording, RecordingWrapper
+from tune_media.gym.statistics import KEY, Reward, are_added_outside, as_reward
+from tune_media.gym.vector_wrapper import RecordVectorEpisodes
+from tune_media.selection import RenderBudget, Selector, Trigger
+from tune_media.steps import Collect
+from tune_media.values.options import VideoOptions
+
+
+class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """Records clips and statistics of the episodes of an env. It replaces Gymnasium's ``RecordVideo`` and
+    ``RecordEpisodeStatistics``. Given a vector env, it returns a ``RecordVectorEpisodes``.
+
+    Each recorded episode becomes a clip from its reset frame to its last frame, encoded while the episode runs. If
+    there is a folder, the clip is written there when the episode ends: ``<prefix>-episode-<n>.mp4``, for vector envs
+    ``<prefix>-env-<i>-episode-<n>.mp4``. Existing files are never overwritten. If ``reset`` or ``close`` ends an
+    episode early, its clip is called ``...-unfinished.mp4``.
+
+    ``take()`` hands over the chosen clips of the episodes that ended since the last call, for ``tune.report``. If you
+    do not call it, the wrapper keeps the data of the last episodes only.
+
+    When an episode ends, ``info["episode"]`` holds its return ``r``, its length ``l`` in steps, and its duration ``t``
+    in seconds. Rewards can be vectors (MO-Gymnasium): then ``r`` is a vector, the record's ``episode_return`` is its
+    sum, and the record's metrics ``return/0``, ``return/1``, ... are its components.
+
+    A copy of the wrapper (``copy.deepcopy``, ``pickle``) does not record the episode that is running; it records again
+    from its next reset.
+
+    Args:
+        env: The env, with ``render_mode="rgb_array"``.
+        video_folder: The folder that clips are written to. None: clips are only handed over by ``take()``.
+        name_prefix: The beginning of file names.
+        episode_trigger: Called with the index of an episode (0, 1, ... for each sub-env); decides whether it is
+            recorded. None: all episodes, unless there is a ``step_trigger``.
+        step_trigger: Called with the number of steps so far, from 0; decides whether a clip starts after this step.
+            Such clips are only written to the folder.
+        video_length: Frames of a clip. Such a clip goes on over resets, and is only written to the folder. 0: a clip
+            ends with its episode.
+        fps: Frames per second, short for ``video=VideoOptions(fps=...)``. None: the env's ``metadata["render_fps"]``.
+        keep: The episodes that ``take()`` hands over: a selector's name, a selector, or several.
+        video: Size, speed, quality and overlays of the clips. None: statistics only.
+        frame: The source of frames, instead of ``render()``; see ``tune_media.rllib.record_episodes``.
+        collect: Values to take from each step; see ``tune_media.rllib.record_episodes``.
+        trajectories: Whether ``take()`` hands over the steps of the chosen episodes, too.
+        env_indices: The sub-envs to record. None: all.
+        buffer_length: Maximum length of ``return_queue``, ``length_queue`` and ``time_queue``. None: unbounded.
+        strict: Whether to raise if a frame cannot be recorded. By default, it is a warning.
+        render: ``"direct"``: frames are rendered while an episode runs. ``"replay"``: only those of the episodes that
+            ``take()`` chooses, by playing them again in an env that ``env_fn`` makes, and comparing each step.
+            ``"auto"``: the first ones directly, the others in a replay if that repeats the first ones. See
+            ``tune_media.rllib.record_episodes``.
+        env_fn: Makes an env like this one, for replays.
+
+    Raises:
+        TypeError: An argument of the wrong type, or a subclass of this class that is given a vector env.
+        ValueError: Arguments that contradict each other, or an env that does not render.
+
+    Example:
+        >>> env = RecordEpisodes(gym.make("CartPole-v1", render_mode="rgb_array"), keep="best")
+        >>> for seed in range(3):
+        ...     observation, info = env.reset(seed=seed)
+        ...     over = False
+        ...     while not over:
+        ...         observation, reward, terminated, truncated, info = env.step(0)
+        ...         over = terminated or truncated
+        >>> clip = env.take()["best"]
+        >>> clip.episode.episode_return == max(env.return_queue)
+        True
+        >>> clip.frames == clip.episode.episode_length + 1
+        True
+        >>> env.close()
+    """
+
+    def __new__(cls, env: Any = None, *args: Any, **options: Any) -> Any:
+        """Return a wrapper for the kind of env that is given. Without an env, it is being unpickled."""
+        if not isinstance(env, gym.vector.VectorEnv):
+            return super().__new__(cls)
+        if cls is not RecordEpisodes:
+            raise TypeError(
+                f"{cls.__name__} is a subclass of RecordEpisodes, which wraps single envs, and {env!r} is a vector "
+                "env. Derive a class for it from tune_media.gym.RecordVectorEpisodes, or wrap the envs inside it."
+            )
+        return RecordVectorEpisodes(env, *args, **options)
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        video_folder: str | os.PathLike[str] | None = None,
+        *,
+        name_prefix: str = "rl-video",
+        episode_trigger: Trigger | RenderBudget | None = None,
+        step_trigger: StepTrigger | None = None,
+        video_length: int = 0,
+        fps: float | None = None,
+        keep: str | Selector | Iterable[str | Selector] = "last",
+        video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
+        frame: FrameSource = None,
+        collect: Collect | None = None,
+        trajectories: bool = False,
+        env_indices: int | Iterable[int] | None = None,
+        buffer_length: int | None = 100,
+        strict: bool = False,
+        render: str = "direct",
+        env_fn: Callable[[], Any] | None = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "env")}
+        gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **given)
+        check_is_env(type(self).__name__, env, gym.Env)
+        gym.Wrapper.__init__(self, env)
+        self._recording = Recording(env, 1, Arguments(**given))
+
+    @property
+    def episode_returns(self) -> Reward:
+        """The return so far of the episode that runs."""
+        return self._recording.statistics.returns[0]
+
+    @property
+    def episode_lengths(self) -> int:
+        """The number of steps so far of the episode that runs."""
+        return self._recording.statistics.lengths[0]
+
+    @override
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the env. An episode that was running is unfinished."""
+        self._recording.show_last(0)
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._recording.begin_reset()
+        self._recording.start(0, seed, observation)
+        return observation, info
+
+    @override
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step the env, and record the step."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        recording = self._recording
+        recording.begin_step()
+        recording.step(0, as_reward(reward), action, info, observation=observation)
+        if terminated or truncated:
+            ended = recording.end(0, terminated=bool(terminated))
+            if not are_added_outside():
+                info = {**info, KEY: ended}
+        return observation, reward, terminated, truncated, info
+
+    @override
+    def close(self) -> None:
+        """Save an unfinished clip and close the env."""
+        self._recording.close()
+        super().close()

@@ -1,0 +1,171 @@
+"""Every name of Ray Tune's that is not public and that the callbacks need; ``tests/test_ray_compat.py`` pins each.
+
+Supported: Ray 2.50.1 and the newest release (2.60 when this was written). RLlib's names are in ``rllib/ray_names.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import os
+import re
+from typing import Any
+
+OLDEST = (2, 50, 1)
+
+
+def check_version() -> None:
+    """Check that Ray is new enough; pip sees to that unless Ray is installed after this package.
+
+    Raises:
+        ImportError: Ray is older than the oldest release that the tests run on.
+    """
+    import ray
+
+    found = tuple(int(part) for part in re.findall(r"\d+", ray.__version__)[:3])
+    if found < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ImportError(
+            f"tune_media needs Ray {oldest} or later, and Ray {ray.__version__} is installed: "
+            f"pip install -U 'ray[tune]>={oldest}'"
+        )
+
+
+def latest_checkpoint_metrics(trial: Any) -> dict[str, Any] | None:
+    """Return the metrics that Tune keeps with a trial's latest checkpoint, the live dict, or None.
+
+    A checkpoint comes with a copy of its result of its own, which ends up in the experiment's state.
+    """
+    latest = trial.run_metadata.checkpoint_manager.latest_checkpoint_result
+    return latest.metrics if latest is not None and isinstance(latest.metrics, dict) else None
+
+
+def callbacks_of_experiment() -> list[Any]:
+    """Return all callbacks of the experiment that is being set up, in Tune's order; [] outside of ``Callback.setup``.
+
+    Tune does not tell a callback of the others, but the list that calls their ``setup`` knows them.
+    """
+    from ray.tune.callback import CallbackList
+
+    frame = inspect.currentframe()
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, CallbackList):
+            return list(caller._callbacks)
+        frame = frame.f_back
+    return []
+
+
+def json_files(callback: Any) -> dict[Any, Any]:
+    """Return the open result.json files of a ``JsonLoggerCallback``, by trial; the live dict."""
+    files: dict[Any, Any] = callback._trial_files
+    return files
+
+
+def event_writers(callback: Any) -> dict[Any, Any]:
+    """Return the writers of a ``TBXLoggerCallback``, by trial; the live dict."""
+    writers: dict[Any, Any] = callback._trial_writer
+    return writers
+
+
+def set_event_writer_class(callback: Any, kind: type) -> None:
+    """Have a ``TBXLoggerCallback`` write events with another class than tensorboardX's."""
+    callback._summary_writer_cls = kind
+
+
+def forget_last_result(callback: Any, trial: Any) -> None:
+    """Have a ``TBXLoggerCallback`` let go of a trial's last result, which it keeps for its HParams summary."""
+    callback._trial_result.pop(trial, None)
+
+
+_LEFT_OUT: dict[str, list[str]] = {}  # what the syncs leave out, by the experiment's folder on the driver
+_PATCHED: list[tuple[type, Any]] = []  # the classes of Tune's syncers that know of it, and their own command
+
+
+def leave_out_of_syncs(trial: Any, pattern: str) -> bool:
+    """Have the syncs of one experiment leave files out of what they upload; return whether that is possible.
+
+    Tune copies an experiment's whole local folder at each sync, as often as every ten seconds. Its syncers can leave
+    files out, but nothing in Tune's settings says so, and the syncer of an experiment is out of a callback's reach. So
+    the class of the syncers is patched while experiments need it; other experiments are not affected.
+
+    Args:
+        trial: Any trial of the experiment.
+        pattern: As ``fnmatch`` takes it, of paths relative to the folder.
+    """
+    kind = type(trial.storage.syncer)
+    command = getattr(kind, "_sync_up_command", None)
+    if command is None or "exclude" not in inspect.signature(command).parameters:
+        return False
+    left_out = _LEFT_OUT.setdefault(_staging_folder(trial), [])
+    if pattern not in left_out:
+        left_out.append(pattern)
+    if all(patched is not kind for patched, _ in _PATCHED):
+        _PATCHED.append((kind, command))
+
+        @functools.wraps(command)
+        def without(self: Any, local_path: str, uri: str, exclude: list[str] | None = None) -> Any:
+            own = _LEFT_OUT.get(os.path.normpath(local_path))
+            return command(self, local_path, uri, [*(exclude or []), *own] if own else exclude)
+
+        kind._sync_up_command = without
+    return True
+
+
+def sync_everything(trial: Any) -> None:
+    """Undo ``leave_out_of_syncs`` for a trial's experiment; with the last one, the patch is gone."""
+    _LEFT_OUT.pop(_staging_folder(trial), None)
+    while _PATCHED and not _LEFT_OUT:
+        kind, command = _PATCHED.pop()
+        kind._sync_up_command = command  # type: ignore[attr-defined]
+
+
+def _staging_folder(trial: Any) -> str:
+    return os.path.normpath(str(trial.storage.experiment_driver_staging_path))
+
+
+_MARK = "tune_media/logged/"
+
+
+def mark_as_logged(trial: Any) -> None:
+    """Let the processes of a trial know that one of our logger callbacks runs; see ``is_logged``.
+
+    The registry of envs of RLlib and Tune is the only public place that every process of a Ray job can read.
+    """
+    name = str(trial.storage.trial_dir_name)
+    if not is_logged(name):  # nothing is remembered here: after ray.shutdown() the registry is empty
+        from ray.tune import register_env
+
+        register_env(_mark_of(name), dict)
+
+
+def _mark_of(trial: str) -> str:
+    """Return the key of a trial in Ray's registry, which takes ASCII only, and never recovers from another name."""
+    return _MARK + hashlib.sha256(trial.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def is_logged(trial: str) -> bool:
+    """Say, in any process of the Ray job, whether one of our logger callbacks runs for a trial that has started.
+
+    Args:
+        trial: The name of the trial's folder; see ``trial_of``.
+    """
+    from ray.tune.registry import ENV_CREATOR, _global_registry
+
+    return bool(_global_registry.contains(ENV_CREATOR, _mark_of(trial)))
+
+
+def trial_of(algorithm: Any) -> tuple[str | None, bool]:
+    """Return the name of the folder of the Tune trial that an Algorithm runs in, and whether it is the trainable.
+
+    The name is None outside Tune. If the Algorithm is not the trainable, a function trainable made it, and decides
+    which results Tune sees.
+    """
+    storage = getattr(algorithm, "_storage", None)  # an Algorithm drops the trial's id
+    if storage is not None and storage.trial_dir_name:
+        return str(storage.trial_dir_name), True
+    from ray import tune
+
+    folder = tune.get_context().get_trial_dir()
+    return (os.path.basename(os.path.normpath(folder)) if folder else None), False  # noqa: PTH119 - a path on any storage

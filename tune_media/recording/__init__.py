@@ -1,0 +1,1 @@
+"""Records episodes on an env runner, whatever framework steps the env."""

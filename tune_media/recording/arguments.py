@@ -1,0 +1,92 @@
+"""Checks of arguments that recorders have in common: what cannot work fails where it is given."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tune_media.selection import RenderBudget, every, first_episodes, sometimes, takes_one
+from tune_media.values.checks import as_shown
+from tune_media.values.options import VideoOptions
+
+
+def check_recording(trigger: Any, video: Any, frame: Any) -> None:
+    """Check which episodes are recorded and how.
+
+    Raises:
+        TypeError: Something is of another kind.
+        ValueError: Arguments contradict each other.
+    """
+    if trigger is not None and not callable(trigger) and not isinstance(trigger, RenderBudget):
+        raise TypeError(
+            "a trigger is a callable or a RenderBudget, for example tune_media.selection.every(10); "
+            f"got {as_shown(trigger)}."
+        )
+    if any(trigger is maker for maker in (every, first_episodes, sometimes)):
+        raise TypeError(f"a trigger is made by a call, for example tune_media.selection.{trigger.__name__}(...).")
+    if callable(trigger) and not takes_one(trigger):
+        raise TypeError(f"a trigger is called with one argument, the index of an episode; {trigger!r} cannot be.")
+    if video is not None and not isinstance(video, VideoOptions):
+        raise TypeError(
+            f"video= takes a tune_media.VideoOptions(fps=..., height=..., ...) or None, got {as_shown(video)}."
+        )
+    if frame is None:
+        return
+    if video is None:
+        raise ValueError("frame= makes frames and video=None wants none; leave one of them out.")
+    if isinstance(frame, Mapping) and not frame:
+        raise ValueError("frame= is an empty dict: name at least one view, or leave it out for env.render().")
+    for view in frame.values() if isinstance(frame, Mapping) else [frame]:
+        if not (isinstance(view, str) and view) and not callable(view):
+            got = as_shown(view)
+            raise TypeError(f"frame= takes a callable, the name of a method, or a dict of these, got {got}.")
+        if callable(view) and not takes_one(view):
+            raise TypeError(f"frame= takes a function that is called with one argument, the env; {view!r} cannot be.")
+
+
+def as_indices(argument: str, values: Iterable[int] | int | None, count: int | None = None) -> frozenset[int] | None:
+    """Return indices as a set; None stands for all.
+
+    Args:
+        argument: Its name.
+        values: One index or several.
+        count: How many there are, where it is known.
+
+    Raises:
+        ValueError: There is none, or one that cannot be.
+    """
+    if values is None:
+        return None
+    try:
+        indices = frozenset(map(_index, values if isinstance(values, Iterable) else [values]))
+    except TypeError:
+        indices = frozenset()
+    if not indices or min(indices) < 0 or (count is not None and max(indices) >= count):
+        which = "0, 1, ..." if count is None else f"from 0 to {count - 1}" if count > 1 else "of one sub-env: 0"
+        raise ValueError(f"{argument}= takes indices {which}, or None for all; got {as_shown(values)}.")
+    return indices
+
+
+def as_seeds(seeds: Iterable[int] | int | None) -> tuple[int, ...]:
+    """Return seeds as a tuple; a number n stands for 0, ..., n-1, None for none.
+
+    Raises:
+        ValueError: They are no seeds.
+    """
+    if seeds is None:
+        return ()
+    try:
+        chosen = tuple(map(_index, seeds if isinstance(seeds, Iterable) else range(_index(seeds))))
+    except TypeError:
+        chosen = ()
+    if not chosen or min(chosen) < 0:
+        raise ValueError(f"seeds= takes a positive number or seeds 0, 1, ...; got {as_shown(seeds)}.")
+    return chosen
+
+
+def _index(value: Any) -> int:
+    """Return a whole number of any kind, but no truth value."""
+    if isinstance(value, bool):
+        raise TypeError
+    return operator.index(value)

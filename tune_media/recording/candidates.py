@@ -1,0 +1,167 @@
+"""The finished episodes of a round, in bounded memory: the data of all, and the clips of those that may still win."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+
+from tune_media.recording.choosing import selector_reason, survivors
+from tune_media.recording.episode import Candidate, joined
+from tune_media.recording.plan import Plan
+from tune_media.recording.problems import Problems
+from tune_media.recording.series import EpisodeValues, merged_metrics
+from tune_media.selection import Selector
+from tune_media.values.artifact import Artifact
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.episodes import MAX_EPISODES, MAX_ROUND_POINTS, EpisodeData, points_of, thinned
+from tune_media.values.image import Image
+
+MAX_CANDIDATES = 512
+"""The most candidates that one recorder holds."""
+
+MoreValues = Callable[[EpisodeValues], None]
+"""Adds the values that user hooks put into an episode. Called when it ends, and again when it is collected, because
+hooks may add some later."""
+
+
+class Candidates:
+    """The episodes that ended since the last collection.
+
+    Args:
+        plan: Its selectors decide who may still win.
+        problems: Told of selectors that raise and of episodes that are dropped.
+
+    Attributes:
+        dropped: Number of episodes whose data were dropped because nobody collected them.
+    """
+
+    def __init__(self, plan: Plan, problems: Problems) -> None:
+        self._plan, self._problems = plan, problems
+        self._held: dict[str, Candidate] = {}
+        self._data: dict[str, EpisodeData] = {}  # of all episodes
+        self._more: dict[str, MoreValues] = {}
+        self._points = 0
+        self._untaken: int | None = None
+        self.dropped = 0
+
+    def hold_untaken(self, most: int | None) -> None:
+        """Hold the data of at most ``most`` episodes, and count the others in ``dropped`` without a warning.
+
+        This is for an owner that does not know whether anybody will collect. None: the usual bound, with a warning.
+        """
+        self._untaken = most
+
+    def add_data(self, data: EpisodeData, more: MoreValues | None = None) -> EpisodeRecord:
+        """Hold the data of an episode, and return its record with the values that user hooks have added so far."""
+        if more is not None:
+            self._more[data.record.id] = more
+            data, _ = self._with_more(data, more)
+        self._data[data.record.id] = data
+        self._points += points_of(data)
+        self._bound_data()
+        return data.record
+
+    def add(self, candidate: Candidate) -> bool:
+        """Hold a candidate, and drop all that cannot win any more; say whether the selectors could choose."""
+        self._held[candidate.record.id] = candidate
+        failed: list[tuple[Selector, Exception]] = []
+
+        def report(selector: Selector, error: Exception) -> None:
+            if self._plan.strict:
+                raise error
+            failed.append((selector, error))
+
+        alive = survivors(self.records(), self._plan.selectors, report)
+        for selector, error in failed:
+            reason = selector_reason(selector, error, self.records())
+            self._problems.report(
+                reason,
+                "a selector chooses nothing" if alive else "no clip",
+                kind=f"{selector.name} {type(error).__name__}",
+                lost=0 if alive else 1,
+            )
+            if not alive:
+                self._note(candidate.record.id, f"no clip: {reason}")
+        self._held = {id: held for id, held in self._held.items() if id in alive}
+        if len(self._held) > MAX_CANDIDATES:
+            del self._held[next(iter(self._held))]
+            self._problems.report(
+                f"more than {MAX_CANDIDATES} episodes wait to be chosen, and nobody collects them; keep fewer "
+                "(keep='best') or collect more often",
+                "the oldest clips are dropped",
+                lost=1,
+            )
+        return not failed
+
+    def begin_round(self) -> None:
+        """Begin a round: episodes that ended since the last collection are too late to be chosen."""
+        self._held.clear()
+        self._data = {id: replace(data, is_late=True) for id, data in self._data.items()}
+
+    def records(self) -> list[EpisodeRecord]:
+        """Return the records of the candidates, in the order in which they ended."""
+        return [candidate.record for candidate in self._held.values()]
+
+    def data(self) -> list[EpisodeData]:
+        """Return the data of all episodes, in the order in which they ended, with everything that hooks have added."""
+        for id, more in self._more.items():
+            if id in self._data:
+                data, media = self._with_more(self._data[id], more)
+                self._data[id] = data
+                if id in self._held:
+                    self._held[id] = self._held[id].of_record(data.record, media)
+        self._more.clear()
+        return list(self._data.values())
+
+    def take(self, winners: Collection[str], seen: Iterable[str]) -> dict[str, Candidate]:
+        """Hand over the winners, and drop the losers and the data.
+
+        Args:
+            winners: The ids of the records to hand over.
+            seen: The ids of all records that took part; episodes that ended since stay.
+
+        Returns:
+            The winners that are here, by the id of their record.
+        """
+        taken = {}
+        for id in seen:
+            self._data.pop(id, None)
+            self._more.pop(id, None)
+            candidate = self._held.pop(id, None)
+            if candidate is not None and id in winners:
+                taken[id] = candidate
+        self._points = sum(map(points_of, self._data.values()))
+        return taken
+
+    def _with_more(self, data: EpisodeData, more: MoreValues) -> tuple[EpisodeData, Mapping[str, Image | Artifact]]:
+        """Return an episode's data with the values of user hooks, and their pictures and files."""
+        values = EpisodeValues()
+        try:
+            more(values)
+        except Exception as error:
+            if self._plan.strict:
+                raise
+            self._problems.report_error("reading an episode's own fields", error, "they are left out")
+        metrics = merged_metrics(data.record.metrics, data.series, values.metrics())
+        record = replace(data.record, metrics=metrics)
+        series = {**data.series, **values.series()}
+        return replace(data, record=record, series=series, values={**data.values, **values.values()}), values.media()
+
+    def _note(self, id: str, note: str) -> None:
+        data = self._data[id]
+        self._data[id] = replace(data, record=replace(data.record, note=joined(data.record.note, note)))
+
+    def _bound_data(self) -> None:
+        if len(self._data) > (MAX_EPISODES if self._untaken is None else self._untaken):
+            oldest = next(iter(self._data))
+            self._points -= points_of(self._data.pop(oldest))
+            self._more.pop(oldest, None)
+            self.dropped += 1
+            if self._untaken is None:
+                self._problems.report(
+                    f"more than {MAX_EPISODES:,} episodes are waiting for take()", "dropping the data of the oldest"
+                )
+        if self._points > MAX_ROUND_POINTS:
+            some = thinned(list(self._data.values()), MAX_ROUND_POINTS // 2)
+            self._data = {data.record.id: data for data in some}
+            self._points = sum(map(points_of, some))

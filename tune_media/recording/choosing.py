@@ -1,0 +1,108 @@
+"""Applies selectors: on each env runner, who may still win; over all of them, who did; and the result they go into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tune_media.recording.episode import Candidate
+from tune_media.selection import Selector
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.recording_problems import PROBLEMS
+
+DATA = "data"
+"""The key of a round's ``EpisodeBatch`` in its result."""
+NUM_ABANDONED = "num_abandoned"
+"""The key of the number of episodes that began and never ended."""
+NUM_LOST = "num_lost"
+"""The key of the number of episodes that RLlib counts and that were lost with their env runner."""
+RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, PROBLEMS})
+"""Names that no selector can have."""
+
+Report = Callable[[Selector, Exception], None]
+"""Is told of a selector that raised, which then chooses nothing."""
+
+
+def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector], report: Report) -> set[str]:
+    """Return the ids of the candidates of one env runner that may still win over all env runners.
+
+    Args:
+        records: The candidates, in the order in which they ended.
+        selectors: The selectors.
+        report: Told of a selector that raises; the others choose all the same.
+
+    Example:
+        >>> from tune_media.selection import as_selectors
+        >>> records = [EpisodeRecord(f"e{i}", value, 10, id=str(i)) for i, value in enumerate([3, 1, 2])]
+        >>> sorted(survivors(records, as_selectors(("best", "worst")), print))
+        ['0', '1']
+    """
+    ids: set[str] = set()
+    for selector in selectors:
+        try:
+            ids |= {record.id for record in (selector.choose(records) if selector.local else records)}
+        except Exception as error:
+            report(selector, error)
+    return ids
+
+
+def chosen_by(
+    selectors: Iterable[Selector], records: Iterable[EpisodeRecord], report: Report
+) -> dict[str, list[EpisodeRecord]]:
+    """Return the choice of each selector over the candidates of all env runners, by name; see ``survivors``.
+
+    Unlike ``selection.winners``, it goes on without a selector that raises.
+    """
+    ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
+    chosen: dict[str, list[EpisodeRecord]] = {}
+    for selector in selectors:
+        try:
+            found = selector.choose(ordered)
+        except Exception as error:
+            report(selector, error)
+            continue
+        if found:
+            chosen[selector.name] = found
+    return chosen
+
+
+def laid_out(
+    selectors: Sequence[Selector], chosen: Mapping[str, Sequence[EpisodeRecord]], held: Mapping[str, Candidate]
+) -> dict[str, Any]:
+    """Return the part of a result that holds the winners.
+
+    Args:
+        selectors: The selectors.
+        chosen: The records that each of them chose, by its name.
+        held: The winners, by the id of their record. A winner that is missing here is left out.
+
+    Returns:
+        By selector, the clip, record, or dict of clips by view of the chosen episode; a list of these if the selector
+        may choose several. By the name of a picture or file, the same for it.
+    """
+    result = _by_selector(selectors, chosen, {id: candidate.in_result() for id, candidate in held.items()})
+    taken = RESERVED | {selector.name for selector in selectors}
+    for name in dict.fromkeys(name for candidate in held.values() for name in candidate.media):
+        media = {id: candidate.media[name] for id, candidate in held.items() if name in candidate.media}
+        result[f"{name}_picture" if name in taken else name] = _by_selector(selectors, chosen, media)
+    return result
+
+
+def selector_reason(selector: Selector, error: Exception, records: Sequence[EpisodeRecord]) -> str:
+    """Return why a selector chose nothing, with the names that it could have used."""
+    reason = f"keep={selector.name!r} raised {type(error).__name__}: {error}"
+    if isinstance(error, KeyError):
+        names = sorted({name for record in records for name in record.metrics})
+        reason += f"; the metrics of these episodes are: {', '.join(names) or 'none'} (collect= adds some)"
+    return reason
+
+
+def _by_selector(
+    selectors: Iterable[Selector], chosen: Mapping[str, Sequence[EpisodeRecord]], held: Mapping[str, Any]
+) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for selector in selectors:
+        found = [held[record.id] for record in chosen.get(selector.name, ()) if record.id in held]
+        if found:
+            result[selector.name] = found[0] if selector.limit == 1 else found
+    return result

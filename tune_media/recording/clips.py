@@ -1,0 +1,98 @@
+"""The clips of one running episode, one for each view, encoded frame by frame as they are rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
+from tune_media.encoding.frames import Frame, as_rgb, resize, target_size
+from tune_media.recording.overlay import Overlay
+from tune_media.steps import StepFacts
+from tune_media.values.options import VideoOptions
+
+Render = Callable[[], Mapping[str, Any]]
+"""Returns the current frames of an env by the name of their view; the name of the only view is the empty string."""
+
+
+class Clips:
+    """The clips of one episode.
+
+    Args:
+        options: Size, speed, quality and overlays.
+        render: Returns the current frames; called for each step whose frame is kept.
+        fps: Env steps per second, unless the options say otherwise.
+    """
+
+    def __init__(self, options: VideoOptions, render: Render, fps: float) -> None:
+        self._options, self._render, self._fps = options, render, (options.fps or fps) / options.every
+        self._encoders: dict[str, VideoEncoder] = {}
+        self._overlays: dict[str, Overlay] = {}
+        self._skipped: StepFacts | None = None  # the last step, if its frame was not kept
+
+    def feed(self, facts: StepFacts, *, picture: bool = True) -> None:
+        """Render and encode the current frame of each view, unless ``every`` skips it.
+
+        Args:
+            facts: The step that led to the frame.
+            picture: False if the env already shows something else; the frame is missing.
+
+        Raises:
+            Exception: Whatever rendering raises; ``FrameError`` if there is no frame.
+        """
+        self._skipped = facts if picture and facts.step % self._options.every else None
+        for overlay in self._overlays.values():
+            overlay.follow(facts)
+        if picture and self._skipped is None:
+            self._encode(facts)
+
+    def feed_last(self) -> None:
+        """Encode the frame of the last step if it was skipped. The env must still show it.
+
+        Raises:
+            Exception: As of ``feed``.
+        """
+        facts, self._skipped = self._skipped, None
+        if facts is not None:
+            self._encode(facts)
+
+    def _encode(self, facts: StepFacts) -> None:
+        if self._are_full:
+            for encoder in self._encoders.values():
+                encoder.cut()
+            return
+        frames = self._render()
+        for view, picture in frames.items():
+            if view not in self._encoders:
+                self._encoders[view] = VideoEncoder(self._fps, **self._options.encoder_keywords())
+                self._overlays[view] = Overlay(self._options.overlay)
+                self._overlays[view].follow(facts)
+                if facts.step:
+                    self._encoders[view].add_note(f"this view began at step {facts.step}")
+            self._encoders[view].feed(self._drawn(view, picture, facts) if self._options.overlay else picture)
+        for view in self._encoders.keys() - frames.keys():
+            self._encoders[view].add_note("this view ended before the episode")
+
+    @property
+    def _are_full(self) -> bool:
+        most = self._options.max_frames
+        return most is not None and bool(self._encoders) and all(e.frames >= most for e in self._encoders.values())
+
+    def _drawn(self, view: str, picture: Any, facts: StepFacts) -> Frame:
+        rgb = as_rgb(picture)
+        height, width = rgb.shape[:2]
+        wanted = target_size(width, height, self._options.width, self._options.height)
+        if self._options.width or self._options.height:  # text is drawn at the size at which people read it
+            rgb = resize(rgb, height=wanted[1], width=wanted[0])
+        return self._overlays[view].draw(rgb, facts)
+
+    def finish(self) -> dict[str, EncodedVideo]:
+        """Return the finished clips by view."""
+        stride = self._options.every
+        return {view: replace(encoder.finish(), frame_stride=stride) for view, encoder in self._encoders.items()}
+
+    def cancel(self) -> None:
+        """Drop everything that has been encoded."""
+        for encoder in self._encoders.values():
+            encoder.cancel()

@@ -1,0 +1,204 @@
+"""Takes named values from the steps of episodes: by ``collect=``, and by the convention of ``info``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tune_media.recording.series import EpisodeValues
+from tune_media.steps import FINAL, SERIES, Collect, Named, Rule, StepFacts
+
+_MAX_INFO_NAMES = 12
+
+
+class Collector:
+    """Takes named values from steps, by what users pass as ``collect=``.
+
+    Args:
+        collect: See ``Collect``. None: only what the convention of ``info`` says.
+
+    Raises:
+        TypeError: It is nothing of this kind.
+    """
+
+    def __init__(self, collect: Collect | None) -> None:
+        self.is_off = collect is False
+        self._function: Callable[[StepFacts], Mapping[str, Any]] | None = None
+        self._rules: list[tuple[str | None, Rule]] = []
+        if collect is None or collect is False:
+            pass
+        elif callable(collect):
+            self._function = collect
+        elif isinstance(collect, Mapping) and collect:
+            self._rules = [(str(name), _as_rule(source, collect)) for name, source in collect.items()]
+        elif isinstance(collect, (str, Rule)):
+            self._rules = [(None, _as_path(collect, collect))]
+        elif isinstance(collect, Sequence) and collect:
+            self._rules = [(None, _as_path(path, collect)) for path in collect]
+        else:
+            raise _refused(collect)
+        self._unmatched = {rule.source for _, rule in self._rules if isinstance(rule.source, str)}
+        self._unmatched -= {rule.source for _, rule in self._rules if rule.default is not None}
+        self._info_names: dict[str, None] = {}  # in the order in which they were seen
+        self._sources: list[Callable[[StepFacts], Iterator[Named]]] = []
+        if not self.is_off:
+            self._sources.append(_of_convention)
+        if self._function is not None:
+            self._sources.append(self._of_function)
+        self._sources += [functools.partial(self._of_rule, name, rule) for name, rule in self._rules]
+
+    @property
+    def needs_more_than_info(self) -> bool:
+        """Whether users' functions look at the step: at its action and its observation, too."""
+        return self._function is not None or any(callable(rule.source) for _, rule in self._rules)
+
+    def may_find(self, info: Mapping[str, Any] | None) -> bool:
+        """Return whether a step with this info may have values; most have none, and looking costs microseconds."""
+        return not self.is_off and (bool(info) or len(self._sources) > 1)
+
+    def never_matched(self) -> tuple[frozenset[str], tuple[str, ...]]:
+        """Return the paths that no step's info has had so far, and some names that infos have; both may be empty."""
+        return frozenset(self._unmatched), tuple(self._info_names)
+
+    def collect(self, facts: StepFacts, values: EpisodeValues) -> Iterator[Exception]:
+        """Add the values of a step to those of its episode.
+
+        Yields:
+            Whatever users' functions raise, and what cannot be stored: it costs itself, and no other value.
+        """
+        seen: set[str] = set()
+        if self._unmatched:
+            self._note_names(facts.info)
+        for source in self._sources:
+            taken = source(facts)
+            while True:
+                try:
+                    named = next(taken, None)
+                    if named is None:
+                        break
+                    if named.name in seen:
+                        raise ValueError(f"{named.name} is there twice in a step; the first is kept")
+                    seen.add(named.name)
+                    values.add(named)
+                except Exception as error:
+                    yield error
+
+    def take(self, facts: StepFacts) -> Iterator[Named]:
+        """Yield the values of a step.
+
+        Raises:
+            TypeError: A function returned no dict.
+            Exception: Whatever a user's function raises.
+        """
+        for source in self._sources:
+            yield from source(facts)
+
+    def _of_function(self, facts: StepFacts) -> Iterator[Named]:
+        assert self._function is not None
+        returned = self._function(facts)
+        if not isinstance(returned, Mapping):
+            raise TypeError(f"the function returned {type(returned).__name__}, and no dict of values by name")
+        for name, value in returned.items():
+            rule = value if isinstance(value, Rule) else _RUNNING
+            yield from _named(str(name), rule.source if isinstance(value, Rule) else value, rule)
+
+    def _of_rule(self, name: str | None, rule: Rule, facts: StepFacts) -> Iterator[Named]:
+        if callable(rule.source):
+            yield from _named(name or "value", rule.source(facts), rule)
+            return
+        found = list(_matches(facts.info, rule.source.split("/"), ()))
+        if found:
+            self._unmatched.discard(rule.source)
+        elif "*" not in rule.source:
+            yield from _named(name or rule.source, rule.default, rule)
+        for path, stars, value in found:
+            yield from _named("/".join(path) if name is None else "/".join((name, *stars)), value, rule)
+
+    def _note_names(self, info: Any) -> None:
+        """Note the names that an info has, to be told if a path matches none of them."""
+        if not isinstance(info, Mapping):
+            return
+        for key, value in info.items():
+            inner = [f"{key}/{name}" for name in value] if isinstance(value, Mapping) else []
+            for name in inner or [str(key)]:
+                if len(self._info_names) < _MAX_INFO_NAMES:
+                    self._info_names.setdefault(name)
+
+
+COMMON = "__common__"
+"""The key of a multi-agent info dict under which RLlib expects infos that concern all agents or none."""
+_RUNNING, _FINAL, _SERIES = Rule(None), Rule(None, FINAL, ()), Rule(None, SERIES, ())
+
+
+def _of_convention(facts: StepFacts) -> Iterator[Named]:
+    return _by_convention(facts.info)
+
+
+def _by_convention(info: Any, prefix: str = "") -> Iterator[Named]:
+    """Yield the values of ``info["data"]`` and ``info["media"]``; those of several agents as ``<agent>/<name>``.
+
+    RLlib's ``info["__common__"]``, which is about all agents or none, has no agent in its names.
+    """
+    if not isinstance(info, Mapping):
+        return
+    data, media = info.get("data"), info.get("media")
+    if isinstance(data, Mapping):
+        for rule in (_RUNNING, _FINAL):
+            values = data.get(rule.kind)
+            if isinstance(values, Mapping):
+                yield from _named(prefix, values, rule)
+    if isinstance(media, Mapping):
+        yield from _named(prefix, media, _SERIES)
+    if not prefix and data is None and media is None:
+        for agent, own in info.items():
+            if isinstance(own, Mapping) and ("data" in own or "media" in own):
+                yield from _by_convention(own, "" if agent == COMMON else str(agent))
+
+
+def _named(name: str, value: Any, rule: Rule) -> Iterator[Named]:
+    """Yield a value, or those of a dict as ``<name>/<key>``; nothing for None."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _named(f"{name}/{key}" if name else str(key), item, rule)
+    elif value is not None:
+        yield Named(name, value, rule)
+
+
+def _matches(
+    info: Any, parts: Sequence[str], path: tuple[str, ...], stars: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], Any]]:
+    """Yield where a path leads: the whole path, the keys that its stars stand for, and the value there."""
+    if not parts:
+        yield path, stars, info
+        return
+    if not isinstance(info, Mapping):
+        return
+    part, rest = parts[0], parts[1:]
+    if part == "*":
+        for key, value in info.items():
+            yield from _matches(value, rest, (*path, str(key)), (*stars, str(key)))
+    elif part in info:
+        yield from _matches(info[part], rest, (*path, part), stars)
+
+
+def _as_rule(source: Any, collect: Any) -> Rule:
+    rule = source if isinstance(source, Rule) else Rule(source)
+    if not callable(rule.source) and not (isinstance(rule.source, str) and rule.source):
+        raise _refused(collect)
+    return rule
+
+
+def _as_path(source: Any, collect: Any) -> Rule:
+    rule = _as_rule(source, collect)
+    if callable(rule.source):
+        raise TypeError(f"collect= needs a name for a function: collect={{'name': ...}}; got {collect!r}.")
+    return replace(rule)
+
+
+def _refused(collect: Any) -> TypeError:
+    return TypeError(
+        "collect= takes a function of the step that returns values by name; paths inside info such as 'data/speed'; or "
+        f"a dict of paths, functions, tune_media.steps.running(...) and final(...) by name; got {collect!r}."
+    )

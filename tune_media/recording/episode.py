@@ -1,0 +1,209 @@
+"""An episode while it runs, and as a candidate once it has ended.
+
+The frames of a running episode go into encoders as they are rendered, its values into bounded series. Nothing of it is
+kept twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.clips import Clips
+from tune_media.recording.problems import Problems, explained
+from tune_media.recording.series import EpisodeValues
+from tune_media.recording.tape import Tape
+from tune_media.recording.trajectory import TrajectoryBuilder
+from tune_media.steps import StepFacts
+from tune_media.values.artifact import Artifact
+from tune_media.values.episode_record import DIRECT, REPLAY, EpisodeRecord
+from tune_media.values.episodes import EpisodeData, Trajectory
+from tune_media.values.image import Image
+from tune_media.values.video import Video
+
+
+@dataclass
+class RunningEpisode:
+    """An episode that is being recorded.
+
+    Attributes:
+        facts: Fields of its record that are known already.
+        clips: Its clips so far. None: no frames are recorded.
+        env: Its sub-env, for overlays and ``collect=``.
+        agents: The names of its agents; a view with such a name shows that agent.
+        steps: Its trajectory so far. None: it is not kept.
+        values: The values taken from its steps.
+        is_candidate: Whether it may be chosen.
+        note: Why it has no clip, or None.
+        tape: Its tape, if it may be replayed.
+        rewards: The reward of each step, for the overlays of a replay.
+    """
+
+    facts: dict[str, Any]
+    clips: Clips | None
+    env: Any
+    agents: frozenset[str]
+    steps: TrajectoryBuilder | None = None
+    values: EpisodeValues = field(default_factory=EpisodeValues)
+    is_candidate: bool = True
+    note: str | None = None
+    episode_return: float = 0.0
+    episode_length: int = 0
+    tape: Tape | None = None
+    rewards: array[float] = field(default_factory=lambda: array("d"))
+
+    def count(self, reward: float) -> None:
+        """Count a step."""
+        self.episode_return += reward
+        self.episode_length += 1
+        if self.tape is not None and self.is_candidate:
+            self.rewards.append(reward)
+
+    def feed(self, step: StepFacts, *, picture: bool = True) -> None:
+        """Add a step to its trajectory, and the frame after it to its clips.
+
+        Args:
+            step: The step.
+            picture: False if the env already shows something else.
+
+        Raises:
+            Exception: Whatever rendering, or an observation that is no array, raises.
+        """
+        if self.steps is not None:
+            self.steps.add(step)
+        if self.clips is not None:
+            self.clips.feed(step, picture=picture)
+
+    def last_step(self, reward: float, action: Any, info: Mapping[str, Any], **facts: Any) -> StepFacts:
+        """Return the facts of the step that it has just made."""
+        return StepFacts(self.episode_length, reward, self.episode_return, action, self.env, info, **facts)
+
+    def show_last(self, problems: Problems, *, strict: bool) -> None:
+        """Add the frame that the env shows as its last one, if ``every`` skipped it; arguments as of ``guard_clip``."""
+        if self.clips is not None:
+            with self.guard_clip("the last frame", problems, strict=strict):
+                self.clips.feed_last()
+
+    @contextlib.contextmanager
+    def guard_clip(self, what: str, problems: Problems, *, strict: bool) -> Iterator[None]:
+        """Turn an exception of a user's function or env into a problem that costs the clip; the data go on.
+
+        Args:
+            what: The part that raises, for the message.
+            problems: Told of it.
+            strict: Let it through instead.
+        """
+        try:
+            yield
+        except Exception as error:
+            if strict:
+                raise
+            problems.report_error(what, error, lost=1)
+            self.lose_clip(explained(what, error))
+
+    def lose_clip(self, reason: str) -> None:
+        """Go on without clips and trajectory: it cannot be chosen, and its record will say why."""
+        if self.clips is not None:
+            self.clips.cancel()
+        self.is_candidate, self.clips, self.steps, self.tape = False, None, None, None
+        self.note = self.note or f"no clip: {reason}"
+
+    def data(self, metrics: Mapping[str, float], facts: Mapping[str, Any]) -> EpisodeData:
+        """Return its record, series and values now that it is over.
+
+        Args:
+            metrics: Numbers to add to those taken from its steps.
+            facts: Further fields of its record, which win over what was counted here.
+        """
+        own = {
+            "episode_return": self.episode_return,
+            "episode_length": self.episode_length,
+            "finished_at": time.time(),
+            "metrics": {**metrics, **self.values.metrics()},
+            "rendered": self._rendered(),
+        }
+        fields = {**own, **self.facts, **facts}
+        fields["note"] = joined(fields.get("note"), self.note)
+        return EpisodeData(EpisodeRecord(**fields), self.values.series(), self.values.values())
+
+    def _rendered(self) -> str | None:
+        if self.clips is not None:
+            return DIRECT
+        return REPLAY if self.tape is not None and self.is_candidate else None
+
+    def candidate(self, record: EpisodeRecord) -> Candidate:
+        """Finish its clips and return it as a candidate."""
+        clips = self.clips.finish() if self.clips is not None else {}
+        steps = self.steps.finish() if self.steps is not None else None
+        taped = None if self.tape is None else Taped(self.tape, self.rewards)
+        return Candidate(record, clips, self.agents, self.values.media(), steps, taped)
+
+
+@dataclass(frozen=True)
+class Taped:
+    """The part of an episode from which its clips can be made after it has ended.
+
+    Attributes:
+        tape: Its tape.
+        rewards: The reward of each step.
+    """
+
+    tape: Tape
+    rewards: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A finished episode that may be chosen, with everything that is stored if it is.
+
+    Attributes:
+        record: Its record.
+        clips: Its clips by view; empty if no frames are recorded.
+        agents: The names of its agents.
+        media: Its pictures and files by name.
+        trajectory: Its steps, if they are kept.
+        taped: Its tape, if it may be replayed. It stays on the env runner.
+    """
+
+    record: EpisodeRecord
+    clips: Mapping[str, EncodedVideo]
+    agents: frozenset[str] = frozenset()
+    media: Mapping[str, Image | Artifact] = field(default_factory=dict)
+    trajectory: Trajectory | None = None
+    taped: Taped | None = None
+
+    def of_record(self, record: EpisodeRecord, media: Mapping[str, Image | Artifact] | None = None) -> Candidate:
+        """Return it with a record that says more, and with further pictures and files."""
+        return replace(self, record=record, media={**self.media, **(media or {})})
+
+    def videos(self) -> dict[str, Video]:
+        """Return its clips by view; the name of the only view is the empty string."""
+        return {view: self._video(view, clip) for view, clip in self.clips.items()}
+
+    def in_result(self) -> Video | EpisodeRecord | dict[str, Video]:
+        """Return its value in a result: its clip, its clips by view, or its record if no frames are recorded."""
+        videos = self.videos()
+        return self.record if not videos else videos[""] if set(videos) == {""} else videos
+
+    def _video(self, view: str, clip: EncodedVideo) -> Video:
+        note = joined(self.record.note, clip.note)
+        if not view:
+            return Video.from_encoded(clip, episode=self.record, note=note, id=self.record.id)
+        of_view = replace(self.record, view=view, agent=view if view in self.agents else None)
+        return Video.from_encoded(clip, episode=of_view, note=note, id=uuid.uuid5(uuid.UUID(self.record.id), view).hex)
+
+
+def joined(*notes: str | None) -> str | None:
+    """Return several notes as one; None if there is none.
+
+    Example:
+        >>> joined("cut", None, "a still")
+        'cut; a still'
+    """
+    return "; ".join(note for note in notes if note) or None

@@ -1,0 +1,163 @@
+"""Text and a small curve drawn into the frames: step, reward, return, action, or anything a function says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tune_media.encoding import Frame
+from tune_media.steps import StepFacts
+
+NAMES = ("step", "reward", "return", "action", "curve")
+
+_MIN_FONT_PIXELS = 9
+_FONT_SHARE = 22  # a line of text is this part of the picture's height
+_CURVE_SHARE = 6
+_DIM = 0.35
+_CURVE_POINTS = 600
+_ACTION_CHARACTERS = 40
+
+
+Part = str | Callable[[StepFacts], str]
+"""One of ``NAMES``, or a function that says what to write."""
+
+
+def check_parts(parts: Sequence[Part]) -> None:
+    """Refuse what is no overlay.
+
+    Raises:
+        ValueError: An unknown name.
+        ImportError: Pillow is not installed.
+    """
+    for part in parts:
+        if not callable(part) and part not in NAMES:
+            raise ValueError(f"overlay={part!r} is none of {', '.join(NAMES)} and no function of the step.")
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise ImportError("Overlays are drawn with Pillow: pip install 'tune-media[overlay]'") from error
+
+
+class Overlay:
+    """Draws into the frames of one episode.
+
+    Args:
+        parts: What to draw, in this order.
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = tuple(parts)
+        self._curve = _Curve()
+        self._fonts: dict[int, Any] = {}
+
+    def follow(self, facts: StepFacts) -> None:
+        """Add a step to the curve. Call it once for each step, before ``draw`` if its frame is kept."""
+        if "curve" in self._parts:
+            self._curve.add(facts.episode_return)
+
+    def draw(self, frame: Frame, facts: StepFacts) -> Frame:
+        """Return the frame (HWC uint8, three channels) with the overlay."""
+        from PIL import Image, ImageDraw
+
+        picture = Image.fromarray(frame)
+        draw = ImageDraw.Draw(picture)
+        font = self._font(max(_MIN_FONT_PIXELS, frame.shape[0] // _FONT_SHARE))
+        top = 0
+        for line in self._lines(facts, lambda text: draw.textlength(text, font), frame.shape[1] - 4):
+            _, _, right, lower = map(int, draw.textbbox((2, top + 1), line, font))
+            box = (0, top, min(frame.shape[1], right + 3), lower + 2)
+            _darken(picture, box)
+            draw.text((2, top + 1), line, (255, 255, 255), font)
+            top = box[3]
+        if "curve" in self._parts:
+            self._draw_curve(picture)
+        return np.asarray(picture)
+
+    def _lines(self, facts: StepFacts, width_of: Callable[[str], float], width: int) -> list[str]:
+        """Put as many parts into a line as fit."""
+        lines: list[str] = []
+        for part in self._parts:
+            text = _text(part, facts)
+            if not text:
+                continue
+            if lines and width_of(f"{lines[-1]}  {text}") <= width:
+                lines[-1] += f"  {text}"
+            else:
+                lines.append(text)
+        return lines
+
+    def _draw_curve(self, picture: Any) -> None:
+        from PIL import ImageDraw
+
+        width, height = picture.size
+        top = height - max(8, height // _CURVE_SHARE)
+        _darken(picture, (0, top, width, height))
+        low, span = self._curve.least, (self._curve.largest - self._curve.least) or 1.0
+        last = max(1, len(self._curve.values) - 1)
+        points = [
+            (x * (width - 1) / last, height - 2 - (value - low) / span * (height - top - 4))
+            for x, value in enumerate(self._curve.values)
+        ]
+        ImageDraw.Draw(picture).line(points, (255, 210, 60), max(1, height // 200))
+
+    def _font(self, size: int) -> Any:
+        from PIL import ImageFont
+
+        if size not in self._fonts:
+            self._fonts[size] = ImageFont.load_default(size)
+        return self._fonts[size]
+
+
+def _text(part: Part, facts: StepFacts) -> str:
+    if callable(part):
+        return str(part(facts))
+    if part == "step":
+        return f"t {facts.step}"
+    if part == "reward":
+        return f"r {facts.reward:.3g}"
+    if part == "return":
+        return f"R {facts.episode_return:.4g}"
+    if part == "action" and facts.action is not None:
+        return f"a {_short(facts.action)}"
+    return ""
+
+
+class _Curve:
+    """The return so far, in few points however long the episode is."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self.least, self.largest = math.inf, -math.inf
+        self._stride, self._count = 1, 0
+
+    def add(self, value: float) -> None:
+        if not math.isfinite(value):
+            return
+        self.least, self.largest = min(self.least, value), max(self.largest, value)
+        if self._count % self._stride == 0:
+            self.values.append(value)
+        if len(self.values) > _CURVE_POINTS:
+            self.values = self.values[::2]
+            self._stride *= 2
+        self._count += 1
+
+
+def _short(action: Any) -> str:
+    if isinstance(action, dict):
+        return " ".join(f"{name}:{_short(value)}" for name, value in action.items())[:_ACTION_CHARACTERS]
+    if isinstance(action, (tuple, list)):
+        return " ".join(_short(value) for value in action)[:_ACTION_CHARACTERS]
+    array = np.asarray(action)
+    if array.dtype.kind not in "biuf":
+        return str(action)[:_ACTION_CHARACTERS]
+    if array.ndim == 0:
+        return f"{array.item():.3g}" if array.dtype.kind == "f" else str(array.item())
+    return " ".join(f"{value:.2g}" for value in array.ravel()[:4]) + (" …" if array.size > 4 else "")
+
+
+def _darken(picture: Any, box: tuple[int, int, int, int]) -> None:
+    region = picture.crop(box)
+    picture.paste(region.point(lambda value: int(value * _DIM)), box)

@@ -1,0 +1,72 @@
+"""What a recorder records: the arguments of ``record_episodes`` and ``RecordEpisodes`` as one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tune_media.recording.choosing import RESERVED
+from tune_media.recording.collector import Collector
+from tune_media.recording.overlay import check_parts
+from tune_media.selection import RenderBudget, Selector, Trigger
+from tune_media.steps import Collect
+from tune_media.values.episode_record import DIRECT, RENDERS
+from tune_media.values.options import VideoOptions
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a recorder records.
+
+    Attributes:
+        name: The key under which its clips are filed.
+        selectors: They choose the finished episodes that are kept.
+        trigger: Decides which episodes are recorded at all, by their index on their sub-env. None: all.
+        video: How clips are made. None: records only, no frames.
+        collect: The values to take from each step of all episodes. None: only those of the convention of ``info``.
+        trajectories: Whether the steps of the chosen episodes are kept.
+        sees_all: Whether the recorder is told of all episodes, on all env runners and sub-envs.
+        strict: Raise at the first fault instead of warning once.
+        render: When frames are rendered: ``direct``, ``replay`` or ``auto``.
+
+    Raises:
+        ValueError: An unknown overlay name or ``render``, or a selector with a reserved name.
+        TypeError: A ``collect`` of the wrong type.
+        ImportError: Overlays are wanted and Pillow is not installed.
+
+    Example:
+        >>> from tune_media.selection import as_selectors
+        >>> plan = Plan("episodes", as_selectors("best"), collect="data/speed")
+        >>> plan.looks_at_info, plan.looks_at_steps
+        (True, False)
+    """
+
+    name: str
+    selectors: tuple[Selector, ...]
+    trigger: Trigger | RenderBudget | None = None
+    video: VideoOptions | None = field(default_factory=VideoOptions)
+    collect: Collect | None = None
+    trajectories: bool = False
+    sees_all: bool = True
+    strict: bool = False
+    render: str = DIRECT
+
+    def __post_init__(self) -> None:
+        if self.render not in RENDERS:
+            raise ValueError(f"render= takes {', '.join(map(repr, RENDERS))}; got {self.render!r}.")
+        Collector(self.collect)  # raises if it is of the wrong type
+        taken = RESERVED & {selector.name for selector in self.selectors}
+        if taken:
+            raise ValueError(f"a selector cannot be named {min(taken)!r}: something else has that name in the result.")
+        if self.video is not None and self.video.overlay:
+            check_parts(self.video.overlay)
+
+    @property
+    def looks_at_info(self) -> bool:
+        """Whether a step's info is needed."""
+        return self.collect is not False or self.looks_at_steps
+
+    @property
+    def looks_at_steps(self) -> bool:
+        """Whether a step's action, info and observation are needed."""
+        overlay = self.video is not None and bool(self.video.overlay)
+        return overlay or self.trajectories or Collector(self.collect).needs_more_than_info

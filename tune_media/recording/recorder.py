@@ -1,0 +1,229 @@
+"""Records the running episodes of one env runner, whatever framework steps them.
+
+A recorder is told what happens: an episode starts, steps, ends, or is abandoned. Whoever owns it collects the finished
+episodes from its ``candidates`` and its problems from its ``problems``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from typing import Any
+
+from tune_media.recording.candidates import Candidates, MoreValues
+from tune_media.recording.clips import Clips, Render
+from tune_media.recording.collector import Collector
+from tune_media.recording.episode import Candidate, RunningEpisode
+from tune_media.recording.plan import Plan
+from tune_media.recording.problems import Problems
+from tune_media.recording.render_clock import RenderClock
+from tune_media.recording.starts import Starts
+from tune_media.recording.tape import Tape
+from tune_media.recording.trajectory import TrajectoryBuilder
+from tune_media.steps import StepFacts
+from tune_media.values.episode_record import EpisodeRecord
+
+OnFinished = Callable[[Candidate], None]
+"""Is told each candidate when its episode ends."""
+
+
+class EpisodeRecorder:
+    """Records episodes, any number of them at a time, each in a slot of its own (a sub-env).
+
+    Everything happens in the thread that steps the envs.
+
+    Args:
+        plan: What to record.
+        on_finished: Told each candidate when its episode ends, chosen or not.
+        problems_are_collected: Whether the owner collects and tells the problems. If not, each is a warning here.
+
+    Attributes:
+        candidates: The episodes that ended since the last collection.
+        problems: The reasons why episodes were not recorded.
+        starts: Counts the episodes that begin, for the trigger.
+        abandoned: Number of episodes that were being recorded and never ended.
+        looks_at_info, looks_at_steps: Whether ``step`` needs the info; its action and observation, too.
+    """
+
+    def __init__(
+        self, plan: Plan, on_finished: OnFinished | None = None, *, problems_are_collected: bool = False
+    ) -> None:
+        self.plan = plan
+        self.problems = Problems(plan.name, are_collected=problems_are_collected)
+        self.candidates = Candidates(plan, self.problems)
+        self.collector = Collector(plan.collect)
+        self.clock = RenderClock()
+        self.abandoned = 0
+        self.looks_at_steps, self.looks_at_info = plan.looks_at_steps, plan.looks_at_info
+        self._on_finished = on_finished
+        self._running: dict[Hashable, RunningEpisode] = {}
+        self.starts = Starts(plan.trigger, self.clock)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the episodes that are running: a copy does not have their encoders, and records the next ones."""
+        return {**self.__dict__, "_running": {}}
+
+    def start(
+        self,
+        slot: Hashable,
+        episode_id: str,
+        render: Render | None,
+        fps: float,
+        *,
+        env: Any = None,
+        seed: int | None = None,
+        seed_is_new: bool = False,
+        agents: Collection[str] = (),
+        observation: Any = None,
+        no_clip: str | None = None,
+        tape: Tape | None = None,
+        **facts: Any,
+    ) -> bool:
+        """Record the start of an episode in ``slot``, with its reset frame; say whether it is a candidate.
+
+        Args:
+            slot: Where it runs; an episode still running there is abandoned.
+            episode_id: Its id.
+            render: Returns the current frames. Not called for an episode that the trigger declines.
+            fps, env: Frames per second, unless the plan says otherwise; its sub-env, for overlays and ``collect=``.
+            seed: The seed that the env's generator was last given. It is this episode's if it has changed: a reset
+                without a seed goes on where the last episode left the generator.
+            seed_is_new: Whether it is known to be this episode's.
+            agents, observation: Names of the agents, which views may have; the observation that the reset returned.
+            no_clip: Why there are no frames although they are wanted; its record says so. None: there are.
+            tape: Its tape, if its clips may be made after it has ended.
+            **facts: Further fields of its ``EpisodeRecord``.
+        """
+        self.clock.tick()
+        self.abandon(slot)
+        own_seed = self.starts.own_seed(slot, seed)
+        facts |= {"episode_id": episode_id, "seed": seed if seed_is_new else own_seed}
+        episode = RunningEpisode(facts, None, env, frozenset(agents), tape=tape)
+        with episode.guard_clip("trigger=", self.problems, strict=self.plan.strict):
+            episode.is_candidate = self.starts.is_wanted(slot)
+        if episode.is_candidate and no_clip is not None:
+            episode.lose_clip(no_clip)
+            self.problems.report(no_clip, lost=1)
+        if not episode.is_candidate and self.collector.is_off:
+            return False
+        if episode.is_candidate and self.plan.video is not None and render is not None:
+            episode.clips = Clips(self.plan.video, render, fps)
+        if episode.is_candidate and self.plan.trajectories:
+            episode.steps = TrajectoryBuilder()
+        self._running[slot] = episode
+        if episode.is_candidate:
+            with self.clock.render(), episode.guard_clip("the reset frame", self.problems, strict=self.plan.strict):
+                index = facts.get("env_index") or 0
+                episode.feed(StepFacts(0, 0.0, 0.0, None, env, observation=observation, env_index=index))
+        return episode.is_candidate
+
+    def longest_running(self) -> int:
+        """Return the number of steps of the longest episode that is being recorded; 0 if there is none."""
+        return max((episode.episode_length for episode in self._running.values()), default=0)
+
+    def running(self, slot: Hashable) -> RunningEpisode | None:
+        """Return the episode that is being recorded in ``slot``, or None."""
+        return self._running.get(slot)
+
+    def step(
+        self,
+        slot: Hashable,
+        reward: float,
+        action: Any = None,
+        info: Mapping[str, Any] | None = None,
+        *,
+        picture: bool = True,
+        **facts: Any,
+    ) -> None:
+        """Record an env step of the episode in ``slot``, and the frame after it.
+
+        Args:
+            reward: The step's reward.
+            action: The step's action; needed only if ``looks_at_steps``.
+            info: The step's info; needed only if ``looks_at_info``.
+            picture: False if the env already shows something else.
+            **facts: Further fields of its ``StepFacts``.
+        """
+        self.clock.tick()
+        episode = self._running.get(slot)
+        if episode is None:
+            return
+        episode.count(reward)
+        if episode.clips is None and episode.steps is None and not self.collector.may_find(info):
+            return
+        step = episode.last_step(reward, action, info or {}, **facts)
+        for error in self.collector.collect(step, episode.values):
+            if self.plan.strict:
+                raise error
+            reason = f"collect=: {type(error).__name__}: {error}"
+            self.problems.report(reason, "a value of a step is not stored as it is")
+        if episode.is_candidate:
+            with self.clock.render(), episode.guard_clip("a frame", self.problems, strict=self.plan.strict):
+                episode.feed(step, picture=picture)
+
+    def end(
+        self,
+        slot: Hashable,
+        more: MoreValues | None = None,
+        *,
+        metrics: Mapping[str, float] | None = None,
+        **facts: Any,
+    ) -> EpisodeRecord | None:
+        """Record the end of the episode in ``slot``, drop candidates that cannot win any more, and return its record.
+
+        The env must still show the final frame, which is rendered now if ``every`` skipped it.
+        The record is None if the episode cannot be chosen.
+
+        Args:
+            more: Adds the values that user hooks put into it.
+            metrics, **facts: Further numbers of it; further fields of its ``EpisodeRecord``.
+        """
+        episode = self._running.pop(slot, None)
+        if episode is None:
+            return None
+        with self.clock.render():
+            episode.show_last(self.problems, strict=self.plan.strict)
+        with self.guard(slot, "the end of an episode"):
+            record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
+            if not episode.is_candidate:
+                return None
+            with self.clock.render():
+                candidate = episode.candidate(record)
+            if self._on_finished is not None:
+                with self.guard(slot, "handing over an episode"):
+                    self._on_finished(candidate)
+            return record if self.candidates.add(candidate) else None
+        return None
+
+    def break_off(self, slot: Hashable, note: str) -> Candidate | None:
+        """End the episode in ``slot`` early; return it as far as it came, with a note, if it is a candidate."""
+        episode = self._running.pop(slot, None)
+        if episode is None or not episode.is_candidate:
+            return None
+        return episode.candidate(episode.data({}, {"note": note}).record)
+
+    def abandon(self, slot: Hashable) -> None:
+        """Drop the episode that runs in ``slot``, if one does: its env was reset or failed."""
+        episode = self._running.pop(slot, None)
+        if episode is None:
+            return
+        if episode.clips is not None:
+            episode.clips.cancel()
+        if episode.episode_length:
+            self.abandoned += 1
+
+    def abandon_all(self) -> None:
+        """Drop all running episodes: their envs are gone."""
+        for slot in list(self._running):
+            self.abandon(slot)
+
+    @contextlib.contextmanager
+    def guard(self, slot: Hashable, what: str) -> Iterator[None]:
+        """Turn an exception of a user's function or env into a problem that costs the episode, not the env runner."""
+        try:
+            yield
+        except Exception as error:
+            if self.plan.strict:
+                raise
+            self.problems.report_error(what, error, "an episode is not recorded", lost=1)
+            self.abandon(slot)

@@ -1,0 +1,285 @@
+"""Where a frame comes from: from any env, its wrappers, or one sub-env of a vector env, however it is vectorised.
+
+Some envs can only be rendered through the vector env they are in (sub-envs in other processes, natively vectorised
+envs): all their frames are made by one call, which is made at most once a vector step.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tune_media.recording.problems import FrameError
+
+FrameFunction = Callable[[Any], Any]
+"""Told an env, returns its current frame (HWC uint8), or several as a dict by name."""
+
+Frames = dict[str, Any]
+"""The current frames of one env by the name of their view; the name of the only view is the empty string."""
+
+GYM_EXAMPLE = "gymnasium.make('CartPole-v1', render_mode='rgb_array')"
+RLLIB_EXAMPLE = "config.environment(env_config={'render_mode': 'rgb_array'})"
+_GL_WORDS = ("glfw", "egl", "osmesa", "opengl", "display", "x11", "gladload", "framebuffer", "gl context")
+_PACKAGE_OF = {
+    "pygame": "pip install 'gymnasium[classic-control]'",
+    "Box2D": "pip install 'gymnasium[box2d]'",
+    "mujoco": "pip install 'gymnasium[mujoco]'",
+    "ale_py": "pip install ale-py",
+}
+DEFAULT_FPS = 30.0
+_VECTOR_CLASSES = frozenset({"VectorEnv", "VectorMultiAgentEnv"})  # Gymnasium's and RLlib's, neither imported here
+ONLY_VIEW = ""
+_MAX_WRAPPERS = 64
+_OWN_ENTROPY = 2**63  # a generator that nobody seeded states 128 random bits
+
+
+class Renderer:
+    """Renders the sub-envs of one env.
+
+    Args:
+        env: A single env or a vector env.
+        frame: What to take instead of ``env.render()``: a function of the sub-env; the name of one of its methods,
+            which also reaches sub-envs in other processes; or a dict of these, one for each view. None: ``render()``.
+        example: How a user of this framework sets the render mode, for messages.
+        named_after: The env that messages name. None: ``env``.
+
+    Raises:
+        FrameError: ``frame`` is a function and the sub-envs are out of reach.
+
+    Example:
+        >>> class Env:
+        ...     def render(self):
+        ...         return np.zeros((48, 64, 3), np.uint8)
+        >>> Renderer(Env()).frames(0)[""].shape
+        (48, 64, 3)
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None,
+        example: str = RLLIB_EXAMPLE,
+        *,
+        named_after: Any = None,
+    ) -> None:
+        self.env, self._example = env, example
+        self._named = env if named_after is None else named_after
+        views = frame if isinstance(frame, Mapping) else {ONLY_VIEW: "render" if frame is None else frame}
+        if not views:
+            raise ValueError("frame= is an empty dict: name at least one view, or leave it out for env.render().")
+        self._views: dict[str, FrameFunction | str] = dict(views)
+        self._whole: dict[str, Any] = {}  # by method: all frames of this vector step
+        self._depth: dict[tuple[str, int], int] = {}  # by method and sub-env: how deep in its wrappers it works
+        self._asked: int | None = None  # the sub-env that was asked for last
+        if any(not isinstance(view, str) for view in self._views.values()) and sub_env(env, 0) is None:
+            raise FrameError(
+                f"frame= is a function of the sub-env, and the sub-envs of {describe(env)} are in other processes or "
+                "in one batch. Pass the name of a method of the env instead, for example frame='render', or vectorise "
+                "with gym_env_vectorize_mode='sync'."
+            )
+
+    def frames(self, index: int) -> Frames:
+        """Return the current frames of a sub-env.
+
+        Raises:
+            FrameError: There is none that can be recorded; the message names the env and the remedy.
+        """
+        frames: Frames = {}
+        for name, view in self._views.items():
+            picture = self._picture(view, index)
+            if isinstance(picture, Mapping):  # one call gave several: a frame for each agent, for example
+                frames |= {f"{name}/{key}".strip("/"): self._checked(value, view) for key, value in picture.items()}
+            else:
+                frames[name] = self._checked(picture, view)
+        if not frames:
+            raise FrameError(f"env {describe(self._named)}: frame= returned an empty dict; return at least one frame")
+        return frames
+
+    def at(self, index: int) -> None:
+        """Say which sub-env is being stepped; when they start over, a new vector step has been made."""
+        if self._asked is None or index <= self._asked:
+            self.new_step()
+        self._asked = index
+
+    def new_step(self) -> None:
+        """Say that the env has been stepped or reset: frames that were made before are old."""
+        self._whole.clear()
+        self._asked = None
+
+    def fps(self, index: int) -> float:
+        """Frames per second that the env's metadata state, else 30."""
+        reachable = sub_env(self.env, index)
+        for env in inside(self.env if reachable is None else reachable):
+            fps = (getattr(env, "metadata", None) or {}).get("render_fps")
+            if isinstance(fps, numbers.Real) and 0 < float(fps) < math.inf:
+                return float(fps)
+        return DEFAULT_FPS
+
+    def _picture(self, view: FrameFunction | str, index: int) -> Any:
+        try:
+            return self._called(view, index)
+        except FrameError:
+            raise
+        except Exception as error:
+            raise FrameError(
+                f"env {describe(self._named)}: {_call_name(view)} raised {type(error).__name__}: {error}"
+                f"{remedy_for(error) or self._try_it()}"
+            ) from error
+
+    def _called(self, view: FrameFunction | str, index: int) -> Any:
+        reachable = sub_env(self.env, index)
+        if not isinstance(view, str):
+            return view(reachable)
+        if reachable is not None:
+            return self._call(reachable, view, index)
+        if view not in self._whole:
+            self._whole[view] = _call_whole(self.env, view)
+        pictures = self._whole[view]
+        if isinstance(pictures, (list, tuple)):
+            return pictures[index] if index < len(pictures) else None
+        array = np.asarray(pictures)
+        return array[index] if array.ndim == 4 else pictures
+
+    def _call(self, env: Any, method: str, index: int) -> Any:
+        """Call a method of an env, or of the first env inside it that has it and takes the call.
+
+        RLlib's PettingZoo wrappers pass a render mode to envs that take none, and not every wrapper passes methods on.
+        The depth is found once for each sub-env; an exception after that is the env's own.
+        """
+        envs = list(inside(env))
+        if (method, index) in self._depth:
+            return getattr(envs[self._depth[method, index]], method)()
+        failure: Exception | None = None
+        for depth, candidate in enumerate(envs):
+            function = getattr(candidate, method, None)
+            if function is None:
+                continue
+            try:
+                picture = function()
+            except (TypeError, AttributeError, NotImplementedError) as error:
+                failure = failure or error
+                continue
+            if picture is not None:
+                self._depth[method, index] = depth
+                return picture
+        if failure is not None:
+            raise failure
+        if not any(hasattr(candidate, method) for candidate in envs):
+            raise FrameError(f"env {describe(self._named)} has no method {method!r}, which frame= names")
+        return None
+
+    def _checked(self, picture: Any, view: FrameFunction | str) -> Any:
+        """Return a frame if it can be encoded.
+
+        Raises:
+            FrameError: It cannot.
+        """
+        came = f"env {describe(self._named)} returned {{}} from {_call_name(view)}"
+        mode = f"Create it with render_mode='rgb_array', for example {self._example}"
+        if picture is None:
+            raise FrameError(f"{came.format('None')}. {mode}.{self._try_it()}")
+        if isinstance(picture, (list, tuple, str)):
+            kind = type(picture).__name__
+            raise FrameError(f"{came.format(f'a {kind}')} instead of one frame. {mode}.{self._try_it()}")
+        array = np.asarray(picture)
+        if array.dtype != np.uint8:
+            raise FrameError(
+                f"{came.format(f'{array.dtype} of shape {array.shape}')}; a frame is uint8 in 0..255. If the values "
+                "are in 0..1, pass frame=lambda env: (255 * env.render()).astype('uint8')."
+            )
+        if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)) or 0 in array.shape:
+            raise FrameError(
+                f"{came.format(f'an array of shape {array.shape}')}; a frame is height x width x channels, with 1, "
+                "3 or 4 channels. For channels first, pass frame=lambda env: env.render().transpose(1, 2, 0)."
+            )
+        return picture
+
+    def _try_it(self) -> str:
+        """Return the command that shows what a recording of this env would be, as the end of a message."""
+        target = _importable(self._named)
+        return f" To check it: tune-media doctor {target}" if target else ""
+
+
+def remedy_for(error: Exception) -> str:
+    """Return the remedy for an exception that envs are known to raise, as the end of a message; empty if unknown.
+
+    Example:
+        >>> remedy_for(ModuleNotFoundError("No module named 'pygame'", name="pygame"))
+        ". Install it: pip install 'gymnasium[classic-control]'"
+    """
+    text = f"{error}"
+    missing = getattr(error, "name", "") or ""
+    for package, command in _PACKAGE_OF.items():
+        if package in (missing.split(".")[0], *text.replace("'", " ").replace("`", " ").split()):
+            return f". Install it: {command}"
+    if any(word in text.lower() for word in _GL_WORDS):
+        return (
+            ". There is no display here: before Ray is started, set MUJOCO_GL=egl (GPU) or MUJOCO_GL=osmesa (Debian's "
+            "libosmesa6), or SDL_VIDEODRIVER=dummy for pygame"
+        )
+    return ""
+
+
+def sub_env(env: Any, index: int) -> Any | None:
+    """Return the sub-env with this index, or None where it is out of reach (another process, one batched env)."""
+    envs = sub_envs(env)
+    return envs[index] if index < len(envs) else None
+
+
+def sub_envs(env: Any) -> list[Any]:
+    """Return all sub-envs that are in reach; those of a single env are itself."""
+    if hasattr(env, "get_sub_environments") and not hasattr(env, "reset"):  # the old API stack's BaseEnv
+        return list(env.get_sub_environments())
+    base = getattr(env, "unwrapped", env)
+    if _VECTOR_CLASSES.isdisjoint(ancestor.__name__ for ancestor in type(base).__mro__):
+        return [env]
+    return list(getattr(base, "envs", None) or ())
+
+
+def describe(env: Any) -> str:
+    """Name an env as its user would."""
+    inner = sub_env(env, 0)
+    base = getattr(env if inner is None else inner, "unwrapped", env)
+    name = getattr(getattr(base, "spec", None), "id", None)
+    return repr(type(base).__name__ if name is None or name.startswith("rllib-") else name)
+
+
+def reset_seed(env: Any) -> int | None:
+    """Return the seed that an env's generator was last given, where it tells."""
+    seed = getattr(getattr(env, "unwrapped", None), "np_random_seed", None)
+    return int(seed) if isinstance(seed, (int, np.integer)) and 0 <= seed < _OWN_ENTROPY else None
+
+
+def inside(env: Any) -> Iterator[Any]:
+    """Yield an env and, one after the other, the envs that it wraps."""
+    for _ in range(_MAX_WRAPPERS):
+        yield env
+        inner = getattr(env, "par_env", None) or getattr(env, "env", None)
+        if inner is None or inner is env:
+            return
+        env = inner
+
+
+def _call_name(view: FrameFunction | str) -> str:
+    return f"{view}()" if isinstance(view, str) else "frame="
+
+
+def _importable(env: Any) -> str:
+    """Return the name by which ``tune-media doctor`` can make an env; empty if it cannot."""
+    inner = sub_env(env, 0)
+    base = getattr(env if inner is None else inner, "unwrapped", env)
+    name = getattr(getattr(base, "spec", None), "id", None)
+    if name is not None and not name.startswith("rllib-"):
+        return str(name)
+    kind = type(base)
+    hidden = kind.__module__ == "__main__" or "<" in kind.__qualname__ or kind.__module__.startswith("ray.")
+    return "" if hidden else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _call_whole(env: Any, method: str) -> Any:
+    base = getattr(env, "unwrapped", env)
+    return base.call(method) if hasattr(base, "call") else getattr(base, method)()

@@ -1,0 +1,70 @@
+"""The same evaluation episodes in every trial: seeds that every reset of an env takes in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tune_media.recording.rendering import inside
+
+
+class SeededResets:
+    """Gives each reset of an env the next of its seeds, whatever seed the caller passes.
+
+    It takes the place of the env's ``reset`` on the env object itself, so that the env keeps its type and wrappers.
+
+    Args:
+        env: Any env whose ``reset`` takes ``seed=``.
+        seeds: The seeds, used in turn, then from the start again.
+    """
+
+    def __init__(self, env: Any, seeds: Sequence[int]) -> None:
+        self.seeds = tuple(seeds)
+        self.last: int | None = None
+        self._next = 0
+        self._given: int | None = None
+        self._reset = env.reset
+        env.reset = self
+        env.tune_media_seeds = self
+
+    def __call__(self, *, seed: int | None = None, options: dict[str, Any] | None = None, **kwargs: Any) -> Any:
+        """Reset the env with the next seed."""
+        if self._given is not None:
+            self.last, self._given = self._given, None
+        else:
+            self.last = self.seeds[self._next % len(self.seeds)]
+            self._next += 1
+        return self._reset(seed=self.last, options=options, **kwargs)
+
+    def give_next(self, seed: int) -> None:
+        """Give the next reset this seed instead: an episode is played again."""
+        self._given = seed
+
+    def start_over(self) -> None:
+        """Begin with the first seed again: a new evaluation starts."""
+        self._next = 0
+
+
+def seeded(env: Any) -> SeededResets | None:
+    """Return the seeds that the resets of an env, or of one inside it, take; None where it has been given none."""
+    for candidate in inside(env):
+        own = getattr(candidate, "__dict__", {})
+        if "tune_media_seeds" in own:
+            found: SeededResets = own["tune_media_seeds"]
+            return found
+    return None
+
+
+def share(seeds: Sequence[int], runner: int, runners: int, index: int, sub_envs: int) -> tuple[int, ...]:
+    """Return the seeds of one sub-env, so that the sub-envs of all env runners take turns over all seeds.
+
+    Args:
+        seeds: All seeds.
+        runner: Which of the env runners, from 0.
+        runners: How many there are.
+        index: Which of its sub-envs, from 0.
+        sub_envs: How many it has.
+    """
+    places = max(1, runners * sub_envs)
+    place = runner * sub_envs + index
+    return tuple(seeds[(place + turn * places) % len(seeds)] for turn in range(len(seeds)))

@@ -1,0 +1,247 @@
+"""Collects the named values of an episode's steps, in bounded memory."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tune_media.steps import FINAL, SERIES, Named, Rule
+from tune_media.values.artifact import Artifact
+from tune_media.values.convert import as_numbers, as_plain, converted, is_picture
+from tune_media.values.episodes import STATISTICS, Series, weight_of
+from tune_media.values.image import Image
+from tune_media.values.medium import Medium
+
+MAX_POINTS = 10_000
+"""The most values that one series of one episode holds; a longer series keeps every second value, then every fourth."""
+MAX_NAMES = 200
+"""The most names of values that one episode has."""
+MAX_ELEMENTS = 64
+"""The longest vector whose elements are values of their own (``<name>/0``, ...); a longer one is kept whole."""
+_MAX_EXACT = 2**53  # the largest integer up to which every integer is a float, too
+_RAW_CLIP_AXES = 5
+
+
+class EpisodeValues:
+    """The named values of one episode, while it runs.
+
+    >>> values = EpisodeValues()
+    >>> for speed in (1.0, 2.0, 6.0):
+    ...     values.add(Named("speed", speed, Rule("speed", statistics=("avg", "max"))))
+    >>> values.metrics()
+    {'speed_avg': 3.0, 'speed_max': 6.0}
+    """
+
+    def __init__(self) -> None:
+        self._points: dict[str, _Points] = {}
+        self._statistics: dict[str, tuple[_Total, Rule]] = {}
+        self._finals: dict[str, Any] = {}
+        self._media: dict[str, Any] = {}  # pictures and files: the last of each name
+
+    def add(self, named: Named) -> None:
+        """Add a value.
+
+        Pictures and files are media: the last of each name is kept. A uint8 table with two axes is a picture, too,
+        unless it is one of a series. A number has statistics, a vector has them for each element. Of everything else,
+        and of integers too large for a float, the exact values are kept.
+
+        Raises:
+            TypeError: The value cannot be stored.
+            ValueError: The episode has too many names, or a final value has the name of a statistic.
+        """
+        name, rule = named.name, named.rule
+        if not name.isascii():
+            name = name.encode("utf-8", "replace").decode()
+        value = named.value if type(named.value) in (float, int) else converted(named.value)
+        if isinstance(value, (Image, Artifact)):
+            self._hold(self._media, name, value)
+        elif is_picture(value) and not (rule.kind == SERIES and value.ndim == 2):
+            self._hold(self._media, name, value.copy())  # envs draw into the same buffer again
+        else:
+            self._add_value(name, value, rule)
+
+    def _add_value(self, name: str, value: Any, rule: Rule) -> None:
+        numbers = as_numbers(value)
+        if numbers is None or numbers.size > MAX_ELEMENTS or not numbers.size:
+            self._add_object(name, value, rule)
+        elif _is_single(numbers, value, rule):
+            self._add_number(name, numbers.item(), rule)
+        elif rule.kind == SERIES:
+            self._add_object(name, value, rule)
+        else:
+            for index, element in enumerate(numbers.ravel().tolist()):
+                self._add_number(f"{name}/{index}", element, rule)
+
+    def add_whole(self, name: str, value: Any) -> None:
+        """Add a final value as it is. Clips and raw arrays of frames are skipped: they are stored as media.
+
+        Raises:
+            TypeError: The value holds something that cannot be stored.
+            ValueError: The episode has too many names.
+        """
+        value = converted(value)
+        if isinstance(value, Medium) or (isinstance(value, np.ndarray) and value.ndim == _RAW_CLIP_AXES):
+            return
+        plain = as_plain(value, name)
+        self._hold(self._finals, name, _as_number(plain) if isinstance(plain, (bool, int, float)) else plain)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the statistics of the running values (``<name>_avg``, ...) and the final numbers.
+
+        A final number with the name of a statistic is returned as ``<name>_final``.
+        """
+        metrics = {
+            f"{name}_{statistic}": total.all()[statistic]
+            for name, (total, rule) in self._statistics.items()
+            for statistic in rule.statistics
+        }
+        for name, value in self._finals.items():
+            if isinstance(value, (int, float)):
+                metrics[f"{name}_final" if name in metrics else name] = float(value)
+        return metrics
+
+    def series(self) -> dict[str, Series]:
+        """Return the series by name."""
+        return {name: points.series() for name, points in self._points.items()}
+
+    def values(self) -> dict[str, Any]:
+        """Return the final values that are not numbers, and the integers that are too large for a float."""
+        return {name: value for name, value in self._finals.items() if not isinstance(value, float)}
+
+    def media(self) -> dict[str, Image | Artifact]:
+        """Return the pictures and files, the last of each name."""
+        return {name: Image(value) if is_picture(value) else value for name, value in self._media.items()}
+
+    def _add_number(self, name: str, value: float, rule: Rule) -> None:
+        number = _as_number(value)
+        if rule.kind == FINAL:
+            self._hold(self._finals, name, number)
+            self._refuse_clash(name, *name.rpartition("_")[::2])
+            return
+        is_new = name not in self._points
+        if is_new:
+            self._hold(self._points, name, _Points(array("d")))
+            if rule.kind != SERIES:
+                self._statistics[name] = (_Total(), rule)
+        self._points[name].add(number)
+        if name in self._statistics:
+            self._statistics[name][0].add(float(number))
+        if is_new:
+            for statistic in rule.statistics:
+                self._refuse_clash(f"{name}_{statistic}", name, statistic)
+
+    def _refuse_clash(self, final: str, running: str, statistic: str) -> None:
+        """Raise if a final value has the name of a statistic of a running value."""
+        if (
+            final in self._finals
+            and running in self._statistics
+            and statistic in self._statistics[running][1].statistics
+        ):
+            raise ValueError(
+                f"the final value {final!r} has the name of a statistic of the running value {running!r}; it is stored "
+                f"as '{final}_final'"
+            )
+
+    def _add_object(self, name: str, value: Any, rule: Rule) -> None:
+        plain = as_plain(value, name)
+        if rule.kind == FINAL:
+            self._hold(self._finals, name, plain)
+            return
+        if name not in self._points:
+            self._hold(self._points, name, _Points([]))
+        points = self._points[name]
+        points.add(plain)
+        if isinstance(plain, str):
+            self._finals[name] = plain
+
+    def _hold(self, where: dict[str, Any], name: str, value: Any) -> None:
+        if name not in where and len({*self._points, *self._finals, *self._media, name}) > MAX_NAMES:
+            raise ValueError(f"an episode has more than {MAX_NAMES} names of values; those after them are left out")
+        where[name] = value
+
+
+def merged_metrics(metrics: Mapping[str, float], series: Iterable[str], more: Mapping[str, float]) -> dict[str, float]:
+    """Return an episode's metrics with the numbers that hooks added when it had ended.
+
+    >>> merged_metrics({"speed_avg": 2.0, "goals": 1.0}, ["speed"], {"speed_avg": 7.0, "goals": 3.0})
+    {'speed_avg': 2.0, 'goals': 3.0, 'speed_avg_final': 7.0}
+
+    Args:
+        metrics: The metrics so far.
+        series: The names of the running values. A hook's number that has the name of one of their statistics is added
+            as ``<name>_final``, unless it is the same number.
+        more: The hooks' numbers.
+    """
+    statistics = {f"{name}_{statistic}" for name in series for statistic in STATISTICS} & metrics.keys()
+    merged = dict(metrics)
+    for name, value in more.items():
+        if name not in statistics:
+            merged[name] = value
+        elif not math.isclose(value, metrics[name], rel_tol=1e-6, abs_tol=1e-12):
+            merged[f"{name}_final"] = value
+    return merged
+
+
+def _is_single(numbers: npt.NDArray[Any], value: Any, rule: Rule) -> bool:
+    """Say whether a value is a single number: a list of one is not, nor an array of one in a series."""
+    return numbers.size == 1 and (numbers.ndim == 0 or not (isinstance(value, (list, tuple)) or rule.kind == SERIES))
+
+
+def _as_number(value: float) -> float:
+    """Return a number as a float, unless it is an integer that no float equals."""
+    return int(value) if isinstance(value, int) and abs(value) > _MAX_EXACT else float(value)
+
+
+class _Points:
+    """A growing series: when it becomes too long, it drops every second value."""
+
+    def __init__(self, held: array[float] | list[Any]) -> None:
+        self.held = held
+        self.stride, self.count = 1, 0
+        self._weight = 0
+
+    def add(self, value: Any) -> None:
+        if not isinstance(value, float) and not isinstance(self.held, list):  # it had only numbers so far
+            self.held = list(self.held)
+        if self.count % self.stride == 0:
+            self.held.append(value)
+            self._weight += 1 if isinstance(value, float) else weight_of(value)
+            if self._weight > MAX_POINTS and len(self.held) > 1:
+                self.held = self.held[::2]
+                self.stride *= 2
+                self._weight = len(self.held) if isinstance(self.held, array) else sum(map(weight_of, self.held))
+        self.count += 1
+
+    def series(self) -> Series:
+        held = np.frombuffer(self.held, np.float64).copy() if isinstance(self.held, array) else list(self.held)
+        return Series(held, self.stride, self.count)
+
+
+@dataclass
+class _Total:
+    """The statistics of a running value so far."""
+
+    count: int = 0
+    total: float = 0.0
+    least: float = math.inf
+    largest: float = -math.inf
+    last: float = math.nan
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.total += value
+        if value < self.least or value != value:
+            self.least = value
+        if value > self.largest or value != value:
+            self.largest = value
+        self.last = value
+
+    def all(self) -> dict[str, float]:
+        average = self.total / self.count
+        return {"avg": average, "sum": self.total, "min": self.least, "max": self.largest, "last": self.last}

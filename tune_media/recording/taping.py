@@ -1,0 +1,202 @@
+"""Puts each episode of an env on a tape, while somebody steps the env."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from tune_media.recording.rendering import inside
+from tune_media.recording.seeding import seeded
+from tune_media.recording.tape import Tape, checksum
+
+_KEY = "tune_media_taping"
+_MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
+
+
+class Taping:
+    """Puts each episode of an env on a tape, from its reset on. The thread that steps the env calls everything here.
+
+    It takes the place of ``step`` and ``reset`` on the env object itself, so the env keeps its type and its wrappers. A
+    reset that is given no seed gets one. The observations and rewards that are checked are those of the innermost env:
+    those of a wrapper may depend on earlier episodes (running means), although the frames do not.
+
+    Args:
+        env: A single env, with its wrappers.
+        seeds: Seeds for resets that are given none.
+
+    Attributes:
+        tape: The tape of the episode that runs, or that ended last; None before the first reset.
+        is_on: Whether episodes are taped.
+        refused: The exception of a reset that worked only without a seed, or None.
+
+    Example:
+        >>> class Env:
+        ...     def reset(self, *, seed=None, options=None):
+        ...         return 0, {}
+        ...     def step(self, action):
+        ...         return action, 1.0, False, False, {}
+        >>> env = Env()
+        >>> taping = Taping(env, iter([7]))
+        >>> _ = env.reset(), env.step(3)
+        >>> taping.tape.seed, taping.tape.actions[0]
+        (7, 3)
+    """
+
+    def __init__(self, env: Any, seeds: Iterator[int]) -> None:
+        self.tape: Tape | None = None
+        self.is_on = True
+        self.refused: Exception | None = None
+        self._env, self._seeds = env, seeds
+        self._check = 0
+        self._fault: str | None = None  # why the running episode cannot be checked
+        self._is_inside = False  # an env may step itself while it is reset
+        self._core_acted = False  # whether the innermost env was reset or stepped in this reset or step
+        self._step, self._reset = env.step, env.reset
+        env.step, env.reset = self.step, self.reset
+        env.__dict__[_KEY] = self
+        core = getattr(env, "unwrapped", env)
+        if core is not env and hasattr(core, "step") and hasattr(core, "__dict__"):
+            # Bound methods, not closures: a deep copy of the env gets methods of its own.
+            self._core_step, self._core_reset = core.step, core.reset
+            core.step, core.reset = self._step_core, self._reset_core
+
+    def reset(self, *, seed: int | None = None, **options: Any) -> Any:
+        """Reset the env, and begin a new tape.
+
+        Raises:
+            Exception: Whatever the env raises.
+        """
+        if not self.is_on or self._is_inside:
+            return self._reset(seed=seed, **options)
+        self._check, self._fault = 0, None
+        kept, task = self._copy(options, "reset options"), task_in(self._env)
+        with_seed = seed
+        if seed is None and self.refused is None:
+            with_seed = next(self._seeds, None)
+        self._is_inside, self._core_acted = True, False
+        try:
+            result = self._reset_with(with_seed, seed, options)
+        finally:
+            self._is_inside = False
+        if isinstance(seed, (int, np.integer)) and seed >= 0:  # the episodes after it follow from it, as without us
+            self._seeds = NewSeeds(int(seed))
+        own = seeded(self._env)
+        used = own.last if own is not None else with_seed if self.refused is None else seed
+        self.tape = Tape(used, kept, task)
+        if not self._core_acted:  # otherwise the checksums do not depend on the wrappers that RLlib adds
+            self._add(result, 0)
+        self.tape.fault = self.tape.fault or self._fault
+        self.tape.began(self._check)
+        return result
+
+    def step(self, action: Any) -> Any:
+        """Step the env, and put the step on the tape.
+
+        Raises:
+            Exception: Whatever the env raises.
+        """
+        if not self.is_on or self._is_inside or self.tape is None:
+            return self._step(action)
+        given = self._copy(action, "action")  # the env may change it
+        self._is_inside, self._core_acted = True, False
+        try:
+            result = self._step(action)
+        finally:
+            self._is_inside = False
+        if not self._core_acted:
+            self._add(result, slice(None, -1))  # not the info: it may hold times
+        self._add(result, slice(2, -1))
+        self.tape.fault = self.tape.fault or self._fault
+        self.tape.stepped(given, self._check)
+        return result
+
+    def _reset_with(self, with_seed: int | None, seed: int | None, options: dict[str, Any]) -> Any:
+        try:
+            return self._reset(seed=with_seed, **options)
+        except Exception as error:
+            if with_seed == seed:
+                raise
+            result = self._reset(seed=seed, **options)
+            self.refused = error
+            return result
+
+    def _step_core(self, *args: Any, **kwargs: Any) -> Any:
+        """Step the innermost env, and add everything that it returns, but for the info, to the checksum."""
+        result = self._core_step(*args, **kwargs)
+        self._core_acted = True
+        if self.is_on:
+            self._add(result, slice(None, -1))
+        return result
+
+    def _reset_core(self, *args: Any, **kwargs: Any) -> Any:
+        """Reset the innermost env, and add its observation to the checksum."""
+        result = self._core_reset(*args, **kwargs)
+        self._core_acted = True
+        if self.is_on:
+            self._add(result, 0)
+        return result
+
+    def _add(self, result: Any, part: int | slice) -> None:
+        """Add a part of what the env returned to the checksum. What cannot be added makes the episode unfit."""
+        try:
+            self._check = checksum(result[part], self._check)
+        except Exception as error:
+            self._fault = self._fault or (
+                f"its observations and rewards cannot be compared ({type(error).__name__}: {error})"
+            )
+
+    def _copy(self, value: Any, name: str) -> Any:
+        try:
+            return copy.deepcopy(value)
+        except Exception as error:
+            self._fault = self._fault or f"its {name} of type {type(value).__name__} cannot be copied: {error}"
+            return {} if name == "reset options" else None
+
+
+def taping_of(env: Any) -> Taping | None:
+    """Return the taping of an env, or None if it has none."""
+    found: Taping | None = getattr(env, "__dict__", {}).get(_KEY)
+    return found
+
+
+class NewSeeds(Iterator[int]):
+    """Random seeds, one after the other.
+
+    Args:
+        *entropy: Numbers that decide the seeds. With a None among them, they are different each time.
+
+    Example:
+        >>> next(NewSeeds(7, 0)) == next(NewSeeds(7, 0)), next(NewSeeds(7, 0)) == next(NewSeeds(7, 1))
+        (True, False)
+    """
+
+    def __init__(self, *entropy: int | None) -> None:
+        known = [number for number in entropy if number is not None]
+        self._generator = np.random.default_rng(known if len(known) == len(entropy) else None)
+
+    @override
+    def __next__(self) -> int:
+        return int(self._generator.integers(_MAX_SEED))
+
+
+def task_in(env: Any) -> Any:
+    """Return a copy of the task of a curriculum env (``get_task``, ``set_task``); None if it has none."""
+    holder = task_holder(env)
+    if holder is None:
+        return None
+    try:
+        return copy.deepcopy(holder.get_task())
+    except Exception:  # an env that only sets its task, or whose task cannot be copied: the checksums will tell
+        return None
+
+
+def task_holder(env: Any) -> Any:
+    """Return the env, of those that an env wraps, that has a task; None if none has."""
+    for candidate in inside(env):
+        if hasattr(type(candidate), "get_task") and hasattr(type(candidate), "set_task"):
+            return candidate
+    return None

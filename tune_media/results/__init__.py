@@ -1,0 +1,1 @@
+"""Finds the media in a result dict and takes them out."""

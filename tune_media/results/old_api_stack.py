@@ -1,0 +1,275 @@
+"""Reads the single episodes in results of the old API stack: ``episode_media``, ``hist_stats``, ``custom_metrics``.
+
+Each training result repeats the episodes of a sliding window, so that smoothed means have enough of them. The result
+also has the number of new episodes. A list with an entry (or a step) for each episode of the window is cut by that
+number. In any other list, the entries that the last result had are recognised by their content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tune_media.results.rounds import EVALUATION, TRAIN, round_digits, section_round
+from tune_media.values.convert import as_numbers, as_plain
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.episodes import UNKNOWN, EpisodeBatch, EpisodeData, Series
+from tune_media.values.foreign import is_a, shown
+from tune_media.values.medium import CONTENT_DIGITS
+
+RECORDER = "rllib"
+"""The recorder's name in the rows of these episodes."""
+
+_LEVELS = ("env_runners", "sampler_results")
+_MEDIA, _HISTOGRAMS, _METRICS = "episode_media", "hist_stats", "custom_metrics"
+_RETURNS, _LENGTHS = "episode_reward", "episode_lengths"
+_MAX_LEVELS = 64  # deeper parts of a value do not count when it is recognised
+
+
+@dataclass
+class Windows:
+    """The lists of a trial's last result that do not tell which of their entries are new.
+
+    >>> Windows().last
+    {}
+    """
+
+    last: dict[tuple[str, ...], list[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NewEpisodes:
+    """The new episodes of one section.
+
+    Attributes:
+        section: ``train`` or ``evaluation``.
+        batch: The episodes.
+        lists: The new entries of each list, by its place in the result.
+        put: Replaces the ``episode_media`` by a path, or by nothing if there is no file.
+    """
+
+    section: str
+    batch: EpisodeBatch
+    lists: dict[tuple[str, ...], list[Any]]
+    put: Callable[[str | None], None]
+
+
+def new_episodes(result: dict[str, Any], windows: Windows, unstored: Callable[[str], None]) -> Iterator[NewEpisodes]:
+    """Yield the new episodes of each section of a result.
+
+    Results of the new API stack have none:
+
+    >>> list(new_episodes({"env_runners": {"episode_return_mean": 1.0}}, Windows(), print))
+    []
+
+    Args:
+        result: The result, after its media were replaced.
+        windows: The lists of the trial's last result. It is changed.
+        unstored: Called with a message for each value that cannot be stored.
+    """
+    evaluation: Any = result.get(EVALUATION)
+    for section, part, path in ((TRAIN, result, ()), (EVALUATION, evaluation, (EVALUATION,))):
+        if not is_a(part, dict):
+            continue
+        level = next((name for name in _LEVELS if _is_legacy(part.get(name))), None)
+        place = part[level] if level else part
+        if _is_legacy(place):
+            at = (*path, *((level,) if level else ()))
+            try:
+                new = _Section(result, section, place, at, windows, unstored).read()
+            except Exception as error:  # for example, returns that are not numbers
+                unstored(f"the episodes of {section} could not be read: {type(error).__name__}: {shown(error, str)}")
+                continue
+            yield new
+
+
+def _is_legacy(place: Any) -> bool:
+    return is_a(place, dict) and is_a(place.get(_HISTOGRAMS), dict) and _RETURNS in place[_HISTOGRAMS]
+
+
+class _Section:
+    """Reads the new episodes of one section."""
+
+    def __init__(
+        self,
+        result: dict[str, Any],
+        section: str,
+        place: dict[str, Any],
+        path: tuple[str, ...],
+        windows: Windows,
+        unstored: Callable[[str], None],
+    ) -> None:
+        self._result, self._section, self._place, self._path = result, section, place, path
+        self._windows, self._unstored = windows, unstored
+        self._returns = list(place[_HISTOGRAMS][_RETURNS])
+        lengths = place[_HISTOGRAMS].get(_LENGTHS, [])
+        self._lengths = [int(length) if math.isfinite(length) else 0 for length in lengths]
+        self._lists: dict[tuple[str, ...], list[Any]] = {}
+        new = place.get("num_episodes", place.get("episodes_this_iter"))
+        if new is None:
+            new = len(self._fresh_by_content((_HISTOGRAMS, _RETURNS), self._returns))
+        self._new = min(int(new), len(self._returns))
+
+    def read(self) -> NewEpisodes:
+        metrics: list[dict[str, float]] = [{} for _ in range(self._new)]
+        series: list[dict[str, Series]] = [{} for _ in range(self._new)]
+        values: list[dict[str, Any]] = [{} for _ in range(self._new)]
+        of_unknown: tuple[dict[str, Series], dict[str, Any]] = ({}, {})
+        for kind in (_HISTOGRAMS, _METRICS):
+            for name, found in self._lists_of(kind):
+                each = self._by_episode(kind, name, found)
+                if name in (_RETURNS, _LENGTHS):
+                    continue
+                if each is None:
+                    of_unknown[0].update(_as_series(name, self._lists[(*self._path, kind, name)]))
+                    continue
+                for index, own in enumerate(each):
+                    if len(own) == 1 and _number(own[0]) is not None:
+                        metrics[index][name] = float(own[0])
+                    else:
+                        series[index].update(_as_series(name, own))
+        for name, found in self._lists_of(_MEDIA):
+            each = self._by_episode(_MEDIA, name, found)
+            if each is None:
+                fresh = [
+                    plain for item in self._lists[(*self._path, _MEDIA, name)] for plain in self._plain(name, item)
+                ]
+                of_unknown[1].update({name: fresh} if fresh else {})
+                continue
+            for index, own in enumerate(each):
+                for plain in self._plain(name, own[0]):
+                    values[index][name] = plain
+        episodes = [self._episode(index, metrics[index], series[index], values[index]) for index in range(self._new)]
+        if any(of_unknown):
+            episodes.append(self._of_unknown(*of_unknown))
+        return NewEpisodes(self._section, self._batch(episodes), self._lists, self._put)
+
+    def _lists_of(self, kind: str) -> Iterator[tuple[str, list[Any]]]:
+        found: Any = self._place.get(kind)
+        for name, values in list(found.items()) if is_a(found, dict) else []:
+            if is_a(values, (list, tuple)) or (is_a(values, np.ndarray) and values.ndim):
+                yield shown(name, str), list(values)
+
+    def _by_episode(self, kind: str, name: str, values: list[Any]) -> list[list[Any]] | None:
+        """Return the new entries of a list for each new episode, or None if the list does not tell whose they are."""
+        window, lengths = len(self._returns), self._lengths
+        counts = [[1] * window]
+        if kind == _HISTOGRAMS and len(lengths) == window:
+            counts += [lengths, [length + 1 for length in lengths]]
+        fitting = next((count for count in counts if sum(count) == len(values)), None)
+        place = (*self._path, kind, name)
+        if fitting is None:
+            self._lists[place] = self._fresh_by_content((kind, name), values)
+            return None
+        own = fitting[window - self._new :]
+        fresh = values[len(values) - sum(own) :]
+        self._lists[place] = fresh
+        starts = np.cumsum([0, *own])
+        return [fresh[start : start + count] for start, count in zip(starts.tolist(), own, strict=False)]
+
+    def _fresh_by_content(self, place: tuple[str, ...], values: list[Any]) -> list[Any]:
+        """Return the entries after those with which the last result's list ended and this one begins."""
+        key = (self._section, *place)
+        before, now = self._windows.last.get(key, []), [_digest(value) for value in values]
+        self._windows.last[key] = now
+        return values[_overlap(before, now) :]
+
+    def _plain(self, name: str, value: Any) -> Iterator[Any]:
+        try:
+            yield as_plain(value, f"{_MEDIA}/{name}")
+        except TypeError as error:
+            self._unstored(str(error))
+
+    def _episode(
+        self, index: int, metrics: dict[str, float], series: dict[str, Series], values: dict[str, Any]
+    ) -> EpisodeData:
+        at = index - self._new
+        length = self._lengths[at] if len(self._lengths) >= self._new else 0
+        return EpisodeData(self._record(index, float(self._returns[at]), length, metrics), series, values)
+
+    def _of_unknown(self, series: dict[str, Series], values: dict[str, Any]) -> EpisodeData:
+        """Return the values that cannot be assigned to an episode, as a row with a note that says so."""
+        note = "values of several episodes: the result does not say which is whose"
+        return EpisodeData(self._record(self._new, math.nan, 0, {}, note), series, values)
+
+    def _record(
+        self, index: int, episode_return: float, length: int, metrics: dict[str, float], note: str | None = None
+    ) -> EpisodeRecord:
+        iteration = self._result.get("training_iteration")
+        name = UNKNOWN if index == self._new else f"{self._section}-{iteration}-{index}"
+        return EpisodeRecord(
+            name,
+            episode_return,
+            length,
+            section=self._section,
+            training_iteration=iteration,
+            metrics=metrics,
+            note=note,
+        )
+
+    def _batch(self, episodes: Sequence[EpisodeData]) -> EpisodeBatch:
+        """Make the batch, with an id made from the content, and from the round if the result tells it."""
+        window = [self._returns, self._lengths]
+        window += [
+            [kind, name, found] for kind in (_HISTOGRAMS, _METRICS, _MEDIA) for name, found in self._lists_of(kind)
+        ]
+        told = repr([self._section, _digest(window)]).encode("utf-8", "replace")
+        digest = hashlib.blake2b(told, digest_size=CONTENT_DIGITS // 2).hexdigest()
+        if self._section == TRAIN:
+            token: Any = [self._result.get(n) for n in ("training_iteration", "timesteps_total", "episodes_total")]
+        else:
+            token = section_round(self._result, self._section)
+        return EpisodeBatch(tuple(episodes), id=digest + round_digits(token), may_repeat=None if token else digest)
+
+    def _put(self, path: str | None) -> None:
+        media: Any = self._place.get(_MEDIA)
+        if is_a(media, dict):
+            self._place[_MEDIA] = dict.fromkeys(media, path or ())
+
+
+def _as_series(name: str, values: list[Any]) -> dict[str, Series]:
+    numbers = as_numbers(values)
+    if numbers is None or not values:
+        return {}
+    return {name: Series(numbers.astype(np.float64).ravel(), 1, int(numbers.size))}
+
+
+def _number(value: Any) -> float | None:
+    numbers = as_numbers(value)
+    return float(numbers.item()) if numbers is not None and numbers.size == 1 else None
+
+
+def _overlap(before: list[Any], now: list[Any]) -> int:
+    """Return the length of the longest end of ``before`` with which ``now`` begins (Knuth-Morris-Pratt)."""
+    sequence = [*now, object(), *before]
+    borders = [0] * len(sequence)
+    for index in range(1, len(sequence)):
+        length = borders[index - 1]
+        while length and sequence[index] != sequence[length]:
+            length = borders[length - 1]
+        borders[index] = length + (sequence[index] == sequence[length])
+    return borders[-1] if before and now else 0
+
+
+def _digest(value: Any, around: tuple[int, ...] = ()) -> Any:
+    """Return a stand-in that is equal for equal values: a number or text itself, a digest of an array."""
+    if is_a(value, np.generic):
+        value = value.item()
+    if is_a(value, float) and math.isnan(value):
+        return "not a number"  # unlike NaN, this equals itself
+    if is_a(value, (bool, int, float, str)):
+        return value
+    if is_a(value, np.ndarray):
+        return hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()
+    if id(value) not in around and len(around) < _MAX_LEVELS:
+        inside = (*around, id(value))
+        if is_a(value, Mapping):
+            return tuple((shown(key, str), _digest(item, inside)) for key, item in value.items())
+        if is_a(value, (list, tuple)):
+            return tuple(_digest(item, inside) for item in value)
+    return type(value).__qualname__

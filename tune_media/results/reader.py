@@ -1,0 +1,236 @@
+"""Finds the media in a result, in every layout that Ray and its users make, and puts something else in their place.
+
+Media are our own values at any depth, bare or in lists, and raw arrays: clips with five axes (N, T, C, H, W) and
+pictures with three. RLlib may report the same clip bare in one iteration and in a list in the next.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tune_media.results.raw_clips import RawVideo, look_of, raw_layout
+from tune_media.results.raw_pictures import raw_pixels
+from tune_media.results.rounds import ContentIds, Place, place_of
+from tune_media.values.convert import converted
+from tune_media.values.foreign import is_a, shown
+from tune_media.values.image import Image
+from tune_media.values.medium import Medium
+
+_NOT_READ = frozenset({"config"})  # large, and never media
+_MAX_DEPTH = 32
+_MAX_TOLD_PARTS = 8
+_LARGE_BYTES = 4_000_000  # an array of this size slows down every logger
+_SCALARS = frozenset({int, float, bool, complex, str, bytes, type(None), *np.sctypeDict.values()})  # hold no media
+_SEQUENCES = (list, tuple, set, frozenset, deque)  # Ray 2.50 reports a metric that has a window as a deque
+
+
+@dataclass(frozen=True)
+class Found:
+    """A medium and its place in the result.
+
+    Attributes:
+        section: ``train``, ``evaluation``, or another top-level key that means an evaluation, such as ``eval``.
+        key: Its place inside the section, joined by ``/``. Media of one list share it.
+        medium: The medium.
+    """
+
+    section: str
+    key: str
+    medium: Medium
+
+
+def replace_media(
+    result: dict[str, Any],
+    place: Callable[[Found], Any],
+    raw_fps: float = 30.0,
+    unread: Callable[[str, str], None] = lambda key, reason: None,
+) -> None:
+    """Replace each medium of a result, in place.
+
+    A bare medium becomes the return value of ``place`` for it; a list of media becomes a tuple of these.
+
+    >>> from tune_media import Histogram
+    >>> result = {"score": 1.0, "eval": {"speeds": Histogram([1, 2, 3])}}
+    >>> replace_media(result, lambda found: f"{found.section}/{found.key}.json")
+    >>> result
+    {'score': 1.0, 'eval': {'speeds': 'eval/speeds.json'}}
+
+    Args:
+        result: The result that a trainable reported. It is changed.
+        place: Called with each medium; returns its replacement. An exception that it raises is passed on.
+        raw_fps: Frames per second of raw arrays.
+        unread: Called with the key of each value that cannot be read, and the remedy.
+    """
+    _Walk(result, place, raw_fps, unread).run()
+
+
+class _Walk:
+    """One walk through a result. It reads each container once, and a value that raises costs only itself."""
+
+    def __init__(
+        self,
+        result: dict[str, Any],
+        place: Callable[[Found], Any],
+        raw_fps: float,
+        unread: Callable[[str, str], None],
+    ) -> None:
+        self._result, self._place, self._raw_fps, self._unread = result, place, raw_fps, unread
+        # Each container met so far with its replacement; it is held so that its id() is not given to another object.
+        self._seen: dict[int, tuple[Any, Any]] = {}
+        self._ids = ContentIds(result)
+        self._of_place: Exception | None = None  # raised by `place`, so it is not ours to catch
+
+    def run(self) -> None:
+        self._seen[id(self._result)] = self._result, self._result
+        for key, value in list(self._result.items()):
+            if type(value) in _SCALARS:
+                continue
+            name = key if type(key) is str else shown(key, str)
+            if name not in _NOT_READ:
+                self._entry(self._result, key, value, place_of(name, value))
+
+    def _dict(self, mapping: dict[Any, Any], at: Place) -> None:
+        if id(mapping) in self._seen or self._is_too_deep(at):
+            return
+        self._seen[id(mapping)] = mapping, mapping
+        for key, value in list(dict.items(mapping)):  # a subclass may override items()
+            if type(value) not in _SCALARS:
+                self._entry(mapping, key, value, at.inside(key if type(key) is str else shown(key, str)))
+
+    def _entry(self, mapping: dict[Any, Any], key: Any, value: Any, at: Place) -> None:
+        try:
+            if is_a(value, dict):
+                self._dict(value, at)
+                return
+            replaced = self._value(value, at)
+            if replaced is not value:
+                mapping[key] = replaced
+        except Exception as error:
+            self._cannot_read(value, at, error)
+
+    def _value(self, value: Any, at: Place) -> Any:
+        """Return the replacement of a value that is not a dict: the value itself if it holds no media."""
+        if type(value) in _SCALARS:
+            return value
+        if is_a(value, np.ndarray) and value.dtype.hasobject and value.dtype.names is None:
+            return self._objects(value, at)
+        if not is_a(value, (Medium, np.ndarray, *_SEQUENCES)):
+            value = self._converted(value, at)
+        if is_a(value, (Medium, np.ndarray)):
+            media = self._media(value, at)
+            if media is None:
+                return value
+            placed = [self._put(Found(at.section, at.key, medium)) for medium in media]
+            return placed[0] if len(placed) == 1 else tuple(placed)
+        if is_a(value, _SEQUENCES) and not self._is_too_deep(at):
+            return self._sequence(value, at._replace(depth=at.depth + 1))
+        return value
+
+    def _objects(self, array: npt.NDArray[Any], at: Place) -> Any:
+        """Return the replacement of an array of objects."""
+        if id(array) not in self._seen:
+            self._seen[id(array)] = array, array
+            items = tuple(array.ravel().tolist())
+            replaced = self._value(items, at._replace(depth=at.depth + 1))
+            if replaced is not items:
+                self._seen[id(array)] = array, replaced if array.ndim else replaced[0]
+        return self._seen[id(array)][1]
+
+    def _put(self, found: Found) -> Any:
+        try:
+            return self._place(found)
+        except Exception as error:
+            self._of_place = error
+            raise
+
+    def _cannot_read(self, value: Any, at: Place, error: Exception) -> None:
+        if error is self._of_place:
+            raise error
+        self._unread(at.key, f"{type(value).__name__} could not be read: {type(error).__name__}: {shown(error, str)}")
+
+    def _is_too_deep(self, at: Place) -> bool:
+        if at.depth + len(at.path) <= _MAX_DEPTH:
+            return False
+        key = "/".join(at.path[:_MAX_TOLD_PARTS])
+        self._unread(key, f"media more than {_MAX_DEPTH} levels down are not looked for; report them further up")
+        return True
+
+    def _converted(self, value: Any, at: Place) -> Any:
+        """Convert a value of another library; a tensor of one number becomes that number."""
+        try:
+            found = converted(value)
+            if found is not value and isinstance(found, Medium):
+                self._ids.identify(found, at)
+        except Exception as error:
+            self._cannot_read(value, at, error)
+            return value
+        return found.item() if is_a(found, np.ndarray) and found.ndim == 0 else found
+
+    def _sequence(self, values: Any, at: Place) -> Any:
+        if _SCALARS.issuperset(map(type, values)):
+            return values
+        if id(values) in self._seen:
+            return self._seen[id(values)][1]
+        self._seen[id(values)] = values, values
+        items = list(values)
+        replaced = [self._item(item, index, at) for index, item in enumerate(items)]
+        if all(new is item for new, item in zip(replaced, items, strict=True)):
+            return values
+        kept_tuples = any(new is item and is_a(item, tuple) for new, item in zip(replaced, items, strict=True))
+        all_placed = all(map(_is_placed, replaced)) and not kept_tuples
+        if not all_placed and type(values) is list:  # in place: the list may hold itself
+            values[:] = replaced
+            return values
+        placed = tuple(_flat(replaced)) if all_placed else replaced
+        self._seen[id(values)] = values, placed
+        return placed
+
+    def _item(self, item: Any, index: int, at: Place) -> Any:
+        """Return the replacement of an item of a sequence."""
+        try:
+            if not is_a(item, dict):
+                return self._value(item, at)
+            self._dict(item, at._replace(path=(*at.path, str(index))))
+        except Exception as error:
+            self._cannot_read(item, at, error)
+        return item
+
+    def _media(self, value: Any, at: Place) -> list[Medium] | None:
+        if isinstance(value, Medium):
+            return [value]
+        layout = raw_layout(value)
+        if layout is not None:
+            told = self._ids.is_told_by_round(at)
+            ids = [self._ids.id_of(look_of(clip), at) for clip in value]
+            clips = zip(value, ids, strict=True)
+            return [RawVideo(clip, layout, self._raw_fps, *id, is_told_by_round=told) for clip, id in clips]
+        pixels = raw_pixels(value)
+        if pixels is not None:
+            image = Image(pixels)
+            self._ids.identify(image, at, may_repeat_in_training=True)
+            return [image]
+        if value.nbytes > _LARGE_BYTES:
+            self._unread(
+                at.key,
+                f"an array of shape {value.shape} and {value.nbytes / 1e6:.0f} MB is left in the result, and every "
+                "logger handles it; report a tune_media.Video, Image, Histogram or Artifact instead",
+            )
+        return None
+
+
+def _is_placed(value: Any) -> bool:
+    return value is None or is_a(value, (str, tuple))
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _flat(list(value))
+        else:
+            yield value

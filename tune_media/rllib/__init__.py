@@ -1,0 +1,7 @@
+"""Records the episodes that RLlib's env runners play: ``record_episodes`` makes the callback."""
+
+from tune_media.rllib.callback import EpisodeRecorderCallback
+from tune_media.rllib.own_values import values_of
+from tune_media.rllib.record import record_episodes
+
+__all__ = ["EpisodeRecorderCallback", "record_episodes", "values_of"]

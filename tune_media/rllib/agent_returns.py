@@ -1,0 +1,40 @@
+"""The return of each agent of a multi-agent episode: the sum over all agents says nothing in a zero-sum game."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MAX_AGENTS = 64
+"""The most agents whose returns are kept: each becomes a number of every episode."""
+
+
+def agent_returns(
+    episode: Any, earlier_chunks: Sequence[Any] = (), rewards: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """Return the metrics ``return/<agent>`` of a finished episode; empty for a single-agent episode.
+
+    Args:
+        episode: RLlib's multi-agent episode, of either API stack.
+        earlier_chunks: The earlier chunks of it, on the new API stack.
+        rewards: The sum of the rewards that the env gave each agent. These are right: RLlib's chunks miss rewards that
+            an agent gets before its first turn, or between its turns if RLlib cuts the episode there.
+
+    Example:
+        >>> class Old:  # an episode of the old API stack
+        ...     agent_rewards = {("left", "policy"): 2.0, ("right", "policy"): -2.0}
+        >>> agent_returns(Old())
+        {'return/left': 2.0, 'return/right': -2.0}
+    """
+    returns: dict[str, float] = {}
+    if hasattr(episode, "agent_rewards"):  # the old API stack, by agent and policy
+        for (agent, _), reward in episode.agent_rewards.items():
+            returns[str(agent)] = returns.get(str(agent), 0.0) + float(reward)
+        if set(returns) == {"agent0"}:  # its name of the only agent of a single-agent env
+            return {}
+    elif hasattr(episode, "agent_episodes"):
+        for chunk in (*earlier_chunks, episode):
+            for agent, own in chunk.agent_episodes.items():
+                returns[str(agent)] = returns.get(str(agent), 0.0) + float(own.get_return())
+    returns |= rewards or {}
+    return {f"return/{agent}": value for agent, value in list(returns.items())[:MAX_AGENTS]}

@@ -1,0 +1,150 @@
+"""The RLlib callback that ``record_episodes`` configures: RLlib's hooks, handed to whoever does the work.
+
+Nothing travels through the episode object or the MetricsLogger (they copy, lose and repeat). Frames are encoded beside
+the env. When an evaluation ends, the Algorithm asks its evaluation env runners for their finished episodes, chooses
+over all of them, fetches the clips it chose, and puts them into this evaluation's result and no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import override
+
+from tune_media.rllib.env_runner import EnvRunnerRecording
+from tune_media.rllib.registry import recordings_of
+from tune_media.rllib.rounds import Rounds
+from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
+from tune_media.rllib.stacks import index_of, section_of
+
+try:
+    from ray.rllib.callbacks.callbacks import RLlibCallback
+except ImportError as error:
+    raise ImportError("tune_media.rllib needs RLlib: pip install 'tune-media[rllib]'") from error
+
+logger = logging.getLogger(__name__)
+
+
+class EpisodeRecorderCallback(RLlibCallback):
+    """The RLlib callback that ``record_episodes`` configures.
+
+    RLlib makes one for each env runner, whose thread calls the hooks of envs and episodes, and one for the Algorithm,
+    whose thread calls the others. The new API stack passes ``env_runner`` and ``env``, the old one ``worker`` and
+    ``base_env``.
+
+    Args:
+        settings: The arguments of ``record_episodes``.
+
+    Example:
+        >>> from tune_media.rllib import record_episodes
+        >>> record_episodes(keep="best")()
+        EpisodeRecorderCallback('episodes')
+    """
+
+    def __init__(self, settings: RecorderSettings) -> None:
+        super().__init__()
+        self._settings, self._name = settings, settings.plan.name
+        self._rounds = Rounds(settings)
+        self._has_warned_of_double = False
+
+    def __repr__(self) -> str:
+        return f"EpisodeRecorderCallback({self._name!r})"
+
+    @override
+    def on_environment_created(self, *, env_runner: Any, env: Any, **kwargs: Any) -> None:
+        recording = self._recording(env_runner)
+        if recording is not None:
+            recording.new_env(env_runner, env)
+
+    @override
+    def on_sub_environment_created(
+        self, *, worker: Any, sub_environment: Any, env_context: Any = None, **kwargs: Any
+    ) -> None:
+        recording = self._recording(worker)
+        if recording is not None:
+            recording.new_sub_env(worker, sub_environment, getattr(env_context, "vector_index", None) or 0)
+
+    @override
+    def on_episode_start(self, *, episode: Any, env_index: int, **hooked: Any) -> None:
+        env_runner, env = _place(hooked)
+        recording = self._recording(env_runner, env_index)
+        if recording is not None:
+            recording.start(episode, env_runner, env, env_index)
+
+    @override
+    def on_episode_step(self, *, episode: Any, env_index: int, **hooked: Any) -> None:
+        env_runner, env = _place(hooked)
+        recording = self._recording(env_runner, env_index)
+        if recording is not None:
+            recording.step(episode, env_runner, env, env_index)
+
+    @override
+    def on_episode_end(
+        self, *, episode: Any, env_index: int, prev_episode_chunks: Sequence[Any] = (), **hooked: Any
+    ) -> None:
+        env_runner, env = _place(hooked)
+        recording = self._recording(env_runner, env_index)
+        if recording is None:
+            return
+        if isinstance(episode, Exception):  # how the old API stack says that the env failed
+            recording.fail(env_index)
+        else:
+            recording.end(episode, env_runner, env, env_index, prev_episode_chunks)
+
+    @override
+    def on_sample_end(self, *, env_runner: Any = None, worker: Any = None, **kwargs: Any) -> None:
+        recording = self._recording(env_runner or worker)
+        if recording is not None:
+            recording.pause()
+
+    @override
+    def on_algorithm_init(self, *, algorithm: Any, **kwargs: Any) -> None:
+        self._rounds.begin(algorithm)
+
+    @override
+    def on_env_runners_recreated(
+        self, *, algorithm: Any, env_runner_group: Any, is_evaluation: bool, **kwargs: Any
+    ) -> None:
+        self._rounds.env_runners_are_new(env_runner_group, EVALUATION if is_evaluation else TRAIN)
+
+    @override
+    def on_evaluate_start(self, *, algorithm: Any, **kwargs: Any) -> None:
+        self._rounds.begin_evaluation(algorithm)
+
+    @override
+    def on_evaluate_end(self, *, algorithm: Any, evaluation_metrics: dict[str, Any], **kwargs: Any) -> None:
+        self._rounds.end_evaluation(algorithm, evaluation_metrics)
+
+    @override
+    def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **kwargs: Any) -> None:
+        self._rounds.end_iteration(algorithm, result)
+
+    def _recording(self, env_runner: Any, env_index: int | None = None) -> EnvRunnerRecording | None:
+        """Return the recording of an env runner, or None if the env runner or the sub-env is not recorded."""
+        if not self._settings.records_on(section_of(env_runner), index_of(env_runner)):
+            return None
+        if env_index is not None and not self._settings.records_sub_env(env_index):
+            return None
+        recordings = recordings_of(env_runner)
+        if self._name not in recordings:
+            recordings[self._name] = EnvRunnerRecording(self._settings, env_runner, owner=self)
+        recording = recordings[self._name]
+        if recording.owner is self:
+            return recording
+        if not self._has_warned_of_double:
+            self._has_warned_of_double = True
+            logger.warning(
+                "record_episodes: two recorders are named %r, and only the first records; give one of them another "
+                "name=.",
+                self._name,
+            )
+        return None
+
+
+def _place(hooked: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the env runner and the env that a hook was called with."""
+    if "worker" in hooked and "base_env" in hooked and hooked.get("env_runner") is None:
+        return hooked["worker"], hooked["base_env"]
+    return hooked["env_runner"], hooked["env"]

@@ -1,0 +1,238 @@
+"""Records the episodes of one RLlib env runner under one name."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from tune_media.recording.episode import Candidate
+from tune_media.recording.plan import Plan
+from tune_media.recording.problems import FrameError
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.rendering import reset_seed, sub_env
+from tune_media.recording.seeding import seeded
+from tune_media.rllib.agent_returns import agent_returns
+from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
+from tune_media.rllib.own_values import add_own_values
+from tune_media.rllib.registry import Answer
+from tune_media.rllib.replays import Replays
+from tune_media.rllib.round_checks import Unfinished
+from tune_media.rllib.settings import EVALUATION, RecorderSettings
+from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, index_of, section_of, stack_of, task_of
+from tune_media.rllib.sub_env_access import SubEnvAccess
+from tune_media.values.medium import new_id
+
+
+@dataclasses.dataclass
+class _Running:
+    """A running episode.
+
+    Attributes:
+        id: The id of its record.
+        task: The task of its env at its first step. On the old API stack the env of an evaluation's first episode has
+            been reset before users set the task.
+        has_stepped: Whether it has made its first step.
+        rewards: The sum of the rewards that its env gave each agent so far; empty for a single-agent env.
+    """
+
+    id: str
+    task: Any = None
+    has_stepped: bool = False
+    rewards: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+class EnvRunnerRecording:
+    """The recording of one env runner under one name.
+
+    The env runner's thread calls everything here: RLlib's hooks, and, between two samples, the Algorithm's requests.
+
+    Args:
+        settings: The arguments of ``record_episodes``.
+        env_runner: The env runner, or the rollout worker of the old API stack.
+        owner: The callback that made it; another of the same name does not record.
+    """
+
+    def __init__(self, settings: RecorderSettings, env_runner: Any, owner: Any) -> None:
+        self.owner, self._settings = owner, settings
+        self._id, self._index, self._section = new_id(), index_of(env_runner), section_of(env_runner)
+        self.stack = stack_of(env_runner.config)
+        self._counts_by_fetches = self._section == EVALUATION
+        self._fetched = FetchedEpisodes(
+            env_runner.config.num_envs_per_env_runner, env_runner.config.max_requests_in_flight_per_env_runner
+        )
+        if self._counts_by_fetches:
+            watch_fetches(env_runner, self._fetched.fetch)
+        self.recorder = EpisodeRecorder(self._own_plan(settings.plan), problems_are_collected=True)
+        self._sub_envs = SubEnvAccess(settings, self._section, self._index, self.recorder)
+        self.replays = Replays(settings, self._section, self._index, self.recorder)
+        self._running: dict[int, _Running] = {}  # by sub-env
+        self._last: Answer | None = None
+
+    def _own_plan(self, plan: Plan) -> Plan:
+        """Return the plan with selectors that hold a winner whatever number of episodes RLlib counts."""
+        if not self._counts_by_fetches:
+            return plan
+        return dataclasses.replace(plan, selectors=tuple(map(self._fetched.choosing_from_each, plan.selectors)))
+
+    # The env runner's events.
+
+    def new_env(self, env_runner: Any, env: Any) -> None:
+        """A vector env was made, for the first time or after a failure: the episodes of the old one are lost."""
+        self.recorder.abandon_all()
+        self.stack.tap(env_runner, env)
+        self._sub_envs.are_new(env_runner, env)
+        self.replays.are_new(env_runner, env)
+
+    def new_sub_env(self, env_runner: Any, env: Any, index: int) -> None:
+        """The old API stack made a sub-env, for the first time or after a failure."""
+        self.recorder.abandon(index)
+        self.stack.tap(env_runner, env)
+        self._sub_envs.are_new(env_runner, env, index)
+        self.replays.are_new(env_runner, env, index)
+
+    def start(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
+        """An episode starts: the sub-env has been reset."""
+        renderer, no_clip = None, None
+        try:
+            renderer = self._sub_envs.renderer_of(env)
+            renderer.at(index)
+        except FrameError as error:
+            if self._settings.plan.strict:
+                raise
+            no_clip = str(error)
+        with self.recorder.guard(index, "the start of an episode"):
+            begun: StackEpisode = self.stack(episode, env_runner, env, index)
+            inner = sub_env(env, index)
+            given, tape = seeded(inner), self.replays.tape_of(inner)
+            self._running[index] = _Running(new_id())
+            is_late = tape is not None and self.replays.renders_later
+            self.recorder.start(
+                index,
+                begun.id,
+                functools.partial(renderer.frames, index) if renderer and not is_late else None,
+                renderer.fps(index) if renderer else 0.0,
+                env=inner,
+                seed=given.last if given else tape.seed if tape is not None else reset_seed(inner),
+                seed_is_new=given is not None or tape is not None,
+                agents=begun.agents,
+                no_clip=no_clip,
+                observation=begun.transition(0.0).observation,
+                id=self._running[index].id,
+                env_runner=self._index,
+                env_index=index,
+                section=self._section,
+                explored=bool(env_runner.config.explore),
+                tape=tape,
+            )
+
+    def step(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
+        """The sub-env has been stepped."""
+        self._sub_envs.at(index)
+        recorded = self.recorder.running(index)
+        if recorded is None:
+            self.recorder.step(index, 0.0)  # time passes
+            return
+        with self.recorder.guard(index, "a step"):
+            last = self.stack(episode, env_runner, env, index).transition(recorded.episode_return)
+            running = self._running.get(index)
+            if running is not None and isinstance(last.reward, dict):
+                for agent, reward in last.reward.items():
+                    running.rewards[str(agent)] = running.rewards.get(str(agent), 0.0) + float(reward)
+            if running is not None and not running.has_stepped:
+                running.has_stepped, running.task = True, task_of(sub_env(env, index))
+            self.recorder.step(
+                index,
+                last.total_reward,
+                last.action,
+                last.info,
+                observation=last.observation,
+                episode=episode,
+                env_index=index,
+            )
+
+    def end(self, episode: Any, env_runner: Any, env: Any, index: int, earlier_chunks: Sequence[Any] = ()) -> None:
+        """The episode is over; its last step has been recorded."""
+        running = self._running.pop(index, None)
+        if running is None or self.recorder.running(index) is None:
+            return
+        with self.recorder.guard(index, "the end of an episode"):
+            facts = self.stack(episode, env_runner, env, index).end_facts()
+            self._fetched.ended(running.id)
+            own = functools.partial(add_own_values, fields_of(episode))
+            returns = agent_returns(episode, earlier_chunks, running.rewards)
+            self.recorder.end(index, own, metrics=returns, task=running.task, **facts)
+
+    def fail(self, index: int) -> None:
+        """The sub-env has failed, and its episode with it."""
+        self.recorder.abandon(index)
+
+    def pause(self) -> None:
+        """Nothing is stepped until the next sample is asked for."""
+        self.recorder.clock.pause()
+
+    # The Algorithm's requests.
+
+    def begin_round(self, env_runner: Any) -> tuple[int, str]:
+        """Begin an evaluation; return the env runner's index and the recording's id.
+
+        The seeds start over, except on the old API stack, whose sampler has already reset the envs for the next
+        episodes.
+        """
+        self._fetched.begin_round()
+        if self.stack is NewStackEpisode:
+            self._sub_envs.start_seeds_over()
+        return self._index, self._id
+
+    def answer(self, received: Collection[str]) -> Answer:
+        """Return the finished episodes, without those of an answer that the Algorithm has received.
+
+        Args:
+            received: The serials of the answers that have arrived.
+        """
+        last = self._last
+        problems, abandoned = self.recorder.problems.take(), self.recorder.abandoned
+        self.recorder.abandoned = 0
+        if last is not None and last.serial in received:
+            self.take((), [episode.record.id for episode in last.data])  # if the request for the winners was lost
+        elif last is not None:
+            problems, abandoned = last.problems + problems, last.abandoned + abandoned
+        data = [
+            dataclasses.replace(episode, is_late=self._fetched.is_late(episode.record.id))
+            for episode in self.recorder.candidates.data()
+            if not self._fetched.is_open(episode.record.id)
+        ]
+        in_time = {episode.record.id for episode in data if not episode.is_late}
+        times = {id: self._fetched.time_of(id) for id in in_time}
+        self._last = Answer(
+            self._index,
+            self._id,
+            new_id(),
+            data,
+            [record.id for record in self.recorder.candidates.records() if record.id in in_time],
+            {id: time for id, time in times.items() if time is not None},
+            problems,
+            Unfinished(self.recorder.longest_running(), *self.recorder.collector.never_matched()),
+            abandoned,
+            self.recorder.starts.counts(),
+        )
+        return self._last
+
+    def take(self, winners: Collection[str], seen: Collection[str]) -> dict[str, Candidate]:
+        """Hand over the winners, and drop all other episodes that took part."""
+        for id in seen:
+            self._fetched.forget(id)
+        return self.recorder.candidates.take(winners, seen)
+
+    def answer_with_candidates(self, received: Collection[str]) -> Answer:
+        """Return the finished episodes with all candidates, and drop them."""
+        answer = self.answer(received)
+        kept = self.take(answer.candidates, [episode.record.id for episode in answer.data])
+        return dataclasses.replace(answer, kept=kept)
+
+    def go_on_from(self, starts: Mapping[str, Mapping[str, int]]) -> None:
+        """Go on counting episodes from a checkpoint; see ``registry.go_on_from``."""
+        self.recorder.starts.go_on_from(
+            {int(index): count for index, count in starts.get(str(self._index), {}).items()}
+        )

@@ -1,0 +1,121 @@
+"""Watches an env that RLlib steps: the actions as the env got them, the observations as it gave them.
+
+RLlib's episodes hold the policy's actions (before they are unsquashed or clipped) and observations that connectors may
+have rewritten. On the new API stack, ``get_rewards(-1)`` also fails after an agent has left alone. So the recorder
+watches the env itself: it puts itself in the place of ``step`` and ``reset`` on the env object that RLlib calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+_KEY = "tune_media_tap"
+_ALL_AGENTS = "__all__"
+
+
+@dataclass(frozen=True)
+class Transition:
+    """The last step (or reset) of an env, in the env's own terms. With several agents, each field is a dict by agent.
+
+    Attributes:
+        observation: The observation that the step (or reset) returned.
+        action: The action that the env was given; None after a reset.
+        reward: The reward of the step; 0 after a reset.
+        terminated: Whether the env ended the episode; with several agents, ``__all__`` of their dict.
+        info: The info dict.
+    """
+
+    observation: Any = None
+    action: Any = None
+    reward: Any = 0.0
+    terminated: Any = False
+    info: Any = field(default_factory=dict)
+
+    @property
+    def total_reward(self) -> float:
+        """The reward, summed over agents.
+
+        Example:
+            >>> Transition(reward={"left": 1.0, "right": 0.5}).total_reward
+            1.5
+        """
+        return float(sum(self.reward.values()) if isinstance(self.reward, dict) else self.reward)
+
+    @property
+    def is_terminated(self) -> bool:
+        """Whether the env ended the episode."""
+        over = self.terminated
+        return bool(over.get(_ALL_AGENTS, False) if isinstance(over, Mapping) else over)
+
+    def of_sub_env(self, index: int) -> Transition:
+        """Return the step of one sub-env of a vector env.
+
+        Example:
+            >>> both = Transition({"x": ["a", "b"]}, [0, 1], [0.5, 1.5], [False, True], [{}, {}])
+            >>> both.of_sub_env(1)
+            Transition(observation={'x': 'b'}, action=1, reward=1.5, terminated=True, info={})
+        """
+        values = (self.observation, self.action, self.reward, self.terminated, self.info)
+        return Transition(*(_item(value, index) for value in values))
+
+
+class EnvTap:
+    """Keeps the last transition of an env. RLlib's sampling thread calls everything here.
+
+    It holds no more than RLlib does at that moment, and hands everything on unchanged.
+
+    Args:
+        env: The env object whose ``step`` and ``reset`` RLlib calls: a vector env, or a sub-env on the old API stack.
+
+    Attributes:
+        last: The last transition; None before the first reset.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.last: Transition | None = None
+        self._step, self._reset = env.step, env.reset
+        env.step, env.reset = self.step, self.reset
+        env.__dict__[_KEY] = self
+
+    def step(self, action: Any) -> Any:
+        """Step the env."""
+        result = self._step(action)
+        observation, reward, terminated, _, info = result
+        self.last = Transition(observation, action, reward, terminated, info)
+        return result
+
+    def reset(self, *args: Any, **kwargs: Any) -> Any:
+        """Reset the env."""
+        result = self._reset(*args, **kwargs)
+        observation, info = result
+        self.last = Transition(observation, info=info)
+        return result
+
+
+def tapped(env: Any) -> EnvTap | None:
+    """Return the tap of an env; a new one if it has none, and None if nobody steps it (``ExternalEnv``)."""
+    if not (hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__")):
+        return None
+    tap: EnvTap | None = env.__dict__.get(_KEY)
+    return EnvTap(env) if tap is None else tap
+
+
+def tap_of(env: Any) -> EnvTap | None:
+    """Return the tap of an env, or None if it has none."""
+    tap: EnvTap | None = getattr(env, "__dict__", {}).get(_KEY)
+    return tap
+
+
+def _item(batch: Any, index: int) -> Any:
+    """Return the part of a batched value that belongs to one sub-env."""
+    if isinstance(batch, (list, np.ndarray)):  # by far the most; an instance check of Mapping takes a microsecond
+        return batch[index]
+    if isinstance(batch, Mapping):  # one array for each key of a Dict space
+        return {key: _item(value, index) for key, value in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(_item(value, index) for value in batch)
+    return batch

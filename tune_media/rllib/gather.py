@@ -1,0 +1,260 @@
+"""Collects the episodes of the env runners of an RLlib Algorithm: chooses over all of them, and fetches the chosen.
+
+An env runner is asked twice: for its finished episodes, and, when it is known who won, for its winners' clips.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tune_media.recording.choosing import DATA, NUM_ABANDONED, NUM_LOST, chosen_by, laid_out, selector_reason
+from tune_media.recording.plan import Plan
+from tune_media.recording.replayer import Taken, with_note
+from tune_media.rllib import ray_names
+from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
+from tune_media.rllib.registry import Answer, ask, ask_and_take, take
+from tune_media.rllib.round_checks import Unfinished
+from tune_media.selection import Selector
+from tune_media.values.episode_record import DIRECT, EpisodeRecord
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, thinned, with_progress
+from tune_media.values.recording_problems import RecordingProblem
+
+logger = logging.getLogger(__name__)
+
+_MISSING = "{0} died, or did not answer within {1} s (config.evaluation(evaluation_sample_timeout_s=...))"
+
+
+@dataclass(frozen=True)
+class Round:
+    """One evaluation, or one training iteration.
+
+    Attributes:
+        section: ``evaluation`` or ``train``.
+        iteration: The training iteration.
+        env_steps: The Algorithm's env steps so far. None: not known.
+        on_old_stack: Whether it is of the old API stack.
+        timeout: How long to wait for the env runners, seconds. None: as long as it takes.
+        reported: The episodes that RLlib reports.
+    """
+
+    section: str
+    iteration: int
+    env_steps: int | None = None
+    on_old_stack: bool = False
+    timeout: float | None = None
+    reported: ReportedEpisodes = field(default_factory=ReportedEpisodes)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The episodes of one round.
+
+    Attributes:
+        chosen: For each selector that chose something, its clip, or the list of its clips if it may choose several;
+            under a picture's name the same of it; under ``data`` all episodes; and the numbers of episodes that never
+            ended and that were lost, if there are any.
+        metrics: The custom metrics over the episodes.
+        problems: The reasons why episodes were not recorded.
+        unfinished: The paths and episodes that the env runners still wait for.
+        matched: The same, of those that finished an episode.
+    """
+
+    chosen: dict[str, Any]
+    metrics: dict[str, float]
+    problems: Sequence[RecordingProblem] = ()
+    unfinished: Sequence[Unfinished] = ()
+    matched: Sequence[Unfinished] = ()
+
+
+class EnvRunnersSeen:
+    """The env runners of one section: which are there, and which of their answers have arrived.
+
+    The Algorithm's thread calls everything here.
+
+    Attributes:
+        recordings: The id of each env runner's recording, by its index. Another one means that it was restarted.
+        starts: The number of episodes that each sub-env of each env runner has begun.
+    """
+
+    def __init__(self) -> None:
+        self.recordings: dict[int, str] = {}
+        self.starts: dict[str, dict[str, int]] = {}
+        self._serials: dict[int, str] = {}
+
+    @property
+    def received(self) -> list[str]:
+        """The serials of the last answers, for the next request."""
+        return list(self._serials.values())
+
+    def begin_round(self, found: Iterable[tuple[int, str] | None]) -> None:
+        """Hold the env runners that take part in an evaluation."""
+        self.recordings = dict(pair for pair in found if pair is not None)
+
+    def arrived(self, answers: Sequence[Answer]) -> list[int]:
+        """Hold the answers that have arrived; return the indices of the env runners whose episodes are missing."""
+        now = {answer.env_runner: answer.recording for answer in answers}
+        gone = [index for index, id in self.recordings.items() if now.get(index) != id]
+        self.recordings = now
+        for answer in answers:
+            self._serials[answer.env_runner] = answer.serial
+            self.starts[str(answer.env_runner)] = {str(index): count for index, count in answer.starts.items()}
+        return gone
+
+
+def collect(group: Any, plan: Plan, seen: EnvRunnersSeen, of_round: Round) -> Collected:
+    """Choose among the finished episodes of a group's env runners, and fetch the chosen.
+
+    Args:
+        group: The ``EnvRunnerGroup``.
+        plan: The recorder's plan.
+        seen: The env runners of this section.
+        of_round: The round.
+    """
+    request = functools.partial(ask, name=plan.name, received=seen.received)
+    found = ray_names.call_env_runners(group, request, of_round.timeout)
+    answers = [answer for answer in found if answer is not None]
+
+    def fetch(wanted: set[str], present: set[str]) -> Taken:
+        taken, timeout = Taken(), of_round.timeout
+        if plan.render != DIRECT and timeout is not None:
+            timeout *= 1 + len(wanted)  # each may be a whole episode that is played again
+        request = functools.partial(take, name=plan.name, winners=wanted, seen=present)
+        for of_env_runner in ray_names.call_env_runners(group, request, timeout):
+            taken.add(of_env_runner)
+        return taken
+
+    return _Choice(plan, of_round, answers, seen.arrived(answers)).collected(fetch)
+
+
+class AsyncGather:
+    """Collects without waiting, for algorithms whose env runners are always busy.
+
+    An env runner answers between two samples, so the answer to a request of one iteration is used in a later one. The
+    Algorithm's thread calls everything here.
+
+    Args:
+        plan: The recorder's plan.
+        seen: The env runners of the section.
+    """
+
+    def __init__(self, plan: Plan, seen: EnvRunnersSeen) -> None:
+        self._plan, self._seen = plan, seen
+        self._asked: dict[int, Any] = {}  # env runners that still owe an answer
+
+    def collect(self, group: Any, of_round: Round) -> Collected:
+        """Choose among the episodes that have arrived since the last time, and ask for more."""
+        answers, gone = self._take_ready()
+        self._seen.arrived(answers)
+        request = functools.partial(ask_and_take, name=self._plan.name, received=self._seen.received)
+        for index, actor in ray_names.remote_env_runners(group).items():
+            if index not in self._asked:
+                self._asked[index] = actor.apply.remote(request)
+        kept = {id: taken for answer in answers for id, taken in answer.kept.items()}
+        return _Choice(self._plan, of_round, answers, gone).collected(lambda wanted, present: Taken(kept))
+
+    def _take_ready(self) -> tuple[list[Answer], list[int]]:
+        """Return the answers that have arrived, and the indices of the env runners that died instead."""
+        import ray
+
+        if not self._asked:
+            return [], []
+        ready = ray.wait(list(self._asked.values()), num_returns=len(self._asked), timeout=0)[0]
+        answers: list[Answer] = []
+        gone: list[int] = []
+        for index in [index for index, reference in self._asked.items() if reference in ready]:
+            try:
+                answer = ray.get(self._asked.pop(index))
+            except ray.exceptions.RayError as error:
+                logger.info("record_episodes %r: env runner %d is gone: %r", self._plan.name, index, error)
+                gone.append(index)
+                continue
+            if answer is not None:
+                answers.append(answer)
+        return answers, gone
+
+
+class _Choice:
+    """The choice among the episodes of one round."""
+
+    def __init__(self, plan: Plan, of_round: Round, answers: Sequence[Answer], gone: Sequence[int]) -> None:
+        self._plan, self._round, self._answers, self._gone = plan, of_round, answers, gone
+        self._problems = [problem for answer in answers for problem in answer.problems]
+
+    def collected(self, fetch: Callable[[set[str], set[str]], Taken]) -> Collected:
+        """Choose, and fetch the chosen.
+
+        Args:
+            fetch: Told the ids of the winners and of all that took part, returns the winners that are there.
+        """
+        episodes = self._episodes()
+        result = self._numbers(episodes)
+        unfinished = [answer.unfinished for answer in self._answers]
+        if not episodes:
+            return Collected(result, {}, self._problems, unfinished)
+        records = {episode.record.id: episode.record for episode in episodes}
+        chosen = self._chosen(episodes, records)
+        wanted = {record.id for found in chosen.values() for record in found}
+        taken = fetch(wanted, set(records))
+        kept = {id: held.of_record(records[id]) for id, held in taken.kept.items() if id in wanted}
+        self._problems += taken.problems
+        episodes = [with_note(episode, taken.lost.get(episode.record.id)) for episode in episodes]
+        missing = len(wanted - taken.kept.keys() - taken.lost.keys())
+        if missing:
+            text = _MISSING.format("their env runner", self._round.timeout)
+            self._problems.append(RecordingProblem(f"no clip: {text}", missing))
+        batch = EpisodeBatch(
+            tuple(episodes),
+            {id: held.trajectory for id, held in kept.items() if held.trajectory is not None},
+            holds_legacy=self._plan.sees_all and self._round.on_old_stack,
+        )
+        result |= laid_out(self._plan.selectors, chosen, kept) | {DATA: batch}
+        matched = [answer.unfinished for answer in self._answers if answer.data]
+        return Collected(result, batch.metrics(), self._problems, unfinished, matched)
+
+    def _episodes(self) -> list[EpisodeData]:
+        """Return all episodes, in the order in which they ended; those that RLlib does not count are late."""
+        times = {id: time for answer in self._answers for id, time in answer.fetched_at.items()}
+        episodes = without_uncounted(
+            [episode for answer in self._answers for episode in answer.data],
+            times,
+            self._round.reported,
+            all_are_here=self._plan.sees_all,
+        )
+        return with_progress(thinned(episodes), self._round.iteration, self._round.env_steps)
+
+    def _chosen(
+        self, episodes: Sequence[EpisodeData], records: Mapping[str, EpisodeRecord]
+    ) -> dict[str, list[EpisodeRecord]]:
+        """Return the choice of each selector among the candidates that RLlib counts, by its name."""
+        late = {episode.record.id for episode in episodes if episode.is_late}
+        candidates = [
+            records[id] for answer in self._answers for id in answer.candidates if id in records and id not in late
+        ]
+
+        def report(selector: Selector, error: Exception) -> None:
+            if self._plan.strict:
+                raise error
+            reason = selector_reason(selector, error, candidates)
+            self._problems.append(RecordingProblem(f"a selector chooses nothing: {reason}"))
+
+        return chosen_by(self._plan.selectors, candidates, report)
+
+    def _numbers(self, episodes: Sequence[EpisodeData]) -> dict[str, Any]:
+        """Return the numbers of episodes that never ended, and that went down with their env runner."""
+        abandoned = sum(answer.abandoned for answer in self._answers)
+        lost = self._lost(episodes)
+        if lost:
+            missing = _MISSING.format(f"env runner {', '.join(map(str, self._gone))}", self._round.timeout)
+            text = f"episodes that RLlib counts are not recorded: {missing}"
+            self._problems.append(RecordingProblem(text, lost))
+        return ({NUM_ABANDONED: abandoned} if abandoned else {}) | ({NUM_LOST: lost} if lost else {})
+
+    def _lost(self, episodes: Sequence[EpisodeData]) -> int:
+        """Return how many of the episodes that RLlib counts went down with their env runner."""
+        if not self._gone or self._round.reported.count is None or not self._plan.sees_all:
+            return 0
+        return max(0, self._round.reported.count - sum(not episode.is_late for episode in episodes))

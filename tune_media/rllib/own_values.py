@@ -1,0 +1,53 @@
+"""Values that user hooks put into an RLlib episode: ``values_of``, and the fields of the old API stack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tune_media.recording.series import EpisodeValues
+from tune_media.rllib.stacks import EpisodeFields, fields_of
+from tune_media.steps import FINAL, SERIES, Named, Rule
+
+_KEY = "tune_media"
+
+
+def values_of(episode: Any) -> dict[str, Any]:
+    """Return a dict of an episode. Values that your hooks put into it belong to the episode's record and data.
+
+    Numbers become metrics of the episode. Text, arrays and everything else that JSON has are kept with it. Pictures
+    (``Image``, uint8 arrays HW or HWC, matplotlib figures, PIL images) and files (``Artifact``) of the chosen episodes
+    are logged.
+
+    Args:
+        episode: The episode as RLlib hands it to callbacks, on either API stack.
+
+    Example:
+        >>> from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+        >>> def on_episode_end(*, episode, **kwargs):
+        ...     values_of(episode)["shots"] = 3
+        >>> episode = SingleAgentEpisode()
+        >>> on_episode_end(episode=episode)
+        >>> values_of(episode)
+        {'shots': 3}
+    """
+    values: dict[str, Any] = fields_of(episode).free.setdefault(_KEY, {})
+    return values
+
+
+def add_own_values(fields: EpisodeFields, values: EpisodeValues) -> None:
+    """Add the values that user hooks have put into an episode so far.
+
+    Args:
+        fields: The episode's fields.
+        values: Takes the values.
+    """
+    for name, value in fields.free.get(_KEY, {}).items():
+        values.add(Named(str(name), value, Rule(value, FINAL)))
+    for name, value in fields.custom_metrics.items():
+        values.add(Named(str(name), value, Rule(value, FINAL)))
+    for name, found in fields.hist_data.items():
+        for value in found:
+            number = value.item() if getattr(value, "size", None) == 1 else value  # not an array of one
+            values.add(Named(str(name), number, Rule(number, SERIES)))
+    for name, value in fields.media.items():
+        values.add_whole(str(name), value)

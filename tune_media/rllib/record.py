@@ -1,0 +1,173 @@
+"""``record_episodes``: checks the arguments of a recorder before anything starts, and makes its RLlib callback."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tune_media.recording.arguments import as_indices, as_seeds, check_recording
+from tune_media.recording.plan import Plan
+from tune_media.recording.rendering import FrameFunction
+from tune_media.rllib.callback import EpisodeRecorderCallback
+from tune_media.rllib.settings import EVALUATION, SECTIONS, RecorderSettings
+from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
+from tune_media.steps import Collect
+from tune_media.values.checks import as_shown, check_flag, check_text
+from tune_media.values.episode_record import DIRECT, REPLAY
+from tune_media.values.options import VideoOptions
+
+if TYPE_CHECKING:
+    from ray.rllib.callbacks.callbacks import RLlibCallback
+
+
+def record_episodes(
+    sections: str | Iterable[str] = "evaluation",
+    keep: str | Selector | Iterable[str | Selector] = ("best", "worst"),
+    trigger: Trigger | RenderBudget | None = None,
+    video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
+    frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None,
+    collect: Collect | None = None,
+    env_runners: Iterable[int] | None = None,
+    env_indices: Iterable[int] | None = None,
+    name: str = "episodes",
+    seeds: int | Sequence[int] | None = None,
+    window: int | None = None,
+    trajectories: bool = False,
+    strict: bool = False,
+    render: str = DIRECT,
+) -> Callable[[], RLlibCallback]:
+    """Record episodes, and put the chosen ones into RLlib's result.
+
+    The clips of an evaluation are at ``result["evaluation"]["env_runners"][name][selector]``, those of a training
+    iteration at ``result["env_runners"][name][selector]``: a ``Video``, or a list of these if the selector may choose
+    several. The data of all episodes are next to them, under ``data``. Their aggregates are at
+    ``custom_metrics/<metric>_mean``, ``_min`` and ``_max`` of the section.
+
+    Args:
+        sections: ``"evaluation"``, ``"train"``, or both.
+        keep: The episodes to keep of those that ended in one evaluation (or one training iteration), over all its env
+            runners: ``"best"``, ``"worst"``, ``"median"``, ``"first"``, ``"last"``, ``"all"``, a selector such as
+            ``tune_media.selection.best(3)``, or several of these.
+        trigger: Decides which episodes are rendered: a function of the episode's index on its sub-env (0, 1, ...), or
+            a ready one from ``tune_media.selection``. Of the others only the data are kept. None: all are rendered.
+        video: Size, speed and quality of the clips. None: records of the episodes, without frames.
+        frame: The source of frames instead of the sub-env's ``render()``: a function of the sub-env that returns HWC
+            uint8, the name of one of its methods (which also reaches sub-envs in other processes), or a dict of these
+            by view. A function may also return a dict of frames, for example by agent. Each view becomes a clip.
+        collect: The values to take from each step of all episodes: a function of a ``steps.StepFacts`` that returns
+            values by name; paths inside ``info`` such as ``"data/speed"``; or a dict of paths, functions, and
+            ``tune_media.steps.running(...)`` and ``final(...)`` by name. Values are numbers, vectors, text, pictures,
+            and nested dicts of these. The mean, sum, least, largest and last of a running number over an episode are
+            in its record's ``metrics``, as ``<name>_avg``, ``_sum``, ``_min``, ``_max`` and ``_last``, and selectors
+            may choose ``by`` them. ``info["data"]["running"]``, ``info["data"]["final"]`` and ``info["media"]`` are
+            always taken, unless this is False.
+        env_runners: Indices of the env runners that record; 0 is the local one. None: all.
+        env_indices: Indices of the sub-envs that are recorded. None: all.
+        name: The key of the clips in the result, on disk and in the trackers.
+        seeds: Seeds for the resets of the evaluation envs, used in turn, from the first at the start of every
+            evaluation, and shared out over all env runners and sub-envs. A number n stands for 0, ..., n-1. With the
+            same seeds in every trial, clips can be compared. The sub-envs must be in the env runner's own process;
+            otherwise wrap each env in ``tune_media.gym.FixedSeeds``.
+        window: The number of last episodes whose custom metrics are also averaged, as ``<metric>_windowed_mean``.
+            None: there are only the means over the episodes of the round.
+        trajectories: Whether to keep observations, actions, rewards and infos of the chosen episodes, as Parquet. They
+            are the env's own: a replay gives the same episode.
+        strict: Raise when an episode cannot be recorded, instead of warning once. For tests.
+        render: When the frames of evaluation episodes are rendered. ``"direct"``: while an episode runs. ``"replay"``:
+            only those of the chosen episodes, after the evaluation, by playing them again from their seed and actions
+            in an env of their own. Each step is checked; a clip that is not the episode is dropped, and the next
+            rounds are recorded directly. Resets that are given no seed get one. ``"auto"``: the first round is
+            recorded directly and its winners are replayed without rendering, to see whether the env repeats its
+            episodes; the next rounds are replayed if it does. Training episodes are always recorded directly.
+
+    Returns:
+        A callback for ``AlgorithmConfig.callbacks``, which takes it alone or in a list.
+
+    Raises:
+        ValueError: An argument cannot work. It is raised here, before anything is started.
+        TypeError: An argument is of the wrong type.
+
+    Example:
+        >>> from ray.rllib.algorithms.ppo import PPOConfig
+        >>> config = PPOConfig().callbacks(record_episodes(keep=("best", "worst")))
+        >>> record_episodes(sections="eval")
+        Traceback (most recent call last):
+        ...
+        ValueError: record_episodes(sections=...) takes 'evaluation', 'train' or both, got 'eval'.
+    """
+    chosen_sections = _as_sections(sections)
+    check_text("record_episodes(name=...)", name, "'episodes'", or_none=False)
+    check_flag("record_episodes(trajectories=...)", trajectories)
+    check_flag("record_episodes(strict=...)", strict)
+    if not re.fullmatch(r"[\w.-]{1,60}", name):
+        raise ValueError(
+            f"record_episodes(name=...) takes letters, digits, '_', '-' and '.', at most 60, got {name!r}."
+        )
+    check_recording(trigger, video, frame)
+    if seeds is not None and EVALUATION not in chosen_sections:
+        raise ValueError("record_episodes(seeds=...) is for evaluation episodes, and sections= leaves these out.")
+    if render == REPLAY and EVALUATION not in chosen_sections:
+        raise ValueError("record_episodes(render='replay') is for evaluation episodes, and sections= leaves these out.")
+    if window is not None and not (isinstance(window, int) and not isinstance(window, bool) and window > 0):
+        raise ValueError(f"record_episodes(window=...) takes a number of episodes or None, got {as_shown(window)}.")
+    settings = RecorderSettings(
+        plan=Plan(
+            name,
+            as_selectors(keep),
+            trigger,
+            video,
+            collect,
+            trajectories,
+            sees_all=env_runners is None and env_indices is None and not (collect is False and trigger),
+            strict=strict,
+            render=render,
+        ),
+        sections=chosen_sections,
+        frame=frame,
+        env_runners=as_indices("env_runners", env_runners),
+        env_indices=as_indices("env_indices", env_indices),
+        seeds=as_seeds(seeds),
+        window=window,
+    )
+    return EpisodeRecorder(EpisodeRecorderCallback, settings)
+
+
+class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
+    """The callback that ``record_episodes`` returns; RLlib calls it once for each env runner.
+
+    If it is passed where it cannot work, its error says where it belongs.
+
+    Example:
+        >>> recorder = record_episodes(name="small")
+        >>> recorder()
+        EpisodeRecorderCallback('small')
+    """
+
+    def setup(self, *args: Any, **info: Any) -> None:
+        """Refuse to be a callback of Tune, which calls this first.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            "record_episodes(...) is a callback of RLlib, not of Tune: pass it to config.callbacks(...), and pass "
+            "tune_media.JsonMediaLoggerCallback() or another logger to tune.RunConfig(callbacks=[...])."
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("on_"):  # RLlib called record_episodes and took its result for the callback
+            raise AttributeError(
+                "config.callbacks(record_episodes) passes the function itself; call it: "
+                "config.callbacks(tune_media.rllib.record_episodes())"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _as_sections(sections: str | Iterable[str]) -> tuple[str, ...]:
+    chosen = (sections,) if isinstance(sections, str) or not isinstance(sections, Iterable) else tuple(sections)
+    if not chosen or any(section not in SECTIONS for section in chosen):
+        got = as_shown(sections)
+        raise ValueError(f"record_episodes(sections=...) takes 'evaluation', 'train' or both, got {got}.")
+    return chosen

@@ -1,0 +1,82 @@
+"""Finds, at the end of the first rounds, the reasons why a recorder got nothing although RLlib played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """What an env runner has not got so far.
+
+    Attributes:
+        longest: Steps of the longest episode that still runs; 0: none runs.
+        unmatched: Paths of ``collect=`` that no step's info has had.
+        info_names: Some names that infos do have.
+    """
+
+    longest: int = 0
+    unmatched: frozenset[str] = frozenset()
+    info_names: tuple[str, ...] = ()
+
+
+class RoundChecks:
+    """The checks of one recorder. The Algorithm's thread calls everything here.
+
+    Example:
+        >>> checks = RoundChecks()
+        >>> told = checks.paths([Unfinished(unmatched=frozenset({"spped"}), info_names=("speed",))], episodes=4)
+        >>> print(*told)
+        collect='spped' takes nothing: no info of the first 4 episodes has it. Infos have: speed. If it is rare, give \
+it a default: tune_media.steps.running('spped', default=0).
+    """
+
+    def __init__(self) -> None:
+        self._has_checked_paths = False
+
+    def paths(self, env_runners: Sequence[Unfinished], episodes: int) -> Iterator[str]:
+        """Yield the paths of ``collect=`` that have matched nothing by the end of the first round with episodes.
+
+        Args:
+            env_runners: The answers of the env runners that finished an episode.
+            episodes: The number of episodes that ended.
+        """
+        if self._has_checked_paths or not env_runners or not episodes:
+            return
+        self._has_checked_paths = True
+        names = ", ".join(dict.fromkeys(name for one in env_runners for name in one.info_names))
+        has = f"Infos have: {names}." if names else "These infos are empty."
+        first = "the first episode" if episodes == 1 else f"the first {episodes} episodes"
+        for path in sorted(frozenset.intersection(*(one.unmatched for one in env_runners))):
+            yield (
+                f"collect={path!r} takes nothing: no info of {first} has it. {has} If it is rare, give it a default: "
+                f"tune_media.steps.running({path!r}, default=0)."
+            )
+
+    def endless(self, env_runners: Sequence[Unfinished], episodes: int, config: Any) -> Iterator[str]:
+        """Yield the reason why an evaluation ended before any of its episodes did.
+
+        Args:
+            env_runners: The answers of the evaluation env runners.
+            episodes: The number of episodes that ended in this evaluation.
+            config: The ``AlgorithmConfig``.
+        """
+        longest = max((one.longest for one in env_runners), default=0)
+        if episodes or not longest:
+            return
+        duration = f"evaluation_duration={config.evaluation_duration!r}"
+        if config.evaluation_duration_unit == "episodes" and config.evaluation_duration != "auto":
+            yield (
+                f"no episode ended within this evaluation; one is at step {longest}. RLlib stops waiting for episodes "
+                f"after evaluation_sample_timeout_s={config.evaluation_sample_timeout_s} seconds: raise it, or end "
+                "episodes sooner (max_episode_steps)."
+            )
+        elif config.evaluation_force_reset_envs_before_iteration:
+            unit = "" if config.evaluation_duration == "auto" else f" {config.evaluation_duration_unit}"
+            yield (
+                f"no episode ended within this evaluation ({duration}{unit}); one is at step {longest}, and RLlib "
+                "resets it before the next evaluation. Set evaluation_duration_unit='episodes', or a longer "
+                "evaluation_duration, or evaluation_force_reset_envs_before_iteration=False."
+            )

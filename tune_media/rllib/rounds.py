@@ -1,0 +1,178 @@
+"""The Algorithm's side of a recorder: begins and ends the rounds, and puts the recorded episodes into the results."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tune_media.recording.choosing import DATA
+from tune_media.rllib import ray_names
+from tune_media.rllib.counting import ReportedEpisodes
+from tune_media.rllib.gather import AsyncGather, Collected, EnvRunnersSeen, Round, collect
+from tune_media.rllib.problem_reports import ProblemReports
+from tune_media.rllib.registry import begin_round, go_on_from, problems_of
+from tune_media.rllib.round_checks import RoundChecks
+from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
+from tune_media.rllib.will_record import reasons_for_nothing
+from tune_media.rllib.windowed_means import WindowedMeans
+
+logger = logging.getLogger(__name__)
+
+_ENV_RUNNERS = "env_runners"
+_CUSTOM_METRICS = "custom_metrics"
+
+
+class Rounds:
+    """The rounds of one recorder in an Algorithm. The Algorithm's thread calls everything here.
+
+    Nothing here raises, unless the recorder is strict: a fault costs a warning, and training goes on.
+
+    Args:
+        settings: The arguments of ``record_episodes``.
+    """
+
+    def __init__(self, settings: RecorderSettings) -> None:
+        self._settings, self._plan = settings, settings.plan
+        self._seen = {section: EnvRunnersSeen() for section in settings.sections}
+        self._async = AsyncGather(self._plan, self._seen[TRAIN]) if TRAIN in self._seen else None
+        self._window = WindowedMeans(settings.window)
+        self._returned: dict[str, Any] = {}
+        self._problems, self._checks = ProblemReports(self._plan.name), RoundChecks()
+
+    def begin(self, algorithm: Any) -> None:
+        """An Algorithm has been made."""
+        with self._guard("watching the custom_evaluation_function"):
+            ray_names.watch_custom_evaluation(algorithm, self._returned.update)
+        with self._guard("adding the recorder's state to the checkpoints"):
+            key = f"tune_media/{self._plan.name}"
+            ray_names.keep_in_checkpoints(
+                algorithm, key, self._state, functools.partial(self._set_state, algorithm=algorithm)
+            )
+
+        with self._guard("looking for reasons why nothing will be recorded"):
+            self._look_ahead(algorithm)
+
+    def begin_evaluation(self, algorithm: Any) -> None:
+        """An evaluation starts: episodes that its env runners finished since the last one are late."""
+        group = algorithm.eval_env_runner_group
+        if EVALUATION in self._seen and group is not None:
+            request = functools.partial(begin_round, name=self._plan.name)
+            with self._guard("the start of the evaluation"):
+                found = ray_names.call_env_runners(group, request, _timeout(algorithm))
+                self._seen[EVALUATION].begin_round(found)
+
+    def end_evaluation(self, algorithm: Any, metrics: dict[str, Any]) -> None:
+        """Put the episodes of an evaluation into its metrics, and the values of a ``custom_evaluation_function``."""
+        for name, value in self._returned.items():
+            metrics.setdefault(name, value)
+        self._returned.clear()
+        group = algorithm.eval_env_runner_group
+        if EVALUATION in self._seen and group is not None:
+            of_round = self._round(algorithm, EVALUATION, algorithm.iteration + 1, metrics)  # counted up afterwards
+            self._put(
+                algorithm, of_round, metrics, lambda: collect(group, self._plan, self._seen[EVALUATION], of_round)
+            )
+
+    def end_iteration(self, algorithm: Any, result: dict[str, Any]) -> None:
+        """Put the episodes of a training iteration into its result."""
+        with self._guard("reporting problems"):
+            self._problems.put(result.setdefault(_ENV_RUNNERS, {}))
+        group, gather = algorithm.env_runner_group, self._async
+        if gather is None or group is None:
+            return
+        of_round = self._round(algorithm, TRAIN, result["training_iteration"], result)
+        if ray_names.is_asynchronous(algorithm) and ray_names.remote_env_runners(group):
+            self._put(algorithm, of_round, result, lambda: gather.collect(group, of_round))
+        else:
+            self._put(algorithm, of_round, result, lambda: collect(group, self._plan, self._seen[TRAIN], of_round))
+
+    def env_runners_are_new(self, group: Any, section: str, timeout: float | None = None) -> None:
+        """Env runners were restarted, or a checkpoint was loaded: triggers go on counting episodes."""
+        if section in self._seen and group is not None and self._seen[section].starts:
+            request = functools.partial(go_on_from, name=self._plan.name, starts=self._seen[section].starts)
+            with self._guard("handing the episode counters to the env runners"):
+                ray_names.call_env_runners(group, request, timeout)
+
+    def _round(self, algorithm: Any, section: str, iteration: int, metrics: dict[str, Any]) -> Round:
+        with self._guard("reading RLlib's metrics"):
+            return Round(
+                section,
+                iteration,
+                ray_names.env_steps_lifetime(algorithm),
+                not algorithm.config.enable_env_runner_and_connector_v2,
+                _timeout(algorithm),
+                ReportedEpisodes.of(metrics.get(_ENV_RUNNERS, {})),
+            )
+        return Round(section, iteration)
+
+    def _look_ahead(self, algorithm: Any) -> None:
+        """Add the problems that are known before training: arguments that match nothing, envs that do not render."""
+        settings = self._settings
+        self._problems.begin(algorithm)
+        for reason in reasons_for_nothing(
+            self._plan, settings.sections, settings.env_runners, settings.env_indices, algorithm.config
+        ):
+            self._problems.add(reason)
+        request = functools.partial(problems_of, name=self._plan.name)
+        for group in filter(None, (algorithm.env_runner_group, algorithm.eval_env_runner_group)):
+            for found in ray_names.call_env_runners(group, request, _timeout(algorithm)):
+                for problem in found:
+                    self._problems.add(problem.text)
+
+    def _put(
+        self, algorithm: Any, of_round: Round, result: dict[str, Any], collect_round: Callable[[], Collected]
+    ) -> None:
+        with self._guard("the collection of this round's episodes"):
+            collected = collect_round()
+            env_runners = result.setdefault(_ENV_RUNNERS, {})
+            if collected.chosen:
+                env_runners.setdefault(self._plan.name, {}).update(collected.chosen)
+            batch = collected.chosen.get(DATA)
+            counted = batch.counted() if batch else []
+            self._check(algorithm, of_round, collected, len(counted))
+            self._problems.put(env_runners, collected.problems)
+            means = self._window.add(of_round.section, counted)
+            if collected.metrics or means:
+                metrics = env_runners.setdefault(_CUSTOM_METRICS, {})
+                metrics.update({**collected.metrics, **means, **metrics})  # RLlib's and the user's own stay as they are
+
+    def _check(self, algorithm: Any, of_round: Round, collected: Collected, episodes: int) -> None:
+        """Add the problems that a round shows: paths that match nothing, episodes that do not end."""
+        for reason in self._checks.paths(collected.matched, episodes):
+            self._problems.add(reason)
+        if of_round.section == EVALUATION:
+            for reason in self._checks.endless(collected.unfinished, episodes, algorithm.config):
+                self._problems.add(reason)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "windows": self._window.state(),
+            "starts": {section: seen.starts for section, seen in self._seen.items()},
+        }
+
+    def _set_state(self, state: dict[str, Any], algorithm: Any) -> None:
+        with self._guard("loading the recorder's state"):
+            self._window.set_state(state["windows"])
+            for section, seen in self._seen.items():
+                seen.starts = {**seen.starts, **state["starts"].get(section, {})}
+            self.env_runners_are_new(algorithm.env_runner_group, TRAIN, _timeout(algorithm))
+            self.env_runners_are_new(algorithm.eval_env_runner_group, EVALUATION, _timeout(algorithm))
+
+    @contextlib.contextmanager
+    def _guard(self, doing: str) -> Iterator[None]:
+        """Turn a fault in the Algorithm into a warning: training goes on."""
+        try:
+            yield
+        except Exception as error:
+            if self._plan.strict:
+                raise
+            logger.warning("record_episodes %r: %s failed: %r", self._plan.name, doing, error)
+
+
+def _timeout(algorithm: Any) -> float | None:
+    """Return how long an Algorithm waits for its env runners, seconds; None: as long as it takes."""
+    timeout = algorithm.config.evaluation_sample_timeout_s
+    return None if timeout is None else float(timeout)

@@ -1,0 +1,48 @@
+"""The checked arguments of ``record_episodes``, as they travel to the env runners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tune_media.recording.plan import Plan
+from tune_media.recording.rendering import FrameFunction
+
+EVALUATION, TRAIN = SECTIONS = ("evaluation", "train")
+
+
+@dataclass(frozen=True)
+class RecorderSettings:
+    """The checked arguments of ``record_episodes``; see there.
+
+    Attributes:
+        plan: The arguments that need no RLlib.
+        sections: ``evaluation``, ``train`` or both.
+        frame: The source of frames. None: ``env.render()``.
+        env_runners: Indices of the env runners that record. None: all.
+        env_indices: Indices of the sub-envs that are recorded. None: all.
+        seeds: Seeds of the evaluation episodes; empty: RLlib's own.
+        window: Number of episodes in the windowed means. None: no such means.
+    """
+
+    plan: Plan
+    sections: tuple[str, ...] = (EVALUATION,)
+    frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None
+    env_runners: frozenset[int] | None = None
+    env_indices: frozenset[int] | None = None
+    seeds: tuple[int, ...] = ()
+    window: int | None = None
+
+    def records_on(self, section: str, env_runner: int) -> bool:
+        """Say whether an env runner of a section records.
+
+        Example:
+            >>> settings = RecorderSettings(Plan("episodes", ()), env_runners=frozenset({1}))
+            >>> settings.records_on("evaluation", 1), settings.records_on("evaluation", 2)
+            (True, False)
+        """
+        return section in self.sections and (self.env_runners is None or env_runner in self.env_runners)
+
+    def records_sub_env(self, index: int) -> bool:
+        """Say whether the sub-env with this index is recorded."""
+        return self.env_indices is None or index in self.env_indices

@@ -1,0 +1,178 @@
+"""An episode and its env runner on RLlib's two API stacks: everything in which these differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tune_media.recording.rendering import inside, sub_env
+from tune_media.rllib import ray_names
+from tune_media.rllib.env_tap import Transition, tap_of, tapped
+from tune_media.rllib.settings import EVALUATION, TRAIN
+
+_ONLY_AGENT = "agent0"  # the old API stack's name of a single-agent env's agent
+
+
+@dataclass(frozen=True)
+class EpisodeFields:
+    """The fields of an episode that users' hooks write to: live dicts, which may still grow.
+
+    Attributes:
+        free: A dict for anything: ``custom_data``, or ``user_data`` on the old API stack.
+        custom_metrics: Numbers; old API stack only, as are the following.
+        hist_data: Lists of numbers.
+        media: Values of any kind.
+    """
+
+    free: dict[str, Any]
+    custom_metrics: Mapping[str, Any] = field(default_factory=dict)
+    hist_data: Mapping[str, Any] = field(default_factory=dict)
+    media: Mapping[str, Any] = field(default_factory=dict)
+
+
+class NewStackEpisode:
+    """A running episode of the new API stack.
+
+    Args:
+        episode: RLlib's ``SingleAgentEpisode`` or ``MultiAgentEpisode``.
+        env_runner: Its env runner.
+        env: The vector env, as RLlib hands it to callbacks.
+        index: The index of its sub-env.
+    """
+
+    def __init__(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
+        self._episode, self._env_runner, self._env, self._index = episode, env_runner, env, index
+
+    @staticmethod
+    def tap(env_runner: Any, env: Any) -> None:
+        """Begin to watch the steps of a vector env that was just made."""
+        tapped(_stepped_env(env_runner, env))
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return str(self._episode.id_)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The names of its agents, those that may still join included; empty for a single-agent env."""
+        if not hasattr(self._episode, "agent_episodes"):
+            return ()
+        return _agents(self._env, self._index, self._episode.agent_ids)
+
+    def transition(self, return_so_far: float) -> Transition:
+        """Return its last step, or its reset."""
+        tap = tap_of(_stepped_env(self._env_runner, self._env))
+        if tap is not None and tap.last is not None:
+            return tap.last.of_sub_env(self._index)
+        episode = self._episode  # an env runner that steps its env in another way
+        return Transition(
+            episode.get_observations(-1), episode.get_actions(-1), episode.get_rewards(-1), False, episode.get_infos(-1)
+        )
+
+    def end_facts(self) -> dict[str, Any]:
+        """Return the fields of its record that are known when it has ended."""
+        return {
+            "terminated": bool(self._episode.is_terminated),
+            "weights_version": ray_names.weights_version(self._env_runner),
+        }
+
+
+class OldStackEpisode:
+    """A running episode of the old API stack; arguments and members as of ``NewStackEpisode``."""
+
+    def __init__(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
+        self._episode, self._env_runner, self._env, self._index = episode, env_runner, env, index
+
+    @staticmethod
+    def tap(env_runner: Any, env: Any) -> None:
+        """Begin to watch the steps of a sub-env that was just made."""
+        tapped(env)
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return str(self._episode.episode_id)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The names of its agents; empty for a single-agent env."""
+        return _agents(self._env, self._index, set(self._episode.get_agents()) - {_ONLY_AGENT})
+
+    def transition(self, return_so_far: float) -> Transition:
+        """Return its last step, or its reset.
+
+        Args:
+            return_so_far: The sum of its rewards before this step: all that there is to go by if the sub-env is in
+                another process.
+        """
+        tap = tap_of(sub_env(self._env, self._index))
+        if tap is not None and tap.last is not None:
+            return tap.last
+        reward = float(self._episode.total_reward) - return_so_far
+        return Transition(reward=reward, info=self._episode.last_info_for() or {})
+
+    def end_facts(self) -> dict[str, Any]:
+        """Return the fields of its record that are known when it has ended."""
+        tap = tap_of(sub_env(self._env, self._index))
+        known = tap is not None and tap.last is not None
+        return {
+            "episode_return": float(self._episode.total_reward),
+            **({"terminated": tap.last.is_terminated} if known else {}),  # type: ignore[union-attr]
+            "weights_version": None,
+        }
+
+
+StackEpisode = NewStackEpisode | OldStackEpisode
+
+
+def stack_of(config: Any) -> type[NewStackEpisode] | type[OldStackEpisode]:
+    """Return the class for the episodes of an ``AlgorithmConfig``'s API stack.
+
+    Example:
+        >>> from ray.rllib.algorithms.ppo import PPOConfig
+        >>> stack_of(PPOConfig()).__name__
+        'NewStackEpisode'
+    """
+    return NewStackEpisode if config.enable_env_runner_and_connector_v2 else OldStackEpisode
+
+
+def fields_of(episode: Any) -> EpisodeFields:
+    """Return the fields of an episode of either stack that users' hooks write to."""
+    if hasattr(episode, "custom_data"):
+        return EpisodeFields(episode.custom_data)
+    return EpisodeFields(episode.user_data, episode.custom_metrics, episode.hist_data, episode.media)
+
+
+def section_of(env_runner: Any) -> str:
+    """Return the section whose episodes an env runner (or rollout worker) plays."""
+    return EVALUATION if env_runner.config.in_evaluation else TRAIN
+
+
+def index_of(env_runner: Any) -> int:
+    """Return the index of an env runner (or rollout worker) in its group; 0 is the local one."""
+    return int(env_runner.worker_index)
+
+
+def task_of(env: Any) -> Any:
+    """Return the task that a curriculum env is in, as text unless it is a plain value; None if it has none."""
+    for candidate in inside(env):
+        if hasattr(type(candidate), "get_task"):
+            try:
+                task = candidate.get_task()
+            except NotImplementedError:  # an env that only sets its task
+                return None
+            return task if isinstance(task, (bool, int, float, str)) else str(task)
+    return None
+
+
+def _stepped_env(env_runner: Any, env: Any) -> Any:
+    """Return the env object that an env runner steps: its own vector env with its wrappers."""
+    own = getattr(env_runner, "env", None)
+    return env if own is None else own
+
+
+def _agents(env: Any, index: int, present: Sequence[Any] | set[Any]) -> tuple[str, ...]:
+    possible = getattr(getattr(sub_env(env, index), "unwrapped", None), "possible_agents", None) or ()
+    return tuple(dict.fromkeys(str(agent) for agent in (*possible, *present)))

@@ -1,0 +1,90 @@
+"""The sub-envs of one env runner: how they are rendered, and the seeds that their resets take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tune_media.recording.problems import FrameError
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.rendering import Renderer, describe, sub_envs
+from tune_media.recording.seeding import SeededResets, seeded, share
+from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
+from tune_media.rllib.trial_frame import try_frame
+
+
+class SubEnvAccess:
+    """Renders the sub-envs of one env runner, and seeds their resets. The env runner's thread calls everything here.
+
+    Args:
+        settings: The arguments of ``record_episodes``.
+        section: The env runner's section.
+        env_runner: Its index.
+        recorder: Its recorder, which is told of problems.
+    """
+
+    def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: EpisodeRecorder) -> None:
+        self._settings, self._section, self._index, self._recorder = settings, section, env_runner, recorder
+        self._renderer: Renderer | None = None
+        self._seeds: list[SeededResets] = []
+        self._has_tried_frame = False
+
+    def are_new(self, env_runner: Any, env: Any, first: int = 0) -> None:
+        """Envs were made: try a frame of one like them, and give them their seeds.
+
+        Args:
+            env_runner: The env runner.
+            env: Its vector env, or one of its sub-envs.
+            first: The index of the first sub-env in it.
+        """
+        self._renderer = None
+        self._try_frame(env_runner, env)
+        if self._settings.seeds and self._section == EVALUATION:
+            self._give_seeds(env_runner.config, env, first)
+
+    def renderer_of(self, env: Any) -> Renderer:
+        """Return the renderer of the env, made anew if the env is a new one.
+
+        Raises:
+            FrameError: Its frames are out of reach.
+        """
+        if self._renderer is None or self._renderer.env is not env:
+            self._renderer = Renderer(env, self._settings.frame)
+        return self._renderer
+
+    def at(self, index: int) -> None:
+        """The sub-env with this index has been stepped: its last frame is old."""
+        if self._renderer is not None:
+            self._renderer.at(index)
+
+    def start_seeds_over(self) -> None:
+        """Go back to the first seed: an evaluation begins."""
+        for seeds in self._seeds:
+            seeds.start_over()
+
+    def _try_frame(self, env_runner: Any, env: Any) -> None:
+        """Render a frame of another env like this one, once, unless the first episode will show it right away."""
+        plan = self._settings.plan
+        is_soon = self._section == TRAIN and plan.trigger is None
+        if plan.video is not None and not self._has_tried_frame and not is_soon and hasattr(env, "reset"):
+            self._has_tried_frame = True
+            with self._recorder.guard(None, "a trial frame"):
+                try:
+                    Renderer(env, self._settings.frame)
+                except FrameError as error:  # the sub-envs are out of reach, and another env would not be
+                    self._recorder.problems.report(str(error))
+                    return
+                try_frame(env_runner, self._settings.frame, self._recorder.problems, named_after=env)
+
+    def _give_seeds(self, config: Any, env: Any, first: int) -> None:
+        reachable = sub_envs(env)
+        if not reachable:
+            self._recorder.problems.report(
+                f"the sub-envs of {describe(env)} are in other processes or in one batch, out of reach; wrap each env "
+                "in tune_media.gym.FixedSeeds where it is made",
+                "seeds= has no effect",
+            )
+        runners, count = max(1, config.num_env_runners), max(1, config.num_envs_per_env_runner)
+        for index, inner in enumerate(reachable, start=first):
+            if seeded(inner) is None:  # two recorders in one list share the seeds of the first
+                own = share(self._settings.seeds, max(0, self._index - 1), runners, index, count)
+                self._seeds.append(SeededResets(inner, own))

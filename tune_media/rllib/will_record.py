@@ -1,0 +1,135 @@
+"""Finds, before training starts, the reasons why a configuration will record nothing."""
+
+from __future__ import annotations
+
+import difflib
+import pickle
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from ray import cloudpickle
+
+from tune_media.recording.plan import Plan
+from tune_media.rllib.settings import RecorderSettings
+from tune_media.selection import Selector
+from tune_media.values.episode_record import EpisodeRecord
+
+_NUMBERS = ("episode_return", "episode_length", "env_steps", "training_iteration", "weights_version", "finished_at")
+_SHORT_NAMES = {"return": "episode_return", "reward": "episode_return", "length": "episode_length"}
+_OF_THE_EPISODE = (TypeError, KeyError, ValueError, IndexError, ArithmeticError)  # a real episode may not raise these
+
+
+def reasons_for_nothing(
+    plan: Plan,
+    sections: Collection[str],
+    env_runners: Collection[int] | None,
+    env_indices: Collection[int] | None,
+    config: Any,
+) -> Iterator[str]:
+    """Yield each reason why a recorder of this Algorithm, or a part of it, will record nothing, with its remedy.
+
+    Args:
+        plan: The recorder's plan.
+        sections: Its sections.
+        env_runners: Indices of the env runners that record. None: all.
+        env_indices: Indices of the sub-envs that are recorded. None: all.
+        config: The ``AlgorithmConfig``, once the Algorithm has been built.
+
+    Example:
+        >>> from ray.rllib.algorithms.ppo import PPOConfig
+        >>> from tune_media.selection import as_selectors
+        >>> plan, config = Plan("episodes", as_selectors("best")), PPOConfig()
+        >>> print(*reasons_for_nothing(plan, ["evaluation"], None, None, config))
+        sections='evaluation' records nothing, because evaluation_interval=None: RLlib runs no evaluation. Add \
+config.evaluation(evaluation_interval=1), or record training episodes: record_episodes(sections='train'). If you call \
+algo.evaluate() yourself, ignore this.
+    """
+    for section in sections:
+        if section == "evaluation" and not config.evaluation_interval:
+            yield (
+                f"sections='evaluation' records nothing, because evaluation_interval={config.evaluation_interval}: "
+                "RLlib runs no evaluation. Add config.evaluation(evaluation_interval=1), or record training episodes: "
+                "record_episodes(sections='train'). If you call algo.evaluate() yourself, ignore this."
+            )
+        else:
+            yield from _unmatched_indices(section, env_runners, env_indices, config)
+    if _recorders(config).count(plan.name) > 1:
+        yield (
+            f"two recorders are named {plan.name!r}, and only the first records: config.callbacks([...]) holds "
+            "record_episodes(...) twice. Leave one out, or give one of them another name=."
+        )
+    for selector in plan.selectors:
+        yield from _doubts(selector, plan)
+
+
+def _recorders(config: Any) -> list[str]:
+    """Return the names of the recorders in ``config.callbacks(...)``."""
+    given = config.callbacks_class if isinstance(config.callbacks_class, (list, tuple)) else [config.callbacks_class]
+    arguments = [argument for one in given for argument in getattr(one, "args", ())]  # record_episodes gives partials
+    return [argument.plan.name for argument in arguments if isinstance(argument, RecorderSettings)]
+
+
+def _unmatched_indices(
+    section: str, env_runners: Collection[int] | None, env_indices: Collection[int] | None, config: Any
+) -> Iterator[str]:
+    option = "evaluation_num_env_runners" if section == "evaluation" else "num_env_runners"
+    remote = getattr(config, option)
+    playing = range(1, remote + 1) if remote else range(1)  # the local one plays only if there is no other
+    if env_runners is not None and not set(env_runners) & set(playing):
+        yield (
+            f"env_runners={_shown(env_runners)} records no {section} episode: with {option}={remote}, the env runners "
+            f"that play them have {_named(playing)}. Pass some of these, or None for all."
+        )
+    count = config.num_envs_per_env_runner
+    if section == "evaluation":
+        own = config.evaluation_config or {}
+        count = own.get("num_envs_per_env_runner", count) if isinstance(own, dict) else own.num_envs_per_env_runner
+    if env_indices is not None and not set(env_indices) & set(range(count)):
+        yield (
+            f"env_indices={_shown(env_indices)} records no {section} episode: with num_envs_per_env_runner={count}, "
+            f"the sub-envs have {_named(range(count))}. Pass some of these, or None for all."
+        )
+
+
+def _doubts(selector: Selector, plan: Plan) -> Iterator[str]:
+    """Yield the reason why a selector is certain, or very likely, to fail for every episode."""
+    by = getattr(selector.choose, "keywords", {}).get("by")
+    record = EpisodeRecord("trial", 0.0, 1, seed=0, env_runner=1, env_index=0, section="evaluation", terminated=True)
+    if by is not None and not hasattr(record, by):
+        meant = _meant(by)
+        if meant is not None and plan.collect in (None, False):
+            yield (
+                f"keep={selector.name!r} will choose nothing: episodes have no by={by!r}, unless collect= or a hook of "
+                f"yours provides it. Did you mean by={meant!r}?"
+            )
+        return
+    try:  # with a copy: a function may remember what it has seen
+        choose = pickle.loads(cloudpickle.dumps(selector.choose))
+    except Exception:
+        return
+    try:
+        choose([record])
+    except _OF_THE_EPISODE:
+        return
+    except Exception as error:
+        yield (
+            f"keep={selector.name!r} will choose nothing: it raised {type(error).__name__} for an episode made up for "
+            f"a trial: {error}"
+        )
+
+
+def _meant(by: str) -> str | None:
+    """Return the number of an episode that a misspelt name most likely means, or None."""
+    names = {name: name for name in _NUMBERS} | _SHORT_NAMES
+    close = difflib.get_close_matches(by, names, n=1, cutoff=0.8)
+    return names[close[0]] if close else None
+
+
+def _shown(indices: Collection[int]) -> str:
+    return str(sorted(indices))
+
+
+def _named(indices: range) -> str:
+    if len(indices) == 1:
+        return f"the index {indices[0]}"
+    return f"the indices {indices[0]} to {indices[-1]}"

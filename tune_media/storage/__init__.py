@@ -1,0 +1,1 @@
+"""The files of one trial: the media, their index, the episode data."""

@@ -1,0 +1,297 @@
+"""The files in which the episodes of a report lie beside the trial's results: JSON, and the same as Parquet.
+
+Every Parquet file of an experiment has the same columns, whatever its trials recorded: values that users name are in
+columns of maps, so that any reader takes all files at once and loses nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory
+from tune_media.values.foreign import shown
+from tune_media.values.strict_json import json_bytes
+
+FOLDER = "episode_data"
+DATA_KEY = "/data"
+MAX_JSON_POINTS = 1_000_000
+"""The most values of series that a JSON file holds; if there are more, only the Parquet file has the series."""
+_MAX_INT = 2**63
+
+
+@dataclass(frozen=True)
+class RecorderEpisodes:
+    """The episodes of one section, as one recorder reported them.
+
+    Attributes:
+        section: ``train`` or ``evaluation``.
+        recorder: The recorder's name.
+        batch: The episodes.
+    """
+
+    section: str
+    recorder: str
+    batch: EpisodeBatch
+
+
+@dataclass(frozen=True)
+class EpisodeReport:
+    """The episodes that one result of a trial reported.
+
+    Attributes:
+        trial_id: The trial.
+        training_iteration: That of the result.
+        step: The step that TensorBoard shows for it.
+        parts: Its sections and recorders.
+        clips: The clips of episodes: for each episode id, the id of each clip by its path.
+    """
+
+    trial_id: str
+    training_iteration: int
+    step: int
+    parts: Sequence[RecorderEpisodes]
+    clips: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the steps of some of its episodes were recorded."""
+        return any(part.batch.trajectories for part in self.parts)
+
+
+def file_names(step: int, id: str = "") -> str:
+    """Return the path of a report's JSON in the trial folder; ``id`` distinguishes two reports at the same step.
+
+    Example:
+        >>> file_names(40_000)
+        'episode_data/data-00040000.json'
+    """
+    return posixpath.join(FOLDER, f"data-{step:08d}{'-' if id else ''}{id}.json")
+
+
+def report_step(path: str) -> int | None:
+    """Return the step in the name of a report's JSON, or None if a path is that of another file.
+
+    Example:
+        >>> report_step("episode_data/data-00040000.json")
+        40000
+    """
+    found = re.fullmatch(rf"{FOLDER}/data-(\d{{8,}})(-\w+)?\.json", path)
+    return int(found.group(1)) if found else None
+
+
+def parts_of_parquet(content: bytes) -> list[tuple[str, str, str, int]]:
+    """Return the trial, section, recorder and training iteration of each part of a report's Parquet file.
+
+    Raises:
+        ValueError: It is none, or not whole.
+    """
+    names = ["trial_id", "section", "recorder", "training_iteration"]
+    try:
+        table = pa.parquet.read_table(io.BytesIO(content), columns=names)
+        rows = {tuple(row[name] for name in names): None for row in table.to_pylist()}
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise ValueError(f"no Parquet file of a report: {type(error).__name__}: {error}") from error
+    return [(str(trial), str(section), str(name), int(iteration)) for trial, section, name, iteration in rows]
+
+
+def clips_of_parquet(content: bytes) -> dict[str, dict[str, Any]]:
+    """Return the facts of the clips that a report's Parquet file names, by path; none if the file is not whole."""
+    try:
+        rows = pa.parquet.read_table(io.BytesIO(content)).to_pylist()
+    except (pa.ArrowException, OSError):
+        return {}
+    return {path: {**_facts_of_row(row), "id": id} for row in rows for path, id in row.get("clips") or ()}
+
+
+def _facts_of_row(row: dict[str, Any]) -> dict[str, Any]:
+    names = ("trial_id", "training_iteration", "episode_id", "episode_return", "episode_length", "terminated", "seed")
+    more = ("env_runner", "env_index", "env_steps", "explored", "weights_version", "task", "rendered")
+    facts = {name: row.get(name) for name in (*names, *more)} | {"metrics": dict(row.get("metrics") or ()) or None}
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def parquet_name(path: str) -> str:
+    """Return the path of the Parquet file that has the same episodes as a JSON file.
+
+    Example:
+        >>> parquet_name("episode_data/data-00040000.json")
+        'episode_data/data-00040000.parquet'
+    """
+    return path.removesuffix(".json") + ".parquet"
+
+
+def steps_name(path: str) -> str:
+    """Return the path of the file that has the steps of a report's episodes.
+
+    Example:
+        >>> steps_name("episode_data/data-00040000.json")
+        'episode_data/steps-00040000.parquet'
+    """
+    return posixpath.join(FOLDER, "steps" + posixpath.basename(parquet_name(path)).removeprefix("data"))
+
+
+def recorder_of(key: str) -> str:
+    """Return the recorder's name, out of the key of its episodes."""
+    return key.removesuffix(DATA_KEY)
+
+
+def report_json(report: EpisodeReport, path: str) -> bytes:
+    """Return the episodes as a JSON list, one object an episode; numbers that are not finite are null."""
+    points = sum(len(series) for _, episode in _episodes(report) for series in episode.series.values())
+    inline = points <= MAX_JSON_POINTS
+    rows = []
+    for part, episode in _episodes(report):
+        row = {"section": part.section, "recorder": part.recorder, **episode.as_dict(with_series=inline)}
+        if episode.series and not inline:
+            row["series_note"] = f"{points} values: in {posixpath.basename(parquet_name(path))}"
+        rows.append(row)
+    return b"[\n" + b",\n".join(map(json_bytes, rows)) + b"\n]\n"
+
+
+def report_parquet(report: EpisodeReport) -> bytes:
+    """Return the episodes as Parquet, one row an episode."""
+    rows = [_row(report, part, episode) for part, episode in _episodes(report)]
+    return _parquet(pa.Table.from_pylist(rows, schema=_EPISODES))
+
+
+def steps_parquet(report: EpisodeReport) -> bytes:
+    """Return the steps of the episodes that have them, one row a step, the reset being step 0."""
+    tables = [
+        _steps_table(report, part, episode, part.batch.trajectories[episode.record.id])
+        for part, episode in _episodes(report)
+        if episode.record.id in part.batch.trajectories
+    ]
+    return _parquet(pa.concat_tables(tables, promote_options="permissive"))
+
+
+_NUMBERS = pa.map_(pa.string(), pa.float64())
+_EPISODES = pa.schema(
+    [
+        ("trial_id", pa.string()),
+        ("section", pa.string()),
+        ("recorder", pa.string()),
+        ("training_iteration", pa.int64()),
+        ("step", pa.int64()),
+        ("episode_id", pa.string()),
+        ("episode_return", pa.float64()),
+        ("episode_length", pa.int64()),
+        ("terminated", pa.bool_()),
+        ("seed", pa.int64()),
+        ("env_runner", pa.int64()),
+        ("env_index", pa.int64()),
+        ("env_steps", pa.int64()),
+        ("explored", pa.bool_()),
+        ("weights_version", pa.int64()),
+        ("task", pa.string()),
+        ("rendered", pa.string()),
+        ("finished_at", pa.float64()),
+        ("late", pa.bool_()),
+        ("note", pa.string()),
+        ("metrics", _NUMBERS),
+        ("series", pa.map_(pa.string(), pa.list_(pa.float64()))),
+        ("every", pa.map_(pa.string(), pa.int64())),
+        ("lists", pa.map_(pa.string(), pa.string())),  # series of other things than numbers, as JSON
+        ("values", pa.map_(pa.string(), pa.string())),  # as JSON
+        ("clips", pa.map_(pa.string(), pa.string())),  # the path of each clip of the episode -> its id
+    ]
+)
+
+
+EPISODE_COLUMNS = [name for name in _EPISODES.names if name not in ("metrics", "lists")]
+
+
+def _episodes(report: EpisodeReport) -> Iterator[tuple[RecorderEpisodes, EpisodeData]]:
+    for part in report.parts:
+        for episode in part.batch.episodes:
+            yield part, episode
+
+
+def _row(report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData) -> dict[str, Any]:
+    record = episode.record
+    names = ("episode_id", "episode_return", "episode_length", "terminated", "seed", "env_runner", "env_index", "note")
+    more = ("env_steps", "explored", "weights_version", "rendered")
+    row = {name: getattr(record, name) for name in (*names, *more)}
+    lists = {name: series.values for name, series in episode.series.items() if not series.is_numeric}
+    return {
+        **row,
+        "episode_id": _text(record.episode_id),
+        "seed": record.seed if record.seed is None or abs(record.seed) < _MAX_INT else None,
+        "note": None if record.note is None else _text(record.note),
+        "trial_id": report.trial_id,
+        "section": part.section,
+        "recorder": _text(part.recorder),
+        "training_iteration": report.training_iteration,
+        "step": report.step,
+        "task": None if record.task is None else _text(record.task),
+        "finished_at": record.finished_at or None,
+        "late": episode.is_late,
+        "metrics": [(_text(name), value) for name, value in record.metrics.items()],
+        "series": [(_text(name), series.values) for name, series in episode.series.items() if series.is_numeric],
+        "every": [(_text(name), series.stride) for name, series in episode.series.items() if series.stride > 1],
+        "lists": [(_text(name), json_bytes(value).decode()) for name, value in lists.items()],
+        "values": [(_text(name), json_bytes(value).decode()) for name, value in episode.values.items()],
+        "clips": [(path, _text(id)) for path, id in report.clips.get(record.episode_id, {}).items()],
+    }
+
+
+def _text(value: Any) -> str:
+    """Return a value as text that Arrow takes."""
+    return shown(value, str).encode("utf-8", "replace").decode()
+
+
+def _steps_table(
+    report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData, trajectory: Trajectory
+) -> pa.Table:
+    count = len(trajectory)
+    facts = {
+        "trial_id": report.trial_id,
+        "section": part.section,
+        "recorder": _text(part.recorder),
+        "training_iteration": report.training_iteration,
+        "step": report.step,
+        "episode_id": _text(episode.record.episode_id),
+    }
+    columns = {name: pa.array([value] * count) for name, value in facts.items()}
+    fields = [pa.field(name, column.type) for name, column in columns.items()]
+    for name, values in trajectory.columns.items():
+        own = "episode_step" if name == "step" else _text(name)
+        column, shape = _column(values)
+        columns[own] = column
+        fields.append(pa.field(own, column.type, metadata={"shape": json.dumps(shape)} if shape else None))
+    last = columns["episode_step"].to_pylist()[-1] == episode.record.episode_length
+    is_last = [False] * (count - 1) + [last]
+    ended = bool(episode.record.terminated)
+    columns["terminated"] = pa.array([over and ended for over in is_last])
+    columns["truncated"] = pa.array([over and not ended for over in is_last])
+    fields += [pa.field(name, pa.bool_()) for name in ("terminated", "truncated")]
+    return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
+
+
+def _column(values: Sequence[Any]) -> tuple[pa.Array, list[int] | None]:
+    """Return values as a column, arrays as flat lists; and the arrays' shape if all have the same."""
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    if not arrays or any(value is not None and not isinstance(value, np.ndarray) for value in values):
+        try:
+            return pa.array(values), None
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several kinds
+            return pa.array([None if value is None else json_bytes(value).decode() for value in values]), None
+    shapes = {array.shape for array in arrays}
+    element = pa.from_numpy_dtype(np.result_type(*{array.dtype for array in arrays}))
+    flat = [None if value is None else np.ravel(value).tolist() for value in values]
+    return pa.array(flat, pa.list_(element)), list(shapes.pop()) if len(shapes) == 1 else None
+
+
+def _parquet(table: pa.Table) -> bytes:
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(table, file, compression="zstd")
+    return file.getvalue()

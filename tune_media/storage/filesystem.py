@@ -1,0 +1,153 @@
+"""Reading and writing whole files on any pyarrow filesystem, so that nobody ever sees half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import threading
+import time
+from collections import deque
+from pathlib import Path
+
+import pyarrow.fs
+
+PARTIAL = ".partial"
+
+_OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names, and parts of fsspec's
+_COPIES: deque[tuple[pyarrow.fs.FileSystem, pyarrow.fs.FileSystem]] = deque(maxlen=8)
+_copying = threading.Lock()
+_LOCAL = ("local", "py::fsspec+file", "py::fsspec+('file', 'local')")
+
+
+class Pause:
+    """How long to wait before something is copied again as a whole: a tenth of its age, up to a minute.
+
+    Args:
+        soonest: The shortest pause, seconds.
+    """
+
+    _LATEST, _SHARE_OF_AGE = 60.0, 0.1
+
+    def __init__(self, soonest: float) -> None:
+        self._soonest = soonest
+        self._opened_at = time.monotonic()
+        self._began_at = float("-inf")
+
+    def begin(self) -> None:
+        """Note that it has just been copied."""
+        self._began_at = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it may be copied again."""
+        now = time.monotonic()
+        pause = max(self._soonest, self._SHARE_OF_AGE * (now - self._opened_at))
+        return now - self._began_at > min(pause, self._LATEST)
+
+
+def write_once(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a file whose name is its identity: if the whole file is there already, do nothing."""
+    info = filesystem.get_file_info(path)
+    if info.type == pyarrow.fs.FileType.File and info.size == len(content):
+        return
+    write_atomically(filesystem, path, content)
+
+
+def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a file so that nobody ever sees half of it: under a temporary name, then renamed.
+
+    Object stores show an object when all of it has arrived, and rename by copying: there it is written directly. They
+    need no folders, either: to make one takes six requests of S3.
+    """
+    direct = _is_object_store(filesystem)
+    if not direct:
+        filesystem.create_dir(posixpath.dirname(path), recursive=True)
+    target = path if direct else f"{path}{PARTIAL}"
+    try:
+        with filesystem.open_output_stream(target) as stream:
+            stream.write(content)
+        if not direct:
+            filesystem.move(target, path)
+    except OSError:
+        if not direct:  # on a full disk half a file is in the way
+            with contextlib.suppress(OSError):
+                filesystem.delete_file(target)
+        raise
+
+
+def write_in_place(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a file that only grows, so that a reader who has it open sees the new part."""
+    if not _is_object_store(filesystem):
+        filesystem.create_dir(posixpath.dirname(path), recursive=True)
+    with filesystem.open_output_stream(path) as stream:
+        stream.write(content)
+
+
+def append_whole(path: Path, content: bytes) -> None:
+    """Append all of some content to a local file, or nothing, even if the disk fills up half-way."""
+    with path.open("ab", buffering=0) as file:  # a buffer would be written again when the file is cut and closed
+        before = file.tell()
+        try:
+            while content:
+                content = content[file.write(content) :]
+        except OSError:
+            file.truncate(before)
+            raise
+
+
+def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
+    """Return the content of a file, or None if there is no such file.
+
+    It is opened without asking first whether it is there: each request to an object store takes tens of milliseconds.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    try:
+        with filesystem.open_input_stream(path) as stream:
+            return bytes(stream.read())
+    except FileNotFoundError:
+        return None
+    except OSError:
+        if filesystem.get_file_info(path).type == pyarrow.fs.FileType.File:
+            raise
+        return None  # a folder
+
+
+def for_small_files(filesystem: pyarrow.fs.FileSystem) -> pyarrow.fs.FileSystem:
+    """Return a copy of an S3 filesystem that sends a small file in one request, not in three; others as they are.
+
+    It sends a file in the thread that writes it. Otherwise pyarrow sends eight at a time, whatever the threads.
+
+    >>> import pyarrow.fs
+    >>> local = pyarrow.fs.LocalFileSystem()
+    >>> for_small_files(local) is local
+    True
+    """
+    if str(filesystem.type_name) != "s3":
+        return filesystem
+    with _copying:
+        for original, copy in _COPIES:
+            if original is filesystem or original.equals(filesystem):
+                return copy
+        copy = filesystem
+        with contextlib.suppress(Exception):  # a release of pyarrow that pickles it in another way
+            remake, (options,) = filesystem.__reduce__()
+            copy = remake({**options, "allow_delayed_open": True, "background_writes": False})
+        _COPIES.append((filesystem, copy))
+        return copy
+
+
+def is_local(filesystem: pyarrow.fs.FileSystem) -> bool:
+    """Say whether a filesystem is this machine's own."""
+    return _type_of(filesystem) in _LOCAL
+
+
+def _is_object_store(filesystem: pyarrow.fs.FileSystem) -> bool:
+    return any(name in _type_of(filesystem) for name in _OBJECT_STORES)
+
+
+def _type_of(filesystem: pyarrow.fs.FileSystem) -> str:
+    if isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
+        return _type_of(filesystem.base_fs)
+    return str(filesystem.type_name)

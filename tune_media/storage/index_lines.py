@@ -1,0 +1,93 @@
+"""The format of the index: JSON lines, of which the last of each key is valid."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.storage.filesystem import read_if_there
+from tune_media.values.strict_json import json_bytes, parse_json
+
+INDEX_VERSION = 2
+"""Version 1 had one line for each key at any time; from version 2 on, a change of a medium is one more line."""
+
+INDEX_PATH = "media/index.jsonl"
+
+Line = dict[str, Any]
+Key = tuple[str, str, str]
+
+
+def key_of(line: Line) -> Key:
+    """Return the line's unique key: id, section, key."""
+    return str(line["id"]), str(line["section"]), str(line["key"])
+
+
+def parse_index(content: bytes) -> Iterator[Line]:
+    """Yield all lines of an index in order, superseded ones included; skip everything that is no index line."""
+    for _, line in raw_lines(content):
+        if line is not None:
+            yield line
+
+
+def valid_lines(content: bytes) -> list[Line]:
+    r"""Return the last line of each key, in the order in which the keys first appear.
+
+    Example:
+        >>> line = b'{"id": "a", "section": "train", "key": "k", "path": "media/x.mp4", "status": "%s"}'
+        >>> [line["status"] for line in valid_lines(line % b"stored" + b"\n" + line % b"deleted" + b"\n{half")]
+        ['deleted']
+    """
+    return [line for _, line in valid_raw_lines(content)]
+
+
+def valid_raw_lines(content: bytes) -> list[tuple[bytes, Line]]:
+    """Return the last line of each key as it is in the file and parsed, as ``valid_lines`` does."""
+    return list({key_of(line): (raw, line) for raw, line in raw_lines(content) if line is not None}.values())
+
+
+def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Line]:
+    """Read the valid lines of a trial's index; there are none if it has no index.
+
+    Args:
+        filesystem: Any pyarrow filesystem; several threads may share it.
+        folder: The trial's folder on it.
+
+    Raises:
+        OSError: The filesystem does not answer.
+    """
+    return valid_lines(read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) or b"")
+
+
+def changed_line(line: Line, changes: Line) -> bytes:
+    """Return a line with changes, as JSON; None as a value removes the field."""
+    changed = {**line, **changes, "v": INDEX_VERSION}
+    return json_bytes({name: value for name, value in changed.items() if value is not None})
+
+
+def raw_lines(content: bytes) -> Iterator[tuple[bytes, Line | None]]:
+    """Yield the lines of a file that are not empty, each with the parsed index line, or None if it is no index line."""
+    for raw in content.split(b"\n"):
+        if not raw:
+            continue
+        try:
+            line = parse_json(raw)
+        except (ValueError, RecursionError):
+            line = None
+        yield raw, line if _is_line(line) else None
+
+
+def _is_line(line: Any) -> bool:
+    """Say whether a value is an index line that names a file inside its trial's folder."""
+    if not isinstance(line, dict):
+        return False
+    path = line.get("path")
+    texts = (
+        isinstance(line.get("id"), str) and isinstance(line.get("section"), str) and isinstance(line.get("key"), str)
+    )
+    if not texts or not isinstance(path, str) or not path.isprintable() or "\\" in path:
+        return False
+    may_leave = "/." in path or "//" in path or path.startswith(("/", ".")) or path.endswith("/") or not path
+    return not may_leave or not {"", ".", ".."} & set(path.split("/"))

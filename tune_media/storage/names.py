@@ -1,0 +1,62 @@
+"""The names of media files: step, id and suffix, in folders made of the section and the key."""
+
+from __future__ import annotations
+
+import re
+
+from tune_media.values.medium import Medium
+from tune_media.values.names import name_digest, safe_name
+
+FILE_NAME = re.compile(r"step_(\d{9,})-([0-9A-Za-z]{12})\.(\w+)$")
+"""The name of a media file: its step, the first 12 characters of its id, its format."""
+
+ID_DIGITS = 12
+_MAX_PART = 60
+_MAX_KEY = 500  # characters; object stores allow 1,024 for this and the trial folder's path together
+
+
+def file_name(step: int, medium: Medium) -> str:
+    """Return the name of a medium's file: its step, the first characters of its id, its suffix."""
+    return f"step_{step:09d}-{safe_id(medium.id)}{safe_suffix(medium.suffix)}"
+
+
+def safe_key(key: str) -> str:
+    """Turn a key into path parts that every filesystem takes; the index keeps the key itself.
+
+    Example:
+        >>> safe_key("episodes/best of 3?")
+        'episodes/best_of_3_'
+    """
+    path = "/".join(_safe_part(part) for part in key.split("/") if part) or "_"
+    if len(path) <= _MAX_KEY:
+        return path
+    return f"{path[: _MAX_KEY - _MAX_PART].rpartition('/')[0]}/{name_digest(key)}"
+
+
+def safe_id(id: str) -> str:
+    """Return the 12 characters that stand for an id in a file name: its first ones, or a hash of a foreign id.
+
+    Example:
+        >>> safe_id("0123456789abcdef0123456789abcdef")
+        '0123456789ab'
+    """
+    return id[:ID_DIGITS] if re.fullmatch(r"[0-9a-f]{32}", id) else name_digest(id)
+
+
+def safe_suffix(suffix: str) -> str:
+    """Return a file name suffix that has only letters and digits.
+
+    Example:
+        >>> safe_suffix(".mp4"), safe_suffix("/../x"), safe_suffix("")
+        ('.mp4', '.x', '.bin')
+    """
+    clean = re.sub(r"[^0-9A-Za-z]", "", suffix)[:12]
+    return f".{clean}" if clean else ".bin"
+
+
+def _safe_part(part: str) -> str:
+    clean = safe_name(part).lstrip(".") or "_"
+    if len(clean) <= _MAX_PART:
+        return clean
+    digest = name_digest(part)[:8]
+    return f"{clean[: _MAX_PART - len(digest) - 1]}-{digest}"

@@ -1,0 +1,174 @@
+"""Converts values of matplotlib, PIL, torch and pandas: pictures, arrays and tables.
+
+None of these libraries is imported here; a process that holds such a value has imported its library already.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tune_media.values.artifact import Artifact
+from tune_media.values.foreign import is_a, shown
+from tune_media.values.image import Image
+
+_MIN_PIXELS = 4
+_MAX_INT_BITS = 1000
+_MAX_LEVELS = 64
+_MAX_NAME = 100
+_CHANNELS = (1, 3, 4)
+
+
+def converted(value: Any) -> Any:
+    """Convert a value of another library; any other value is returned as it is.
+
+    A matplotlib figure or a PIL image becomes an ``Image``, a torch tensor an array, and a pandas frame an ``Artifact``
+    (Parquet, or CSV if its columns do not fit into Parquet).
+
+    >>> import pandas as pd
+    >>> converted(pd.DataFrame({"a": [1, 2]})).name
+    'table.parquet'
+    >>> converted("text")
+    'text'
+
+    Raises:
+        Exception: Any exception of the value's library, for example for a figure that cannot be drawn.
+    """
+    for kind in type(value).__mro__:
+        convert = _CONVERSIONS.get((str(kind.__module__).partition(".")[0], kind.__name__))
+        if convert is not None:
+            return convert(value)
+    return value
+
+
+def is_picture(value: Any) -> bool:
+    """Say whether an array is a picture: uint8, HW or HWC.
+
+    >>> is_picture(np.zeros((64, 96, 3), np.uint8)), is_picture(np.zeros((64, 96, 3)))
+    (True, False)
+    """
+    if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim not in (2, 3):
+        return False
+    return min(value.shape[:2]) >= _MIN_PIXELS and (value.ndim == 2 or value.shape[2] in _CHANNELS)
+
+
+def as_numbers(value: Any) -> npt.NDArray[Any] | None:
+    """Return a number, or an array, list or tuple of numbers, as an array; None if it is something else.
+
+    >>> as_numbers([1, 2.5]).tolist(), as_numbers("text"), as_numbers([[1], [2, 3]])
+    ([1.0, 2.5], None, None)
+    """
+    if is_a(value, str):
+        return None
+    try:
+        array = np.asarray(value)
+    except Exception:  # lists of different lengths, or objects that raise
+        return None
+    return array if array.dtype.kind in "biuf" else None
+
+
+def as_plain(value: Any, name: str) -> Any:
+    """Return a value as plain JSON data: None, numbers, text, and lists and dicts of these.
+
+    >>> as_plain({"path": np.arange(3), "at": (1, 2)}, "track")
+    {'path': [0, 1, 2], 'at': [1, 2]}
+    >>> as_plain({"socket": len}, "track")
+    Traceback (most recent call last):
+    TypeError: track/socket is a builtin_function_or_method
+
+    Args:
+        value: The value.
+        name: Its name, for messages.
+
+    Raises:
+        TypeError: The value holds something else; the message names it.
+    """
+    try:
+        return _plain(value, name, set())
+    except TypeError:
+        raise
+    except Exception as error:  # the value raises when it is read
+        raise TypeError(f"{name} cannot be read: {type(error).__name__}: {shown(error, str)}") from error
+
+
+def _plain(value: Any, name: str, around: set[int]) -> Any:
+    if is_a(value, int) and value.bit_length() > _MAX_INT_BITS:
+        raise TypeError(f"{name} is too large a number")
+    if value is None or is_a(value, (bool, int, float, str)):
+        return value
+    if is_a(value, np.generic):
+        plain = value.item()
+        if is_a(plain, np.generic):  # a number without an equivalent in Python
+            raise TypeError(f"{name} is {_described(value)}")
+        return _plain(plain, name, around)
+    if id(value) in around:
+        raise TypeError(f"{name} contains itself")
+    if len(around) > _MAX_LEVELS:
+        raise TypeError(f"{name[:_MAX_NAME]}... is nested more than {_MAX_LEVELS} levels deep")
+    if is_a(value, np.ndarray):
+        return value.tolist() if value.dtype.kind in "biufUS" else _items(value.tolist(), name, {*around, id(value)})
+    if is_a(value, Mapping):
+        inside = {*around, id(value)}
+        named = ((shown(key, str), item) for key, item in value.items())
+        return {key: _plain(item, f"{name}/{key}", inside) for key, item in named}
+    if is_a(value, (list, tuple, set, frozenset)):
+        return _items(value, name, {*around, id(value)})
+    try:
+        of_ours = converted(value)
+    except Exception as error:
+        raise TypeError(f"{name} is {_described(value)}: {type(error).__name__}: {shown(error, str)}") from error
+    if isinstance(of_ours, np.ndarray):
+        return of_ours.tolist()
+    raise TypeError(f"{name} is {_described(value)}")
+
+
+def _items(values: Iterable[Any], name: str, around: set[int]) -> list[Any]:
+    return [_plain(item, f"{name}/{index}", around) for index, item in enumerate(values)]
+
+
+def _described(value: Any) -> str:
+    """Describe a value by its type: its own text may be long, or raise."""
+    return f"a {type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
+
+
+def _figure(figure: Any) -> Image:
+    file = io.BytesIO()
+    try:
+        figure.savefig(file, format="png")
+    except ValueError:  # arrays from Ray's object store are read-only, and drawing writes into them
+        file = io.BytesIO()
+        pickle.loads(pickle.dumps(figure)).savefig(file, format="png")
+    return Image.from_png(file.getvalue())
+
+
+def _pil(picture: Any) -> Image:
+    return Image(np.asarray(picture.convert("RGB")))
+
+
+def _tensor(tensor: Any) -> npt.NDArray[Any]:
+    detached = tensor.detach().cpu()
+    if "bfloat16" in str(detached.dtype):  # NumPy has no such type
+        detached = detached.float()
+    return np.asarray(detached.numpy())
+
+
+def _frame(frame: Any) -> Artifact:
+    file = io.BytesIO()
+    try:
+        frame.to_parquet(file)
+    except (ValueError, TypeError, ImportError, OSError):  # columns of mixed kinds
+        return Artifact(frame.to_csv().encode(), name="table.csv")
+    return Artifact(file.getvalue(), name="table.parquet")
+
+
+_CONVERSIONS: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("matplotlib", "Figure"): _figure,
+    ("PIL", "Image"): _pil,
+    ("torch", "Tensor"): _tensor,
+    ("pandas", "DataFrame"): _frame,
+}

@@ -1,0 +1,98 @@
+"""The facts of one finished episode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from tune_media.values.medium import Medium, new_id
+from tune_media.values.strict_json import json_bytes
+
+_FACTS = (
+    "episode_id",
+    "episode_return",
+    "episode_length",
+    "seed",
+    "env_runner",
+    "env_index",
+    "agent",
+    "view",
+    "env_steps",
+    "terminated",
+    "explored",
+    "weights_version",
+    "task",
+    "rendered",
+)
+DIRECT, REPLAY, AUTO = RENDERS = ("direct", "replay", "auto")
+"""When frames are rendered: while the episode runs, or in a replay of it; ``auto`` chooses one of these."""
+
+
+@dataclass(frozen=True)
+class EpisodeRecord(Medium):
+    """The facts of one finished episode.
+
+    >>> record = EpisodeRecord("e1", episode_return=9.0, episode_length=10, seed=3)
+    >>> record.facts()
+    {'episode_id': 'e1', 'episode_return': 9.0, 'episode_length': 10, 'seed': 3}
+
+    Attributes:
+        episode_id: The id that the env runner gave the episode.
+        episode_return: The sum of its rewards, over all agents.
+        episode_length: Its length in env steps.
+        seed: The seed that its env was reset with, if known.
+        env_runner: Index of the env runner that played it; 0 is the local one.
+        env_index: Index of the sub-env inside the env runner's vector env.
+        agent: The agent, if a clip shows the frames of a single agent.
+        view: The name of the view, if an episode has several.
+        section: ``train`` or ``evaluation``.
+        training_iteration: The Algorithm's iteration when the episode was collected.
+        env_steps: The Algorithm's lifetime env steps at that time.
+        terminated: True if the env ended it, False if it was truncated, None if unknown.
+        explored: Whether the policy explored.
+        weights_version: RLlib's sequence number of the weights that played its last step.
+        task: The return value of the env's ``get_task()`` when the episode began, if the env has one.
+        rendered: How its frames are rendered: ``direct``, while it ran, or ``replay``, after it was chosen. None: not.
+        finished_at: When it ended, Unix time in seconds.
+        metrics: Further numbers of the episode, by name: the statistics of what ``collect=`` took from its steps.
+    """
+
+    kind: ClassVar[str] = "episode"
+
+    episode_id: str
+    episode_return: float
+    episode_length: int
+    seed: int | None = None
+    env_runner: int | None = None
+    env_index: int | None = None
+    agent: str | None = None
+    view: str | None = None
+    section: str | None = None
+    training_iteration: int | None = None
+    env_steps: int | None = None
+    terminated: bool | None = None
+    explored: bool | None = None
+    weights_version: int | None = None
+    task: Any = None
+    rendered: str | None = None
+    finished_at: float = 0.0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    id: str = field(default_factory=new_id)
+    note: str | None = None
+
+    @property
+    @override
+    def suffix(self) -> str:
+        return ".json"
+
+    @override
+    def content(self) -> bytes:
+        return json_bytes(self.facts())
+
+    @override
+    def facts(self) -> dict[str, Any]:
+        known = {name: getattr(self, name) for name in _FACTS if getattr(self, name) is not None}
+        return known | ({"metrics": dict(self.metrics)} if self.metrics else {})

@@ -1,0 +1,331 @@
+"""The episodes of one round (an evaluation or a training iteration), with the values of their steps.
+
+Everything here is bounded: a long series keeps every second value, then every fourth, and says so.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import override
+
+from tune_media.values.episode_histograms import STATISTICS as STATISTICS
+from tune_media.values.episode_histograms import histograms_of
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.histogram import Histogram
+from tune_media.values.medium import Medium, new_id
+from tune_media.values.strict_json import json_bytes
+
+UNKNOWN = "unknown"
+"""The episode id of values that cannot be assigned to one episode."""
+MAX_ROUND_POINTS = 2_000_000
+"""The most values that all series of one round hold, on one env runner or in an Algorithm's result: 16 MB."""
+MAX_EPISODES = 20_000
+"""The most episodes of one round that an env runner holds until they are collected."""
+_OBJECT_POINTS = 8  # an object that is not a number counts as at least this many points of eight bytes
+_making_histograms = threading.Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """The values that one name had in the steps of an episode.
+
+    >>> series = Series(np.arange(0.0, 1000, 4), stride=4, count=1000)
+    >>> len(series), series.is_numeric
+    (250, True)
+
+    Attributes:
+        values: The values: float64, or a list of JSON values.
+        stride: 4 means that every fourth value is kept, beginning with the first.
+        count: The number of values that there were.
+    """
+
+    values: npt.NDArray[np.float64] | list[Any]
+    stride: int
+    count: int
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all its values are numbers."""
+        return isinstance(self.values, np.ndarray)
+
+    def halved(self) -> Series:
+        """Return the series without every second value that it holds."""
+        return Series(self.values[::2], 2 * self.stride, self.count) if len(self) > 1 else self
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeData:
+    """One episode with the values of its steps.
+
+    >>> record = EpisodeRecord("e1", episode_return=2.0, episode_length=2, metrics={"speed_avg": 1.5})
+    >>> data = EpisodeData(record, {"speed": Series(np.array([1.0, 2.0]), 1, 2)}, {"phase": "lift"})
+    >>> data.as_dict()["metrics"], data.as_dict()["values"]
+    ({'speed_avg': 1.5}, {'phase': 'lift'})
+
+    Attributes:
+        record: The facts of the episode; its ``metrics`` are the statistics of running values and the final numbers.
+        series: The running values by name.
+        values: Final values that are not numbers: text, arrays as nested lists, any JSON value.
+        is_late: Whether the episode ended after its evaluation was over. A late episode counts in no mean.
+    """
+
+    record: EpisodeRecord
+    series: Mapping[str, Series] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    is_late: bool = False
+
+    def as_dict(self, *, with_series: bool = True) -> dict[str, Any]:
+        """Return the episode as a JSON object: the record's facts, ``metrics``, ``values`` and ``series``."""
+        row: dict[str, Any] = {**self.record.facts(), "metrics": dict(self.record.metrics)}
+        row["finished_at"] = self.record.finished_at or None
+        if self.record.training_iteration is not None:
+            row["training_iteration"] = self.record.training_iteration
+        if self.record.note:
+            row["note"] = self.record.note
+        if self.is_late:
+            row["late"] = True
+        if self.values:
+            row["values"] = dict(self.values)
+        if self.series and with_series:
+            row["series"] = {name: series.values for name, series in self.series.items()}
+        strides = {name: series.stride for name, series in self.series.items() if series.stride > 1}
+        return row | ({"every": strides} if strides else {})
+
+    def without_values(self) -> EpisodeData:
+        """Return the episode without its final values, and with a note that says so."""
+        if not self.values:
+            return self
+        note = "; ".join(text for text in (self.record.note, "its values are left out: there were too many") if text)
+        return replace(self, values={}, record=replace(self.record, note=note))
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """The steps of an episode, including the reset. Row t belongs to frame t of the clip.
+
+    >>> len(Trajectory({"step": [0, 1], "reward": [None, 1.0], "action": [None, 0]}))
+    2
+
+    Attributes:
+        columns: By name, one entry a row: ``step``, ``reward``, ``observation`` and ``action`` (of a dict or tuple, one
+            column for each leaf: ``observation/<key>``), ``info`` (JSON text). Row 0, the reset, has no reward and no
+            action.
+        note: A remark, for example that the trajectory was cut, or None.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    note: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.columns["step"])
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class EpisodeBatch(Medium):
+    """All episodes of one round, as a recorder reports them.
+
+    >>> records = [EpisodeRecord(f"e{i}", float(i), 10, metrics={"speed_avg": i / 2}) for i in range(3)]
+    >>> batch = EpisodeBatch(tuple(EpisodeData(record) for record in records))
+    >>> batch.metrics()
+    {'speed_avg_mean': 0.5, 'speed_avg_min': 0.0, 'speed_avg_max': 1.0}
+    >>> batch.histograms()["episode_return"]
+    Histogram(3 values in 64 bins)
+
+    Threads: backends on any thread may call every method; the histograms are made once, under a lock.
+
+    Attributes:
+        episodes: The episodes, in the order in which they ended.
+        trajectories: The steps of the chosen episodes, by the id of the episode's record.
+        id: The batch's unique id.
+        note: A remark for readers.
+        holds_legacy: Whether the batch contains the values that the old API stack reports of the same episodes.
+    """
+
+    kind: ClassVar[str] = "episodes"
+
+    episodes: tuple[EpisodeData, ...]
+    trajectories: Mapping[str, Trajectory] = field(default_factory=dict)
+    id: str = field(default_factory=new_id)
+    note: str | None = None
+    may_repeat: str | None = None
+    holds_legacy: bool = False
+
+    @property
+    @override
+    def suffix(self) -> str:
+        return ".json"
+
+    @property
+    @override
+    def nbytes(self) -> int:
+        found: int | None = self.__dict__.get("_nbytes")
+        if found is None:  # every queue asks
+            columns = [column for steps in self.trajectories.values() for column in steps.columns.values()]
+            found = 8 * _points(self.episodes) + sum(map(_column_bytes, columns)) + 1000 * len(self.episodes)
+            self._set(_nbytes=found)
+        return found
+
+    @override
+    def content(self) -> bytes:
+        return json_bytes([episode.as_dict() for episode in self.episodes])
+
+    @override
+    def facts(self) -> dict[str, Any]:
+        return {"format": "json", "episodes": len(self.episodes)}
+
+    def counted(self) -> list[EpisodeData]:
+        """Return the episodes that count in this round: all but the late ones."""
+        return [episode for episode in self.episodes if not episode.is_late]
+
+    def metrics(self) -> dict[str, float]:
+        """Return ``<metric>_mean``, ``_min`` and ``_max`` over the counted episodes; NaN is left out."""
+        return summarized(episode.record.metrics for episode in self.counted())
+
+    def histograms(self) -> Mapping[str, Histogram]:
+        """Return, by name, the histogram of each series, and of the episodes' returns, lengths and final numbers.
+
+        They are made at the first call; every backend gets the same ones.
+        """
+        with _making_histograms:
+            made: dict[str, Histogram] | None = self.__dict__.get("_histograms")
+            if made is None:
+                made = histograms_of(self.counted())
+                self._set(_histograms=made)
+            return made
+
+    def texts(self) -> dict[str, list[tuple[EpisodeRecord, str]]]:
+        """Return, by name, the episodes' values that are text."""
+        found: dict[str, list[tuple[EpisodeRecord, str]]] = {}
+        for episode in self.counted():
+            for name, value in episode.values.items():
+                if isinstance(value, str):
+                    found.setdefault(name, []).append((episode.record, value))
+        return found
+
+    def __repr__(self) -> str:
+        return f"EpisodeBatch({len(self.episodes)} episodes)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_histograms"}
+
+
+def with_progress(
+    episodes: Iterable[EpisodeData], training_iteration: int | None, env_steps: int | None
+) -> list[EpisodeData]:
+    """Return the episodes in the order in which they ended, marked with the progress of training.
+
+    >>> (episode,) = with_progress([EpisodeData(EpisodeRecord("e", 1.0, 5))], training_iteration=3, env_steps=1200)
+    >>> episode.record.training_iteration, episode.record.env_steps
+    (3, 1200)
+    """
+    ordered = sorted(episodes, key=lambda episode: (episode.record.finished_at, episode.record.id))
+    return [
+        replace(e, record=replace(e.record, training_iteration=training_iteration, env_steps=env_steps))
+        for e in ordered
+    ]
+
+
+def summarized(metrics: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return ``<metric>_mean``, ``_min`` and ``_max`` over episodes, named as on RLlib's old API stack.
+
+    >>> summarized([{"speed": 1.0}, {"speed": 4.0}, {"speed": float("nan")}])
+    {'speed_mean': 2.5, 'speed_min': 1.0, 'speed_max': 4.0}
+    """
+    values: dict[str, list[float]] = {}
+    for of_episode in metrics:
+        for name, value in of_episode.items():
+            if not math.isnan(value):
+                values.setdefault(name, []).append(value)
+    return {
+        f"{name}_{kind}": float(reduce(found))
+        for name, found in values.items()
+        for kind, reduce in (("mean", np.mean), ("min", np.min), ("max", np.max))
+    }
+
+
+def thinned(episodes: Sequence[EpisodeData], most: int = MAX_ROUND_POINTS) -> list[EpisodeData]:
+    """Return the episodes with at most ``most`` values in all their series together.
+
+    Every second value is dropped as often as needed, first from the series that have been thinned least. If single
+    values are all that is left, the oldest episodes lose their final values.
+
+    >>> long = EpisodeData(EpisodeRecord("e", 1.0, 1000), {"x": Series(np.zeros(1000), 1, 1000)})
+    >>> thinned([long], most=300)[0].series["x"].stride
+    4
+    """
+    held = list(episodes)
+    while _points(held) > most:
+        strides = [s.stride for episode in held for s in episode.series.values() if len(s) > 1]
+        if not strides:
+            return _with_fewer_values(held, most)
+        least = min(strides)
+        held = [
+            replace(
+                episode,
+                series={name: s.halved() if s.stride == least else s for name, s in episode.series.items()},
+            )
+            for episode in held
+        ]
+    return held
+
+
+def points_of(episode: EpisodeData) -> int:
+    """Return the size of an episode's series and values, in points of eight bytes.
+
+    >>> points_of(EpisodeData(EpisodeRecord("e", 1.0, 3), {"x": Series(np.zeros(3), 1, 3)}))
+    3
+    """
+    series = sum(
+        len(series) if series.is_numeric else sum(map(weight_of, series.values)) for series in episode.series.values()
+    )
+    return series + sum(map(weight_of, episode.values.values()))
+
+
+def weight_of(value: Any) -> int:
+    """Return about how many points of eight bytes a JSON value takes.
+
+    >>> weight_of(1.0), weight_of("x" * 80), weight_of([0.0] * 100)
+    (1, 18, 108)
+    """
+    if isinstance(value, str):
+        return _OBJECT_POINTS + len(value) // 8
+    if isinstance(value, Mapping):
+        return _OBJECT_POINTS + sum(map(weight_of, value.values()))
+    if isinstance(value, list):
+        if value and isinstance(value[0], (int, float)):
+            return _OBJECT_POINTS + len(value)
+        return _OBJECT_POINTS + sum(map(weight_of, value))
+    return 1
+
+
+def _points(episodes: Iterable[EpisodeData]) -> int:
+    return sum(map(points_of, episodes))
+
+
+def _column_bytes(column: Sequence[Any]) -> int:
+    """Return about how much memory a column of a trajectory holds."""
+    if isinstance(column, np.ndarray):
+        return column.nbytes
+    return sum(int(getattr(value, "nbytes", 0)) or 8 * weight_of(value) for value in column)
+
+
+def _with_fewer_values(episodes: Sequence[EpisodeData], most: int) -> list[EpisodeData]:
+    """Drop the final values of the oldest episodes until the rest is small enough."""
+    held = list(episodes)
+    total = _points(held)
+    for index, episode in enumerate(held):
+        if total <= most:
+            break
+        held[index] = episode.without_values()
+        total -= points_of(episode) - points_of(held[index])
+    return held

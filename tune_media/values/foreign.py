@@ -1,0 +1,42 @@
+"""Looks at objects that other people's code made, and never raises: their ``__class__`` and ``__repr__`` may."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+
+def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
+    """Return a value as text, or the name of its type if turning it into text raises.
+
+    >>> shown(3), shown("x", str)
+    ('3', 'x')
+    >>> class Broken:
+    ...     def __repr__(self):
+    ...         raise RuntimeError
+    >>> shown(Broken())
+    '<Broken>'
+    """
+    try:
+        return text(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
+    """Like ``isinstance``, without asking the value's ``__class__`` attribute, which may raise or lie.
+
+    >>> is_a(True, int), is_a("1", (int, float))
+    (True, False)
+    """
+    return issubclass(type(value), kinds)
+
+
+def without_address(text: str) -> str:
+    """Return a text without the memory addresses of objects, which differ from process to process.
+
+    >>> without_address("<function collect at 0x7f1c2a> failed")
+    '<function collect> failed'
+    """
+    return re.sub(r" at 0x[0-9a-f]+", "", text)

@@ -1,0 +1,75 @@
+"""The base of everything that a result can hold besides numbers."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from tune_media.values.content_hash import ContentHash
+
+CONTENT_DIGITS = 24
+"""If an id is made from a medium's content, this many of its digits depend on the content alone."""
+
+
+def new_id() -> str:
+    """Return a new, globally unique id: 32 hexadecimal digits.
+
+    >>> len(new_id())
+    32
+    """
+    return uuid.uuid4().hex
+
+
+class Medium:
+    """A value that becomes one file in the trial folder.
+
+    Each medium is frozen, safe to pickle and short to print. Its id is made where it was recorded, so that it is stored
+    and logged once, even if a result repeats it. A subclass adds its file name ending, its file and its facts:
+
+    >>> from tune_media import Artifact
+    >>> notes = Artifact(b"hello", name="notes.txt")
+    >>> notes.kind, notes.suffix, notes.content()
+    ('artifact', '.txt', b'hello')
+
+    Attributes:
+        kind: The word for this kind of medium in the index.
+        id: The medium's unique id.
+        note: A remark for viewers, or None.
+        may_repeat: If this medium may repeat one that is already stored, the first ``CONTENT_DIGITS`` of its id.
+        content_hash: Tells media apart whose ids are made from a sample of their content; None for all others.
+        is_told_by_round: Whether RLlib's counters say that it is repeated or new.
+    """
+
+    kind: ClassVar[str] = ""
+    id: str
+    note: str | None = None
+    may_repeat: str | None = None
+    content_hash: ContentHash | None = None
+    is_told_by_round: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """The file name ending, with its dot."""
+        raise NotImplementedError
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory the medium takes until it is written."""
+        return len(getattr(self, "data", b"")) or 1000
+
+    def content(self) -> bytes:
+        """Return the bytes of the file."""
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields that only this kind of medium has in the index, without fields that do not apply."""
+        return {}
+
+    def reidentify(self, id: str, may_repeat: str | None) -> None:
+        """Replace the id of a medium that was just made from a value that brought none."""
+        self._set(id=id, may_repeat=may_repeat)
+
+    def _set(self, **values: Any) -> None:
+        """Set fields of a frozen medium while it is made."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)

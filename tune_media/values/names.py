@@ -1,0 +1,38 @@
+"""Turns names that users choose into names that a filesystem or a tracker accepts."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+
+def safe_name(name: str, allowed: str = "_.=-", stand_in: str = "_", max_length: int | None = None) -> str:
+    """Replace the characters of a name that are not safe.
+
+    >>> safe_name("speed (m/s)")
+    'speed__m_s_'
+    >>> safe_name("eval/speed (m/s)", allowed="/", stand_in="-")
+    'eval/speed--m/s-'
+    >>> len(safe_name("x" * 500, max_length=60))
+    60
+
+    Args:
+        name: The name.
+        allowed: The characters that stay, besides ASCII letters and digits.
+        stand_in: Replaces each of the others.
+        max_length: A longer name is cut, and ends in a digest of the whole name. None: a name of any length stays.
+    """
+    clean = re.sub(rf"[^0-9A-Za-z{re.escape(allowed)}]", stand_in, name)
+    if max_length is None or len(clean) <= max_length:
+        return clean
+    digest = name_digest(name)[:8]
+    return f"{clean[: max_length - len(digest) - 1]}-{digest}"
+
+
+def name_digest(name: str) -> str:
+    """Return twelve hexadecimal digits that depend on the whole name, whatever characters it has.
+
+    >>> name_digest("a" * 1000) != name_digest("a" * 1001)
+    True
+    """
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]

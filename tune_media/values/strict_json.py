@@ -1,0 +1,75 @@
+"""Writes JSON that every parser can read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tune_media.values.foreign import is_a, shown
+
+_MAX_LEVELS = 64
+_MAX_INT_BITS = 1000  # Python itself refuses to write or read much larger integers
+
+
+def json_bytes(value: Any) -> bytes:
+    """Write a value as one line of JSON.
+
+    NumPy numbers and arrays become numbers and lists. NaN and infinity become null, and so does anything that contains
+    itself or is nested too deep. Any other object becomes text. Invisible characters (line ends, marks that change the
+    direction of writing, lone surrogates) are escaped.
+
+    >>> json_bytes({"speed": np.float32(1.5), "path": np.arange(3), "loss": float("nan")})
+    b'{"speed": 1.5, "path": [0, 1, 2], "loss": null}'
+    """
+    plain = _plain(value, ())
+    text = json.dumps(plain, allow_nan=False, ensure_ascii=False)
+    return (text if text.isprintable() else json.dumps(plain, allow_nan=False)).encode()
+
+
+def _plain(value: Any, around: tuple[int, ...]) -> Any:
+    if type(value) is float:  # the most frequent type
+        return value if math.isfinite(value) else None
+    if is_a(value, (Mapping, list, tuple, set, frozenset)):
+        return _container(value, around)
+    if is_a(value, np.ndarray):
+        return None if id(value) in around else _plain(value.tolist(), (*around, id(value)))
+    if is_a(value, np.generic):
+        value = value.item()
+    if is_a(value, float) and not math.isfinite(value):
+        return None
+    if value is None or is_a(value, (bool, float, str)) or (is_a(value, int) and value.bit_length() <= _MAX_INT_BITS):
+        return value
+    return shown(value, str)
+
+
+def _container(value: Any, around: tuple[int, ...]) -> Any:
+    if id(value) in around or len(around) > _MAX_LEVELS:
+        return None
+    inside = (*around, id(value))
+    try:
+        if is_a(value, Mapping):
+            return {shown(key, str): _plain(item, inside) for key, item in value.items()}
+        return [_plain(item, inside) for item in value]
+    except Exception:  # the container raises when it is read
+        return shown(value, str)
+
+
+def parse_json(text: bytes | memoryview) -> Any:
+    """Parse JSON, about three times as fast as ``json.loads``.
+
+    >>> parse_json(b'{"seed": 3}')
+    {'seed': 3}
+
+    Raises:
+        ValueError: It is not JSON.
+        RecursionError: It is nested too deeply.
+    """
+    try:
+        return orjson.loads(text)
+    except ValueError:  # Python also reads NaN, integers above 64 bits and halves of characters
+        return json.loads(bytes(text))

@@ -1,0 +1,188 @@
+"""An encoded clip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy.typing as npt
+from typing_extensions import override
+
+from tune_media.values.checks import as_shown, check_text
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.medium import Medium, new_id
+from tune_media.values.options import VideoOptions
+
+if TYPE_CHECKING:
+    from tune_media.encoding import EncodedVideo
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Video(Medium):
+    """An encoded clip: H.264 in an mp4, held as bytes.
+
+    The frames are encoded at once, one after the other, and not kept. They may come from a generator:
+
+    >>> import numpy as np
+    >>> clip = Video((np.full((48, 64, 3), 20 * t, np.uint8) for t in range(5)), fps=10)
+    >>> clip.frames, clip.fps, clip.width, clip.height
+    (5, 10.0, 64, 48)
+
+    Use ``Video.from_file`` for a finished mp4.
+
+    Args:
+        frames: THWC uint8 RGB frames: an array, or any iterable of HWC frames.
+        fps: Frames per second.
+        layout: ``THWC`` (1, 3 or 4 channels), ``TCHW`` or ``THW`` (grey).
+        value_range: 255 for uint8, or 1.0 for floats in 0..1.
+        options: Size, quality, and ``every`` for a clip of every n-th frame.
+        episode: The record of the episode that the clip shows.
+        note: A remark for viewers.
+
+    Raises:
+        ValueError: The frames do not have this layout, or there are no frames.
+        TypeError: An argument of the wrong type.
+    """
+
+    kind: ClassVar[str] = "video"
+
+    data: bytes
+    width: int
+    height: int
+    frames: int
+    fps: float
+    episode: EpisodeRecord | None
+    note: str | None
+    frame_stride: int | None
+    id: str
+
+    def __init__(
+        self,
+        frames: Iterable[npt.ArrayLike],
+        fps: float = 30.0,
+        *,
+        layout: str = "THWC",
+        value_range: float = 255,
+        options: VideoOptions | None = None,
+        episode: EpisodeRecord | None = None,
+        note: str | None = None,
+    ) -> None:
+        from tune_media import encoding  # loads PyAV, which code that only reads results does not need
+
+        if isinstance(frames, (bytes, bytearray, memoryview, str, Path)):
+            raise ValueError(f"Video takes frames, got {type(frames).__name__}; Video.from_file takes a finished mp4.")
+        if not isinstance(frames, Iterable):
+            raise TypeError(
+                f"Video takes frames: a THWC uint8 array, or HWC arrays one by one; got {as_shown(frames)}."
+            )
+        shape = getattr(frames, "shape", ())
+        if layout == "THWC" and len(shape) == 3:
+            raise ValueError(
+                f"Video takes the frames of a clip, four axes (THWC), got shape {tuple(shape)}. For a single picture, "
+                "use tune_media.Image; for grey frames (time, height, width), pass layout='THW'."
+            )
+        if options is not None and not isinstance(options, VideoOptions):
+            raise TypeError(f"Video(options=...) takes a tune_media.VideoOptions, got {as_shown(options)}.")
+        if episode is not None and not isinstance(episode, EpisodeRecord):
+            raise TypeError(f"Video(episode=...) takes a tune_media.EpisodeRecord, got {as_shown(episode)}.")
+        check_text("Video(note=...)", note, "'cut short'")
+        options = options or VideoOptions()
+        encoded = encoding.encode_video(
+            encoding.frames_in_layout(frames, layout, value_range),
+            options.fps or fps,
+            every=options.every,
+            **options.encoder_keywords(),
+        )
+        note = "; ".join(text for text in (note, encoded.note) if text) or None
+        self._fill(encoded, episode=episode, note=note, id=new_id())
+
+    @classmethod
+    def from_encoded(
+        cls,
+        encoded: EncodedVideo,
+        *,
+        episode: EpisodeRecord | None = None,
+        note: str | None = None,
+        id: str | None = None,
+    ) -> Video:
+        """Wrap a clip that the streaming encoder finished."""
+        video = cls.__new__(cls)
+        video._fill(encoded, episode=episode, note=note or encoded.note, id=id or new_id())
+        return video
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, episode: EpisodeRecord | None = None, note: str | None = None) -> Video:
+        """Read a finished mp4; its bytes stay as they are.
+
+        Raises:
+            ValueError: The file is not an mp4 that FFmpeg can read, or it is incomplete.
+            OSError: The file cannot be read.
+        """
+        from tune_media import encoding
+
+        data = Path(path).read_bytes()
+        if data[4:8] != b"ftyp":
+            raise ValueError(f"{str(path)!r} is no mp4, or no video at all; read its frames and make a Video of them.")
+        if not is_whole_mp4(data):
+            raise ValueError(f"{str(path)!r} is an incomplete mp4 ({len(data)} bytes); copy or record it again.")
+        return cls.from_encoded(encoding.probe_video(data), episode=episode, note=note)
+
+    def of_episode(self, episode: EpisodeRecord) -> Video:
+        """Return the same clip, with the same id, and another record of its episode."""
+        video = Video.__new__(Video)
+        video._fill(self, episode=episode, note=self.note, id=self.id)
+        return video
+
+    @property
+    @override
+    def suffix(self) -> str:
+        return ".mp4"
+
+    @override
+    def content(self) -> bytes:
+        if not is_whole_mp4(self.data):
+            raise ValueError(
+                f"The {len(self.data)} bytes of this Video are not a complete mp4; make it with Video.from_file."
+            )
+        return self.data
+
+    @override
+    def facts(self) -> dict[str, Any]:
+        own: dict[str, Any] = {"format": "mp4", "width": self.width, "height": self.height}
+        own |= {"frames": self.frames, "fps": self.fps}
+        if self.frame_stride is not None:
+            own["frame_stride"] = self.frame_stride
+        return own | (self.episode.facts() if self.episode else {})
+
+    def _fill(self, encoded: EncodedVideo | Video, **others: Any) -> None:
+        names = ("data", "width", "height", "frames", "fps", "frame_stride")
+        self._set(**{name: getattr(encoded, name) for name in names}, **others)
+
+    def __repr__(self) -> str:
+        size = f"{len(self.data) / 1000:.1f} kB"
+        return f"Video({self.frames} frames, {self.width}x{self.height}, {self.fps:g} fps, {size})"
+
+
+def is_whole_mp4(data: bytes) -> bool:
+    """Say whether an mp4 is complete, judged by its boxes: its header and its pictures are there, in full.
+
+    >>> import numpy as np
+    >>> clip = Video(np.zeros((2, 16, 16, 3), np.uint8))
+    >>> is_whole_mp4(clip.data), is_whole_mp4(clip.data[:-1])
+    (True, False)
+    """
+    at = 0
+    found: set[bytes] = set()
+    while at + 8 <= len(data) and not {b"moov", b"mdat"} <= found:
+        size, kind, head = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8], 8
+        if size == 1:  # the real size follows the kind
+            size, head = int.from_bytes(data[at + 8 : at + 16], "big"), 16
+        elif size == 0:  # this box reaches to the end
+            size = len(data) - at
+        if size < head or at + size > len(data) or (at == 0 and kind != b"ftyp"):
+            return False
+        found.add(kind)
+        at += size
+    return {b"moov", b"mdat"} <= found

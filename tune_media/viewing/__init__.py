@@ -1,0 +1,1 @@
+"""Reads the files of experiments and shows them; needs no running Ray."""

@@ -1,0 +1,314 @@
+"""Everything that was recorded in one experiment, or in several: ``tune_media.load``."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.fs
+
+from tune_media.storage.filesystem import is_local
+from tune_media.storage.recovery import warn_of_unlisted
+from tune_media.values.episodes import EpisodeBatch
+from tune_media.viewing import data_frames, notebook
+from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, name_some
+from tune_media.viewing.score import Scores, best_clip, scores_of
+from tune_media.viewing.trial_media import TrialMedia
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+logger = logging.getLogger("tune_media")
+
+_Found = TypeVar("_Found")
+
+
+class CatalogRow(dict[str, Any]):
+    """One recorded medium: a dict of its index line, with its trial, its hyperparameters and its file added.
+
+    The fields of the index line are listed in ``docs/files.md``. Added are ``trial`` (the name of the trial's folder),
+    ``params`` (its hyperparameters) and ``file`` (the path of the medium on its filesystem).
+
+    >>> row = CatalogRow({"file": "trial_1/media/clip.mp4"}, pyarrow.fs.LocalFileSystem())
+    >>> row["file"]
+    'trial_1/media/clip.mp4'
+    """
+
+    def __init__(self, fields: dict[str, Any], filesystem: pyarrow.fs.FileSystem) -> None:
+        super().__init__(fields)
+        self._filesystem = filesystem
+
+    def read_bytes(self) -> bytes:
+        """Return the content of the medium's file, for a clip an mp4.
+
+        Raises:
+            FileNotFoundError: The file has been deleted since the index was read.
+        """
+        with self._filesystem.open_input_file(self["file"]) as file:
+            return bytes(file.read())
+
+    def frames(self) -> Iterator[npt.NDArray[np.uint8]]:
+        """Yield the frames of a clip, HWC uint8 RGB.
+
+        Raises:
+            ValueError: The medium is not a clip.
+        """
+        if self.get("kind") != "video":
+            raise ValueError(f"{self['file']!r} is a medium of kind {self.get('kind')!r}; only clips have frames.")
+        from tune_media.encoding import decode_video
+
+        yield from decode_video(self.read_bytes())
+
+
+class Catalog(Sequence[CatalogRow]):
+    """Everything recorded in an experiment, one row a medium, ordered by trial, step and key.
+
+    A row is a dict, see ``CatalogRow``. The catalog is read once, when it is loaded; load it again to see what a
+    running experiment has recorded since.
+
+    Attributes:
+        path: The experiment's folder; of several, the first.
+        filesystem: The pyarrow filesystem of that folder.
+        trials: The trials, with their hyperparameters and metrics, even if nothing was recorded in them.
+    """
+
+    def __init__(
+        self, folders: Sequence[Folder], trials: Sequence[TrialMedia], chosen: Sequence[npt.NDArray[np.int64]]
+    ) -> None:
+        self.path, self.filesystem = folders[0].path, folders[0].filesystem
+        self.trials = list(trials)
+        self._folders = list(folders)
+        self._chosen = list(chosen)  # for each trial, its rows that are in this catalog
+        self._ends = np.cumsum([len(rows) for rows in self._chosen], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    @overload
+    def __getitem__(self, index: int) -> CatalogRow: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[CatalogRow]: ...
+
+    def __getitem__(self, index: int | slice) -> CatalogRow | list[CatalogRow]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        at = index + len(self) if index < 0 else index
+        if not 0 <= at < len(self):
+            raise IndexError(f"the catalog has {len(self)} rows; there is no row {index}")
+        number = int(np.searchsorted(self._ends, at, side="right"))
+        before = int(self._ends[number - 1]) if number else 0
+        (row,) = self._rows(number, self._chosen[number][at - before : at - before + 1])
+        return row
+
+    def __iter__(self) -> Iterator[CatalogRow]:
+        for number, rows in enumerate(self._chosen):
+            yield from self._rows(number, rows)
+
+    def __repr__(self) -> str:
+        trials = sum(len(rows) > 0 for rows in self._chosen)
+        return f"Catalog({len(self)} media of {trials} trials in {self.path})"
+
+    def _repr_html_(self) -> str:
+        return notebook.as_html(self)
+
+    @property
+    def reports(self) -> list[tuple[TrialMedia, str]]:
+        """The files of episode data: each trial with the path of one of its ``episode_data/data-<step>.json``."""
+        return [(trial, path) for trial in self.trials for path in trial.reports]
+
+    @cached_property
+    def differing_params(self) -> list[str]:
+        """The names of the hyperparameters that differ between the trials."""
+        self._read_of_all(lambda trial: trial.params)
+        return data_frames.differing([trial.params for trial in self.trials])
+
+    def filter(
+        self,
+        where: Callable[[CatalogRow], bool] | None = None,
+        *,
+        trial: str | None = None,
+        section: str | None = None,
+        key: str | None = None,
+        kind: str | None = None,
+        step: int | tuple[float, float] | None = None,
+        episode_return: tuple[float, float] | None = None,
+    ) -> Catalog:
+        """Return the catalog of the rows that match everything that is given.
+
+        Args:
+            where: A function of a row. It is asked last, since it needs the whole row.
+            trial: A trial's name.
+            section: ``"train"``, ``"evaluation"``, or another section of the result.
+            key: The key inside the section, such as ``"episodes/best"``.
+            kind: ``"video"``, ``"image"``, ``"histogram"``, ...
+            step: A step, or the first and the last step, both included.
+            episode_return: The smallest and the largest return, both included.
+
+        Example:
+            ``catalog.filter(section="evaluation", key="episodes/best", step=(10_000, 20_000))``
+        """
+        steps = (step, step) if isinstance(step, int) else step
+        chosen = []
+        for number, found in enumerate(self.trials):
+            media, rows = found.media, self._chosen[number]
+            matches = np.full(len(rows), trial in (None, found.name))
+            for column, wanted in ((media.section, section), (media.key, key), (media.kind, kind)):
+                if wanted is not None:
+                    matches &= np.array([column[row] == wanted for row in rows], bool)
+            for values, bounds in ((media.step, steps), (media.episode_return, episode_return)):
+                if bounds is not None:
+                    matches &= (values[rows] >= bounds[0]) & (values[rows] <= bounds[1])
+            rows = rows[matches]
+            if where is not None:
+                rows = rows[np.array([bool(where(row)) for row in self._rows(number, rows)], bool)]
+            chosen.append(rows)
+        return Catalog(self._folders, self.trials, chosen)
+
+    @property
+    def scores(self) -> Scores:
+        """The score of each trial, by which the viewer and ``tune-media list`` rank them, see ``best``."""
+        self._read_of_all(lambda trial: trial.last_metrics)
+        return scores_of(self.trials, self._chosen)
+
+    def best_first(self) -> list[tuple[TrialMedia, float | None, CatalogRow | None]]:
+        """Return each trial with its score and its best medium, the trial with the highest score first.
+
+        The best medium is the one with the highest return, of an evaluation if there are any. Trials without a score
+        come last.
+        """
+        scores = self.scores
+        return [(self.trials[number], scores.values[number], self._best_of(number)) for number in scores.best_first()]
+
+    def best(self, metric: str | None = None, mode: str = "max") -> CatalogRow | None:
+        """Return the best clip of the best trial, or the row with the best value of a field; None if there is none.
+
+        Trials are ranked by their score: the mean return of the last evaluation. If no trial has one, it is the mean
+        training return, and if there is none either, the best return of a clip. The viewer, ``tune-media list`` and
+        ``tune-media grid`` rank by the same score. The best clip of a trial is the one with the highest return, of an
+        evaluation if there are any.
+
+        Args:
+            metric: None for the score of the trials. Or a field of the rows, whatever trial they belong to:
+                ``"episode_return"``, ``"episode_length"``, another field, or a name in the row's ``metrics``.
+            mode: ``"max"`` or ``"min"``.
+
+        Raises:
+            ValueError: ``mode`` is something else.
+        """
+        if mode not in ("max", "min"):
+            raise ValueError(f"best(mode=...) must be 'max' or 'min', got {mode!r}.")
+        sign = 1 if mode == "max" else -1
+        if metric is None:
+            rows = (self._best_of(number, sign) for number in self.scores.best_first(sign))
+            return next((row for row in rows if row is not None), None)
+        best, best_value = None, -np.inf
+        for row in self:
+            value = data_frames.value_of(row, metric)
+            if sign * value > best_value:
+                best, best_value = row, sign * value
+        return best
+
+    def to_pandas(self, *, params: str = "differing", metrics: bool | Sequence[str] = True) -> pd.DataFrame:
+        """Return the rows as a DataFrame, each joined with its trial's hyperparameters and metrics.
+
+        The columns ``config/<name>`` are hyperparameters, ``last/<metric>`` and ``best/<metric>`` the last and the
+        largest value of a metric over the trial's results. The other columns are the fields of the index.
+
+        Args:
+            params: ``"differing"`` for the hyperparameters that differ between the trials, ``"all"`` or ``"none"``.
+            metrics: True for the trial's returns and lengths (of RLlib) or its own numbers (of another trainable);
+                False for none; or names, such as ``["env_runners/episode_return_mean"]``.
+
+        Raises:
+            ValueError: ``params`` is something else.
+        """
+        self._read_of_all(lambda trial: trial.params)
+        if metrics:
+            self._read_of_all(lambda trial: trial.metrics)
+        rows = [list(self._rows(number, chosen)) for number, chosen in enumerate(self._chosen)]
+        return data_frames.of_media(self.trials, rows, params, metrics)
+
+    def episodes(self, *, params: str = "differing") -> pd.DataFrame:
+        """Return all recorded episodes of all trials as a DataFrame, one row each, with or without a clip.
+
+        The columns are those of the Parquet files beside ``episode_data/data-<step>.json``; each metric has a column
+        ``metrics/<name>`` of its own; ``series`` and ``values`` hold dicts.
+
+        Args:
+            params: As in ``to_pandas``.
+        """
+        self._read_of_all(lambda trial: trial.params)
+        return data_frames.of_episodes(self.trials, params)
+
+    def _rows(self, number: int, rows: npt.NDArray[np.int64]) -> Iterator[CatalogRow]:
+        trial = self.trials[number]
+        for line in trial.media.lines(rows):
+            added = {
+                "trial": trial.name,
+                "params": trial.params,
+                "file": posixpath.join(trial.media_path, line["path"]),
+            }
+            yield CatalogRow({**line, **added}, trial.folder.filesystem)
+
+    def _best_of(self, number: int, sign: int = 1) -> CatalogRow | None:
+        row = best_clip(self.trials[number].media, self._chosen[number], sign)
+        return None if row is None else next(self._rows(number, np.array([row], np.int64)))
+
+    def _read_of_all(self, read: Callable[[TrialMedia], Any]) -> None:
+        """Read a file of each trial, several at a time; the trials keep what they have read."""
+        _in_parallel(read, self.trials)
+
+
+def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalog:
+    """Read what was recorded, while an experiment runs or afterwards.
+
+    Args:
+        source: The folder of an experiment or of one trial: a local path, a URI such as ``s3://bucket/experiment``, or
+            a path on ``filesystem``. Or the ``ResultGrid`` that ``Tuner.fit()`` returned. Or a list of these.
+        filesystem: A pyarrow filesystem that the paths are on. None: each path tells.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        ValueError: The folder holds experiments, and is none itself; the message names them.
+        TypeError: ``source`` is something else.
+
+    Example:
+        ``tune_media.load("~/ray_results/my_sweep").best()["file"]``
+
+        >>> load("no/such/experiment")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        FileNotFoundError: There is no folder '...no/such/experiment'; pass the experiment's folder, which ...
+    """
+    folders = find_folders(source, filesystem)
+    candidates = [inner for folder in folders for inner in (folder, *folder.subfolders())]
+    trials = [trial for trial in _in_parallel(_read_trial, candidates) if trial is not None]
+    if not trials and len(folders) == 1:
+        inside = experiments_in(folders[0])
+        if inside:
+            raise ValueError(
+                f"{folders[0].path!r} is no experiment, but holds {len(inside)}: {name_some(inside)}. "
+                f"Load one of them, or several: load([...])."
+            )
+    warn_of_unlisted({trial.folder.path: trial.contents for trial in trials})
+    trials.sort(key=lambda trial: trial.name)
+    return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
+
+
+def _read_trial(folder: Folder) -> TrialMedia | None:
+    trial = TrialMedia.read(folder, EpisodeBatch.kind)
+    return trial if len(trial.media) or trial.reports or folder.has_file("params.json") else None
+
+
+def _in_parallel(read: Callable[[Any], _Found], of: Sequence[Any]) -> list[_Found]:
+    """Call ``read`` for each, several at a time if the files are far away: threads do not speed up a local disk."""
+    if len(of) < 2 or all(is_local(one.filesystem) for one in of):
+        return [read(one) for one in of]
+    with ThreadPoolExecutor(min(allow_many_requests(), len(of)), "tune_media-catalog") as pool:
+        return list(pool.map(read, of))

@@ -1,0 +1,160 @@
+"""The rows of a catalog, and the episodes of an experiment, as DataFrames."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_name
+from tune_media.values.episodes import UNKNOWN
+from tune_media.values.metric_names import main_metrics
+from tune_media.viewing.media_columns import as_number
+from tune_media.viewing.trial_media import TrialMedia
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+logger = logging.getLogger("tune_media")
+
+MEDIA_COLUMNS = [
+    "trial",
+    "section",
+    "key",
+    "kind",
+    "step",
+    "training_iteration",
+    "episode_return",
+    "episode_length",
+    "frames",
+    "fps",
+    "width",
+    "height",
+    "bytes",
+    "id",
+    "path",
+    "file",
+]
+"""The columns that every DataFrame of media has, in this order, even if nothing was recorded."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def differing(params: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the names of the hyperparameters that are not the same in all trials.
+
+    >>> differing([{"lr": 0.1, "gamma": 0.9}, {"lr": 0.2, "gamma": 0.9}])
+    ['lr']
+    """
+    names = dict.fromkeys(name for of_trial in params for name in of_trial)
+    return [name for name in names if len({_comparable(of_trial.get(name)) for of_trial in params}) > 1]
+
+
+def value_of(row: dict[str, Any], metric: str) -> float:
+    """Return a field of a row, or a metric of its episode, as a number; NaN if it has none."""
+    metrics = row.get("metrics")
+    inside = metrics.get(metric) if isinstance(metrics, dict) else None
+    return as_number(row.get(metric, inside))
+
+
+def of_media(
+    trials: Sequence[TrialMedia],
+    rows: Sequence[Sequence[dict[str, Any]]],
+    params: str,
+    metrics: bool | Sequence[str],
+) -> pd.DataFrame:
+    """Return one row a medium.
+
+    Args:
+        trials: The trials.
+        rows: The rows of each trial.
+        params: Which hyperparameters: ``"differing"``, ``"all"`` or ``"none"``.
+        metrics: Which metrics of the trials, see ``Catalog.to_pandas``.
+    """
+    joined = [
+        {**config, **_metrics_of(trial, wanted)}
+        for wanted in [_metric_names(trials, metrics)]
+        for trial, config in zip(trials, _configs(trials, params), strict=True)
+    ]
+    flat = [
+        {name: value for name, value in row.items() if name != "params"} | of_trial
+        for of_trial, of_rows in zip(joined, rows, strict=True)
+        for row in of_rows
+    ]
+    return _data_frame(flat, MEDIA_COLUMNS, [name for of_trial in joined for name in of_trial])
+
+
+def of_episodes(trials: Sequence[TrialMedia], params: str) -> pd.DataFrame:
+    """Return one row an episode; files that cannot be read are left out, with a warning."""
+    rows: list[dict[str, Any]] = []
+    configs = _configs(trials, params)
+    for trial, config in zip(trials, configs, strict=True):
+        for path in map(parquet_name, trial.reports):
+            try:
+                rows.extend({"trial": trial.name, **row, **config} for row in _episodes_in(trial, path))
+            except Exception as error:  # it is gone, or broken: the episodes of the other files are here
+                logger.warning("tune_media: %r is left out (%s: %s)", path, type(error).__name__, error)
+    return _data_frame(rows, ["trial", *EPISODE_COLUMNS], [name for config in configs for name in config])
+
+
+def _episodes_in(trial: TrialMedia, path: str) -> Iterator[dict[str, Any]]:
+    import pyarrow.parquet
+
+    with trial.folder.filesystem.open_input_file(path) as file:
+        table = pyarrow.parquet.read_table(file)
+    for row in table.to_pylist():
+        if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
+            continue
+        row["series"], row["every"] = dict(row["series"]), dict(row["every"])
+        row["series"] |= {name: json.loads(text) for name, text in row.pop("lists")}
+        row["values"] = {name: json.loads(text) for name, text in row["values"]}
+        metrics = {f"metrics/{name}": value for name, value in row.pop("metrics")}
+        yield {**row, **metrics}
+
+
+def _configs(trials: Sequence[TrialMedia], params: str) -> list[dict[str, Any]]:
+    if params not in ("differing", "all", "none"):
+        raise ValueError(f"params= must be 'differing', 'all' or 'none', got {params!r}.")
+    names: Sequence[str] = () if params == "none" else differing([trial.params for trial in trials])
+    return [
+        {f"config/{name}": trial.params.get(name) for name in (trial.params if params == "all" else names)}
+        for trial in trials
+    ]
+
+
+def _metric_names(trials: Sequence[TrialMedia], metrics: bool | Sequence[str]) -> Sequence[str]:
+    if isinstance(metrics, bool):
+        return main_metrics(name for trial in trials for name in trial.metrics) if metrics else ()
+    return [metrics] if isinstance(metrics, str) else metrics
+
+
+def _metrics_of(trial: TrialMedia, names: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name in names:
+        metric = trial.metrics.get(name)
+        found[f"last/{name}"] = metric.last if metric else float("nan")
+        found[f"best/{name}"] = metric.largest if metric else float("nan")
+    return found
+
+
+def _comparable(value: Any) -> str:
+    return _ADDRESS.sub("", repr(value))
+
+
+def _data_frame(rows: list[dict[str, Any]], first: Sequence[str], last: Sequence[str]) -> pd.DataFrame:
+    """Return rows as a DataFrame with the columns ``first``, then all others, then those of the trial."""
+    import pandas as pd
+
+    names = dict.fromkeys([*first, *(name for row in rows for name in row)])
+    columns = [*(name for name in names if name not in set(last)), *dict.fromkeys(last)]
+    try:
+        return pd.DataFrame(rows, columns=columns)
+    except UnicodeEncodeError:  # halves of characters, which no table of Arrow's takes
+        whole = [{_whole(name): _whole(value) for name, value in row.items()} for row in rows]
+        return pd.DataFrame(whole, columns=[_whole(name) for name in columns])
+
+
+def _whole(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -1,0 +1,190 @@
+"""The demo: a real sweep of four PPO trials on CartPole, from nothing to clips of them side by side."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import shlex
+import shutil
+import sys
+import time
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+
+from tune_media.callbacks.json import JsonMediaLoggerCallback
+from tune_media.callbacks.tensorboard.callback import TBXMediaLoggerCallback
+from tune_media.steps import StepFacts
+from tune_media.viewing.catalog import Catalog, load
+from tune_media.viewing.status_line import StatusLine
+
+TRIALS = 4
+_MLFLOW = "mlflow.db"
+_BAR = 20  # characters
+
+
+class Progress(tune.Callback):
+    """Shows the iterations of all trials as one bar.
+
+    Args:
+        line: The line of the terminal.
+        total: Iterations of all trials.
+    """
+
+    def __init__(self, line: StatusLine, total: int) -> None:
+        self._line, self._total, self._done = line, total, 0
+
+    def setup(self, *args: Any, **info: Any) -> None:
+        """Say that the trials start."""
+        self._line.stage(f"Starting {TRIALS} trials: each is a process that imports RLlib and torch")
+
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
+        """Advance the bar by one iteration."""
+        self._done += 1
+        mean = result.get("env_runners", {}).get("episode_return_mean", float("nan"))
+        filled = _BAR * self._done // self._total
+        bar = f"[{'#' * filled}{'-' * (_BAR - filled)}] {self._done}/{self._total} iterations"
+        text = f"Training {bar}, trial {trials.index(trial)}: mean return {mean:.0f}"
+        (self._line.stage if self._done == 1 else self._line.progress)(text)
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Say that the clips are being written."""
+        self._line.stage(f"Trained {self._done} of {self._total} iterations; writing the last clips")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_total": self._total, "_done": self._done, "_line": None}  # Tune pickles its callbacks
+
+
+def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
+    """Run the sweep and return what it recorded.
+
+    Args:
+        storage: Folder for results.
+        iterations: Training iterations of each trial; every second one is followed by an evaluation.
+        line: Shows how far the sweep is.
+
+    Raises:
+        RuntimeError: A trial failed.
+    """
+    line.stage("Importing RLlib")
+    import ray
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    from tune_media.rllib.record import record_episodes
+
+    # Logical CPUs: the four trials run at once, however few cores there are. Each is a single process, which also plays
+    # the evaluation: starting processes takes most of the demo's time.
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's own tables, beside our bar
+    warnings.filterwarnings("ignore", module="gymnasium")
+    line.stage("Starting Ray")
+    ray.init(num_cpus=TRIALS, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    for name in ("ray", "ray.rllib"):  # RLlib sets a level of its own
+        logging.getLogger(name).setLevel(logging.ERROR)
+    config = (
+        PPOConfig()
+        .environment("CartPole-v1", env_config={"render_mode": "rgb_array"})
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=4)
+        .training(
+            lr=tune.grid_search([1e-4, 2e-3]),
+            gamma=tune.grid_search([0.8, 0.98]),
+            train_batch_size_per_learner=1000,
+            minibatch_size=250,
+            num_epochs=6,
+        )
+        .evaluation(evaluation_interval=2, evaluation_num_env_runners=0, evaluation_duration=4)
+        .callbacks(
+            record_episodes(sections="evaluation", keep=("best", "worst"), collect=pole_and_cart, trajectories=True)
+        )
+    )
+    folder = Path(storage).expanduser().resolve()
+    name = time.strftime("tune_media_demo_%Y-%m-%d_%H-%M-%S")
+    results = tune.Tuner(
+        "PPO",
+        param_space=config,
+        tune_config=tune.TuneConfig(trial_dirname_creator=_trial_folder),
+        run_config=tune.RunConfig(
+            name=name,
+            storage_path=str(folder),
+            stop={"training_iteration": iterations},
+            verbose=0,
+            callbacks=[
+                Progress(line, TRIALS * iterations),
+                JsonMediaLoggerCallback(),
+                TBXMediaLoggerCallback(),
+                *_trackers(folder / name),
+            ],
+        ),
+    ).fit()
+    line.stage("Stopping Ray")
+    ray.shutdown()
+    if results.errors:
+        raise RuntimeError(f"{len(results.errors)} of the demo's trials failed; the first: {results.errors[0]}")
+    return load(results.experiment_path)
+
+
+def pole_and_cart(step: StepFacts) -> dict[str, float]:
+    """Take the reward, the pole's angle in degrees and the cart's position from a step of CartPole.
+
+    Example:
+        >>> pole_and_cart(StepFacts(1, 1.0, 1.0, observation=[0.5, 0.0, 0.0, 0.0]))
+        {'reward': 1.0, 'pole angle': 0.0, 'cart position': 0.5}
+    """
+    position, _, angle, _ = step.observation
+    return {"reward": step.reward, "pole angle": math.degrees(angle), "cart position": float(position)}
+
+
+def _trackers(experiment: Path) -> list[tune.Callback]:
+    """Return the callbacks of the trackers that are installed: MLflow on a database of its own, W&B offline."""
+    callbacks: list[tune.Callback] = []
+    if find_spec("mlflow"):
+        from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
+
+        logging.getLogger("alembic").setLevel(logging.WARNING)
+        experiment.mkdir(parents=True, exist_ok=True)
+        uri, artifacts = f"sqlite:///{experiment / _MLFLOW}", (experiment / "mlartifacts").as_uri()
+        callbacks.append(MLflowMediaLoggerCallback(uri, nested=True, artifact_location=artifacts))
+    if find_spec("wandb"):
+        from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
+
+        callbacks.append(WandbMediaLoggerCallback(project="tune_media_demo", mode="offline"))
+    return callbacks
+
+
+def where_to_look(path: str) -> list[tuple[str, str]]:
+    """Return how to look at an experiment of the demo: what it shows, and the command."""
+    commands = []
+    if find_spec("tensorboard"):
+        commands.append(("TensorBoard: the Episodes tab, and GIFs in the Images tab", tensorboard_command(path)))
+    if (Path(path) / _MLFLOW).exists():
+        program = _beside("mlflow")
+        shown = f"{program} server --backend-store-uri sqlite:///{Path(path) / _MLFLOW}"
+        commands.append(("MLflow, on port 5000", shown))
+    if list(Path(path).glob("*/wandb/offline-run-*")):
+        commands.append(("W&B, once you are logged in", f"{_beside('wandb')} sync {path}/*/wandb/offline-run-*"))
+    return commands
+
+
+def watch_command(path: str) -> str:
+    """Return the command that shows an experiment in the browser."""
+    install = "" if find_spec("werkzeug") else "pip install 'tune-media[viewer]' && "
+    return f"{install}{_beside('tune-media')} watch --open {shlex.quote(path)}"
+
+
+def _trial_folder(trial: Any) -> str:
+    """Name a trial's folder, and so its run in TensorBoard, after what was varied in it."""
+    return "_".join(f"{name}={value}" for name, value in sorted(trial.evaluated_params.items()))
+
+
+def tensorboard_command(path: str) -> str:
+    """Return the command that shows an experiment's clips, all of them."""
+    return f"{_beside('tensorboard')} --logdir {path} --samples_per_plugin images=1000"
+
+
+def _beside(program: str) -> str:
+    """Return how to call a program that is installed with us: by its name where the shell finds it."""
+    beside = Path(sys.executable).with_name(program)
+    return str(beside) if beside.exists() and shutil.which(program) != str(beside) else program

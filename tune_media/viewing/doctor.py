@@ -1,0 +1,206 @@
+"""Says what a recording of an env would be, from inside an env runner's kind of process: a Ray actor."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tune_media.encoding import VideoEncoder, as_rgb
+from tune_media.recording.problems import FrameError
+from tune_media.recording.rendering import Renderer, remedy_for
+from tune_media.recording.replay import replay
+from tune_media.recording.tape import Tape
+from tune_media.recording.taping import NewSeeds, Taping
+
+FRAMES = 30
+_ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "DISPLAY")
+
+
+@dataclass
+class Diagnosis:
+    """What the doctor found.
+
+    Attributes:
+        facts: What a recording would be, by name.
+        problems: What is wrong, each with its remedy. Empty: a recording works.
+    """
+
+    facts: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """Lay the report out for a terminal."""
+        width = max(map(len, self.facts), default=0)
+        lines = [f"{name.ljust(width)}  {value}" for name, value in self.facts.items()]
+        verdict = "This env can be recorded." if not self.problems else "This env cannot be recorded as it is:"
+        return "\n".join([*lines, "", verdict, *(f"- {problem}" for problem in self.problems)])
+
+
+def make_env(name: str, config: dict[str, Any]) -> Any:
+    """Make an env as RLlib would: of an id that Gymnasium knows, or of ``module:ClassOrFunction``.
+
+    Raises:
+        Exception: Whatever making it raises.
+    """
+    import gymnasium as gym
+
+    module, _, attribute = name.partition(":")
+    if not attribute or re.search(r"-v\d+$", attribute):
+        return gym.make(name, **config)
+    maker = getattr(importlib.import_module(module), attribute)
+    try:  # as RLlib does, with the config, or as others do, with keywords
+        inspect.signature(maker).bind(config)
+    except TypeError:
+        return maker(**config)
+    return maker(config)
+
+
+def examine_in_actor(name: str, config: dict[str, Any]) -> Diagnosis:
+    """Examine an env inside a Ray actor, where env runners live, with their environment variables and no window."""
+    import ray
+
+    started_here = not ray.is_initialized()
+    if started_here:
+        # Without num_cpus, which a cluster that is already there (RAY_ADDRESS) would refuse.
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        examiner = ray.remote(num_cpus=0)(_Examiner).remote()
+        report: Diagnosis = ray.get(examiner.examine.remote(name, config))
+        return report
+    except ray.exceptions.RayActorError as error:
+        problem = (
+            f"the process died while the env was made or rendered ({type(error).__name__}): a GL library that finds no "
+            "display does that; set MUJOCO_GL=egl or osmesa, or SDL_VIDEODRIVER=dummy, before Ray is started"
+        )
+        return Diagnosis(problems=[problem])
+    finally:
+        if started_here:
+            ray.shutdown()
+
+
+class _Examiner:
+    def examine(self, name: str, config: dict[str, Any]) -> Diagnosis:
+        return examine(lambda: make_env(name, config))
+
+
+def examine(make: Callable[[], Any]) -> Diagnosis:
+    """Make an env, play and render some steps of it, and encode them.
+
+    Args:
+        make: Returns the env.
+    """
+    report = Diagnosis()
+    report.facts["environment"] = " ".join(f"{key}={os.environ[key]}" for key in _ENVIRONMENT if key in os.environ) or (
+        f"none of {', '.join(_ENVIRONMENT)} is set"
+    )
+    try:
+        env = make()
+    except Exception as error:
+        report.problems.append(f"it cannot be made: {_told(error)}")
+        return report
+    report.facts["render_mode"] = str(getattr(env, "render_mode", None))
+    try:
+        taping, shown = Taping(env, NewSeeds(0)), dict[int, tuple[Tape, list[Any]]]()
+        observation, _ = env.reset(seed=0)
+        renderer = Renderer(env)
+        encoder = VideoEncoder(renderer.fps(0))
+        pictures, render_times, encode_times = [], [], []
+        for _ in range(FRAMES):
+            started = time.perf_counter()
+            frames = renderer.frames(0)
+            picture = np.array(as_rgb(next(iter(frames.values()))))
+            render_times.append(time.perf_counter() - started)
+            started = time.perf_counter()
+            encoder.feed(picture)
+            encode_times.append(time.perf_counter() - started)
+            pictures.append(picture)
+            if taping.tape is not None:
+                shown.setdefault(id(taping.tape), (taping.tape, []))[1].append(picture)
+            observation = _step(env, observation)
+    except Exception as error:
+        report.problems.append(_told(error))
+        return report
+    video = encoder.finish()
+    height, width = pictures[0].shape[:2]
+    report.facts |= {
+        "frame": f"{width}x{height}, {pictures[0].dtype}, at {renderer.fps(0):g} fps"
+        + (f", {len(frames)} views: {', '.join(frames)}" if len(frames) > 1 else ""),
+        "render": f"{1000 * statistics.median(render_times):.2f} ms a frame (median of {FRAMES})",
+        "encode": f"{1000 * statistics.median(encode_times):.2f} ms a frame, {video.codec}",
+        "clip": f"{len(video.data) / video.frames:.0f} bytes a frame",
+    }
+    report.problems.extend(_look_at(pictures))
+    if shown:
+        report.facts["replay"] = _try_replay(make, *max(shown.values(), key=lambda pair: len(pair[1])))
+    env.close()
+    return report
+
+
+def _try_replay(make: Callable[[], Any], tape: Tape, pictures: list[Any]) -> str:
+    """Say whether a second env repeats an episode and its frames, so that ``render="replay"`` works.
+
+    Args:
+        make: Returns the second env.
+        tape: The episode.
+        pictures: Its frames, from the reset on; the last one may be missing.
+    """
+    try:
+        env = make()
+        renderer, compared = Renderer(env), 0
+        for step in replay(env, tape):
+            if step.step < len(pictures):
+                picture = as_rgb(next(iter(renderer.frames(0).values())))
+                if not np.array_equal(picture, pictures[step.step]):
+                    return f"no: at step {step.step}, render() of a second env shows another frame; use render='direct'"
+                compared += 1
+        env.close()
+    except Exception as error:
+        return f"no: {error}; use render='direct'"
+    return f"yes: a second env repeats {compared} frames of an episode, so render='replay' works"
+
+
+def _step(env: Any, observation: Any) -> Any:
+    """Take a random step, and reset the env if the episode is over; return the observation of those who act next."""
+    spaces = getattr(env, "action_spaces", None) or {}
+    if spaces and isinstance(observation, dict):
+        action = {agent: spaces[agent].sample() for agent in observation}  # RLlib's multi-agent envs
+    else:
+        action = env.action_space.sample()
+    observation, _, *over = env.step(action)[:4]
+    if any(flag.get("__all__") if isinstance(flag, dict) else flag for flag in over):
+        return env.reset()[0]
+    if spaces and isinstance(observation, dict):  # agents that have left must not act
+        return {agent: value for agent, value in observation.items() if not any(flags.get(agent) for flags in over)}
+    return observation
+
+
+def _look_at(pictures: list[Any]) -> list[str]:
+    """Say what is wrong with frames that could be encoded."""
+    if all(picture.max() == picture.min() for picture in pictures):
+        colour = "black" if pictures[0].max() == 0 else "of one colour"
+        return [
+            f"every frame is {colour}: the renderer draws nothing. With MuJoCo, set MUJOCO_GL=egl or osmesa before Ray "
+            "is started; otherwise look at what env.render() draws before the first step"
+        ]
+    if all(np.array_equal(picture, pictures[0]) for picture in pictures):
+        return [
+            f"all {len(pictures)} frames are the same, though random actions were taken: render() may return an old "
+            "picture, or the env may not move"
+        ]
+    return []
+
+
+def _told(error: Exception) -> str:
+    """Return an exception as a problem, with its remedy."""
+    if isinstance(error, FrameError):
+        return str(error).partition(" To check it:")[0]  # that is what runs here
+    return f"{type(error).__name__}: {error}{remedy_for(error)}"

@@ -1,0 +1,102 @@
+"""The details of one clip: its index line, the series of its episode, and the trajectory's steps if they were kept."""
+
+from __future__ import annotations
+
+import json
+import logging
+import posixpath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.fs
+import pyarrow.parquet
+
+from tune_media.storage.episode_files import parquet_name, steps_name
+from tune_media.storage.filesystem import read_if_there
+from tune_media.viewing.payload import finite
+from tune_media.viewing.trial_folder import Line, TrialFolder
+
+logger = logging.getLogger(__name__)
+
+_FACTS = ("trial_id", "section", "recorder", "training_iteration", "step", "episode_id")
+_MAX_NUMBERS = 200_000  # of a trajectory that go to the browser
+_ROUND = ("section", "training_iteration")
+
+
+def episode_details(trial: TrialFolder, line: Line, *, with_steps: bool = True) -> dict[str, Any]:
+    """Return everything known of a clip's episode.
+
+    Args:
+        trial: The trial.
+        line: The clip's line of the index.
+        with_steps: Whether to read the trajectory, too.
+
+    Returns:
+        ``record`` (the index line), ``series`` (lists of numbers by name), ``every`` (the stride of thinned series),
+        ``values``, ``metrics``, ``steps`` (columns by name, row t belongs to frame t) and ``steps_note``.
+    """
+    details: dict[str, Any] = {"record": finite(line), "series": {}, "every": {}, "values": {}, "metrics": {}}
+    episode = line.get("episode_id")
+    if not isinstance(episode, str):
+        return details
+    for report in (r for r in trial.reports if all(r.get(name) == line.get(name) for name in _ROUND)):
+        filesystem, folder = trial.place
+        path = posixpath.join(folder, report["path"])
+        try:
+            row = _from_parquet(filesystem, path, episode) or _from_json(filesystem, path, episode)
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            logger.warning("tune_media: cannot read the episodes in %r: %s: %s", path, type(error).__name__, error)
+            continue
+        if row:
+            details |= row
+            if with_steps:
+                details |= _steps(filesystem, posixpath.join(folder, steps_name(report["path"])), episode)
+            break
+    return details
+
+
+def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
+    names = ["episode_id", "series", "every", "lists", "values", "metrics"]
+    row = _rows(filesystem, parquet_name(path), episode, names)
+    if not row:
+        return None
+    found = row[0]
+    series = dict(found["series"]) | {name: json.loads(text) for name, text in found["lists"]}
+    values = {name: json.loads(text) for name, text in found["values"]}
+    return {
+        "series": finite(series),
+        "every": dict(found["every"]),
+        "values": finite(values),
+        "metrics": finite(dict(found["metrics"])),
+    }
+
+
+def _from_json(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
+    rows = json.loads(read_if_there(filesystem, path) or b"[]")
+    found = next((row for row in rows if row.get("episode_id") == episode), None)
+    return found and {name: finite(found.get(name, {})) for name in ("series", "every", "values", "metrics")}
+
+
+def _steps(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any]:
+    rows = _rows(filesystem, path, episode)
+    if not rows:
+        return {}
+    kept = [{name: finite(value) for name, value in row.items() if name not in _FACTS} for row in rows]
+    width = max(1, len(json.dumps(kept[0])) // 8)
+    most = max(1, _MAX_NUMBERS // width)
+    note = f"the first {most} of {len(kept)} steps; all are in {posixpath.basename(path)}" if len(kept) > most else None
+    kept = kept[:most]
+    return {"steps": {name: [row[name] for row in kept] for name in kept[0]}, "steps_note": note}
+
+
+def _rows(
+    filesystem: pyarrow.fs.FileSystem, path: str, episode: str, columns: list[str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows of an episode in a Parquet file; none if there is no such file."""
+    if not filesystem.get_file_info(path).is_file:
+        return []
+    with filesystem.open_input_file(path) as file:
+        table = pyarrow.parquet.read_table(file, columns=columns)
+    rows: list[dict[str, Any]] = table.filter(pa.compute.equal(table["episode_id"], episode)).to_pylist()
+    return rows

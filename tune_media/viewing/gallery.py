@@ -1,0 +1,177 @@
+"""``tune-media gallery``: the viewer as a folder of files that opens from disk, without a server."""
+
+from __future__ import annotations
+
+import html
+import logging
+import posixpath
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tune_media.storage.filesystem import read_if_there
+from tune_media.viewing.episode_details import episode_details
+from tune_media.viewing.payload import first_payload, index_payload, json_content, metrics_payload
+from tune_media.viewing.places import find_folders
+from tune_media.viewing.trial_folder import Line, TrialFolder
+from tune_media.viewing.trials import LogDirectory, Trials
+from tune_media.viewing.web import STATIC, static_files
+
+logger = logging.getLogger(__name__)
+
+POSTER = ".jpg"
+_MARK = "data/index.js"  # a folder that has it is a gallery
+_THREADS = 4
+_PRELOAD = '<link rel="preload" href="data/first.json" as="fetch" crossorigin>\n'  # a page from disk may not fetch
+_NOT_COPIED = ("index.html", "tensorboard.js")
+
+
+@dataclass
+class Gallery:
+    """The clips of an experiment that go into a gallery.
+
+    Attributes:
+        title: The name of the experiment.
+        trials: Its trials.
+        missing: Files that the index names but that could not be read, after ``write``.
+
+    Example:
+        >>> import tempfile
+        >>> gallery = Gallery.of(tempfile.mkdtemp())
+        >>> gallery.count, gallery.nbytes
+        (0, 0)
+    """
+
+    title: str
+    trials: list[TrialFolder]
+    missing: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, path: str, only: Collection[str] = ()) -> Gallery:
+        """Read an experiment.
+
+        Args:
+            path: A folder or a URI.
+            only: Keys or sections, or parts of keys such as ``"best"``; clips under others are left out. Empty: all.
+
+        Raises:
+            FileNotFoundError: There is no such folder.
+        """
+        folder = find_folders(path)[0]
+        found = Trials([LogDirectory(folder)])
+        trials = found.all()
+        found.metrics_of(trials)
+        for trial in trials:
+            trial.lines = [line for line in trial.lines if _is_wanted(line, only)]
+        return cls(folder.name, trials)
+
+    @property
+    def files(self) -> dict[tuple[str, str], tuple[TrialFolder, Line]]:
+        """The files by trial and path; an episode that is the best and the worst has one file."""
+        return {(trial.id, line["path"]): (trial, line) for trial in self.trials for line in trial.lines}
+
+    @property
+    def count(self) -> int:
+        """The number of files."""
+        return len(self.files)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the files, as the index has it."""
+        sizes = [line.get("bytes") for _, line in self.files.values()]
+        return sum(size for size in sizes if isinstance(size, int))
+
+    def write(self, output: Path, progress: Callable[[int], None] = lambda done: None, *, steps: bool = False) -> Path:
+        """Write the folder. Files that an earlier run has copied already are not copied again.
+
+        Args:
+            output: The folder.
+            progress: Called with the number of files that have been copied since the last call.
+            steps: Whether to write the steps of trajectories, too.
+
+        Returns:
+            The page to open.
+
+        Raises:
+            FileExistsError: The folder has files and is not a gallery.
+        """
+        if output.exists() and any(output.iterdir()) and not (output / _MARK).exists():
+            raise FileExistsError(f"{output} has files that are not a gallery's; name another folder with -o.")
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for _ in pool.map(lambda item: self._copy(output, *item), self.files.values()):
+                progress(1)
+        for name, content in self._data(steps):
+            _write(output / "data" / f"{name}.js", b'tuneMedia.deliver("%s", %s);\n' % (name.encode(), content))
+        for name in static_files():
+            if name not in _NOT_COPIED:
+                _write(output / "static" / name, (STATIC / name).read_bytes())
+        page = (STATIC / "index.html").read_text().replace('data-source="server"', 'data-source="files"')
+        page = page.replace(_PRELOAD, "").replace(
+            "<title>Episodes</title>", f"<title>{html.escape(self.title)}</title>"
+        )
+        return _write(output / "index.html", page.encode("utf-8", "replace"))
+
+    def _copy(self, output: Path, trial: TrialFolder, line: Line) -> None:
+        found = trial.media_file(line["path"])
+        target = output / "media" / trial.id / line["path"]
+        if target.exists() and target.stat().st_size == line.get("bytes"):
+            return
+        content = read_if_there(*found) if found else None
+        if content is None:
+            self.missing.append(f"{trial.name}/{line['path']}")
+            return
+        _write(target, content)
+        if line.get("kind") == "video":
+            _write_poster(target, content)
+
+    def _data(self, steps: bool) -> Iterator[tuple[str, bytes]]:
+        metrics = [trial.metrics for trial in self.trials]
+        posters = {"posters": POSTER}
+        yield "first", json_content(first_payload(self.trials, self.title, metrics) | posters)
+        yield "index", json_content(index_payload(self.trials, self.title) | posters)
+        yield "metrics", json_content(metrics_payload(self.trials, metrics))
+        for trial in self.trials:
+            clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in trial.lines}
+            yield f"trial-{trial.id}", json_content({"curves": trial.curves(), "clips": clips})
+
+
+def default_folder(experiment: str) -> Path:
+    """Return where a gallery is written unless it is told: next to nothing else, in the working directory.
+
+    Example:
+        >>> default_folder("s3://bucket/sweep/").as_posix()
+        'sweep_gallery'
+    """
+    return Path(f"{posixpath.basename(experiment.rstrip('/')) or 'experiment'}_gallery")
+
+
+def _is_wanted(line: Line, only: Collection[str]) -> bool:
+    names = {line["key"], line["section"], *line["key"].split("/")}
+    return not only or bool(names & set(only))
+
+
+def _write(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def _write_poster(clip: Path, content: bytes) -> None:
+    from tune_media.encoding.decode import decode_video
+    from tune_media.encoding.jpeg import jpeg_from_frame
+
+    try:
+        _write(clip.with_name(clip.name + POSTER), jpeg_from_frame(next(iter(decode_video(content)))))
+    except Exception as error:  # the clip plays without a poster
+        logger.info("tune_media: %s has no poster: %s: %s", clip.name, type(error).__name__, error)
+
+
+def human_size(nbytes: int) -> str:
+    """Return a size as people read it.
+
+    Example:
+        >>> human_size(1_234_567), human_size(2_000_000_000)
+        ('1.2 MB', '2.0 GB')
+    """
+    return f"{nbytes / 1e9:.1f} GB" if nbytes >= 1e9 else f"{nbytes / 1e6:.1f} MB"

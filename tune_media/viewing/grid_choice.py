@@ -1,0 +1,128 @@
+"""Chooses the clips that a grid shows: one for each trial, or one trial's over its training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tune_media.viewing.catalog import Catalog, CatalogRow
+from tune_media.viewing.places import name_some
+
+MAX_TILES = 64
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A clip of a grid.
+
+    Attributes:
+        row: The clip.
+        title: The first line of its label, such as ``lr=0.001  gamma=0.98``.
+        mark: ``"winner"`` for the trial with the highest score, ``"best"`` for the best clip of one trial, or ``""``.
+
+    >>> tile = Tile({"step": 400, "episode_return": 31.5, "episode_length": 32}, "lr=0.1", mark="winner")
+    >>> tile.caption
+    'winner: return 31.5, 32 steps, at step 400'
+    """
+
+    row: CatalogRow
+    title: str
+    mark: str = ""
+
+    @property
+    def caption(self) -> str:
+        """The second line of its label: return, length, and the step at which it was recorded."""
+        episode_return, length = self.row.get("episode_return"), self.row.get("episode_length")
+        told = [f"return {episode_return:g}"] if isinstance(episode_return, (int, float)) else []
+        told += [f"{length} steps"] if isinstance(length, int) else []
+        text = ", ".join([*told, f"at step {self.row.get('step', '?')}"])
+        return f"{self.mark}: {text}" if self.mark else text
+
+
+def choose_tiles(
+    catalog: Catalog,
+    *,
+    trials: Sequence[str] = (),
+    step: str | int = "best",
+    over_training: str | None = None,
+    key: str | None = None,
+) -> list[Tile]:
+    """Choose the clips of a grid.
+
+    Args:
+        catalog: What was recorded.
+        trials: The names of the trials to show. Empty: all.
+        step: ``"best"`` for the clip with the best return of each trial, ``"last"`` for its last one, or a step: its
+            last clip up to that step.
+        over_training: The name of a trial: its clips from the first to the last step, instead of one of each trial.
+        key: The key of the clips, such as ``"episodes/best"``. None: the evaluation's best episodes if there are
+            any, or else the key that has most clips.
+
+    Returns:
+        The tiles, the trial with the highest score first; over training, the first step first. At most 64.
+
+    Raises:
+        ValueError: There is no such clip, or no such trial.
+    """
+    unknown = {*trials, *([over_training] if over_training else [])} - {trial.name for trial in catalog.trials}
+    if unknown:
+        names = name_some(trial.name for trial in catalog.trials)
+        raise ValueError(f"There is no trial {sorted(unknown)[0]!r}; the trials are {names}.")
+    clips = catalog.filter(kind="video")
+    key = key or _default_key(clips)
+    rows = [row for row in clips if row["key"] == key and (not trials or row["trial"] in trials)]
+    chosen = _over_training(rows, over_training) if over_training else _one_each(rows, step)
+    if not chosen:
+        keys = name_some(sorted({row["key"] for row in clips}))
+        raise ValueError(f"There is no clip with key {key!r} that matches; the keys with clips are {keys or 'none'}.")
+    if over_training:
+        marked, mark = max(chosen, key=_return_of), "best"
+    else:
+        order = {trial.name: place for place, (trial, *_) in enumerate(catalog.best_first())}
+        chosen = sorted(chosen, key=lambda row: order[row["trial"]])
+        marked, mark = chosen[0], "winner"
+    tiles = [(row, _title(row, catalog, over_training)) for row in chosen[:MAX_TILES]]
+    return [Tile(row, title, mark if row is marked and len(chosen) > 1 else "") for row, title in tiles]
+
+
+def _default_key(clips: Catalog) -> str | None:
+    """Return the key of the evaluation's best episodes, or the key that has most clips."""
+    counts = Counter((row["section"] == "evaluation", row["key"].endswith("best"), row["key"]) for row in clips)
+    if not counts:
+        return None
+    *_, key = max(counts, key=lambda found: (found[0], found[1], counts[found], found[2]))
+    return str(key)
+
+
+def _one_each(rows: Sequence[CatalogRow], step: str | int) -> list[CatalogRow]:
+    chosen: dict[str, CatalogRow] = {}
+    for row in rows:
+        held = chosen.get(row["trial"])
+        if isinstance(step, int) and row.get("step", 0) > step:
+            continue
+        if held is None or step != "best" or _return_of(row) > _return_of(held):
+            chosen[row["trial"]] = row
+    return list(chosen.values())
+
+
+def _over_training(rows: Sequence[CatalogRow], trial: str) -> list[CatalogRow]:
+    """Return a trial's clips; if there are too many, evenly spread ones, the first and the last among them."""
+    own = [row for row in rows if row["trial"] == trial]
+    if len(own) <= MAX_TILES:
+        return own
+    return [own[round(at * (len(own) - 1) / (MAX_TILES - 1))] for at in range(MAX_TILES)]
+
+
+def _title(row: CatalogRow, catalog: Catalog, over_training: str | None) -> str:
+    params = [f"{name.rpartition('/')[2]}={_short(row['params'].get(name))}" for name in catalog.differing_params]
+    return row["trial"] if over_training or not params else "  ".join(params)
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _return_of(row: CatalogRow) -> float:
+    value = row.get("episode_return")
+    return float(value) if isinstance(value, (int, float)) and value == value else float("-inf")

@@ -1,0 +1,83 @@
+"""The JSON pages of the viewer's server. What is the same for everybody is made once, until a file changes."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tune_media.viewing.payload import etag_of, first_payload, index_payload, json_content, metrics_payload
+from tune_media.viewing.trials import Trials
+
+_SMALL = 1000  # bytes that are not worth compressing
+_LEVEL = 6
+
+
+class Page:
+    """A page's content, and the same compressed.
+
+    Attributes:
+        content: The page.
+        etag: A digest of it.
+
+    Example:
+        >>> page = Page(b"[1]")
+        >>> page.content, page.compressed
+        (b'[1]', None)
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.etag = etag_of(content)
+        self.compressed = gzip.compress(content, _LEVEL) if len(content) > _SMALL else None
+
+
+class TrialPages:
+    """The pages about all trials. Any thread may ask; a page is made once, not once a request.
+
+    Args:
+        trials: The trials.
+        title: Shown at the top of the page.
+
+    Example:
+        >>> pages = TrialPages(Trials([]), "nothing")
+        >>> pages.metrics().content
+        b'{"trials":[],"metrics":{}}'
+        >>> pages.index() is pages.index()
+        True
+    """
+
+    def __init__(self, trials: Trials, title: str) -> None:
+        self._trials = trials
+        self._title = title
+        self._made: dict[str, tuple[Any, Page]] = {}
+        self._lock = threading.Lock()
+
+    def first(self) -> Page:
+        """Return what the first view shows: a part of the clips, and the scores."""
+        trials = self._trials.all()
+        metrics = self._trials.metrics_of(trials)
+        version = [(trial.name, trial.version, trial.results_version) for trial in trials]
+        return self._page("first", version, lambda: first_payload(trials, self._title, metrics))
+
+    def index(self) -> Page:
+        """Return all trials and their clips."""
+        trials = self._trials.all()
+        version = [(trial.name, trial.version) for trial in trials]
+        return self._page("index", version, lambda: index_payload(trials, self._title))
+
+    def metrics(self) -> Page:
+        """Return the last metrics of all trials."""
+        trials = self._trials.all()
+        metrics = self._trials.metrics_of(trials)
+        version = [(trial.name, trial.results_version) for trial in trials]
+        return self._page("metrics", version, lambda: metrics_payload(trials, metrics))
+
+    def _page(self, name: str, version: Any, payload: Callable[[], Any]) -> Page:
+        with self._lock:
+            made_of, page = self._made.get(name, (None, None))
+            if page is None or made_of != version:
+                page = Page(json_content(payload()))
+                self._made[name] = (version, page)
+            return page

@@ -1,0 +1,133 @@
+"""Finds experiments and trials on a filesystem: from a path, a URI, several of them, or a ``ResultGrid``."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.fs
+
+from tune_media.storage.index_lines import INDEX_PATH
+
+_PARAMS = "params.json"
+_MAX_NAMED = 10
+_REQUESTS = 64  # at a time: nearly all of a request to an object store is waiting
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder on a filesystem.
+
+    Attributes:
+        filesystem: A pyarrow filesystem.
+        path: The folder's path on it.
+
+    >>> Folder(pyarrow.fs.LocalFileSystem(), "results/experiment/trial_1").name
+    'trial_1'
+    """
+
+    filesystem: pyarrow.fs.FileSystem
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return posixpath.basename(self.path.rstrip("/"))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the folder exists."""
+        return bool(self.filesystem.get_file_info(self.path).type == pyarrow.fs.FileType.Directory)
+
+    def subfolders(self) -> list[Folder]:
+        """Return the folders directly inside this one, sorted by name; one request on an object store."""
+        found = []
+        for info in self.filesystem.get_file_info(pyarrow.fs.FileSelector(self.path, allow_not_found=True)):
+            with contextlib.suppress(UnicodeDecodeError):  # such a name is not a trial's
+                if not info.is_file:
+                    found.append(Folder(self.filesystem, info.path))
+        return sorted(found, key=lambda folder: folder.path)
+
+    def has_file(self, name: str) -> bool:
+        """Whether the folder has a file of this name, which may contain slashes."""
+        info = self.filesystem.get_file_info(posixpath.join(self.path, name))
+        return bool(info.type == pyarrow.fs.FileType.File)
+
+
+def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> list[Folder]:
+    """Return the folders that ``source`` names.
+
+    Args:
+        source: A local path, a URI such as ``s3://bucket/experiment``, a path on ``filesystem``, a ``ResultGrid``, or
+            a sequence of these.
+        filesystem: A pyarrow filesystem that the paths are on. None: each path tells.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        TypeError: ``source`` is something else.
+    """
+    if isinstance(source, (str, Path)):
+        folder = folder_at(source, filesystem)
+        if not folder.is_there:
+            raise FileNotFoundError(
+                f"There is no folder {folder.path!r}; pass the experiment's folder, which tuner.fit() prints."
+            )
+        return [folder]
+    path = getattr(source, "experiment_path", None)
+    if isinstance(path, str):  # a ResultGrid
+        return find_folders(path, filesystem or source.filesystem)
+    if isinstance(source, Sequence) and source:
+        return [folder for one in source for folder in find_folders(one, filesystem)]
+    raise TypeError(f"load() takes a folder, a URI, a ResultGrid, or a list of these; got {source!r}.")
+
+
+def experiments_in(folder: Folder) -> list[str]:
+    """Return the names of the experiments directly inside a folder that is none itself, such as ``~/ray_results``."""
+    return [inner.name for inner in folder.subfolders() if any(is_trial(trial) for trial in inner.subfolders()[:3])]
+
+
+def is_trial(folder: Folder) -> bool:
+    """Whether a folder is a trial's: it has Tune's ``params.json``, or an index of media."""
+    return folder.has_file(_PARAMS) or folder.has_file(INDEX_PATH)
+
+
+def name_some(names: Iterable[str]) -> str:
+    """Return a few names as text, and how many there are besides.
+
+    >>> name_some(["a", "b"])
+    "'a', 'b'"
+    """
+    names = list(names)
+    text = ", ".join(repr(name) for name in names[:_MAX_NAMED])
+    return text + (f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else "")
+
+
+def allow_many_requests() -> int:
+    """Let pyarrow send more requests at a time than its default of 8, and return how many.
+
+    It lists folders in so many threads, and an S3 filesystem that is made afterwards opens so many connections. A
+    number that the user has set (``pyarrow.set_io_thread_count``, ``ARROW_IO_THREADS``) stays if it is larger.
+    """
+    if pyarrow.io_thread_count() < _REQUESTS:
+        pyarrow.set_io_thread_count(_REQUESTS)
+    return int(pyarrow.io_thread_count())
+
+
+def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None) -> Folder:
+    """Return the folder at a local path, at a URI, or at a path on ``filesystem``, whether it exists or not.
+
+    >>> folder_at("/tmp/results").path
+    '/tmp/results'
+    """
+    text = str(path)
+    if filesystem is not None:
+        return Folder(filesystem, text)
+    if "://" in text:
+        allow_many_requests()
+        return Folder(*pyarrow.fs.FileSystem.from_uri(text))
+    return Folder(pyarrow.fs.LocalFileSystem(), str(Path(path).expanduser().resolve()))

@@ -1,0 +1,350 @@
+// The application: its state (which is the link), loading and reloading, and what the views may ask of it.
+(function (tm) {
+  "use strict";
+
+  const { html } = tm.ui;
+  const { render, Component } = window.htmPreact;
+  const model = tm.model;
+
+  const POLL_MS = 5000;
+  const FIRST_PICTURE_MS = 3000; // the rest of the data waits for the first picture, but not longer
+  const SETTINGS = "tune_media.viewer";
+  const DEFAULTS = {
+    view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
+    trial: "", clip: "", frame: 0, size: 280,
+  };
+  const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
+
+  class App extends Component {
+    constructor(props) {
+      super(props);
+      this.source = props.source;
+      this.host = props.host;
+      this.group = new tm.player.Group();
+      this.data = null;
+      this.problem = null;
+      this.settings = readSettings();
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, toast: "" };
+      this.touched = false;
+    }
+
+    get theme() {
+      return this.settings.theme || (this.host.isDark() ? "dark" : "light");
+    }
+
+    async componentDidMount() {
+      tm.app.instance = this;
+      this.showTheme();
+      this.host.onTheme(() => this.showTheme());
+      this.host.onLink(() => this.readLink());
+      this.host.onReload(() => this.reload());
+      this.host.onSelection(() => this.forceUpdate());
+      addEventListener("keydown", (event) => tm.keys.onKey(this, event));
+      this.watchVisibility();
+      await this.load();
+      if (this.source.live) setInterval(() => document.hidden || this.reload(), POLL_MS);
+    }
+
+    /** Pause while nobody looks: another browser tab, or another tab of TensorBoard. */
+    watchVisibility() {
+      let onScreen = true;
+      const tell = () => this.group.suspend(document.hidden || !onScreen);
+      document.addEventListener("visibilitychange", tell);
+      tm.ui.sight.onPage = (isOnScreen) => {
+        if (isOnScreen && !onScreen) this.host.onShown();
+        onScreen = isOnScreen;
+        tell();
+      };
+      this.host.onShown();
+    }
+
+    /**
+     * Show the first view from a small part of the data, then read all of it. A link to something that the part does
+     * not hold waits for all.
+     */
+    async load() {
+      const link = new URLSearchParams(this.host.readLink());
+      const inPart = !link.has("view") && ["last", "best"].includes(link.get("step") || "last");
+      if (inPart) {
+        await this.attempt(async () => this.setData(model.decode(await this.source.first())));
+        if (this.data) await Promise.race([tm.ui.firstPicture, wait(FIRST_PICTURE_MS)]);
+      }
+      this.hasPicture = true;
+      await this.reload();
+      this.forceUpdate();
+    }
+
+    /** Read the clips and the metrics again, if they have changed. */
+    reload() {
+      this.reading = this.reading || this.attempt(() => this.read()).finally(() => { this.reading = null; });
+      return this.reading;
+    }
+
+    async read() {
+      const [payload, metrics] = await Promise.all([this.source.index(), this.source.metrics()]);
+      if (metrics) this.metrics = metrics;
+      if (!payload && !metrics) return;
+      const data = payload ? model.decode(payload) : this.data;
+      if (this.metrics && (payload || metrics)) model.addMetrics(data, this.metrics);
+      this.setData(data);
+    }
+
+    /** Do something with the server; if it fails, say so on the page. */
+    async attempt(work) {
+      const before = this.problem;
+      try {
+        await work();
+        this.problem = null;
+      } catch (error) {
+        this.problem = error.message;
+      }
+      if (this.problem !== before) this.forceUpdate();
+    }
+
+    setData(data) {
+      const isFirst = !this.data;
+      this.data = data;
+      if (isFirst) this.begin();
+      else this.refresh();
+    }
+
+    begin() {
+      this.readLink();
+      const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+      if (!calm && this.state.view !== "clip") this.group.play();
+      if (this.state.view === "clip" && this.state.frame) setTimeout(() => this.group.showFrame(this.state.frame), 600);
+    }
+
+    /** Take the state from the link; whatever it does not say is as at the start. */
+    readLink() {
+      const found = new URLSearchParams(this.host.readLink());
+      const state = Object.fromEntries(LINKED.map((name) => [name, found.has(name) ? parse(name, found.get(name)) : DEFAULTS[name]]));
+      this.setState(this.complete(state));
+    }
+
+    /** Fill in what depends on the data: the section, the key and the score; then rank the trials by it. */
+    complete(state) {
+      if (!this.data) return state;
+      const { sections } = this.data;
+      if (!sections[state.section]) state.section = Object.keys(sections)[0] || "";
+      const keys = sections[state.section] || [];
+      if (!keys.includes(state.key)) state.key = keys[0] || "";
+      const scores = model.scoresOf(this.data, state.section);
+      if (!scores.includes(state.score)) {
+        state.score = scores[0] || "";
+        state.smaller = model.isSmallerBetter(state.score);
+        if (state.sort === "score") state.descending = !state.smaller;
+      }
+      if (state.view !== "grid" && !this.data.trials.some((trial) => trial.name === state.trial)) state.view = "grid";
+      this.rank(state);
+      return state;
+    }
+
+    /** Rank the trials, if that was not done for these data and this score already. */
+    rank({ score, section, smaller }) {
+      const made = [this.data, this.data.metricsAt, score, section, smaller];
+      if (this.ranked && made.every((part, index) => part === this.ranked[index])) return;
+      this.ranked = made;
+      this.data.winner = model.rank(this.data.trials, score, section, smaller);
+    }
+
+    refresh() {
+      const chosen = this.touched ? {} : { score: this.linkedScore() };
+      this.setState((state) => this.complete({ ...state, ...chosen }));
+    }
+
+    /** The score of the link, or nothing: then the best one is chosen again as metrics come in. */
+    linkedScore() {
+      return new URLSearchParams(this.host.readLink()).get("score") || "";
+    }
+
+    /** Change the state; a new view is a step in the browser's history, anything else replaces the address. */
+    set(patch, push = false) {
+      if ("score" in patch) this.touched = true;
+      if (patch.score && patch.score !== this.state.score && !("smaller" in patch)) {
+        patch.smaller = model.isSmallerBetter(patch.score);
+        if (this.state.sort === "score") patch.descending = !patch.smaller;
+      }
+      this.setState((state) => this.complete({ ...state, ...patch }), () => {
+        this.host.writeLink(this.link(), !push);
+        if ("size" in patch) this.save({ size: patch.size });
+      });
+    }
+
+    go(patch) {
+      const leaves = patch.view && patch.view !== this.state.view;
+      this.set({ frame: 0, ...patch }, true);
+      if (leaves) scrollTo(0, 0);
+    }
+
+    up() {
+      if (this.state.view === "clip") this.go({ view: "trial" });
+      else if (this.state.view === "trial") this.go({ view: "grid", trial: "", clip: "" });
+    }
+
+    link() {
+      const found = new URLSearchParams();
+      for (const name of LINKED) if (this.state[name] !== DEFAULTS[name]) found.set(name, this.state[name]);
+      return found.toString();
+    }
+
+    async copyLink() {
+      this.set({ frame: this.state.view === "clip" ? this.group.frame : 0 });
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      this.toast((await copyText(this.host.address())) ? "Link copied" : "The browser did not allow it; copy the address instead");
+    }
+
+    toast(text) {
+      this.setState({ toast: text });
+      clearTimeout(this.toastTimer);
+      this.toastTimer = setTimeout(() => this.setState({ toast: "" }), 2500);
+    }
+
+    get trial() {
+      return this.data?.trials.find((trial) => trial.name === this.state.trial) || null;
+    }
+
+    get steps() {
+      const { section, key } = this.state;
+      const made = [this.data, section, key];
+      if (!this.stepsOf || made.some((part, index) => part !== this.stepsOf[index])) {
+        this.stepsOf = [...made, model.stepsOf(this.data.trials, section, key)];
+      }
+      return this.stepsOf[3];
+    }
+
+    /** Move the step slider, or in a trial to the clip before or after. */
+    moveStep(by) {
+      const { state } = this;
+      if (state.view === "grid") {
+        const at = state.step === "last" || state.step === "best" ? this.steps.length - 1 : this.steps.indexOf(state.step);
+        const next = Math.min(Math.max(0, at + by), this.steps.length - 1);
+        if (this.steps.length) this.set({ step: next === this.steps.length - 1 ? "last" : this.steps[next] });
+        return;
+      }
+      const clips = model.clipsOf(this.trial, state.section, state.key);
+      const at = clips.findIndex((clip) => clip.path === state.clip);
+      const clip = clips[Math.min(Math.max(0, (at < 0 ? clips.length - 1 : at) + by), clips.length - 1)];
+      if (clip) this.set({ clip: clip.path, frame: 0 });
+    }
+
+    /** Go to the next trial in the grid's order, at the same step. */
+    nextTrial(by) {
+      const { rows } = tm.grid.gridRows(this);
+      const at = rows.findIndex(({ trial }) => trial.name === this.state.trial);
+      const next = rows[(at + by + rows.length) % rows.length]?.trial;
+      if (!next) return;
+      const step = this.clip?.step ?? Infinity;
+      this.set({ trial: next.name, clip: model.clipAt(next, this.state.section, this.state.key, step)?.path || "", frame: 0 });
+    }
+
+    /** The clip that the clip view shows. */
+    get clip() {
+      const { trial, state } = this;
+      if (!trial) return null;
+      const clips = [...trial.groups.values()].flat();
+      return clips.find((clip) => clip.path === state.clip) || model.clipAt(trial, state.section, state.key, Infinity);
+    }
+
+    cycle(name) {
+      const values = name === "section" ? Object.keys(this.data.sections) : this.data.sections[this.state.section] || [];
+      const next = values[(values.indexOf(this.state[name]) + 1) % values.length];
+      if (next) this.set({ [name]: next });
+    }
+
+    addFilter(name, value) {
+      const token = `${name}=${/\s/.test(value) ? `"${value}"` : value}`;
+      if (!this.state.filter.includes(token)) this.set({ filter: `${this.state.filter} ${token}`.trim() });
+    }
+
+    colorOf(trial) {
+      return this.host.colorOf(trial.name) || trial.color;
+    }
+
+    toggleTheme() {
+      this.save({ theme: this.theme === "dark" ? "light" : "dark" });
+      this.showTheme();
+    }
+
+    showTheme() {
+      document.documentElement.dataset.theme = this.theme;
+      this.forceUpdate();
+    }
+
+    save(patch) {
+      Object.assign(this.settings, patch);
+      try {
+        localStorage.setItem(SETTINGS, JSON.stringify(this.settings));
+      } catch (error) {
+        // a page without storage forgets its settings
+      }
+    }
+
+    render() {
+      if (!this.data) {
+        return html`<div class="message">${this.problem ? html`<h2>The trials could not be read</h2><p>${this.problem}</p>` : html`<p>Reading the trials …</p>`}</div>`;
+      }
+      const { state, trial, clip } = this;
+      const view = !this.data.trials.length || !Object.keys(this.data.sections).length ? html`<${Nothing} app=${this} />`
+        : state.view === "trial" && trial ? html`<${tm.trial.TrialView} app=${this} trial=${trial} />`
+        : state.view === "clip" && clip ? html`<${tm.clip.ClipView} app=${this} trial=${trial} clip=${clip} />`
+        : html`<${tm.grid.GridView} app=${this} />`;
+      return html`<div class=${`app on-${state.view}`}>
+        <${tm.bars.TopBar} app=${this} />
+        ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read again: ${this.problem}</p>`}
+        ${view}
+        <${tm.bars.Transport} app=${this} />
+        ${state.help && html`<${tm.keys.Help} app=${this} />`}
+        <div class="toast" role="status">${state.toast}</div>
+      </div>`;
+    }
+  }
+
+  /** What is shown before the first clip. */
+  function Nothing({ app }) {
+    const count = app.data.trials.length;
+    return html`<div class="message"><h2>No clips yet</h2>
+      <p>${count ? `${count === 1 ? "There is one trial" : `There are ${count} trials`}, but nothing was recorded yet.` : "There are no trials in this folder."}
+        ${app.source.live || app.host.name === "tensorboard" ? " This page shows clips as they come." : ""}</p>
+      <p class="muted">Add <code>tm.rllib.record_episodes()</code> to the algorithm's callbacks and <code>tm.JsonMediaLoggerCallback()</code> to the run's.</p></div>`;
+  }
+
+  const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+  function parse(name, text) {
+    if (name === "step") return text === "last" || text === "best" ? text : Number(text);
+    if (typeof DEFAULTS[name] === "boolean") return text === "true";
+    return typeof DEFAULTS[name] === "number" ? Number(text) || 0 : text;
+  }
+
+  function readSettings() {
+    try {
+      return JSON.parse(localStorage.getItem(SETTINGS)) || {};
+    } catch (error) {
+      return {};
+    }
+  }
+
+  /** Copy a text; over plain http from another machine browsers have no clipboard, but the old command. */
+  async function copyText(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch (error) {
+      const area = Object.assign(document.createElement("textarea"), { value: text });
+      document.body.append(area);
+      area.select();
+      const done = document.execCommand("copy");
+      area.remove();
+      return done;
+    }
+  }
+
+  const keyLabel = (key) => key.replace(/^episodes\//, "");
+
+  function start(element, source, host) {
+    render(html`<${App} source=${source} host=${host} />`, element);
+  }
+
+  tm.app = { start, keyLabel, instance: null };
+})((window.tuneMedia = window.tuneMedia || {}));

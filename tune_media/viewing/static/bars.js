@@ -1,0 +1,121 @@
+// The bar at the top (which trials, in which order) and the bar at the bottom (which step, and playing).
+(function (tm) {
+  "use strict";
+
+  const { html, number, plural, lastPart, Choice } = tm.ui;
+  const { Component } = window.htmPreact;
+  const model = tm.model;
+  const SPEEDS = [0.25, 0.5, 1, 2, 4];
+  const SIZES = [180, 220, 280, 360, 480, 640];
+
+  function TopBar({ app }) {
+    const { state, data } = app;
+    const keys = data.sections[state.section] || [];
+    return html`<header class="bar top">
+      <h1 title=${data.title}><button onClick=${() => app.go({ view: "grid", trial: "", clip: "" })}>${lastPart(data.title) || "Episodes"}</button></h1>
+      <${Choice} label="Section" values=${Object.keys(data.sections)} value=${state.section} onChange=${(section) => app.set({ section })} />
+      <${Choice} label="Clip" values=${keys} value=${state.key} names=${tm.app.keyLabel} onChange=${(key) => app.set({ key })} />
+      ${state.view === "grid" && html`<${GridControls} app=${app} />`}
+      <span class="space"></span>
+      <button onClick=${() => app.toggleTheme()} aria-label="Light or dark (d)" title="Light or dark (d)">${app.theme === "dark" ? "☀" : "☾"}</button>
+      <button onClick=${() => app.setState({ help: true })} aria-label="Keyboard help (?)" title="Keyboard help (?)">?</button>
+    </header>`;
+  }
+
+  function GridControls({ app }) {
+    const { state, data } = app;
+    const scores = model.scoresOf(data, state.section);
+    const sorts = [
+      ["score", "score"], ["name", "trial name"],
+      ["clip:return", "return of the clip"], ["clip:length", "length of the clip"], ["clip:step", "step of the clip"],
+    ];
+    const option = ([value, label]) => html`<option value=${value} selected=${value === state.sort}>${label}</option>`;
+    const metrics = data.metricNames.map((name) => [`metric:${name}`, model.scoreLabel(name)]);
+    return html`
+      <input class="filter" type="search" aria-label="Filter trials" value=${state.filter} placeholder="Filter: lr>0.001 gamma=0.98 name"
+        title="Text, or comparisons of hyperparameters, metrics, return, length, step: lr>0.001 gamma=0.98 return>=200"
+        onInput=${(event) => app.set({ filter: event.target.value })} />
+      <label class="field"><span>Sort by</span><select class="sort" onChange=${(event) => app.set({ sort: event.target.value })}>
+        ${sorts.map(option)}
+        ${data.params.length > 0 && html`<optgroup label="Hyperparameters">${data.params.map((name) => option([`param:${name}`, name]))}</optgroup>`}
+        ${metrics.length > 0 && html`<optgroup label="Metrics">${metrics.map(option)}</optgroup>`}
+      </select></label>
+      <button class="direction" onClick=${() => app.set({ descending: !state.descending })} title=${state.descending ? "Largest first" : "Smallest first"}
+        aria-label=${state.descending ? "Largest first; change" : "Smallest first; change"}>${state.descending ? "↓" : "↑"}</button>
+      <label class="field"><span>Winner by</span><select class="score-choice" onChange=${(event) => app.set({ score: event.target.value })}>
+        ${scores.map((name) => html`<option value=${name} selected=${name === state.score}>${model.scoreLabel(name)}</option>`)}
+      </select></label>
+      <button onClick=${() => app.set({ smaller: !state.smaller, ...(state.sort === "score" ? { descending: state.smaller } : {}) })}
+        title="Which end of the score wins">${state.smaller ? "min" : "max"}</button>
+      <span class="sizes"><button aria-label="Smaller cards ([)" title="Smaller cards ([)" onClick=${() => resize(app, -1)}>−</button>
+        <button aria-label="Larger cards (])" title="Larger cards (])" onClick=${() => resize(app, 1)}>+</button></span>`;
+  }
+
+  function resize(app, by) {
+    const at = SIZES.findIndex((size) => size >= app.state.size);
+    app.set({ size: SIZES[Math.min(Math.max(0, at + by), SIZES.length - 1)] });
+  }
+
+  function changeSpeed(app, by) {
+    const at = SPEEDS.indexOf(app.group.speed);
+    app.group.setSpeed(SPEEDS[Math.min(Math.max(0, at + by), SPEEDS.length - 1)]);
+  }
+
+  /** Play, pause, frames, speed, loop. It follows the clock by itself, so that the views are not drawn again. */
+  class Transport extends Component {
+    componentDidMount() {
+      this.stop = this.props.app.group.onChange(() => this.forceUpdate());
+    }
+
+    componentWillUnmount() {
+      this.stop();
+    }
+
+    render({ app }) {
+      const { group } = app;
+      const frames = Math.round(group.duration * group.fps);
+      return html`<footer class="bar transport" aria-label="Playing">
+        <button class="play primary" onClick=${() => group.toggle()} title="Play or pause (space)" aria-label=${group.playing ? "Pause" : "Play"}>${group.playing ? "❚❚" : "▶"}</button>
+        <button onClick=${() => group.stepFrame(-1)} title="One frame back (,)" aria-label="One frame back">❘◀</button>
+        <button onClick=${() => group.stepFrame(1)} title="One frame on (.)" aria-label="One frame on">▶❘</button>
+        <button onClick=${() => group.setLoop(!group.loop)} aria-pressed=${group.loop} title="Start again at the end, or hold the last frame (l)">
+          ${group.loop ? "loop" : "hold"}</button>
+        <label class="field"><select class="speed" aria-label="Speed (< and >)" title="Speed (< and >)" onChange=${(event) => group.setSpeed(Number(event.target.value))}>
+          ${SPEEDS.map((speed) => html`<option value=${speed} selected=${speed === group.speed}>${speed}×</option>`)}</select></label>
+        <span class="clock" title="frame of the longest clip on the screen">${number(Math.min(group.frame + 1, frames))} / ${number(frames)}</span>
+        ${app.state.view === "grid" ? html`<${StepSlider} app=${app} />` : html`<${ClipSteps} app=${app} />`}
+      </footer>`;
+    }
+  }
+
+  /** The step of training that all trials show. */
+  function StepSlider({ app }) {
+    const { state, steps } = app;
+    const last = steps.length - 1;
+    const at = typeof state.step === "number" ? Math.max(0, steps.indexOf(state.step)) : last;
+    const shown = state.step === "best" ? "each trial's best" : `step ${number(steps[at])}${at === last ? " (last)" : ""}`;
+    const move = (event) => {
+      const value = Number(event.target.value);
+      app.set({ step: value === last ? "last" : steps[value] });
+    };
+    return html`<label class="steps-slider"><span>Training</span>
+        <input type="range" min="0" max=${Math.max(0, last)} value=${at} disabled=${last < 1} aria-label="Training step of all trials" aria-valuetext=${shown} onInput=${move} /></label>
+      <output class="step-shown" title=${plural(steps.length, "step")}>${shown}</output>
+      <button aria-pressed=${state.step === "best"} onClick=${() => app.set({ step: state.step === "best" ? "last" : "best" })}
+        title="Each trial's clip with the highest return (b)">★ best of each</button>`;
+  }
+
+  /** The step of the clip that is chosen in a trial. */
+  function ClipSteps({ app }) {
+    const { state, trial } = app;
+    const clips = trial ? model.clipsOf(trial, state.section, state.key) : [];
+    const found = clips.findIndex((clip) => clip.path === state.clip);
+    const at = found < 0 ? clips.length - 1 : found;
+    return html`<label class="steps-slider"><span>Training</span>
+        <input type="range" min="0" max=${Math.max(0, clips.length - 1)} value=${at} disabled=${clips.length < 2} aria-label="Clip of this trial"
+          aria-valuetext=${`step ${clips[at]?.step}`} onInput=${(event) => app.set({ clip: clips[Number(event.target.value)].path, frame: 0 })} /></label>
+      <output class="step-shown">step ${number(clips[at]?.step)}</output>`;
+  }
+
+  tm.bars = { TopBar, Transport, resize, changeSpeed };
+})((window.tuneMedia = window.tuneMedia || {}));

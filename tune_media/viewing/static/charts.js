@@ -1,0 +1,99 @@
+// Charts: uPlot with the page's colours, a cursor that can be set from outside, and a click that tells its x.
+(function (tm) {
+  "use strict";
+
+  const { html } = tm.ui;
+  const { Component } = window.htmPreact;
+
+  const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  /**
+   * A line chart. Props: x (numbers), series ([{label, values, color, points}]), xLabel, height, onPick(x, index),
+   * mark (x of a vertical line that stays), theme (drawn again if it changes).
+   */
+  class Chart extends Component {
+    componentDidMount() {
+      this.observer = new ResizeObserver(() => this.fit());
+      this.observer.observe(this.base);
+      this.draw();
+    }
+
+    componentDidUpdate(before) {
+      const same = ["x", "series", "theme", "height"].every((name) => before[name] === this.props[name]);
+      if (!same) this.draw();
+      else if (before.mark !== this.props.mark) this.plot?.redraw(false, false);
+    }
+
+    componentWillUnmount() {
+      this.observer.disconnect();
+      this.plot?.destroy();
+    }
+
+    fit() {
+      if (this.plot && this.base.clientWidth) this.plot.setSize({ width: this.base.clientWidth, height: this.props.height });
+    }
+
+    draw() {
+      this.plot?.destroy();
+      const { x, series, xLabel, height } = this.props;
+      const axis = { stroke: cssColor("--muted"), grid: { stroke: cssColor("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+      this.plot = new window.uPlot({
+        width: this.base.clientWidth || 600,
+        height,
+        scales: { x: { time: false } },
+        axes: [{ ...axis, label: xLabel, labelSize: 18, labelFont: "11px system-ui", size: 34 }, { ...axis, size: 56 }],
+        legend: { live: true },
+        cursor: { drag: { setScale: false, x: false, y: false } },
+        series: [
+          { label: xLabel, value: (plot, value) => tm.ui.number(value) },
+          ...series.map((line) => ({
+            label: line.label, stroke: line.color, width: 1.75, spanGaps: true, dash: line.dash,
+            points: { show: line.points || line.values.length < 2, size: 6, fill: line.color },
+            value: (plot, value) => tm.ui.number(value),
+          })),
+        ],
+        hooks: { draw: [(plot) => this.drawMark(plot)] },
+      }, [x, ...series.map((line) => line.values)], this.base);
+      this.plot.over.addEventListener("click", () => this.pick());
+      this.plot.over.addEventListener("pointermove", (event) => event.buttons === 1 && this.pick());
+      this.drawnAt = null;
+    }
+
+    pick() {
+      const index = this.plot.cursor.idx;
+      if (index != null) this.props.onPick?.(this.props.x[index], index);
+    }
+
+    drawMark(plot) {
+      const { mark } = this.props;
+      if (mark == null) return;
+      const x = Math.round(plot.valToPos(mark, "x", true));
+      const { ctx, bbox } = plot;
+      ctx.save();
+      ctx.strokeStyle = cssColor("--accent");
+      ctx.lineWidth = 2 * devicePixelRatio;
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      ctx.restore();
+    }
+
+    /** Move the cursor to an x, as the video plays. */
+    setCursor(x) {
+      if (!this.plot || !this.plot.over.clientHeight) return;
+      this.plot.setCursor({ left: this.plot.valToPos(x, "x"), top: this.plot.over.clientHeight / 2 }, false);
+      this.plot.setLegend({ idx: this.plot.posToIdx(this.plot.valToPos(x, "x")) });
+    }
+
+    shouldComponentUpdate(props) {
+      return ["x", "series", "theme", "height", "mark"].some((name) => props[name] !== this.props[name]);
+    }
+
+    render({ label }) {
+      return html`<div class="chart" role="img" aria-label=${label}></div>`;
+    }
+  }
+
+  tm.charts = { Chart };
+})((window.tuneMedia = window.tuneMedia || {}));

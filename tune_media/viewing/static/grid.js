@@ -1,0 +1,131 @@
+// The grid: one card a trial, all on one step and one clock.
+(function (tm) {
+  "use strict";
+
+  const { html, number, plural, lastPart, titleOf, captionOf, ratioOf, sight, Player, Sparkline } = tm.ui;
+  const { Component } = window.htmPreact;
+  const model = tm.model;
+  const SHOWN_PARAMS = 4;
+  const FIRST_DRAWN = 60; // cards that are drawn before the first picture is there
+  const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
+  const SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName"];
+
+  /** Return the trials that the grid shows, each with its clip, in order. */
+  function gridRows(app) {
+    const { state, data } = app;
+    const filter = model.parseFilter(state.filter, data);
+    const rows = [];
+    for (const trial of data.trials) {
+      const clip = clipOf(trial, state);
+      if (app.host.isSelected(trial.name) && filter.test(trial, clip)) rows.push({ trial, clip });
+    }
+    const sign = state.descending ? -1 : 1;
+    const value = ({ trial, clip }) => model.valueOf(trial, state.sort, clip);
+    rows.sort((a, b) => model.compare(value(a), value(b), sign) || a.trial.number - b.trial.number);
+    return { rows, problem: filter.problem };
+  }
+
+  function clipOf(trial, state) {
+    if (state.step === "best") return model.bestClip(trial, state.section, state.key);
+    return model.clipAt(trial, state.section, state.key, state.step === "last" ? Infinity : state.step);
+  }
+
+  /**
+   * A trial and the clip that it shows. Off the screen it is an empty box of about the same size, so that a thousand
+   * trials cost little; it is drawn again only if something on it changes.
+   */
+  class Card extends Component {
+    constructor(props) {
+      super(props);
+      this.state = { isVisible: props.place < FIRST_CARDS };
+    }
+
+    componentDidMount() {
+      sight.watch(this.base, (isVisible) => this.setState({ isVisible }));
+    }
+
+    componentWillUnmount() {
+      sight.forget(this.base);
+    }
+
+    shouldComponentUpdate(props, state) {
+      if (state.isVisible !== this.state.isVisible) return true;
+      return Boolean(state.isVisible) && SHOWN.some((name) => props[name] !== this.props[name]);
+    }
+
+    render({ app, trial, clip, rank }, { isVisible }) {
+      const open = () => app.go({ view: clip ? "clip" : "trial", trial: trial.name, clip: clip ? clip.path : "" });
+      const onKey = (event) => {
+        if (event.target === event.currentTarget && event.key === "Enter") open();
+      };
+      const caption = isVisible ? (rank === 1 ? "Winner. " : "") + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
+      return html`<article class=${`card${rank === 1 ? " winner" : ""}`} tabindex="0" onKeyDown=${onKey} data-trial=${trial.name} aria-label=${caption}>
+        ${rank === 1 && html`<span class="ribbon">★ Winner</span>`}
+        ${isVisible && clip
+          ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
+          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>${!clip && html`<p>no clip under this choice</p>`}</div>`}
+        <div class="facts">${isVisible && html`<${Facts} ...${this.props} />`}</div>
+      </article>`;
+    }
+  }
+
+  /** The facts under a clip: name, hyperparameters, return, length, step, score, and the returns over training. */
+  function Facts({ app, trial, clip, step, rank, score, color }) {
+    const { state } = app;
+    const isOther = clip && step != null && clip.step !== step;
+    return html`
+      <h3><button class="name" title=${trial.name} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
+        <i class="swatch" style=${{ background: color }}></i>${lastPart(trial.name)}</button>
+        ${rank && html`<span class="rank" title=${`${model.scoreLabel(state.score)}: ${number(score)}`}>#${rank}</span>`}</h3>
+      <div class="params">${Object.entries(trial.params).slice(0, SHOWN_PARAMS).map(([name, value]) => html`
+        <button title=${`Show only trials with ${name} = ${value}`} onClick=${() => app.addFilter(name, value)}>
+          ${lastPart(name)} <b>${number(value)}</b></button>`)}</div>
+      <dl>
+        <div><dt>return</dt><dd class="big">${number(clip?.return)}</dd></div>
+        <div><dt>length</dt><dd>${number(clip?.length ?? clip?.frames)}</dd></div>
+        <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${isOther ? "this trial has no clip at the slider's step" : ""}>${number(clip?.step)}</dd></div>
+        ${score != null && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}</dt><dd>${number(score)}</dd></div>`}
+      </dl>
+      <${Sparkline} clips=${model.clipsOf(trial, state.section, state.key)} shown=${clip} color=${color} />`;
+  }
+
+  /** The line above the grid: who won, by which score. */
+  function Winner({ app }) {
+    const { state, data } = app;
+    if (!data.winner || data.trials.length < 2) return null;
+    const { winner } = data;
+    const tied = data.trials.filter((trial) => trial.rank === 1).length;
+    const clip = model.bestClip(winner, state.section, state.key);
+    const open = () => app.go({ view: "trial", trial: winner.name, clip: "" });
+    return html`<section class="winner-line" aria-label="Winner">
+      <span class="star" aria-hidden="true">★</span>
+      <div>
+        <p><b>${tied > 1 ? `${tied} trials share the first place; the first of them:` : "Winner:"}</b>${" "}<button class="link" onClick=${open}>${titleOf(winner)}</button></p>
+        <p class="muted">${model.scoreLabel(state.score)} <b>${number(winner.score)}</b>${clip?.return != null && html`, best clip <b>${number(clip.return)}</b> at step ${number(clip.step)}`}
+          ${Object.keys(winner.params).length ? html` · ${winner.name}` : ""}</p>
+      </div>
+      <button class="primary" onClick=${open}>Watch it learn</button>
+    </section>`;
+  }
+
+  function GridView({ app }) {
+    const { state, data } = app;
+    const { rows, problem } = gridRows(app);
+    const step = typeof state.step === "number" ? state.step : null;
+    const hidden = data.trials.length - rows.length;
+    return html`<main class="grid-view">
+      <${Winner} app=${app} />
+      <p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
+        ? html`${plural(rows.length, "trial")} of ${number(data.trials.length)}
+            <button class="link" onClick=${() => app.set({ filter: "" })}>show all</button>`
+        : plural(rows.length, "trial")}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”.`}</p>
+      <div class="cards" style=${{ "--size": `${state.size}px` }}>
+        ${rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${Card} key=${trial.id} app=${app}
+          trial=${trial} clip=${clip} step=${step} place=${place}
+          rank=${trial.rank} score=${trial.score} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
+      </div>
+    </main>`;
+  }
+
+  tm.grid = { GridView, gridRows };
+})((window.tuneMedia = window.tuneMedia || {}));

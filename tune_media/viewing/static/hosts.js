@@ -1,0 +1,164 @@
+// Where the data come from (a server, or files on disk), and what TensorBoard tells a plugin.
+(function (tm) {
+  "use strict";
+
+  /** Data from the server: TensorBoard's tab and `tune-media watch`. URLs are relative to the page. */
+  function serverSource({ live }) {
+    async function get(url) {
+      const response = await fetch(url);
+      if (!response.ok) throw new Error((await response.text()) || response.statusText);
+      return response;
+    }
+    const json = async (url) => (await get(url)).json();
+    const query = (values) => new URLSearchParams(values).toString();
+    const seen = {};
+    /** Return a page, or null if it is the one that was returned last. */
+    async function changed(name) {
+      const response = await get(`data/${name}.json?${query({ seen: seen[name] || "" })}`);
+      const content = await response.json();
+      seen[name] = (response.headers.get("ETag") || "").replace(/"/g, "");
+      return content;
+    }
+    return {
+      live,
+      first: () => json("data/first.json"),
+      index: () => changed("index"),
+      metrics: () => changed("metrics"),
+      trial: (trial) => json(`data/trial.json?${query({ trial: trial.id })}`),
+      clip: (clip) => json(`data/clip.json?${query({ trial: clip.trial.id, path: clip.path })}`),
+    };
+  }
+
+  /** Data from a gallery's folder. A page from disk may not fetch, so each file is a script that delivers its content. */
+  function filesSource() {
+    const waiting = new Map();
+    tm.deliver = (name, content) => waiting.get(name)?.(content);
+    const loaded = new Map();
+    function load(name) {
+      if (!loaded.has(name)) {
+        loaded.set(name, new Promise((resolve, reject) => {
+          waiting.set(name, resolve);
+          const script = document.createElement("script");
+          script.src = `data/${name}.js`;
+          script.onerror = () => reject(new Error(`data/${name}.js is missing in this gallery`));
+          document.head.append(script);
+        }));
+      }
+      return loaded.get(name);
+    }
+    const details = (trial) => load(`trial-${trial.id}`);
+    return {
+      live: false,
+      first: () => load("first"),
+      index: once(() => load("index")),
+      metrics: once(() => load("metrics")),
+      trial: async (trial) => (await details(trial)).curves,
+      clip: async (clip) => (await details(clip.trial)).clips[clip.path] || { record: {}, series: {} },
+    };
+  }
+
+  /** Return a function that has a value at the first call, and null afterwards: the files do not change. */
+  function once(read) {
+    let isRead = false;
+    return async () => {
+      const value = isRead ? null : await read();
+      isRead = true;
+      return value;
+    };
+  }
+
+  /** A page of its own: the link is in the address, the theme is the system's unless the user chose one. */
+  function pageHost() {
+    return {
+      name: "page",
+      readLink: () => location.hash.slice(1),
+      writeLink(link, replace) {
+        const url = `#${link}`;
+        if (url === location.hash) return;
+        if (replace) history.replaceState(null, "", url);
+        else history.pushState(null, "", url);
+      },
+      onLink(listener) {
+        addEventListener("popstate", listener);
+      },
+      address: () => location.href,
+      isDark: () => matchMedia("(prefers-color-scheme: dark)").matches,
+      onTheme: (listener) => matchMedia("(prefers-color-scheme: dark)").addEventListener("change", listener),
+      onReload() {},
+      colorOf: () => null,
+      isSelected: () => true,
+      onSelection() {},
+      onShown() {},
+    };
+  }
+
+  /**
+   * TensorBoard. Its plugin API tells of reloads only; everything else is read from its page, each with a fallback,
+   * since none of it is promised: the theme is a class of its body, the selected runs stand in the address of the tabs
+   * that have a run selector, the colours come from that selector, and links are a parameter of its hash.
+   */
+  function tensorBoardHost() {
+    const PARAMETER = "p.episodes.link";
+    const outer = window.parent;
+    const attempt = (action, fallback) => {
+      try {
+        return action() ?? fallback;
+      } catch (error) {
+        return fallback;
+      }
+    };
+    const hash = () => attempt(() => outer.location.hash.slice(1), "");
+    const parts = () => hash().split("&").map((part) => part.split("="));
+    const selection = () => attempt(() => {
+      const encoded = parts().find(([name]) => name === "runSelectionState");
+      return encoded ? JSON.parse(atob(decodeURIComponent(encoded[1]))) : {};
+    }, {});
+    const coloring = () => attempt(() => outer.document.createElement("tf-runs-selector").coloring, null);
+    return {
+      name: "tensorboard",
+      readLink: () => decodeURIComponent((parts().find(([name]) => name === PARAMETER) || [])[1] || ""),
+      writeLink(link) {
+        const others = hash().split("&").filter((part) => part && !part.startsWith(`${PARAMETER}=`));
+        if (others[0] !== "episodes") return; // another tab is shown
+        const url = `#${[...others, `${PARAMETER}=${encodeURIComponent(link)}`].join("&")}`;
+        attempt(() => outer.history.replaceState(outer.history.state, "", url));
+      },
+      onLink: (listener) => attempt(() => outer.addEventListener("hashchange", () => {
+        const [[tab]] = parts();
+        if (tab === "episodes" && parts().some(([name]) => name === PARAMETER)) listener();
+      })),
+      address: () => attempt(() => outer.location.href, location.href),
+      isDark: () => attempt(() => outer.document.body.classList.contains("dark-mode"), false),
+      onTheme: (listener) => attempt(() => {
+        new MutationObserver(listener).observe(outer.document.body, { attributes: true, attributeFilter: ["class"] });
+      }),
+      onReload: (listener) => attempt(() => listenToReloads(listener)),
+      colorOf(run) {
+        const color = attempt(() => coloring().getColor(run), null);
+        return /^(#|rgb)/.test(color || "") ? color : null;
+      },
+      /** A run is hidden only if the user unticked it; TensorBoard itself selects none of many runs. */
+      isSelected(run) {
+        return selection()[run] !== false;
+      },
+      onSelection: (listener) => attempt(() => outer.addEventListener("hashchange", listener)),
+      /** Keys reach a frame only if it has the focus. */
+      onShown: () => window.focus(),
+    };
+  }
+
+  /** Listen to TensorBoard's messages to plugins: a port, JSON, and an answer to each message. */
+  function listenToReloads(listener) {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = (event) => {
+      const { type, id, isReply } = JSON.parse(event.data);
+      if (isReply) return;
+      channel.port1.postMessage(JSON.stringify({ type, id, payload: null, error: null, isReply: true }));
+      if (type === "experimental.DataReloaded" || type === "experimental.RunsChanged") listener();
+    };
+    window.parent.postMessage("experimental.bootstrap", "*", [channel.port2]);
+    return channel;
+  }
+
+  tm.hosts = { serverSource, filesSource, pageHost, tensorBoardHost };
+})((window.tuneMedia = window.tuneMedia || {}));

@@ -1,0 +1,67 @@
+// The keyboard, and the page that lists its keys.
+(function (tm) {
+  "use strict";
+
+  const { html } = tm.ui;
+
+  const KEYS = [
+    [["Space"], "play or pause", (app) => app.group.toggle(), " "],
+    [[","], "one frame back", (app) => app.group.stepFrame(-1)],
+    [["."], "one frame on", (app) => app.group.stepFrame(1)],
+    [["<"], "slower", (app) => tm.bars.changeSpeed(app, -1)],
+    [[">"], "faster", (app) => tm.bars.changeSpeed(app, 1)],
+    [["l"], "loop, or hold the last frame", (app) => app.group.setLoop(!app.group.loop)],
+    [["←"], "step of training before", (app) => app.moveStep(-1), "ArrowLeft"],
+    [["→"], "step of training after", (app) => app.moveStep(1), "ArrowRight"],
+    [["Home"], "first step", (app) => app.moveStep(-Infinity), "Home"],
+    [["End"], "last step", (app) => app.moveStep(Infinity), "End"],
+    [["b"], "each trial's best clip, or the same step for all", (app) => app.set({ step: app.state.step === "best" ? "last" : "best" })],
+    [["k"], "next kind of clip: best, worst …", (app) => app.cycle("key")],
+    [["s"], "training or evaluation", (app) => app.cycle("section")],
+    [["r"], "reverse the order", (app) => app.set({ descending: !app.state.descending })],
+    [["/"], "filter", () => document.querySelector(".filter")?.focus()],
+    [["["], "smaller cards", (app) => tm.bars.resize(app, -1)],
+    [["]"], "larger cards", (app) => tm.bars.resize(app, 1)],
+    [["Tab", "Enter"], "choose a trial, open it"],
+    [["w"], "the winner over training", (app) => app.data.winner && app.go({ view: "trial", trial: app.data.winner.name, clip: "" })],
+    [["t"], "the trial of this clip", (app) => app.state.trial && app.go({ view: "trial" })],
+    [["↑"], "trial before", (app) => app.state.view !== "grid" && app.nextTrial(-1), "ArrowUp"],
+    [["↓"], "trial after", (app) => app.state.view !== "grid" && app.nextTrial(1), "ArrowDown"],
+    [["Esc"], "back", (app) => app.up(), "Escape"],
+    [["c"], "copy a link to this view", (app) => app.copyLink()],
+    [["d"], "light or dark", (app) => app.toggleTheme()],
+    [["?"], "this page", (app) => app.setState({ help: true })],
+  ];
+  const ACTIONS = new Map(KEYS.filter(([, , action]) => action).map(([shown, , action, key]) => [key || shown[0], action]));
+  const SCROLLING = ["ArrowUp", "ArrowDown", "Home", "End"];
+
+  function onKey(app, event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !app.data) return;
+    const { target } = event;
+    if (event.key === "Escape" && (app.state.help || target.matches("input, select"))) {
+      app.setState({ help: false });
+      target.blur();
+      return;
+    }
+    const typing = target.matches("input[type=search], textarea");
+    const choosing = target.matches("select, input[type=range]") && /^(Arrow|Home|End| $)/.test(event.key);
+    const pressing = target.matches("button, a") && event.key === " ";
+    const scrolling = app.state.view === "grid" && SCROLLING.includes(event.key) && event.key.startsWith("Arrow");
+    const action = ACTIONS.get(event.key);
+    if (!action || typing || choosing || pressing || scrolling) return;
+    event.preventDefault();
+    action(app);
+  }
+
+  function Help({ app }) {
+    const close = () => app.setState({ help: false });
+    return html`<div class="overlay" onClick=${close}>
+      <section class="help" role="dialog" aria-modal="true" aria-label="Keyboard" onClick=${(event) => event.stopPropagation()}>
+        <h2>Keyboard</h2>
+        <dl>${KEYS.map(([shown, meaning]) => html`<div><dt>${shown.map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${meaning}</dd></div>`)}</dl>
+        <button class="primary" onClick=${close} ref=${(button) => button?.focus()}>Close</button>
+      </section></div>`;
+  }
+
+  tm.keys = { onKey, Help };
+})((window.tuneMedia = window.tuneMedia || {}));

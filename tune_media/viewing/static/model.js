@@ -1,0 +1,261 @@
+// The data behind all views: clips, trials, scores, sorting and filtering. Nothing here touches the page.
+(function (tm) {
+  "use strict";
+
+  const COLORS = [
+    "#4269d0", "#e08b1d", "#d2485c", "#3a9e92", "#3f9b57", "#a463c2", "#c2672b", "#6b8fd6", "#9c6b4e", "#7a828e",
+    "#1f8fb8", "#b3a125", "#c0569b", "#5f7f33", "#7d6be0", "#b5493a",
+  ];
+
+  const SMALLER_IS_BETTER = /loss|error|cost|regret|violation/i;
+  const CLIP_SCORE = "clip";
+  let changes = 0; // how often metrics came
+  const labels = new Map(); // of the metrics that say how good a policy is, best first, as the server names them
+
+  /** Return a function from row number to value for one of the three forms of a column. */
+  function reader(column) {
+    if ("same" in column) return () => column.same;
+    if ("of" in column) return (row) => column.of[column.at[row]];
+    return (row) => column.all[row];
+  }
+
+  /** Return a class of clips that read the columns: a hundred thousand of them take a few MB, and no time to make. */
+  function clipClass(payload) {
+    class Clip {
+      constructor(row, trial) {
+        this.row = row;
+        this.trial = trial;
+      }
+
+      get path() {
+        return `${this.folder}/${this.file}`;
+      }
+
+      get url() {
+        return this.trial.url + encodePath(this.path);
+      }
+
+      get poster() {
+        return payload.posters && this.kind === "video" ? this.url + payload.posters : undefined;
+      }
+    }
+    for (const [name, column] of Object.entries(payload.clips)) {
+      if (name === "count" || name === "trial") continue;
+      const read = reader(column);
+      Object.defineProperty(Clip.prototype, name, { get() { return read(this.row); } });
+    }
+    return Clip;
+  }
+
+  /** Turn the server's index into trials with their clips. */
+  function decode(payload) {
+    const trials = payload.trials.map((trial, number) => ({
+      ...trial, number, color: COLORS[number % COLORS.length], groups: new Map(), metrics: {}, clipCount: 0,
+    }));
+    const Clip = clipClass(payload);
+    const [trialOf, kindOf, sectionOf, keyOf] = ["trial", "kind", "section", "key"].map((name) => reader(payload.clips[name]));
+    for (let row = 0; row < payload.clips.count; row++) {
+      const trial = trials[trialOf(row)];
+      const kind = kindOf(row);
+      if (kind !== "video" && kind !== "image") continue;
+      const clip = new Clip(row, trial);
+      const group = groupName(sectionOf(row), keyOf(row));
+      const clips = trial.groups.get(group);
+      if (clips) clips.push(clip);
+      else trial.groups.set(group, [clip]);
+      trial.clipCount++;
+    }
+    for (const trial of trials) {
+      for (const [name, clips] of trial.groups) clips.sort(isWorst(name) ? (a, b) => order(a, b, -1) : order);
+    }
+    for (const [name, label] of Object.entries(payload.returns)) labels.set(name, label);
+    const model = { title: payload.title, params: payload.params, trials, sections: sectionsOf(trials), metricNames: [] };
+    if (payload.metrics) addMetrics(model, payload.metrics);
+    return model;
+  }
+
+  /** Order clips by step. Of several at one step the last one is shown: the best that was not rolled back. */
+  function order(a, b, sign = 1) {
+    return a.step - b.step || Number(b.rolled_back) - Number(a.rolled_back) || sign * ((a.return ?? -Infinity) - (b.return ?? -Infinity)) || 0;
+  }
+
+  const isWorst = (group) => /worst/.test(group);
+  const groupName = (section, key) => `${section}\n${key}`;
+  const encodePath = (path) => path.split("/").map(encodeURIComponent).join("/");
+
+  /** Return {section: [keys]}, evaluation first, keys with "best" before the others. */
+  function sectionsOf(trials) {
+    const sections = {};
+    for (const trial of trials) {
+      for (const name of trial.groups.keys()) {
+        const [section, key] = name.split("\n");
+        (sections[section] = sections[section] || new Set()).add(key);
+      }
+    }
+    const rank = (key) => (/best/.test(key) ? 0 : /worst/.test(key) ? 1 : 2);
+    return Object.fromEntries(
+      Object.keys(sections).sort().map((section) => [
+        section, [...sections[section]].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b)),
+      ]),
+    );
+  }
+
+  /** Return the steps at which any trial has a clip of this section and key. */
+  function stepsOf(trials, section, key) {
+    const steps = new Set();
+    for (const trial of trials) for (const clip of trial.groups.get(groupName(section, key)) || []) steps.add(clip.step);
+    return [...steps].sort((a, b) => a - b);
+  }
+
+  /** Return the clip that a trial shows at a step: the last one up to it, or else the first one after it. */
+  function clipAt(trial, section, key, step) {
+    const clips = trial.groups.get(groupName(section, key));
+    if (!clips || !clips.length) return null;
+    let low = 0;
+    let high = clips.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (clips[middle].step <= step) low = middle + 1;
+      else high = middle;
+    }
+    return clips[Math.max(0, low - 1)];
+  }
+
+  /** Return a trial's clip with the highest return; of equal ones the latest. */
+  function bestClip(trial, section, key) {
+    let best = null;
+    for (const clip of trial.groups.get(groupName(section, key)) || []) {
+      if (!best || (clip.return ?? -Infinity) >= (best.return ?? -Infinity)) best = clip;
+    }
+    return best;
+  }
+
+  const clipsOf = (trial, section, key) => trial.groups.get(groupName(section, key)) || [];
+
+  /** Take in the last metrics of trials: {trials: [id], metrics: {name: [value of each of them]}}. */
+  function addMetrics(model, { trials, metrics }) {
+    const place = new Map(trials.map((id, at) => [id, at]));
+    model.metricNames = Object.keys(metrics);
+    model.metricsAt = ++changes;
+    for (const trial of model.trials) {
+      const at = place.get(trial.id);
+      trial.metrics = {};
+      if (at != null) for (const name of model.metricNames) trial.metrics[name] = metrics[name][at];
+    }
+  }
+
+  /** Return the scores that can be chosen: the known returns first, then the best clip, then every other metric. */
+  function scoresOf(model, section) {
+    const names = new Set(model.metricNames);
+    const known = [...labels.keys()].filter((name) => names.has(name));
+    if (section === "train") known.sort((a, b) => Number(a.startsWith("evaluation")) - Number(b.startsWith("evaluation")));
+    const hasReturns = model.trials.some((trial) => [...trial.groups.values()].some((clips) => clips.some((clip) => clip.return != null)));
+    const clip = hasReturns ? [CLIP_SCORE] : [];
+    return [...known, ...clip, ...model.metricNames.filter((name) => !known.includes(name))];
+  }
+
+  const scoreLabel = (name) => (name === CLIP_SCORE ? "best return of a clip" : labels.get(name) || name);
+  const isSmallerBetter = (name) => SMALLER_IS_BETTER.test(name.split("/").pop());
+
+  /** Return a trial's score, or null. */
+  function scoreOf(trial, name, section) {
+    if (!name) return null;
+    if (name === CLIP_SCORE) return highestReturn(trial, section);
+    return trial.metrics[name] ?? null;
+  }
+
+  /** Return the highest return of a trial's clips in a section, under any key. */
+  function highestReturn(trial, section) {
+    let highest = null;
+    for (const [group, clips] of trial.groups) {
+      if (!group.startsWith(`${section}\n`)) continue;
+      for (const clip of clips) if (clip.return != null && (highest == null || clip.return > highest)) highest = clip.return;
+    }
+    return highest;
+  }
+
+  /** Give each trial its score and rank (1 is the winner; trials with equal scores share a rank). */
+  function rank(trials, name, section, smallerIsBetter) {
+    const sign = smallerIsBetter ? 1 : -1;
+    for (const trial of trials) trial.score = scoreOf(trial, name, section);
+    const scored = trials.filter((trial) => trial.score != null).sort((a, b) => sign * (a.score - b.score));
+    for (const trial of trials) trial.rank = null;
+    scored.forEach((trial, place) => {
+      trial.rank = place && scored[place - 1].score === trial.score ? scored[place - 1].rank : place + 1;
+    });
+    return scored[0] || null;
+  }
+
+  /** Return the value by which a trial is sorted or filtered; `clip` is the one that it shows. */
+  function valueOf(trial, name, clip) {
+    if (name === "score") return trial.score;
+    if (name === "name") return trial.name;
+    if (name.startsWith("clip:")) return clip ? clip[name.slice(5)] : null;
+    if (name.startsWith("param:")) return trial.params[name.slice(6)];
+    return trial.metrics[name.replace(/^metric:/, "")];
+  }
+
+  /** Compare two values of any type; missing ones come last in both directions. */
+  function compare(a, b, sign) {
+    const missing = Number(a == null) - Number(b == null);
+    if (missing || a == null) return missing;
+    if (typeof a === "number" && typeof b === "number") return sign * (a - b);
+    return sign * String(a).localeCompare(String(b), undefined, { numeric: true });
+  }
+
+  /** Parse a filter such as `lr>0.001 gamma=0.98 PPO`; returns {test(trial, clip), problem}. */
+  function parseFilter(text, model) {
+    const tests = [];
+    let problem = null;
+    for (const [token] of text.matchAll(/(?:[^\s"]|"[^"]*")+/g)) {
+      const found = /^([^<>=!]+)(!=|<=|>=|=|<|>)(.*)$/.exec(token);
+      if (!found) {
+        const wanted = token.replace(/"/g, "").toLowerCase();
+        tests.push((trial) => describe(trial).toLowerCase().includes(wanted));
+        continue;
+      }
+      const name = resolve(found[1], model);
+      if (!name) {
+        problem = `no hyperparameter or metric is called “${found[1]}”`;
+        continue;
+      }
+      tests.push(comparison(name, found[2], found[3].replace(/"/g, "")));
+    }
+    return { test: (trial, clip) => tests.every((test) => test(trial, clip)), problem };
+  }
+
+  function comparison(name, operator, text) {
+    const number = text.trim() === "" ? NaN : Number(text);
+    return (trial, clip) => {
+      const value = valueOf(trial, name, clip);
+      if (operator === "=" || operator === "!=") {
+        const same = typeof value === "number" && !Number.isNaN(number) ? isClose(value, number) : String(value) === text;
+        return same === (operator === "=");
+      }
+      if (typeof value !== "number" || Number.isNaN(number)) return false;
+      return { "<": value < number, "<=": value <= number, ">": value > number, ">=": value >= number }[operator];
+    };
+  }
+
+  /** Say whether two numbers are the same up to rounding: 0.9 + 0.05 is 0.95 to people. */
+  const isClose = (a, b) => a === b || Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
+
+  /** Find a value's full name by its own name or its last part, hyperparameters before metrics. */
+  function resolve(name, model) {
+    if (["return", "length", "step", "frames", "iteration", "seed"].includes(name)) return `clip:${name}`;
+    if (name === "score" || name === "name") return name;
+    const matches = (full) => full === name || full.split("/").pop() === name;
+    const param = model.params.find((full) => full === name) || model.params.find(matches);
+    if (param) return `param:${param}`;
+    const metric = model.metricNames.find((full) => full === name) || model.metricNames.find(matches);
+    return metric ? `metric:${metric}` : null;
+  }
+
+  /** Return a trial's name and its differing hyperparameters as one text. */
+  const describe = (trial) => [trial.name, ...Object.entries(trial.params).map(([name, value]) => `${name}=${value}`)].join(" ");
+
+  tm.model = {
+    decode, addMetrics, stepsOf, clipAt, bestClip, clipsOf, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
+    parseFilter, describe,
+  };
+})((window.tuneMedia = window.tuneMedia || {}));

@@ -1,0 +1,200 @@
+// Playing many clips on one clock. The slowest clip is the master: the others slow down until it has caught up.
+// Nothing is ever sought while clips play, because under load each seek stalls a decoder and makes the drift worse.
+(function (tm) {
+  "use strict";
+
+  const CHECK_MS = 200;
+  const START_MS = 3000; // after this long, clips that are not ready yet join later
+  const READY = 3; // HTMLMediaElement.HAVE_FUTURE_DATA
+
+  class Group {
+    constructor() {
+      this.members = new Map(); // video -> clip
+      this.playing = false; // what the user asked for
+      this.suspended = false; // the page is not visible
+      this.speed = 1;
+      this.loop = true;
+      this.time = 0;
+      this.listeners = new Set();
+      this.timer = null;
+      this.run = 0; // counts starts, so that a late one does nothing
+    }
+
+    /** Add a video that has its src; it joins the clock when its first frame is there. */
+    add(video, clip) {
+      this.members.set(video, clip);
+      const join = () => {
+        if (!this.members.has(video)) return;
+        video.playbackRate = this.speed;
+        const late = this.time > 0.05 && Math.abs(video.currentTime - this.time) > 0.05;
+        if (late) video.currentTime = this.playing ? Math.min(this.time, endOf(clip)) : middle(frameAt(this.time, clip), clip);
+        if (this.playing && !this.suspended && (!late || this.time < endOf(clip))) play(video);
+      };
+      if (video.readyState >= 2) join();
+      else video.addEventListener("loadeddata", join, { once: true });
+    }
+
+    remove(video) {
+      this.members.delete(video);
+    }
+
+    onChange(listener) {
+      this.listeners.add(listener);
+      return () => this.listeners.delete(listener);
+    }
+
+    changed() {
+      for (const listener of this.listeners) listener(this);
+    }
+
+    get duration() {
+      return Math.max(0, ...[...this.members.values()].map((clip) => clip.frames / clip.fps || 0));
+    }
+
+    /** Frames per second that most members share; frame stepping moves by one of these. */
+    get fps() {
+      return [...this.members.values()].find((clip) => clip.fps)?.fps || 30;
+    }
+
+    get frame() {
+      return Math.floor(this.time * this.fps + 1e-3);
+    }
+
+    toggle() {
+      if (this.playing) this.pause();
+      else this.play();
+    }
+
+    async play() {
+      this.playing = true;
+      this.changed();
+      if (this.time >= this.duration - 0.5 / this.fps) await this.seekAll(0);
+      await this.start();
+    }
+
+    async start() {
+      const run = ++this.run;
+      const videos = [...this.members.keys()];
+      await Promise.race([Promise.all(videos.map(ready)), wait(START_MS)]);
+      if (run !== this.run || !this.playing || this.suspended) return;
+      for (const [video, clip] of this.members) {
+        video.playbackRate = this.speed;
+        if (!video.ended && video.currentTime < endOf(clip)) play(video);
+      }
+      clearInterval(this.timer);
+      this.timer = setInterval(() => this.tick(), CHECK_MS);
+    }
+
+    /** Stop on a whole frame, the same one in all clips. */
+    pause() {
+      this.playing = false;
+      this.halt();
+      this.showFrame(this.frame);
+    }
+
+    halt() {
+      this.run++;
+      clearInterval(this.timer);
+      for (const video of this.members.keys()) video.pause();
+    }
+
+    /** Called when the page is hidden or shown; the user's choice stays. */
+    suspend(hidden) {
+      if (hidden === this.suspended) return;
+      this.suspended = hidden;
+      if (hidden) this.halt();
+      else if (this.playing) this.start();
+    }
+
+    setSpeed(speed) {
+      this.speed = speed;
+      for (const video of this.members.keys()) video.playbackRate = speed;
+      this.changed();
+    }
+
+    setLoop(loop) {
+      this.loop = loop;
+      this.changed();
+    }
+
+    /** Show frame n of all clips; shorter ones hold their last. */
+    showFrame(number) {
+      const last = Math.max(0, Math.round(this.duration * this.fps) - 1);
+      const frame = Math.min(Math.max(0, number), last);
+      this.time = frame / this.fps;
+      for (const [video, clip] of this.members) {
+        if (video.readyState >= 1) video.currentTime = middle(frameAt(this.time, clip), clip);
+      }
+      this.changed();
+    }
+
+    stepFrame(by) {
+      if (this.playing) this.pause();
+      this.showFrame(this.frame + by);
+    }
+
+    async seekAll(time) {
+      this.time = time;
+      await Promise.race([
+        Promise.all([...this.members].map(([video, clip]) => seek(video, middle(frameAt(time, clip), clip)))),
+        wait(START_MS),
+      ]);
+      this.changed();
+    }
+
+    /** Match the rates to the slowest, and start again when all have ended. */
+    tick() {
+      const active = [...this.members].filter(([video, clip]) => !video.ended && video.readyState >= 2 && video.currentTime < endOf(clip));
+      const moving = active.filter(([video]) => !video.paused);
+      if (!moving.length) {
+        if (this.members.size && !active.length) this.ended();
+        return;
+      }
+      const slowest = Math.min(...moving.map(([video]) => video.currentTime));
+      for (const [video] of moving) {
+        const rate = this.speed * Math.min(1, Math.max(0.25, 1 - 4 * (video.currentTime - slowest)));
+        if (Math.abs(video.playbackRate - rate) > 0.01) video.playbackRate = rate;
+      }
+      this.time = slowest;
+      this.changed();
+    }
+
+    async ended() {
+      clearInterval(this.timer);
+      this.time = this.duration;
+      if (!this.loop) {
+        this.playing = false;
+        this.changed();
+        return;
+      }
+      const run = this.run;
+      await this.seekAll(0);
+      if (this.playing && run === this.run) await this.start();
+    }
+  }
+
+  /** The time in the middle of a frame: seeking to its edge shows its neighbour in one case of three. */
+  const middle = (frame, clip) => (frame + 0.5) / (clip.fps || 30);
+  const frameAt = (time, clip) => Math.min(Math.max(0, (clip.frames || 1) - 1), Math.floor(time * (clip.fps || 30) + 1e-3));
+  const endOf = (clip) => (clip.frames && clip.fps ? (clip.frames - 0.5) / clip.fps : Infinity);
+  const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  const play = (video) => video.play().catch(() => {}); // interrupted by a pause or a new src
+
+  function ready(video) {
+    if (video.readyState >= READY || video.error) return Promise.resolve();
+    return new Promise((resolve) => {
+      video.addEventListener("canplay", resolve, { once: true });
+      video.addEventListener("error", resolve, { once: true });
+    });
+  }
+
+  function seek(video, time) {
+    if (video.readyState < 1) return Promise.resolve();
+    return new Promise((resolve) => {
+      video.addEventListener("seeked", resolve, { once: true });
+      video.currentTime = time;
+    });
+  }
+
+  tm.player = { Group, middle, frameAt };
+})((window.tuneMedia = window.tuneMedia || {}));

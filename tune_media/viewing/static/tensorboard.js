@@ -1,0 +1,24 @@
+// TensorBoard's entry: it imports this module into the tab's frame and calls render(). The viewer itself is the same
+// classic scripts as everywhere, in the order of index.html.
+const SCRIPTS = [
+  "vendor/htm-preact.js", "vendor/uPlot.js", "model.js", "player.js", "hosts.js", "ui.js", "grid.js", "charts.js",
+  "trial.js", "clip.js", "bars.js", "keys.js", "app.js",
+];
+
+function add(tag, attributes) {
+  return new Promise((resolve, reject) => {
+    const element = Object.assign(document.createElement(tag), attributes, { onload: resolve, onerror: reject });
+    document.head.append(element);
+  });
+}
+
+export async function render() {
+  document.documentElement.lang = "en";
+  const viewer = Object.assign(document.createElement("div"), { id: "viewer" });
+  document.body.append(viewer);
+  add("link", { rel: "preload", href: "data/first.json", as: "fetch", crossOrigin: "anonymous" }).catch(() => {});
+  const styles = ["vendor/uPlot.css", "style.css"].map((name) => add("link", { rel: "stylesheet", href: `static/${name}` }));
+  await Promise.all([...styles, ...SCRIPTS.map((name) => add("script", { src: `static/${name}`, async: false }))]);
+  const tm = window.tuneMedia;
+  tm.app.start(viewer, tm.hosts.serverSource({ live: false }), tm.hosts.tensorBoardHost());
+}

@@ -1,0 +1,141 @@
+// One trial over training: its clips from first to last side by side, and the return curve under them.
+(function (tm) {
+  "use strict";
+
+  const { html, number, plural, titleOf, captionOf, Player } = tm.ui;
+  const { Component } = window.htmPreact;
+  const model = tm.model;
+  const CURVE_HEIGHT = 280;
+
+  /** Put several series that have x values of their own on one x axis. */
+  function align(lines) {
+    const x = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
+    const place = new Map(x.map((value, index) => [value, index]));
+    const series = lines.map((line) => {
+      const values = new Array(x.length).fill(null);
+      line.x.forEach((value, index) => { values[place.get(value)] = line.y[index]; });
+      return { ...line, values };
+    });
+    return { x, series };
+  }
+
+  class TrialView extends Component {
+    constructor() {
+      super();
+      this.state = { curves: null, problem: null, metric: null };
+    }
+
+    componentDidMount() {
+      this.load();
+      this.follow();
+    }
+
+    componentDidUpdate(before) {
+      if (before.trial !== this.props.trial || this.metricsAt !== this.props.app.data.metricsAt) this.load();
+      if (before.app.state !== this.props.app.state || before.trial !== this.props.trial) this.follow();
+    }
+
+    async load() {
+      const { app, trial } = this.props;
+      this.metricsAt = app.data.metricsAt;
+      try {
+        const curves = await app.source.trial(trial);
+        if (trial === this.props.trial) this.setState({ curves, problem: null });
+      } catch (error) {
+        this.setState({ curves: null, problem: error.message });
+      }
+    }
+
+    /** Bring the chosen clip into view. */
+    follow() {
+      const chosen = this.base?.querySelector(".film[aria-current=true]");
+      if (!chosen || chosen === this.followed) return;
+      this.followed = chosen;
+      const strip = chosen.parentElement;
+      strip.scrollTo({ left: chosen.offsetLeft - strip.offsetLeft - (strip.clientWidth - chosen.clientWidth) / 2, behavior: "auto" });
+    }
+
+    /** The metric that the chart shows: the chosen one, or else the score, or the first known return. */
+    metric() {
+      const names = Object.keys(this.state.curves?.metrics || {});
+      const { app } = this.props;
+      const wanted = [this.state.metric, app.state.score, ...model.scoresOf(app.data, app.state.section)];
+      return wanted.find((name) => names.includes(name)) || null;
+    }
+
+    /** Lay out the chart; the same objects are returned until something changes, so that it is not drawn again. */
+    chart(clips, metric) {
+      const { app, trial } = this.props;
+      const made = [trial, clips, metric, this.state.curves, app.theme, app.data];
+      if (this.made && made.every((part, index) => part === this.made[index])) return this.charted;
+      this.made = made;
+      const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+      const palette = [app.colorOf(trial), css("--muted"), css("--third")];
+      const keys = app.data.sections[app.state.section] || [];
+      const lines = keys.slice(0, 3).map((key, index) => {
+        const own = model.clipsOf(trial, app.state.section, key).filter((clip) => clip.return != null);
+        return { label: `return of ${tm.app.keyLabel(key)} clip`, color: palette[index], points: true, x: own.map((clip) => clip.step), y: own.map((clip) => clip.return) };
+      });
+      const { curves } = this.state;
+      if (metric) lines.push({ label: model.scoreLabel(metric), color: css("--second"), dash: [6, 4], x: curves.step, y: curves.metrics[metric] });
+      this.charted = align(lines.filter((line) => line.x.length));
+      return this.charted;
+    }
+
+    render({ app, trial }, { curves, problem }) {
+      const { state } = app;
+      const clips = model.clipsOf(trial, state.section, state.key);
+      const metric = this.metric();
+      const { x, series } = this.chart(clips, metric);
+      const chosen = clips.find((clip) => clip.path === state.clip) || clips[clips.length - 1];
+      const names = Object.keys(curves?.metrics || {});
+      return html`<main class="trial-view">
+        <${Heading} app=${app} trial=${trial} />
+        <section class="strip" aria-label="Clips from first to last" role="list">
+          ${clips.map((clip) => html`<div class="film" role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
+            <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)}
+              onOpen=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })} />
+            <button class="film-facts" onClick=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })}>
+              <span>step ${number(clip.step)}</span><b>${number(clip.return)}</b>${clip.rolled_back && html`<em title="the trial went back to an earlier checkpoint after this">rolled back</em>`}</button>
+          </div>`)}
+          ${!clips.length && html`<p class="muted">This trial has no clips under this choice.</p>`}
+        </section>
+        <section class="panel">
+          <div class="panel-head"><h3>Return over training</h3>
+            ${names.length > 0 && html`<label class="field"><span>with</span><select value=${metric} onChange=${(event) => this.setState({ metric: event.target.value })}>
+              ${[...new Set([metric, ...model.scoresOf(app.data, state.section).filter((name) => names.includes(name)), ...names])].filter(Boolean).map((name) => html`
+                <option value=${name} selected=${name === metric}>${model.scoreLabel(name)}</option>`)}
+            </select></label>`}
+            <span class="muted">Click on the curve to go to the clip.</span></div>
+          ${problem && html`<p class="problem">The results could not be read: ${problem}</p>`}
+          ${x.length > 0 && html`<${tm.charts.Chart} x=${x} series=${series} xLabel="step" height=${CURVE_HEIGHT} theme=${app.theme}
+            label=${`Return of ${titleOf(trial)} over training`} mark=${chosen?.step} onPick=${(step) => this.pick(clips, step)} />`}
+        </section>
+      </main>`;
+    }
+
+    pick(clips, step) {
+      const nearest = clips.reduce((best, clip) => (!best || Math.abs(clip.step - step) < Math.abs(best.step - step) ? clip : best), null);
+      if (nearest) this.props.app.set({ clip: nearest.path });
+    }
+  }
+
+  /** The trial's name, rank and hyperparameters, and the way back and on. */
+  function Heading({ app, trial, children }) {
+    const next = (by) => app.nextTrial(by);
+    return html`<header class="heading">
+      <button onClick=${() => app.up()} title="Back (Esc)">← ${app.state.view === "clip" ? "Trial" : "All trials"}</button>
+      <div class="heading-title">
+        <h2><i class="swatch" style=${{ background: app.colorOf(trial) }}></i>${titleOf(trial)}
+          ${trial.rank === 1 && html`<span class="badge">★ Winner</span>`}${trial.rank > 1 && html`<span class="rank">#${trial.rank}</span>`}</h2>
+        <p class="muted">${trial.name}${trial.score != null && html` · ${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>`}
+          ${" · "}${plural(trial.clipCount, "clip")}</p>
+      </div>
+      ${children}
+      <button onClick=${() => next(-1)} title="Previous trial (↑)" aria-label="Previous trial">↑</button>
+      <button onClick=${() => next(1)} title="Next trial (↓)" aria-label="Next trial">↓</button>
+    </header>`;
+  }
+
+  tm.trial = { TrialView, Heading, align };
+})((window.tuneMedia = window.tuneMedia || {}));

@@ -1,0 +1,207 @@
+// Small pieces that all views use: numbers as text, a lazily loaded player, a trial's card, a sparkline.
+(function (tm) {
+  "use strict";
+
+  const { html, Component } = window.htmPreact;
+  const LOAD_AFTER_MS = 150; // a fast scroll past a clip does not load it
+  const SCROLLS_MS = 300; // so long after the page moved, it may still be moving
+
+  let scrolledAt = -Infinity;
+  addEventListener("scroll", () => { scrolledAt = performance.now(); }, { capture: true, passive: true });
+  const isScrolling = () => performance.now() - scrolledAt < SCROLLS_MS;
+
+  /** Resolves when the first clip or picture of the page can be seen. */
+  const firstPicture = new Promise((resolve) => {
+    const see = (event) => event.target.matches?.(".screen video, .screen img") && resolve();
+    addEventListener("loadeddata", see, { capture: true });
+    addEventListener("load", see, { capture: true });
+  });
+
+  /** Return a number in at most four digits or so: 0.0001 as 1e-4, 12345 as 12,345. */
+  function number(value) {
+    if (value == null) return "–";
+    if (typeof value !== "number") return String(value);
+    if (Number.isInteger(value)) return value.toLocaleString("en-US");
+    const size = Math.abs(value);
+    if (size >= 1e6 || size < 1e-3) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+    return value.toLocaleString("en-US", { maximumFractionDigits: size >= 100 ? 1 : size >= 1 ? 2 : 4 });
+  }
+
+  const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+  const lastPart = (name) => name.split("/").pop();
+
+  /** Return the trial's title: the hyperparameters that differ if there are any, else its name. */
+  function titleOf(trial) {
+    const params = Object.entries(trial.params);
+    if (!params.length) return trial.name.split("/").pop();
+    return params.slice(0, 4).map(([name, value]) => `${lastPart(name)} ${number(value)}`).join(" · ");
+  }
+
+  /** Return a clip's aspect ratio as CSS has it. */
+  const ratioOf = (clip) => (clip?.width && clip?.height ? `${clip.width} / ${clip.height}` : "3 / 2");
+
+  /** One observer for all that wants to know whether it is on the screen. */
+  class Sight {
+    constructor() {
+      this.onPage = () => {}; // told whether the page is on the screen
+      this.visible = new Set();
+      this.callbacks = new Map();
+      this.observer = new IntersectionObserver((entries) => this.look(entries), { rootMargin: "250px" });
+    }
+
+    /** Take in what came and went. If nothing is left because the whole page is hidden, all stays as it is. */
+    look(entries) {
+      const gone = entries.filter((entry) => !entry.isIntersecting).map((entry) => entry.target);
+      const left = [...this.visible].filter((element) => !gone.includes(element) && element.isConnected);
+      const come = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
+      const isHidden = !left.length && !come.length && isPageHidden();
+      this.onPage(!isHidden);
+      if (isHidden) return;
+      for (const element of gone) this.tell(element, false);
+      for (const element of come) this.tell(element, true);
+    }
+
+    tell(element, isVisible) {
+      if (isVisible) this.visible.add(element);
+      else this.visible.delete(element);
+      this.callbacks.get(element)?.(isVisible);
+    }
+
+    watch(element, callback) {
+      this.callbacks.set(element, callback);
+      this.observer.observe(element);
+    }
+
+    forget(element) {
+      this.observer.unobserve(element);
+      this.callbacks.delete(element);
+      this.visible.delete(element);
+    }
+  }
+
+  /** Say whether TensorBoard hides the frame: it makes it invisible and zero pixels high. */
+  function isPageHidden() {
+    try {
+      return document.hidden || innerHeight === 0 || getComputedStyle(window.frameElement).visibility === "hidden";
+    } catch (error) {
+      return document.hidden; // not in a frame
+    }
+  }
+
+  const sight = new Sight();
+
+  /** A clip or a picture that is loaded only while it is on the screen, and plays with its group. */
+  class Player extends Component {
+    constructor() {
+      super();
+      this.state = { failed: false };
+    }
+
+    componentDidMount() {
+      this.shown = null;
+      if (this.props.isVisible) {
+        this.isVisible = true; // its card is there only while it is on the screen
+        this.update();
+        return;
+      }
+      sight.watch(this.base, (isVisible) => {
+        this.isVisible = isVisible;
+        this.update();
+      });
+    }
+
+    componentDidUpdate() {
+      this.update();
+    }
+
+    componentWillUnmount() {
+      sight.forget(this.base);
+      this.release();
+    }
+
+    shouldComponentUpdate(props, state) {
+      return props.clip !== this.props.clip || props.label !== this.props.label || state.failed !== this.state.failed;
+    }
+
+    update() {
+      const wanted = this.isVisible ? this.props.clip : null;
+      if (wanted?.url === this.shown?.url) return;
+      this.release();
+      this.shown = wanted;
+      if (!wanted) return;
+      if (isScrolling()) this.timer = setTimeout(() => this.load(wanted), LOAD_AFTER_MS);
+      else this.load(wanted);
+    }
+
+    load(clip) {
+      const element = this.base.querySelector("video, img");
+      if (!element) return;
+      element.src = clip.url;
+      if (element.tagName !== "VIDEO") return;
+      element.onerror = () => this.shown === clip && this.setState({ failed: true });
+      if (this.state.failed) this.setState({ failed: false });
+      this.props.group.add(element, clip);
+    }
+
+    release() {
+      clearTimeout(this.timer);
+      const video = this.base?.querySelector("video");
+      if (!video || !video.hasAttribute("src")) return;
+      this.props.group.remove(video);
+      video.onerror = null;
+      video.removeAttribute("src");
+      video.load();
+    }
+
+    render({ clip, label, onOpen }, { failed }) {
+      const picture = clip.kind === "image"
+        ? html`<img alt=${label} />`
+        : html`<video muted playsinline preload="auto" poster=${clip.poster || undefined} aria-label=${label} disablepictureinpicture></video>`;
+      return html`<div class="screen" style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen}>
+        ${picture}
+        ${failed && html`<p class="failed">The file could not be loaded. It may have been deleted.</p>`}
+      </div>`;
+    }
+  }
+
+  /** The returns of a trial's clips over training, with a dot at the clip that is shown. */
+  function Sparkline({ clips, shown, color }) {
+    const points = clips.filter((clip) => clip.return != null);
+    if (points.length < 2) return html`<span class="spark"></span>`;
+    const first = points[0].step;
+    const span = points[points.length - 1].step - first || 1;
+    const returns = points.map((clip) => clip.return);
+    const low = returns.reduce((a, b) => Math.min(a, b));
+    const height = returns.reduce((a, b) => Math.max(a, b)) - low || 1;
+    const x = (clip) => (2 + (96 * (clip.step - first)) / span).toFixed(1);
+    const y = (clip) => (22 - (20 * (clip.return - low)) / height).toFixed(1);
+    const line = points.map((clip) => `${x(clip)},${y(clip)}`).join(" ");
+    return html`<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">
+      <polyline points=${line} style=${{ stroke: color }} />
+      ${shown?.return != null && html`<line class="now" x1=${x(shown)} x2=${x(shown)} y1="0" y2="24" />`}
+    </svg>`;
+  }
+
+  /** What a screen reader says of a clip. */
+  const captionOf = (clip) =>
+    `${titleOf(clip.trial)}: step ${number(clip.step)}` +
+    (clip.return != null ? `, return ${number(clip.return)}` : "") +
+    (clip.length != null ? `, ${plural(clip.length, "step")} long` : "");
+
+  /** A row of buttons of which one is pressed; a menu if there are many. */
+  function Choice({ label, values, value, names, onChange }) {
+    if (values.length < 2) return null;
+    const name = (item) => (names ? names(item) : item);
+    if (values.length > 4) {
+      return html`<label class="field"><span>${label}</span>
+        <select value=${value} onChange=${(event) => onChange(event.target.value)}>
+          ${values.map((item) => html`<option value=${item} selected=${item === value}>${name(item)}</option>`)}
+        </select></label>`;
+    }
+    return html`<div class="choice" role="group" aria-label=${label}>
+      ${values.map((item) => html`<button aria-pressed=${item === value} onClick=${() => onChange(item)}>${name(item)}</button>`)}
+    </div>`;
+  }
+
+  tm.ui = { html, number, plural, lastPart, titleOf, captionOf, ratioOf, Player, Sparkline, Choice, sight, firstPicture };
+})((window.tuneMedia = window.tuneMedia || {}));

@@ -1,0 +1,77 @@
+"""One line of the terminal that shows that a command is alive: the stage that it is in, and the seconds so far."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TextIO
+
+_TICK = 1.0  # seconds between two drawings of the line on a terminal
+_QUIET_TICK = 10.0  # seconds between two lines in a file or a pipe
+
+
+class StatusLine:
+    """A line that a thread redraws each second, until the ``with`` block ends.
+
+    On a terminal the line stays in place. Otherwise each new stage is one more line, and each ten seconds another.
+
+    Args:
+        file: The stream. None: the standard output.
+        clock: Returns seconds.
+
+    Example:
+        >>> with StatusLine(clock=lambda: 0.0) as line:
+        ...     line.stage("Starting Ray")
+        [  0 s] Starting Ray
+    """
+
+    def __init__(self, file: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._file = file or sys.stdout
+        self._is_terminal = self._file.isatty()
+        self._clock, self._start = clock, clock()
+        self._text = ""
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tune-media status", daemon=True)
+
+    def __enter__(self) -> StatusLine:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over.set()
+        self._thread.join()
+        if self._is_terminal:
+            self._draw()
+            self._write("\n")
+
+    def stage(self, text: str) -> None:
+        """Show a new stage, at once."""
+        self.progress(text)
+        self._draw()
+
+    def progress(self, text: str) -> None:
+        """Show how far the stage is, when the line is drawn next."""
+        self._text = text
+
+    def _run(self) -> None:
+        while not self._is_over.wait(_TICK if self._is_terminal else _QUIET_TICK):
+            self._draw()
+
+    def _draw(self) -> None:
+        line = f"[{self._clock() - self._start:3.0f} s] {self._text}"
+        if self._is_terminal:
+            self._write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
+        else:
+            self._write(f"{line}\n")
+
+    def _write(self, text: str) -> None:
+        with self._lock:
+            self._file.write(text)
+            self._file.flush()

@@ -1,0 +1,117 @@
+"""What was recorded, as text for a terminal: one line a trial with its best clip, or one line a medium."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+from tune_media.viewing.catalog import Catalog
+from tune_media.viewing.score import CLIP_LABEL
+
+_MIN_CELL = 8
+
+
+def trial_table(catalog: Catalog, width: int | None = None) -> str:
+    """Lay out one line a trial, the highest score first: its hyperparameters that differ, its score, its best clip.
+
+    If the lines do not fit, they have no column for the clip's file.
+
+    Args:
+        catalog: What was recorded.
+        width: Characters a line. None: as many as the terminal has.
+    """
+    params = catalog.differing_params
+    videos = catalog.filter(kind="video")
+    label = videos.scores.label
+    ranks_by_clip = label == CLIP_LABEL
+    rows = []
+    for trial, score, best in videos.best_first():
+        told = [_short(trial.params.get(name, "")) for name in params]
+        told += [] if ranks_by_clip else [_short(score)]
+        clips = str(len(videos.filter(trial=trial.name)))
+        if best is None:
+            rows.append([trial.name, *told, "", "", "", clips, "no clip"])
+            continue
+        shown = [_short(best["episode_return"]), str(best.get("episode_length", "")), str(best.get("step", ""))]
+        rows.append([trial.name, *told, *shown, clips, _relative(best, catalog)])
+    header = ["trial", *params, *([] if ranks_by_clip else [label])]
+    lines = [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
+    if _width_of(lines) > _space(width):  # a path that is cut is of no use; `--all` and `--json` have it
+        lines = [line[:-1] for line in lines]
+    return _laid_out(lines, width)
+
+
+def media_table(catalog: Catalog, params: Sequence[str] = (), width: int | None = None) -> str:
+    """Lay out one line a medium; the files are relative to the experiment's folder.
+
+    Args:
+        catalog: What was recorded.
+        params: Hyperparameters to show.
+        width: Characters a line. None: as many as needed.
+    """
+    lines = [["trial", *params, "step", "key", "return", "frames", "file"]]
+    for row in catalog:
+        values = [_short(row["params"].get(name, "")) for name in params]
+        facts = [row.get("step", ""), row["key"], _short(row.get("episode_return")), row.get("frames", "")]
+        lines.append([row["trial"], *values, *map(str, facts), _relative(row, catalog)])
+    return _laid_out(lines, width or 10_000)
+
+
+def printable(text: str) -> str:
+    r"""Return text with everything escaped that would move, hide or colour other text of a terminal.
+
+    >>> printable("trial\x1b[2J")
+    'trial\\x1b[2J'
+    """
+    return text if text.isprintable() else re.sub(r"[^ -~]", _escaped, text)
+
+
+def _laid_out(lines: Sequence[Sequence[str]], width: int | None) -> str:
+    """Return lines in columns; if they are wider than the terminal, the longest cells lose their middle."""
+    cells = [[printable(str(cell)) for cell in line] for line in lines]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(cells[0]))]
+    space = _space(width) - 2 * (len(widths) - 1)
+    while sum(widths) > space and max(widths) > _MIN_CELL:
+        widest = widths.index(max(widths))
+        widths[widest] = max(_MIN_CELL, widths[widest] - (sum(widths) - space), sorted(widths)[-2] - 1)
+    rows = ("  ".join(_cut(cell, w).ljust(w) for cell, w in zip(line, widths, strict=True)) for line in cells)
+    return "\n".join(row.rstrip() for row in rows)
+
+
+def _space(width: int | None) -> int:
+    return width or shutil.get_terminal_size().columns
+
+
+def _width_of(lines: Sequence[Sequence[str]]) -> int:
+    """Return how many characters a line takes if nothing is cut."""
+    return sum(max(len(printable(str(cell))) for cell in column) + 2 for column in zip(*lines, strict=True)) - 2
+
+
+def _cut(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 3  # the beginning tells more: names of trials end with dates
+    return f"{text[: width - 1 - end]}~{text[len(text) - end :]}"
+
+
+def _relative(row: dict[str, Any], catalog: Catalog) -> str:
+    return posixpath.relpath(row["file"], catalog.path)
+
+
+def _short(value: Any) -> str:
+    """Return a value as a table shows it: numbers with at most five digits.
+
+    >>> _short(0.000123456), _short(500.0), _short(None)
+    ('0.00012346', '500', '')
+    """
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    return "" if value is None else str(value)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    return character if character.isprintable() else ascii(character)[1:-1]

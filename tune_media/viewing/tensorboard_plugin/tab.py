@@ -1,0 +1,93 @@
+"""The Episodes tab of TensorBoard: the viewer, told by TensorBoard's flags where the trials are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from tensorboard.plugins import base_plugin
+
+from tune_media.viewing.trials import LogDirectory, Trials
+from tune_media.viewing.web import ViewerApp
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+_NAME = "episodes"
+_ROUTES = ("/index.js", "/static/*", "/data/*", "/media/*")
+_FIRST_LOOK = 1.0  # seconds that the first listing of plugins waits to know whether there are clips
+
+
+class EpisodesTab(base_plugin.TBPlugin):
+    """The plugin. TensorBoard calls it on many threads; the trials are first read on one of its own.
+
+    Args:
+        context: TensorBoard's ``TBContext``.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> tab = EpisodesTab(SimpleNamespace(logdir="/tmp/no/such/folder", flags=None))
+        >>> sorted(tab.get_plugin_apps()), tab.is_active()
+        (['/data/*', '/index.js', '/media/*', '/static/*'], False)
+    """
+
+    plugin_name = _NAME
+
+    def __init__(self, context: Any) -> None:
+        self._trials = Trials(log_directories(context))
+        self._app = ViewerApp(self._trials, _title(context))
+        self._has_looked = threading.Event()
+        threading.Thread(target=self._look, name="tune_media-episodes", daemon=True).start()
+
+    def get_plugin_apps(self) -> dict[str, WSGIApplication]:
+        """Return the handlers of the tab's pages."""
+        return dict.fromkeys(_ROUTES, _below(f"/data/plugin/{_NAME}", self._app))
+
+    def is_active(self) -> bool:
+        """Return whether there are trials with clips; asks no filesystem, since the page waits for the answer."""
+        self._has_looked.wait(_FIRST_LOOK)
+        if not self._trials.has_any:
+            threading.Thread(target=self._look, name="tune_media-episodes", daemon=True).start()
+        return self._trials.has_any
+
+    def frontend_metadata(self) -> Any:
+        """Return the name of the tab and of its script."""
+        return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="Episodes")
+
+    def _look(self) -> None:
+        self._trials.read_ahead()
+        self._has_looked.set()
+
+
+def log_directories(context: Any) -> list[LogDirectory]:
+    """Return the folders of ``--logdir`` or ``--logdir_spec``.
+
+    Args:
+        context: TensorBoard's ``TBContext``; with ``--logdir_spec`` its ``logdir`` is empty.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> flags = SimpleNamespace(logdir_spec="a:/tmp/x")
+        >>> log_directories(SimpleNamespace(logdir="", flags=flags))[0].prefix
+        'a'
+    """
+    if context.logdir:
+        return [LogDirectory.of(str(context.logdir))]
+    return LogDirectory.of_spec(str(getattr(context.flags, "logdir_spec", None) or ""))
+
+
+def _title(context: Any) -> str:
+    folders = log_directories(context)
+    return folders[0].folder.name if len(folders) == 1 else "Episodes"
+
+
+def _below(prefix: str, app: Callable[..., Iterable[bytes]]) -> WSGIApplication:
+    """Return the application for requests below a path; ``index.js`` is the tab's own script."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = str(environ.get("PATH_INFO", "")).partition(prefix)[2]
+        inner = "/static/tensorboard.js" if path == "/index.js" else path
+        return app({**environ, "PATH_INFO": inner}, start_response)
+
+    return answer

@@ -1,0 +1,221 @@
+"""One trial's folder, as the viewer reads it: index lines, hyperparameters, metrics, and the place of its media."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.storage.entry import STORED
+from tune_media.storage.filesystem import is_local, read_if_there
+from tune_media.storage.index_lines import INDEX_PATH
+from tune_media.storage.location import LOCATION_FILE
+from tune_media.storage.recovery import read_trial
+from tune_media.values.episodes import EpisodeBatch
+from tune_media.viewing.metrics import RESULTS, finite_metrics, json_object, last_metrics
+
+PARAMS = "params.json"
+_MAX_PARSED = 64 * 1024 * 1024  # bytes of results that are parsed for one chart
+_MAX_LIST = 8  # longer lists are no hyperparameter that anyone reads in a table
+_MEDIA_FOLDERS = ("media/",)
+
+Line = dict[str, Any]
+Version = tuple[int, int]
+
+
+class TrialFolder:
+    """The files of one trial. ``refresh`` reads the index again if it has changed; everything else is read on demand.
+
+    Attributes:
+        name: The folder relative to the log directory, which is what TensorBoard calls the run.
+        id: A short name for URLs, made from ``name``.
+        lines: The index lines of stored media, without those of episode reports.
+        reports: The index lines of episode reports.
+        metrics: The trial's last metrics, see ``tune_media.viewing.metrics.last_metrics``.
+        version: Size and modification time of the index that was read.
+        results_version: The same of the results.
+
+    Example:
+        >>> trial = TrialFolder("PPO_1", pyarrow.fs.LocalFileSystem(), "/tmp/no/such/experiment/PPO_1")
+        >>> trial.refresh((0, 0)), trial.lines, trial.params
+        (True, [], {})
+    """
+
+    def __init__(self, name: str, filesystem: pyarrow.fs.FileSystem, path: str) -> None:
+        self.name = name
+        self.id = hashlib.blake2s(name.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+        self.filesystem = filesystem
+        self.path = path
+        self.version: Version | None = None
+        self.results_version: Version | None = None
+        self.lines: list[Line] = []
+        self.reports: list[Line] = []
+        self.params: dict[str, Any] = {}
+        self.metrics: dict[str, float] = {}
+        self._by_path: dict[str, Line] = {}
+        self._place: tuple[pyarrow.fs.FileSystem, str] | None = None
+
+    def refresh(self, version: Version) -> bool:
+        """Read the index and the hyperparameters if the index is not the one that was read last.
+
+        Args:
+            metrics: The trial's last metrics, see ``tune_media.viewing.metrics.last_metrics``.
+        version: Size and modification time of the index file; zeros if there is none.
+
+        Returns:
+            Whether they were read.
+        """
+        if version == self.version:
+            return False
+        contents = read_trial(self.filesystem, self.path)  # of files that are not listed yet, too
+        stored = [line for _, line in contents.lines if line.get("status") == STORED]
+        self.lines = [line for line in stored if line.get("kind") != EpisodeBatch.kind]
+        self.reports = [line for line in stored if line.get("kind") == EpisodeBatch.kind]
+        self._by_path = {line["path"]: line for line in self.lines}
+        self.params = self._read_params()
+        self.version = version
+        return True
+
+    def line(self, path: str) -> Line | None:
+        """Return the index line of a media file, or None if the index names no such file."""
+        return self._by_path.get(path)
+
+    def media_file(self, path: str) -> tuple[pyarrow.fs.FileSystem, str] | None:
+        """Return the filesystem and the full path of a media file.
+
+        Returns:
+            None if the index does not name the file, or if it lies outside the trial's media folder.
+        """
+        if self.line(path) is None or not path.startswith(_MEDIA_FOLDERS):
+            return None
+        filesystem, folder = self.place
+        full = posixpath.join(folder, path)
+        return (filesystem, full) if not is_local(filesystem) or _is_inside(full, folder) else None
+
+    @property
+    def place(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        """Where the media are: next to the index, unless this is the driver's copy of it."""
+        if self._place is None:
+            self._place = self._find_place()
+        return self._place
+
+    def _find_place(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        here = (self.filesystem, self.path)
+        first = next(iter(self.lines or self.reports), None)
+        if first and self.filesystem.get_file_info(posixpath.join(self.path, first["path"])).is_file:
+            return here
+        told = json_object(read_if_there(self.filesystem, posixpath.join(self.path, LOCATION_FILE))).get("media_of")
+        if not isinstance(told, str):
+            return here
+        try:
+            return pyarrow.fs.FileSystem.from_uri(told) if "://" in told else (pyarrow.fs.LocalFileSystem(), told)
+        except (ValueError, OSError):
+            return here
+
+    def _read_params(self) -> dict[str, Any]:
+        return dict(flat_values(json_object(read_if_there(self.filesystem, posixpath.join(self.path, PARAMS)))))
+
+    def refresh_metrics(self, version: Version) -> bool:
+        """Read the last metrics if the results are not those that were read last.
+
+        Args:
+            version: Size and modification time of the results; zeros if there are none.
+
+        Returns:
+            Whether they were read.
+        """
+        if version == self.results_version:
+            return False
+        try:
+            self.metrics = last_metrics(self.filesystem, self.path)
+        except OSError:  # the file is being replaced: the next look reads it
+            return False
+        self.results_version = version
+        return True
+
+    def curves(self) -> dict[str, Any]:
+        """Return each metric over training: ``{"step": [...], "metrics": {name: [...]}}``, null if it is missing.
+
+        Of results beyond 64 MB, every second line is read, or every third, and so on.
+        """
+        path = posixpath.join(self.path, RESULTS)
+        info = self.filesystem.get_file_info(path)
+        if not info.is_file:
+            return {"step": [], "metrics": {}}
+        stride = math.ceil((info.size or 1) / _MAX_PARSED)
+        steps: list[int] = []
+        rows: list[dict[str, float]] = []
+        with self.filesystem.open_input_stream(path) as stream:
+            for number, raw in enumerate(_lines_of(stream)):
+                result = json_object(raw) if number % stride == 0 else {}
+                step = result.get("timesteps_total") or result.get("training_iteration")
+                if isinstance(step, (int, float)) and math.isfinite(step):
+                    steps.append(int(step))
+                    rows.append(finite_metrics(result))
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {"step": steps, "metrics": {name: [row.get(name) for row in rows] for name in names}}
+
+
+def results_path(folder: str) -> str:
+    """Return the path of the results in a trial's folder.
+
+    Example:
+        >>> results_path("exp/PPO_1")
+        'exp/PPO_1/result.json'
+    """
+    return posixpath.join(folder, RESULTS)
+
+
+def version_of(info: pyarrow.fs.FileInfo) -> Version:
+    """Return size and modification time of a file, or zeros if there is none."""
+    return (info.size or 0, info.mtime_ns or 0) if info.is_file else (0, 0)
+
+
+def index_path(folder: str) -> str:
+    """Return where the index of a trial's folder lies.
+
+    Example:
+        >>> index_path("exp/PPO_1")
+        'exp/PPO_1/media/index.jsonl'
+    """
+    return posixpath.join(folder, INDEX_PATH)
+
+
+def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield scalars and short lists of scalars by name, nested ones as ``outer/inner``.
+
+    Example:
+        >>> dict(flat_values({"lr": 0.1, "model": {"hiddens": [64, 64], "module": object()}}))
+        {'lr': 0.1, 'model/hiddens': '[64, 64]'}
+    """
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat_values(value, f"{prefix}{name}/")
+        elif _is_scalar(value):
+            yield f"{prefix}{name}", value
+        elif isinstance(value, list) and len(value) <= _MAX_LIST and all(map(_is_scalar, value)):
+            yield f"{prefix}{name}", json.dumps(value)
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _lines_of(stream: Any) -> Iterator[bytes]:
+    rest = b""
+    while chunk := bytes(stream.read(1 << 20)):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+    yield rest
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    """Say whether a local file, with symbolic links followed, is inside a trial's media folder."""
+    root = os.path.realpath(posixpath.join(folder, "media"))
+    return os.path.commonpath([root, os.path.realpath(path)]) == root

@@ -1,0 +1,193 @@
+"""The trials below one or more log directories: found, read, and kept up to date while they run."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import re
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import pyarrow.fs
+
+from tune_media.storage.filesystem import is_local
+from tune_media.viewing.places import Folder, folder_at
+from tune_media.viewing.trial_folder import PARAMS, TrialFolder, Version, index_path, results_path, version_of
+
+logger = logging.getLogger(__name__)
+
+_MAX_DEPTH = 2  # a trial in an experiment in a folder of experiments
+_OTHERS = re.compile(r"\.|(media|episode_data|wandb|mlartifacts|mlruns|artifacts)$|checkpoint_")
+_THREADS = 16
+_Item = TypeVar("_Item")
+_PAUSE_LOCAL, _PAUSE_REMOTE = 1.0, 10.0  # seconds
+
+
+@dataclass(frozen=True)
+class LogDirectory:
+    """A folder in which trials are looked for.
+
+    Attributes:
+        folder: The folder.
+        prefix: What TensorBoard puts before the names of its runs (``--logdir_spec prefix:path``), or ``""``.
+
+    Example:
+        >>> LogDirectory.of("/tmp/results").folder.path
+        '/tmp/results'
+        >>> [(d.prefix, d.folder.path) for d in LogDirectory.of_spec("a:/tmp/x,/tmp/y")]
+        [('a', '/tmp/x'), ('', '/tmp/y')]
+    """
+
+    folder: Folder
+    prefix: str = ""
+
+    @classmethod
+    def of(cls, path: str, prefix: str = "") -> LogDirectory:
+        """Return the folder at a local path or a URI such as ``s3://bucket/experiment``."""
+        return cls(folder_at(path), prefix)
+
+    @classmethod
+    def of_spec(cls, spec: str) -> list[LogDirectory]:
+        """Return the folders of TensorBoard's ``--logdir_spec``: ``name:path`` or ``path``, separated by commas."""
+        found = []
+        for part in filter(None, spec.split(",")):
+            named = re.match(r"(?![a-zA-Z]:\\)([^/:][^:]*):(?!//)(.+)$", part)
+            found.append(cls.of(named[2], named[1]) if named else cls.of(part))
+        return found
+
+
+class Trials:
+    """All trials below some folders. Any thread may ask; one at a time reads.
+
+    Args:
+        roots: The folders.
+
+    Example:
+        >>> Trials([LogDirectory.of("/tmp/no/such/folder")]).all()
+        []
+    """
+
+    def __init__(self, roots: Iterable[LogDirectory]) -> None:
+        self.roots = list(roots)
+        self._trials: dict[str, TrialFolder] = {}
+        self._ids: dict[str, TrialFolder] = {}
+        self._lock = threading.Lock()
+        self._read_at = self._metrics_at = float("-inf")
+        self._pause = _PAUSE_LOCAL if all(is_local(root.folder.filesystem) for root in self.roots) else _PAUSE_REMOTE
+
+    @property
+    def has_any(self) -> bool:
+        """Whether a trial was known when somebody looked last; asks no filesystem."""
+        return bool(self._trials)
+
+    def all(self, max_age: float | None = None) -> list[TrialFolder]:
+        """Return the trials in the order of their names, read again if that was a while ago.
+
+        Args:
+            max_age: Seconds after which files are looked at again. None: one second on local disks, ten elsewhere.
+        """
+        with self._lock:
+            if time.monotonic() - self._read_at > (self._pause if max_age is None else max_age):
+                self._refresh()
+                self._read_at = time.monotonic()
+            return [self._trials[name] for name in sorted(self._trials)]
+
+    def metrics_of(self, trials: Sequence[TrialFolder]) -> list[dict[str, float]]:
+        """Return the last metrics of some trials, read again only if their results have changed.
+
+        Args:
+            trials: Trials that ``all`` returned.
+        """
+        with self._lock:
+            if time.monotonic() - self._metrics_at > self._pause or any(t.results_version is None for t in trials):
+                self._read_metrics(trials)
+                self._metrics_at = time.monotonic()
+            return [trial.metrics for trial in trials]
+
+    def read_ahead(self) -> None:
+        """Read all trials and their metrics before the first page asks for them; a failure is only logged."""
+        try:
+            self.metrics_of(self.all())
+        except Exception as error:
+            logger.warning("tune_media: the viewer cannot read the trials: %s: %s", type(error).__name__, error)
+
+    def _read_metrics(self, trials: Sequence[TrialFolder]) -> None:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for filesystem in {id(trial.filesystem): trial.filesystem for trial in trials}.values():
+                own = [trial for trial in trials if trial.filesystem is filesystem]
+                list(pool.map(partial(_read_metrics, filesystem), _parts(own, filesystem)))
+
+    def by_id(self, id: str) -> TrialFolder | None:
+        """Return the trial with this ``TrialFolder.id``, or None."""
+        if not self._ids:
+            self.all()
+        return self._ids.get(id)
+
+    def _refresh(self) -> None:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            found = [trial for root in self.roots for trial in self._refreshed(root, pool)]
+        self._trials = {trial.name: trial for trial in found}
+        self._ids = {trial.id: trial for trial in self._trials.values()}
+
+    def _refreshed(self, root: LogDirectory, pool: ThreadPoolExecutor) -> list[TrialFolder]:
+        level, depth = [root.folder.path], 0
+        fresh: list[tuple[TrialFolder, Version]] = []
+        known = {trial.path: trial for trial in self._trials.values() if trial.filesystem is root.folder.filesystem}
+        while level and depth <= _MAX_DEPTH:
+            versions = _versions(root.folder.filesystem, level, known.keys(), pool)
+            for path, version in versions.items():
+                trial = known.get(path)
+                if trial is None:
+                    name = posixpath.join(root.prefix, posixpath.relpath(path, root.folder.path))
+                    trial = TrialFolder(name, root.folder.filesystem, path)
+                fresh.append((trial, version))
+            others = [path for path in level if path not in versions]
+            level, depth = (
+                [path for paths in pool.map(partial(_inner_folders, root.folder.filesystem), others) for path in paths],
+                depth + 1,
+            )
+        list(pool.map(lambda item: item[0].refresh(item[1]), fresh))
+        return [trial for trial, _ in fresh]
+
+
+def _inner_folders(filesystem: pyarrow.fs.FileSystem, path: str) -> list[str]:
+    """Return the folders inside a folder that may be a trial or an experiment; none if it cannot be listed."""
+    try:
+        return [inner.path for inner in Folder(filesystem, path).subfolders() if not _OTHERS.match(inner.name)]
+    except OSError:
+        return []
+
+
+def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFolder]) -> None:
+    """Read the metrics of the trials whose results have changed."""
+    infos = filesystem.get_file_info([results_path(trial.path) for trial in trials])
+    for trial, info in zip(trials, infos, strict=True):
+        trial.refresh_metrics(version_of(info))
+
+
+def _parts(items: Sequence[_Item], filesystem: pyarrow.fs.FileSystem) -> list[Sequence[_Item]]:
+    """Return the items in parts that one request each asks about; far away, the requests go out side by side."""
+    size = 1000 if is_local(filesystem) else 8
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def _versions(
+    filesystem: pyarrow.fs.FileSystem, folders: Sequence[str], known: Iterable[str], pool: ThreadPoolExecutor
+) -> dict[str, Version]:
+    """Return the folders that are a trial's, each with the version of its index."""
+    is_known = set(known)
+
+    def look(part: Sequence[str]) -> list[tuple[str, Version | None]]:
+        indices = filesystem.get_file_info([index_path(folder) for folder in part])
+        unsure = [f for f, info in zip(part, indices, strict=True) if not info.is_file and f not in is_known]
+        params = filesystem.get_file_info([posixpath.join(folder, PARAMS) for folder in unsure]) if unsure else []
+        no_trial = {folder for folder, info in zip(unsure, params, strict=True) if not info.is_file}
+        return [(f, None if f in no_trial else version_of(i)) for f, i in zip(part, indices, strict=True)]
+
+    looked = pool.map(look, _parts(folders, filesystem))
+    return {folder: version for found in looked for folder, version in found if version is not None}

@@ -1,0 +1,73 @@
+"""``tune-media watch``: the viewer on localhost, for people who use W&B, MLflow or no tracker at all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+from werkzeug.wrappers import Response
+
+from tune_media.viewing.places import find_folders
+from tune_media.viewing.trials import LogDirectory, Trials
+from tune_media.viewing.web import ViewerApp
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0) -> BaseWSGIServer:
+    """Return a server of the viewer for an experiment; ``serve_forever`` runs it.
+
+    Args:
+        path: The experiment, a folder of experiments, or one trial; a local path or a URI.
+        host: The address to listen on.
+        port: The port; 0 takes a free one.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        OSError: The port is taken.
+
+    Example:
+        >>> import tempfile
+        >>> server = make_watch_server(tempfile.mkdtemp())
+        >>> server.port > 0
+        True
+        >>> server.server_close()
+    """
+    folder = find_folders(path)[0]
+    trials = Trials([LogDirectory(folder)])
+    threading.Thread(target=trials.read_ahead, name="tune_media-watch", daemon=True).start()
+    app: WSGIApplication = ViewerApp(trials, folder.name)
+    if host in LOCAL_HOSTS:
+        app = only_local(app)
+    return make_server(host, port, app, threaded=True, request_handler=_QuietHandler)
+
+
+def only_local(app: WSGIApplication) -> WSGIApplication:
+    """Refuse requests that name another host: a page from the internet must not read local clips by a DNS trick.
+
+    Args:
+        app: The application that answers the others.
+    """
+
+    def checked(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        name = str(environ.get("HTTP_HOST", "")).rpartition(":")[0] or str(environ.get("HTTP_HOST", ""))
+        if name.strip("[]") not in LOCAL_HOSTS:
+            refusal = Response(
+                "This server answers on localhost only; pass --host to open it.", 403, mimetype="text/plain"
+            )
+            return refusal(environ, start_response)
+        return app(environ, start_response)
+
+    return checked
+
+
+class _QuietHandler(WSGIRequestHandler):
+    """Logs failures only."""
+
+    def log_request(self, code: Any = "-", size: Any = "-") -> None:
+        """Say nothing of a request that was answered."""

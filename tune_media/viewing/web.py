@@ -1,0 +1,168 @@
+"""The viewer's HTTP side: one WSGI application, used by the TensorBoard tab and by ``tune-media watch``.
+
+static/<file>                               the front end
+data/first.json                             all trials, and the clips that the first view shows
+data/index.json, data/metrics.json          all trials with all clips; their last metrics
+data/trial.json?trial=ID                    one trial's metrics over training
+data/clip.json?trial=ID&path=PATH           one clip's episode
+media/<trial id>/<path>                     a media file, with byte ranges
+"""
+
+from __future__ import annotations
+
+import logging
+import mimetypes
+import posixpath
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from werkzeug.exceptions import HTTPException, NotFound, RequestedRangeNotSatisfiable
+from werkzeug.utils import send_file
+from werkzeug.wrappers import Request, Response
+from werkzeug.wsgi import wrap_file
+
+from tune_media.storage.filesystem import is_local
+from tune_media.viewing.episode_details import episode_details
+from tune_media.viewing.pages import Page, TrialPages
+from tune_media.viewing.payload import etag_of, json_content
+from tune_media.viewing.trial_folder import TrialFolder
+from tune_media.viewing.trials import Trials
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+logger = logging.getLogger(__name__)
+
+STATIC = Path(__file__).parent / "static"
+_SHOWN = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
+_FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
+_CHUNK = 65536
+
+
+class ViewerApp:
+    """Answers the front end's requests; each request may come on a thread of its own.
+
+    Args:
+        trials: The trials that are shown. Nothing else is served.
+        title: Shown at the top of the page.
+
+    Example:
+        >>> from werkzeug.test import Client
+        >>> client = Client(ViewerApp(Trials([]), "nothing"))
+        >>> client.get("/data/index.json").json["trials"]
+        []
+        >>> client.get("/media/x/../../etc/passwd").status_code
+        404
+    """
+
+    def __init__(self, trials: Trials, title: str) -> None:
+        self.trials = trials
+        self._all = TrialPages(trials, title)
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer a request."""
+        response = self._answer(Request(environ))
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response(environ, start_response)
+
+    def _answer(self, request: Request) -> Response:
+        try:
+            if request.method not in ("GET", "HEAD"):
+                return Response("only GET", 405, mimetype="text/plain")
+            folder, _, rest = request.path.lstrip("/").partition("/")
+            if folder == "data" and rest in self._pages():
+                return _json_response(request, self._pages()[rest](request))
+            if folder == "media":
+                return self._media(request, *rest.partition("/")[::2])
+            return _static(rest if folder == "static" else request.path.lstrip("/") or "index.html")
+        except HTTPException as error:
+            return Response(error.description or error.name, error.code, mimetype="text/plain")
+        except Exception as error:  # a page that says so instead of the server's traceback
+            logger.warning("tune_media: the viewer could not answer %r: %s", request.path, error, exc_info=True)
+            return Response(f"{type(error).__name__}: {error}", 500, mimetype="text/plain")
+
+    def _pages(self) -> dict[str, Callable[[Request], Page]]:
+        return {
+            "first.json": lambda request: self._all.first(),
+            "index.json": lambda request: self._all.index(),
+            "metrics.json": lambda request: self._all.metrics(),
+            "trial.json": lambda request: Page(json_content(self._trial(request.args.get("trial", "")).curves())),
+            "clip.json": self._clip,
+        }
+
+    def _clip(self, request: Request) -> Page:
+        trial = self._trial(request.args.get("trial", ""))
+        line = trial.line(request.args.get("path", ""))
+        if line is None:
+            raise NotFound("The index of this trial names no such clip.")
+        return Page(json_content(episode_details(trial, line)))
+
+    def _trial(self, id: str) -> TrialFolder:
+        trial = self.trials.by_id(id)
+        if trial is None:
+            raise NotFound(f"There is no trial {id!r}.")
+        return trial
+
+    def _media(self, request: Request, id: str, path: str) -> Response:
+        found = self._trial(id).media_file(path)
+        if found is None:
+            raise NotFound("The index of this trial names no such file.")
+        filesystem, full = found
+        suffix = posixpath.splitext(path)[1].lower()
+        mimetype = _SHOWN.get(suffix, "application/octet-stream")
+        try:
+            response = _file_response(request, filesystem, full, mimetype)
+        except (FileNotFoundError, IsADirectoryError) as error:
+            raise NotFound(f"{posixpath.basename(path)} is gone.") from error
+        except RequestedRangeNotSatisfiable as error:
+            response = Response("", 416, {"Content-Range": f"bytes */{error.length}"}, mimetype="text/plain")
+        response.headers["Cache-Control"] = _FOREVER
+        if suffix not in _SHOWN:
+            response.headers["Content-Disposition"] = "attachment"
+        return response
+
+
+def _json_response(request: Request, page: Page) -> Response:
+    if request.args.get("seen") == page.etag:  # not a 304: TensorBoard warns of each answer that has no Content-Type
+        response = Response(b"null", mimetype="application/json")
+    elif page.compressed and request.accept_encodings["gzip"]:
+        response = Response(page.compressed, mimetype="application/json")
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+    else:
+        response = Response(page.content, mimetype="application/json")
+    response.headers["Cache-Control"] = "no-store"
+    response.set_etag(page.etag)
+    return response
+
+
+def _file_response(request: Request, filesystem: Any, path: str, mimetype: str) -> Response:
+    if is_local(filesystem) and Path(path).is_absolute():
+        return send_file(path, request.environ, mimetype=mimetype, conditional=True)
+    file = filesystem.open_input_file(path)
+    response = Response(wrap_file(request.environ, file, _CHUNK), direct_passthrough=True, mimetype=mimetype)
+    response.content_length = size = file.size()
+    response.set_etag(etag_of(path.encode("utf-8", "surrogatepass")))
+    response.make_conditional(request.environ, accept_ranges=True, complete_length=size)
+    return response
+
+
+def _static(name: str) -> Response:
+    """Return a file of the front end."""
+    path = STATIC / name
+    if name not in static_files():
+        raise NotFound(f"There is no page {name!r}.")
+    response = Response(path.read_bytes(), mimetype=mimetypes.guess_type(name)[0] or "text/plain")
+    response.headers["Cache-Control"] = "no-store"  # a few kB, and never those of an older version
+    return response
+
+
+def static_files() -> list[str]:
+    """Return the files of the front end, relative to ``STATIC``.
+
+    Example:
+        >>> "index.html" in static_files()
+        True
+    """
+    return sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file())
