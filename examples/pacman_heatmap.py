@@ -35,7 +35,7 @@ class Heatmap(RLlibCallback):
     """Counts in which places the player has been."""
 
     def on_episode_start(self, *, episode, **kwargs):
-        episode.custom_data["visits"] = np.zeros((40, 40), int)
+        episode.custom_data["visits"] = np.zeros((64, 64), int)
 
     def on_episode_step(self, *, episode, **kwargs):
         memory = 255 * episode.get_observations(-1)

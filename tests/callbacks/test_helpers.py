@@ -7,16 +7,21 @@ from tune_media.callbacks.helpers import Helpers
 
 @pytest.fixture
 def helpers():
-    made = Helpers("test", count=3)
+    made = Helpers("test of helpers", count=3)
     yield made
     made.close()
 
 
 def test_as_much_is_under_way_at_once_as_there_are_threads(helpers):
-    together = threading.Barrier(3)
-    done = [helpers.start(lambda: together.wait(30)) for _ in range(9)]
+    together, threads = threading.Barrier(3), set()
+
+    def meet():
+        threads.add(threading.current_thread())
+        together.wait(30)
+
+    done = [helpers.start(meet) for _ in range(9)]
     assert [future.exception(timeout=30) for future in done] == [None] * 9
-    assert len([thread for thread in threading.enumerate() if thread.name == "tune_media test"]) == 3
+    assert len(threads) == 3
 
 
 def test_an_error_is_in_the_future_and_ends_no_thread(helpers):
@@ -29,7 +34,7 @@ def test_an_error_is_in_the_future_and_ends_no_thread(helpers):
 
 def test_closed_helpers_end_after_what_they_were_given(helpers):
     done = [helpers.start(lambda: None) for _ in range(5)]
-    threads = [thread for thread in threading.enumerate() if thread.name == "tune_media test"]
+    threads = [thread for thread in threading.enumerate() if thread.name == "tune_media test of helpers"]
     helpers.close()
     for thread in threads:
         thread.join(30)

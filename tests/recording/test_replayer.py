@@ -97,7 +97,7 @@ def test_auto_decides_by_the_first_winners_and_loses_none(drifts, then):
 
 
 def test_a_strict_recorder_raises():
-    with pytest.raises(Exception, match="at step 1"):
+    with pytest.raises(Exception, match="the replay has another observation"):
         Loop(drifts=True, strict=True).round(12)
 
 

@@ -14,7 +14,7 @@ from ray import tune
 from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining, TrialScheduler
 
 import tune_media as tm
-from tests.support.faults import episodes
+from tests.support.faults import At, episodes
 from tests.support.trackers import MlflowServer, read_mlflow
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.names import valid_name
@@ -62,16 +62,16 @@ def steady(config):
         tune.report({"score": step, "a@b(c), d": step, "rollout": clip(10 * step)})
 
 
-def test_a_server_that_is_killed_and_comes_back_has_everything_once(ray_session, tmp_path, server, caplog):
-    def kill_and_start():
-        time.sleep(2.5)
-        server.stop()
-        time.sleep(2)
-        server.start()
+def kill_and_start(server):
+    server.stop()
+    time.sleep(2)
+    server.start()
 
-    outage = threading.Thread(target=kill_and_start)
-    outage.start()
-    results = fit(steady, tmp_path, server.uri, space={"pause": 0.6}, callbacks=[tm.JsonMediaLoggerCallback()])
+
+def test_a_server_that_is_killed_and_comes_back_has_everything_once(ray_session, tmp_path, server, caplog):
+    outage = threading.Thread(target=kill_and_start, args=(server,))
+    callbacks = [At({3: outage.start}), tm.JsonMediaLoggerCallback()]
+    results = fit(steady, tmp_path, server.uri, space={"pause": 0.6}, callbacks=callbacks)
     outage.join()
     assert not results.errors
     client, (run,) = runs_of(server.uri, tmp_path.name)
