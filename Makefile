@@ -3,7 +3,8 @@ PYTHON ?= python3.11
 VENV = .venv
 OLDEST = .venv-oldest
 PEERS = .venv-peers
-# Python compiles what is imported.
+# Python compiles what is imported, once: where this is set, each of the tests' many processes would compile Ray and torch.
+unexport PYTHONDONTWRITEBYTECODE
 PIP_FLAGS = --quiet --disable-pip-version-check --no-compile
 # The tests that depend on the release of Ray or Gymnasium; the others have the same result on every release.
 OLDEST_TESTS = tests/test_ray_compat.py tests/rllib tests/gym tests/results tests/callbacks/test_contract.py \
