@@ -100,6 +100,27 @@ def test_what_a_backend_did_not_take_in_time_is_counted_and_named(tmp_path, capl
     assert "Noting lacks 1 end(s), 5 media, 5 result(s), 1 start(s) of 1 trial(s): t1." in said
 
 
+def test_what_waited_on_a_disk_that_lost_it_is_counted_and_named(tmp_path, caplog):
+    hangs = threading.Event()
+    callback = tm.MediaLoggerCallback(Noting(hangs=hangs), tm.MediaOptions(max_pending_bytes=2000))
+    trial = FakeTrial(tmp_path, lr=1)
+    callback.log_trial_start(trial)
+    for iteration, result in enumerate(results(5), 1):
+        callback.log_trial_result(iteration, trial, {**result, "training_iteration": iteration})
+    spool = callback._delivery._mailbox._spool
+    assert spool._open().wait(30)
+    lost = [spool._on_disk[number] for number in sorted(spool._on_disk)[:3]]
+    for number in sorted(spool._on_disk)[:3]:
+        spool._file(number).unlink()
+    hangs.set()
+    callback.log_trial_end(trial)
+    callback.on_experiment_end([trial])
+    count = len([message for message in lost if message.method == "media"])
+    assert {message.argument for message in lost} == {None}
+    assert f"Noting lacks {count} media, {3 - count} result(s) of 1 trial(s): t1." in caplog.text
+    assert "which waited on the driver's disk, failed (UnreadableError" in caplog.text
+
+
 def test_a_trial_whose_start_fails_is_named_and_raises_no_further_errors(tmp_path, caplog):
     backend = Noting(fails=["start"])
     run([tm.MediaLoggerCallback(backend)], FakeTrial(tmp_path, lr=1), list(results(2)))

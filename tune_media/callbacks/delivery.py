@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import threading
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
-from tune_media.callbacks.spool import Mailbox
+from tune_media.callbacks.spool import Mailbox, UnreadableError
 from tune_media.callbacks.work_queue import WorkQueue
 from tune_media.storage.entry import DROPPED, MediaEntry
 from tune_media.values.options import MediaOptions
@@ -202,6 +203,7 @@ class Delivery:
                 self._lose,
                 Path(self._session.key).parent,
                 lambda: self.options.max_spilled_bytes,
+                without_content=lambda message: dataclasses.replace(message, argument=None),
             )
         return self._queue, self._mailbox
 
@@ -213,8 +215,10 @@ class Delivery:
         self._open()[1].put(message, nbytes, in_memory=message.method not in ("metrics", "media"))
 
     def _lose(self, message: _Message, error: OSError) -> None:
-        """Take note of a message that neither memory nor the driver's disk takes."""
-        self.fault(f"{message.name}, which cannot wait on the driver's disk either,", error, kind=DROPPED)
+        """Take note of a message that neither memory nor the driver's disk takes, or that the disk does not return."""
+        waited = isinstance(error, UnreadableError)
+        where = "which waited on the driver's disk" if waited else "which cannot wait on the driver's disk either"
+        self.fault(f"{message.name}, {where},", error, kind=DROPPED)
         self._give_up(message, error)
 
     def _call(self, message: _Message) -> None:

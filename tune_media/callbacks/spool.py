@@ -6,41 +6,49 @@ import _thread
 import contextlib
 import functools
 import io
-import logging
+import pickle
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 from ray import cloudpickle
 
 from tune_media.callbacks.work_queue import Task, WorkQueue
 
-logger = logging.getLogger("tune_media")
-
 M = TypeVar("M")
 
 _SMALL_BYTES = 64_000
+_PATIENCE = 0.5  # how long a large message waits for those that are on their way to the disk, seconds
+_FETCHED = 64  # messages that come back from the disk at a time
 
 
 class SpoolFullError(OSError):
-    """More waits on the disk than may."""
+    """More waits on the disk, or on its way there, than may."""
+
+
+class UnreadableError(OSError):
+    """A message that waited on the disk is lost: its file is gone or broken."""
 
 
 class Spool(Generic[M]):
     """Messages on disk, first in, first out; a message that cannot be pickled stays in memory.
 
-    A thread of its own pickles and writes them: who appends a message waits for the disk only if too much is on its way
-    there. Any thread calls ``append``; one thread calls ``first`` and ``drop_first``.
+    A thread of its own pickles and writes them. If too much is on its way to the disk, ``append`` waits half a second
+    for it, and then the message is lost: Tune's loop must not wait for a slow disk. Any thread calls ``append``; one
+    thread calls ``hold_first``, ``read`` and ``drop_first``.
 
     Args:
         folder: The parent of a temporary folder, made when the first message comes. None: the system's.
         on_lost: Told each message that the disk does not take, and why.
         most_bytes: How much may be on the disk. Small messages may take a tenth more: they are the trials' ends and
             numbers.
-        most_on_the_way: How much memory messages may hold that are not on the disk yet.
+        most_on_the_way: How much memory messages may hold that are not on the disk yet; small ones a tenth more.
+        without_content: Returns a message without what is large in it. It stays in memory, to tell which message is
+            lost if a file cannot be read.
     """
 
     def __init__(
@@ -49,12 +57,15 @@ class Spool(Generic[M]):
         on_lost: Callable[[M, OSError], None] = lambda message, error: None,
         most_bytes: Callable[[], float] = lambda: float("inf"),
         most_on_the_way: Callable[[], float] = lambda: float("inf"),
+        without_content: Callable[[M], M] = lambda message: message,
     ) -> None:
-        self._parent, self._on_lost = folder, on_lost
+        self._parent, self._on_lost, self._without_content = folder, on_lost, without_content
         self._most_bytes, self._most_on_the_way = most_bytes, most_on_the_way
         self._folder: Path | None = None
         self._first = self._next = 0
         self._in_memory: dict[int, M] = {}  # by number
+        self._on_disk: dict[int, M] = {}  # by number, without content
+        self._memory: dict[int, int] = {}  # how much memory each message holds, by number
         self._sizes: dict[int, int] = {}  # of the files, by number
         self._nbytes = 0  # of all files
         self._lost: set[int] = set()
@@ -73,16 +84,19 @@ class Spool(Generic[M]):
         with self._lock:
             number = self._next
             self._in_memory[number] = message
+            self._memory[number] = nbytes
             self._next += 1
         if in_memory:
             return
         task = Task("writing a message that waits", functools.partial(self._write, number), nbytes)
+        most = max(self._most_on_the_way() * _tolerance(nbytes), nbytes)
         try:
-            is_taken = self._open().put(task, max(self._most_on_the_way(), nbytes))
+            is_taken = self._open().put(task, most, seconds=_PATIENCE)
         except RuntimeError:  # the system allows no more threads
-            is_taken = False
-        if not is_taken:
             self._write(number)
+            return
+        if not is_taken:
+            self._lose(number, SpoolFullError(f"{most / 1e6:.3g} MB are on their way to the disk, which is too slow"))
 
     @property
     def position(self) -> int:
@@ -97,25 +111,39 @@ class Spool(Generic[M]):
             self._taken = self._first
             return self._first
 
-    def first(self) -> M:
-        """Return the oldest message, which stays."""
-        number = self.hold_first()
-        assert number is not None
-        return self.read(number)
+    def memory_of(self, number: int) -> int:
+        """Return how much memory a message that is held takes."""
+        return self._memory[number]
 
     def read(self, number: int) -> M:
-        """Return a message that is held."""
+        """Return a message that is held.
+
+        Raises:
+            UnreadableError: Its file is gone or broken.
+        """
         with self._lock:
             if number in self._in_memory:
                 return self._in_memory[number]
             file = self._file(number)
-        message: M = cloudpickle.loads(file.read_bytes())
+        try:
+            message: M = _unpickled(file)
+        except Exception as error:
+            raise UnreadableError(
+                f"it waited on the driver's disk, and its file cannot be read ({type(error).__name__}: {error}). "
+                "Nothing may delete the folders tune_media-waiting-* while an experiment runs"
+            ) from error
         return message
+
+    def named(self, number: int) -> M:
+        """Return a message that is held, without what is large in it if it is on the disk."""
+        with self._lock:
+            return self._on_disk[number] if number in self._on_disk else self._in_memory[number]
 
     def drop_first(self) -> None:
         """Remove the oldest message."""
         with self._lock:
-            self._in_memory.pop(self._first, None)
+            for held in (self._in_memory, self._on_disk, self._memory):
+                held.pop(self._first, None)
             file = None
             if self._first in self._sizes:
                 self._nbytes -= self._sizes.pop(self._first)
@@ -132,7 +160,7 @@ class Spool(Generic[M]):
             writers, self._writers = self._writers, None
             folder, self._folder = self._folder, None
             self._first, self._nbytes = self._next, 0
-            for held in (self._in_memory, self._sizes, self._lost):
+            for held in (self._in_memory, self._on_disk, self._memory, self._sizes, self._lost):
                 held.clear()
         if writers is not None:
             writers.close(0)
@@ -155,25 +183,31 @@ class Spool(Generic[M]):
                 return
             message = self._in_memory[number]
         try:
-            content = _pickled(message)
+            pieces = _pickled(message)
         except Exception:  # an open file, a generator: it stays in memory
             return
+        nbytes = sum(map(len, pieces))
+        file = None
         try:
             with self._lock:
                 if number not in self._in_memory or number == self._taken:
                     return
-                self._make_room(len(content))
+                self._make_room(nbytes)
                 self._make_folder()
                 file = self._file(number)
-            file.write_bytes(content)
+            with file.open("wb") as stream:
+                stream.writelines(pieces)
         except OSError as error:
+            if file is not None:
+                with contextlib.suppress(OSError):  # part of it, which takes the room of others
+                    file.unlink(missing_ok=True)
             self._lose(number, error)
             return
         with self._lock:
             if number in self._in_memory:
-                del self._in_memory[number]
-                self._sizes[number] = len(content)
-                self._nbytes += len(content)
+                self._on_disk[number] = self._without_content(self._in_memory.pop(number))
+                self._sizes[number] = nbytes
+                self._nbytes += nbytes
                 return
             is_gone = file.parent != self._folder
         file.unlink(missing_ok=True)  # it was delivered meanwhile
@@ -181,8 +215,7 @@ class Spool(Generic[M]):
             shutil.rmtree(file.parent, ignore_errors=True)
 
     def _make_room(self, nbytes: int) -> None:
-        most = self._most_bytes() * (1.1 if nbytes < _SMALL_BYTES else 1)
-        if self._nbytes + nbytes > most:
+        if self._nbytes + nbytes > self._most_bytes() * _tolerance(nbytes):
             raise SpoolFullError(
                 f"{self._nbytes / 1e6:.3g} MB wait there, and no more than MediaOptions(max_spilled_bytes="
                 f"{self._most_bytes():g}) may"
@@ -193,6 +226,7 @@ class Spool(Generic[M]):
             if number not in self._in_memory or number == self._taken:
                 return
             message = self._in_memory.pop(number)
+            del self._memory[number]
             self._lost.add(number)
             self._skip_lost()
         self._on_lost(message, error)
@@ -231,6 +265,7 @@ class Mailbox(Generic[M]):
         folder: The parent of the temporary folder of waiting messages.
         most_on_disk: How many bytes may wait on the disk.
         early: Returns what may be done with a message before its turn, or None.
+        without_content: Returns a message without what is large in it.
     """
 
     def __init__(
@@ -245,11 +280,12 @@ class Mailbox(Generic[M]):
         folder: Path | None = None,
         most_on_disk: Callable[[], float] = lambda: float("inf"),
         early: Callable[[M], Callable[[], None] | None] = lambda message: None,
+        without_content: Callable[[M], M] = lambda message: message,
     ) -> None:
         self._early = early
         self._queue, self._handle, self._give_up, self._name = queue, handle, give_up, name
-        self._most_bytes, self._on_spill = most_bytes, on_spill
-        self._spool: Spool[M] = Spool(folder, on_lost, most_on_disk, lambda: most_bytes() / 2)
+        self._most_bytes, self._on_spill, self._on_lost = most_bytes, on_spill, on_lost
+        self._spool: Spool[M] = Spool(folder, on_lost, most_on_disk, lambda: most_bytes() / 2, without_content)
         self._lock = threading.Lock()
 
     def put(self, message: M, nbytes: int, *, in_memory: bool = False) -> None:
@@ -261,76 +297,95 @@ class Mailbox(Generic[M]):
             in_memory: It must not be copied: it waits in memory, even if other messages wait on disk.
         """
         with self._lock:
-            if not self._spool:
-                task = Task(
-                    self._name(message),
-                    lambda: self._handle(message),
-                    nbytes,
-                    lambda error: self._give_up(message, error),
-                    early=self._early(message),
-                )
-                if self._queue.put(task, self._most_bytes()):
-                    return
+            if not self._spool and self._queue.put(self._task(message, nbytes), self._most_bytes()):
+                return
             is_first = not self._spool
             self._spool.append(message, nbytes, in_memory=in_memory)
             if is_first:
-                self._queue_next()
+                self._fetch_later()
         if is_first:
             self._on_spill()
 
-    def take_rest(self) -> list[M]:
-        """Return the messages that wait on disk, and forget them; for the end, when the queue is closed."""
-        found: list[M] = []
-        with self._lock:
-            while self._spool:
-                try:
-                    found.append(self._spool.first())
-                except Exception as error:
-                    _warn_of_lost(error)
-                self._spool.drop_first()
-            self._spool.clear()
-        return found
-
-    def _queue_next(self) -> None:
-        self._queue.put(Task("delivering from the disk", self._deliver_first, give_up=self._skip_first, key=self))
-
-    def _deliver_first(self) -> None:
-        position = self._spool.hold_first()
-        if position is not None:
-            self._handle(self._spool.read(position))  # read from the disk while others put
-            self._go_on(position)
-
-    def _skip_first(self, error: Exception) -> None:
-        message, position = None, self._spool.hold_first()
-        if position is None:
-            return
+    def take_rest(self) -> Iterator[M]:
+        """Yield the messages that wait on disk, one by one, and forget them; for the end, when the queue is closed."""
         try:
-            message = self._spool.read(position)
-        except Exception as unreadable:
-            _warn_of_lost(unreadable)
-        if message is not None:
-            self._give_up(message, error)
-        self._go_on(position)
+            while True:
+                lost = None
+                with self._lock:
+                    number = self._spool.hold_first()
+                    if number is None:
+                        return
+                    try:
+                        message = self._spool.read(number)
+                    except UnreadableError as error:
+                        message, lost = self._spool.named(number), error
+                    self._spool.drop_first()
+                if lost is None:
+                    yield message
+                else:
+                    self._on_lost(message, lost)
+        finally:
+            self._spool.clear()
 
-    def _go_on(self, position: int) -> None:
-        """Drop the message at a position, unless the end has taken it, and have the next one delivered."""
+    def _task(self, message: M, nbytes: int) -> Task:
+        return Task(
+            self._name(message),
+            lambda: self._handle(message),
+            nbytes,
+            lambda error: self._give_up(message, error),
+            early=self._early(message),
+        )
+
+    def _fetch_later(self) -> None:
+        """Have messages fetched from the disk after what waits in memory, unless that is planned already."""
+        self._queue.put(Task("fetching messages from the driver's disk", self._fetch, key=self, is_local=True))
+
+    def _fetch(self) -> None:
+        """Move the oldest messages from the disk back into the queue, as many as there is room for.
+
+        The next ones are fetched when half of these are delivered, so that helpers always have several to work on.
+        """
+        try:
+            for count in range(_FETCHED):
+                if count == _FETCHED // 2:
+                    self._fetch_later()
+                if not self._fetch_first():
+                    break
+        finally:
+            with self._lock:
+                if self._spool and not self._queue.is_closed:
+                    self._fetch_later()
+
+    def _fetch_first(self) -> bool:
+        """Move the oldest message into the queue; return whether there was one, and room for it."""
+        number = self._spool.hold_first()
+        if number is None:
+            return False
+        nbytes = self._spool.memory_of(number)
+        most = max(self._most_bytes(), nbytes)
+        if nbytes and self._queue.nbytes + nbytes > most:
+            return False
+        message, lost = None, None
+        try:
+            message = self._spool.read(number)  # while others put
+        except UnreadableError as error:
+            lost = error
         with self._lock:
-            if not self._spool or self._spool.position != position:
-                return
+            if not self._spool or self._spool.position != number:  # the end has taken it
+                return False
+            if message is not None and not self._queue.put(self._task(message, nbytes), most):
+                return False
+            named = self._spool.named(number)
             self._spool.drop_first()
-            if self._spool:
-                self._queue_next()
-            else:
+            if not self._spool:
                 self._spool.clear()
+        if lost is not None:
+            self._on_lost(named, lost)
+        return True
 
 
-def _warn_of_lost(error: Exception) -> None:
-    logger.warning(
-        "tune_media: a message that waited on the driver's disk is lost: its file cannot be read (%s: %s). Nothing may "
-        "delete the folders tune_media-waiting-* while an experiment runs.",
-        type(error).__name__,
-        error,
-    )
+def _tolerance(nbytes: int) -> float:
+    return 1.1 if nbytes < _SMALL_BYTES else 1
 
 
 class _Pickler(cloudpickle.CloudPickler):
@@ -342,7 +397,24 @@ class _Pickler(cloudpickle.CloudPickler):
     }
 
 
-def _pickled(message: Any) -> bytes:
+def _pickled(message: Any) -> list[bytes | memoryview]:
+    """Return a message as pieces of a file. Among them is the memory of large arrays, which is not copied.
+
+    A copy would hold the GIL, and with it Tune's loop; writing to the disk does not.
+    """
+    buffers: list[pickle.PickleBuffer] = []
     file = io.BytesIO()
-    _Pickler(file).dump(message)
-    return file.getvalue()
+    _Pickler(file, protocol=5, buffer_callback=buffers.append).dump(message)
+    pieces: list[bytes | memoryview] = [file.getvalue(), *(buffer.raw() for buffer in buffers)]
+    sizes = pickle.dumps([len(piece) for piece in pieces])
+    return [sizes, *pieces]
+
+
+def _unpickled(file: Path) -> Any:
+    with file.open("rb") as stream:
+        pieces = [np.empty(nbytes, np.uint8) for nbytes in pickle.load(stream)]
+        for piece in pieces:
+            if stream.readinto(piece.data) < len(piece):
+                raise EOFError("the file is too short")
+    content, *buffers = pieces
+    return pickle.loads(content.data, buffers=buffers)

@@ -35,6 +35,7 @@ class Task:
         key: While work with this key waits, no more of it is taken.
         is_vital: It is never given up before the end.
         early: Part of the work that may be done before its turn; if it fails, ``do`` does all of it.
+        is_local: It asks nothing of the storage or tracker: its success does not say that they are back.
     """
 
     what: str
@@ -44,6 +45,7 @@ class Task:
     key: Any = None
     is_vital: bool = False
     early: Callable[[], None] | None = None
+    is_local: bool = False
     failures: int = 0
     done_before: int = 0  # tasks done when it first failed
     under_way: Future[None] | None = None  # the early part
@@ -83,19 +85,22 @@ class WorkQueue:
         self._thread = threading.Thread(target=self._run, name=f"tune_media {name}", daemon=True)
         self._thread.start()
 
-    def put(self, work: Task, most_bytes: float = float("inf"), *, first: bool = False) -> bool:
+    def put(self, work: Task, most_bytes: float = float("inf"), *, first: bool = False, seconds: float = 0.0) -> bool:
         """Have something done.
 
         Args:
             work: The task.
             most_bytes: How much may wait. A task that holds no memory always may.
             first: Before all that waits.
+            seconds: How long to wait for room.
 
         Returns:
-            Whether it will be done; False if too much waits.
+            Whether it will be done; False if too much waits, or if ``most_bytes`` is given and the queue is closed.
         """
         with self._changed:
-            if work.nbytes and self._nbytes + work.nbytes > most_bytes:
+            if work.nbytes and not self._changed.wait_for(lambda: self._nbytes + work.nbytes <= most_bytes, seconds):
+                return False
+            if self.is_closed and most_bytes < float("inf"):
                 return False
             if work.key is not None and work.key in self._keys:
                 return True
@@ -109,6 +114,11 @@ class WorkQueue:
     def nbytes(self) -> int:
         """How much memory the waiting tasks hold."""
         return self._nbytes
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the end was told which tasks are left."""
+        return self._deadline == 0.0
 
     @property
     def is_away(self) -> bool:
@@ -150,7 +160,7 @@ class WorkQueue:
                 with contextlib.suppress(Exception):
                     self._failed(work, error)
             else:
-                self._finish(work, succeeded=True)
+                self._finish(work, succeeded=not work.is_local)
 
     def _next(self) -> Task | None:
         with self._changed:
@@ -188,7 +198,7 @@ class WorkQueue:
             self._report(work.what, error, True)
         with self._changed:
             self._under_way = None
-            if self._deadline == 0.0:  # closed: who closed it was told that this was left
+            if self.is_closed:  # who closed it was told that this was left
                 return
             if work.key is None or work.key not in self._keys:  # else the newer task does it
                 (self._waiting.appendleft if self._keeps_order else self._waiting.append)(work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import logging
@@ -13,10 +14,10 @@ from typing import Any, Protocol
 
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.helpers import Helpers
-from tune_media.callbacks.spool import Mailbox
+from tune_media.callbacks.spool import Mailbox, UnreadableError
 from tune_media.callbacks.summary import Summary
 from tune_media.callbacks.work_queue import Task, WorkQueue
-from tune_media.storage.entry import DROPPED, MediaEntry, NotMadeError, PendingWrite
+from tune_media.storage.entry import DROPPED, FAILED, LostMedium, MediaEntry, NotMadeError, PendingWrite
 from tune_media.storage.trial_store import TrialStore
 from tune_media.values.options import MediaOptions
 
@@ -90,6 +91,7 @@ class Writer:
             folder,
             lambda: options().max_spilled_bytes,
             self._early,
+            _without_content,
         )
 
     def put(self, store: TrialStore, entries: Sequence[MediaEntry], folder: str) -> None:
@@ -129,10 +131,11 @@ class Writer:
         for task in left:
             task.give_up(late)
         self._helpers.close()
-        rest = self._mailbox.take_rest()
-        for write in rest:
+        names = [task.what for task in left if not task.is_local]
+        for write in self._mailbox.take_rest():
             self._rescue(write, late)
-        return [*(task.what for task in left), *(write.package.path for write in rest)]
+            names.append(write.package.path)
+        return names
 
     def beside(self, work: Callable[[], None]) -> None:
         """Have a request to a remote storage made at once, by any thread."""
@@ -147,25 +150,34 @@ class Writer:
 
     def _write(self, write: _Write) -> None:
         """Write files; called again while the storage is away."""
-        store, package, trial_id = self._stores.get(write.trial_id), write.package, write.trial_id
+        store, package = self._stores.get(write.trial_id), write.package
         if store is None:  # it was given up at the end, when the storage hung
             return
-        nbytes = store.write(package)
-        if package.entries[0].is_episodes:
-            self._summary.episodes(trial_id, _episodes_in(package), nbytes)
-            if package.problems:
-                self._faults.report("the store", f"writing {package.path}", ValueError(package.problems))
-        else:
-            if not package.entries[0].shares_file:
-                self._summary.stored(trial_id, write.folder, nbytes)
+        self._count(write, store.write(package))
+        if not package.entries[0].is_episodes:
             self._trials.prune(store)
         self._done(write)
 
+    def _count(self, write: _Write, nbytes: int) -> None:
+        """Count files that are on the storage."""
+        package = write.package
+        if package.entries[0].is_episodes:
+            self._summary.episodes(write.trial_id, _episodes_in(package), nbytes)
+            if package.problems:
+                self._faults.report("the store", f"writing {package.path}", ValueError(package.problems))
+        elif not package.entries[0].shares_file:
+            self._summary.stored(write.trial_id, write.folder, nbytes)
+
     def _rescue(self, write: _Write, error: Exception) -> None:
-        """Keep files in the driver's folder that the storage does not take."""
+        """Keep files in the driver's folder that the storage does not take; list those that a helper has brought it."""
         store, package = self._stores.get(write.trial_id), write.package
         if store is None or write.number not in self._waiting.get(write.trial_id, ()):
             return  # it was written after all, just when the end gave it up
+        if package.is_on_storage:
+            with self._faults.guard("the store", f"listing {package.path}", background=True):
+                self._count(write, store.list_written(package))
+            self._done(write)
+            return
         self._summary.lost(package.path, len(package.entries))
         if not isinstance(error, NotMadeError):
             with self._faults.guard("the store", f"keeping {package.path} in the driver's folder", background=True):
@@ -173,16 +185,18 @@ class Writer:
         self._done(write)
 
     def _drop(self, write: _Write, error: OSError) -> None:
-        """Give up media for which there is room neither in memory nor on the driver's disk."""
-        store, package = self._stores[write.trial_id], write.package
-        reason = (
-            f"more than MediaOptions(max_pending_bytes={self._options().max_pending_bytes}) wait to be written, and "
-            f"the driver's disk takes no more in {self._folder}: {error}"
-        )
-        self._faults.report("the store", f"keeping {package.path}", RuntimeError(reason), kind=DROPPED)
+        """Give up media for which there is room neither in memory nor on the driver's disk, or that it lost."""
+        store, package, status, reason = self._stores[write.trial_id], write.package, FAILED, str(error)
+        if not isinstance(error, UnreadableError):
+            status = DROPPED
+            reason = (
+                f"more than MediaOptions(max_pending_bytes={self._options().max_pending_bytes}) wait to be written, "
+                f"and the driver's disk takes no more in {self._folder}: {error}"
+            )
+        self._faults.report("the store", f"keeping {package.path}", RuntimeError(reason), kind=status)
         self._summary.lost(package.path, len(package.entries))
         for entry in package.entries:
-            store.give_up(entry, DROPPED, reason)
+            store.give_up(entry, status, reason)
         self._done(write)
 
     def is_waiting(self, trial_id: str) -> bool:
@@ -218,6 +232,12 @@ class Writer:
             self._options().max_pending_bytes,
             self._folder,
         )
+
+
+def _without_content(write: _Write) -> _Write:
+    """Return what it takes to list that a write was lost."""
+    entries = [dataclasses.replace(entry, medium=LostMedium(entry.medium)) for entry in write.package.entries]
+    return dataclasses.replace(write, package=PendingWrite(write.trial_id, entries))
 
 
 def _episodes_in(package: PendingWrite) -> int:

@@ -89,6 +89,17 @@ class MediaEntry:
         return self.package.files()[self.path] if self.package else self.medium.content()
 
 
+class LostMedium(Medium):
+    """A medium without its content: it remains to be listed, if the file is lost in which the medium waited.
+
+    Args:
+        medium: The medium.
+    """
+
+    def __init__(self, medium: Medium) -> None:
+        self.id, self.kind = medium.id, medium.kind  # type: ignore[misc]
+
+
 def _clips_by_episode(entries: Iterable[MediaEntry]) -> dict[str, dict[str, str]]:
     """Return the id of each clip by its path, for each episode id."""
     clips: dict[str, dict[str, str]] = {}

@@ -136,11 +136,17 @@ class TrialStore:
             for entry in package.entries:
                 entry.status = STORED
             return 0
-        size = self.uploads.write(package, files)
-        self._list(package, STORED)
-        self._index.add_recorded(size)
+        self.uploads.write(package, files)
+        size = self.list_written(package)
         if self.index_is_late:
             self.copy_index()
+        return size
+
+    def list_written(self, package: PendingWrite) -> int:
+        """List files that are on the storage, without a request to it; return their bytes."""
+        size = sum(map(len, package.files().values()))
+        self._list(package, STORED)
+        self._index.add_recorded(size)
         return size
 
     def keep_here(self, package: PendingWrite, reason: str) -> None:

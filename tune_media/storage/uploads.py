@@ -45,8 +45,8 @@ class Uploads:
         self._location, self._registry, self._index, self._deletions = location, registry, index, deletions
         self._beside, self._report = beside, report
 
-    def write(self, package: PendingWrite, files: Mapping[str, bytes]) -> int:
-        """Write files, unless they are on the storage already; return their bytes.
+    def write(self, package: PendingWrite, files: Mapping[str, bytes]) -> None:
+        """Write files, unless they are on the storage already.
 
         Raises:
             OSError: The storage does not answer; or another error of its filesystem.
@@ -56,7 +56,6 @@ class Uploads:
         for name, content in files.items():
             if not package.is_on_storage:
                 write(self._location.filesystem, self._location.on_storage(name), content)
-        return sum(map(len, files.values()))
 
     def write_early(self, package: PendingWrite) -> None:
         """Write the files of new media to a remote storage, before ``TrialStore.write`` lists them.
