@@ -111,7 +111,7 @@ def test_what_waited_on_a_disk_that_lost_it_is_counted_and_named(tmp_path, caplo
     assert spool._open().wait(30)
     lost = [spool._on_disk[number] for number in sorted(spool._on_disk)[:3]]
     for number in sorted(spool._on_disk)[:3]:
-        spool._file(number).unlink()
+        spool._files.path(number).unlink()
     hangs.set()
     callback.log_trial_end(trial)
     callback.on_experiment_end([trial])

@@ -25,7 +25,7 @@ def test_a_file_that_could_not_be_deleted_is_tried_again_and_again_after_a_resto
     store.delete([store.files[path]])
     for _ in range(2):
         with pytest.raises(OSError):
-            store.copy_index()
+            store.uploads.copy_index()
     file.rmdir()
     file.write_bytes(content)  # as if the driver had been killed before it came to that
     opened(place)
@@ -43,7 +43,7 @@ def test_a_clip_that_is_stored_again_under_another_key_stays(place, frames, tmp_
         return path
 
     deleted, waiting = record(clips[0], "latest", 1), record(clips[1], "latest", 2)
-    store.copy_index()
+    store.uploads.copy_index()
     assert not (folder / deleted).exists()
     record(clips[2], "latest", 3)
     record(clips[0], "favourite", 3)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
-from tune_media.callbacks.spool import Mailbox, UnreadableError
+from tune_media.callbacks.mailbox import Mailbox
+from tune_media.callbacks.spool import UnreadableError
 from tune_media.callbacks.work_queue import WorkQueue
 from tune_media.storage.entry import DROPPED, MediaEntry
 from tune_media.values.options import MediaOptions

@@ -96,7 +96,7 @@ class Trials:
         if former is not None and self.keeper is not None:
             queue.put(Task("deleting media", functools.partial(self.keeper.tidy_former_best, former)))
         if store.index_is_late:
-            queue.put(Task("copying an index", store.copy_index, key=("index", trial.trial_id)))
+            queue.put(Task("copying an index", store.uploads.copy_index, key=("index", trial.trial_id)))
 
     def prune(self, store: TrialStore) -> None:
         """Have surplus media deleted, now that a trial has one more."""

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.helpers import Helpers
-from tune_media.callbacks.spool import Mailbox, UnreadableError
+from tune_media.callbacks.mailbox import Mailbox
+from tune_media.callbacks.spool import UnreadableError
 from tune_media.callbacks.summary import Summary
 from tune_media.callbacks.work_queue import Task, WorkQueue
 from tune_media.storage.entry import DROPPED, FAILED, LostMedium, MediaEntry, NotMadeError, PendingWrite

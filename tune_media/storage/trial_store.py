@@ -139,7 +139,7 @@ class TrialStore:
         self.uploads.write(package, files)
         size = self.list_written(package)
         if self.index_is_late:
-            self.copy_index()
+            self.uploads.copy_index()
         return size
 
     def list_written(self, package: PendingWrite) -> int:
@@ -181,7 +181,7 @@ class TrialStore:
             self._deletions.add(file)
             self._index.add_recorded(file.nbytes)
         if self.index_is_late:
-            self.copy_index()
+            self.uploads.copy_index()
 
     @property
     def index_is_late(self) -> bool:
@@ -192,14 +192,6 @@ class TrialStore:
     def index_is_held(self) -> bool:
         """Whether the driver's folder has not taken all of the index."""
         return self._index.is_held
-
-    def copy_index(self) -> None:
-        """Bring the storage's copy of the index up to date; then delete the files that it lists as deleted.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
-        self.uploads.copy_index()
 
     def finish(self) -> None:
         """Rewrite the index with one line a key and copy it to the storage, because nothing more is expected.
