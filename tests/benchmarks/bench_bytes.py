@@ -78,7 +78,7 @@ class ClipsInTheTrialFolder(tune.Callback):
         result["clip"] = path
 
 
-WAYS = {
+METHODS = {
     "ours: JSON": lambda: [tm.JsonMediaLoggerCallback()],
     "ours: JSON and TensorBoard": lambda: [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()],
     "clips in the trial's folder": lambda: [ClipsInTheTrialFolder()],
@@ -144,12 +144,12 @@ def main(arguments: list[str] | None = None) -> list[dict[str, float | str]]:
     os.environ["TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S"] = "0"
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     rows = {}
-    for name, make in WAYS.items():
+    for name, make in METHODS.items():
         with tempfile.TemporaryDirectory() as folder:
             rows[name] = run(make(), Path(folder), reports)
     classes = " | ".join(CLASSES)
     print(f"\n{TRIALS} trials, {reports} clips each; bytes uploaded to bytes recorded\n")
-    print(f"| way | syncs | recorded, MB | uploaded, MB | ratio | of which {classes} |")
+    print(f"| method | syncs | recorded, MB | uploaded, MB | ratio | of which {classes} |")
     print("|---" * (5 + len(CLASSES)) + "|")
     for name, row in rows.items():
         sizes = [row[kind] for kind in CLASSES]
@@ -158,7 +158,7 @@ def main(arguments: list[str] | None = None) -> list[dict[str, float | str]]:
         print(f"| {name} | {row['syncs']} | {megabytes} | {sum(sizes) / row['recorded']:.3g} | {shares} |")
     ray.shutdown()
     return [
-        {"way": name, "ratio": sum(row[kind] for kind in CLASSES) / row["recorded"], **row}
+        {"method": name, "ratio": sum(row[kind] for kind in CLASSES) / row["recorded"], **row}
         for name, row in rows.items()
     ]
 

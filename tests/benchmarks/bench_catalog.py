@@ -1,7 +1,7 @@
-"""How long ``tune_media.load`` takes and how much memory it holds: python -m tests.benchmarks.bench_catalog [--far].
+"""How long ``tune_media.load`` takes and how much memory it holds: python -m tests.benchmarks.bench_catalog.
 
 A million index lines of 1,000 trials, against reading the bytes (the floor) and parsing every line into dicts (the
-obvious way). With ``--far``: 1,000 trials of 10 clips on an S3 server that takes 50 ms a request.
+obvious way); then 1,000 trials of 10 clips on an S3 server that takes 50 ms a request.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def load_far(folder: str) -> None:
             counts = urllib.request.urlopen(f"http://{address}/").read().decode()
             print(f"| {name} | {seconds:.1f} | {counts} |", flush=True)
 
-        print("| until | s | requests |\n|---|---|---|")
+        print("\n1,000 trials of 10 clips on S3, 50 ms a request\n\n| until | s | requests |\n|---|---|---|")
         try:
             options = f"endpoint_override={address}&scheme=http&region=us-east-1"
             catalog = tune_media.load(f"s3://{BUCKET}?{options}")
@@ -105,7 +105,7 @@ def load(folder: str) -> None:
 
 
 def measure(name: str, folder: str) -> None:
-    """Print the CPU seconds, seconds and peak megabytes of one way; run in a process of its own."""
+    """Print the CPU seconds, seconds and peak megabytes of one method; run in a process of its own."""
     import tune_media.viewing.catalog  # noqa: F401 - importing is not reading
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -116,7 +116,7 @@ def measure(name: str, folder: str) -> None:
 
 
 def main() -> None:
-    """Make the experiment and run each way three times, in turn."""
+    """Make the experiment and run each method three times, in turn."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--lines", type=int, default=1000)
@@ -126,9 +126,9 @@ def main() -> None:
         found: dict[str, list[list[float]]] = {"read": [], "parse": [], "load": []}
         for _ in range(3):
             for name, rows in found.items():
-                command = [sys.executable, "-m", "tests.benchmarks.bench_catalog", "--way", name, folder]
+                command = [sys.executable, "-m", "tests.benchmarks.bench_catalog", "--method", name, folder]
                 rows.append(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
-    print(f"{options.trials} trials of {options.lines} lines\n\n| way | CPU s | s | peak MB |\n|---|---|---|---|")
+    print(f"{options.trials} trials of {options.lines} lines\n\n| method | CPU s | s | peak MB |\n|---|---|---|---|")
     for name, rows in found.items():
         cpu, wall, peak = (sorted(values)[1] for values in zip(*rows, strict=True))
         print(f"| {name} | {cpu:.1f} | {wall:.1f} | {peak:.0f} |")
@@ -150,9 +150,10 @@ def far() -> None:
 
 
 if __name__ == "__main__":
-    if "--far" in sys.argv:
-        far()
-    elif "--way" in sys.argv:
+    if "--method" in sys.argv:
         measure(*sys.argv[-2:])
+    elif "--far" in sys.argv:
+        far()
     else:
         main()
+        far()

@@ -46,16 +46,16 @@ def recording(env) -> None:
         play(env, lambda frame: frames.append(frame.copy()))
         encode_video(np.stack(frames), 50)
 
-    ways = {
+    methods = {
         "render alone (the floor)": floor,
         "tune_media, encoded as it is rendered": streaming,
         "the same at 64x96": streaming_small,
         "list, stack, encode at the end": list_then_encode,
     }
-    show(f"CartPole 400x600, {FRAMES} frames rendered and recorded", compare(ways))
-    for name, way in ways.items():
+    show(f"CartPole 400x600, {FRAMES} frames rendered and recorded", compare(methods))
+    for name, method in methods.items():
         tracemalloc.start()
-        way()
+        method()
         print(f"peak of Python's memory, {name}: {tracemalloc.get_traced_memory()[1] / 1e6:.1f} MB")
         tracemalloc.stop()
 
@@ -71,11 +71,11 @@ def gifs(env) -> None:
     frames: list = []
     play(env, lambda frame: frames.append(frame.copy()))
     data = encode_video(frames, 50).data
-    ways = {
+    methods = {
         "tune_media, GIF of the finished mp4": lambda: gif_from_video(data),
         "Pillow, GIF of the frames, scaled alike": lambda: pillow_gif(frames),
     }
-    show("A GIF for TensorBoard", compare(ways, rounds=3))
+    show("A GIF for TensorBoard", compare(methods, rounds=3))
 
 
 def scaling() -> None:
@@ -91,16 +91,18 @@ def scaling() -> None:
         picture = av.VideoFrame.from_ndarray(cut, format="rgb24")
         return picture.reformat(96, 64, interpolation=how).to_ndarray(format="rgb24")
 
-    ways = {
+    methods = {
         "PyAV area (ours)": lambda: resize(cut, 64, 96),
         "PyAV bilinear": lambda: libav("BILINEAR"),
         "PyAV lanczos": lambda: libav("LANCZOS"),
         "Pillow box": lambda: pillow(PILImage.Resampling.BOX),
         "Pillow lanczos": lambda: pillow(PILImage.Resampling.LANCZOS),
     }
-    show("Scaling 384x576 to 64x96", compare(ways, rounds=51), 1e6, "us")
-    for name, way in ways.items():
-        print(f"mean error against the exact average, {name}: {np.abs(way().astype(float) - exact).mean():.2f} of 255")
+    show("Scaling 384x576 to 64x96", compare(methods, rounds=51), 1e6, "us")
+    for name, method in methods.items():
+        print(
+            f"mean error against the exact average, {name}: {np.abs(method().astype(float) - exact).mean():.2f} of 255"
+        )
 
 
 if __name__ == "__main__":

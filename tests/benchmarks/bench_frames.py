@@ -112,15 +112,15 @@ def beside_a_policy(rounds: int) -> None:
             observation, *_ = env.step(act(observation))
 
     def encoded(make: Callable[[], Any]) -> Callable[[], object]:
-        def way() -> None:
+        def method() -> None:
             encoder = make()
             play(encoder.feed)
             encoder.finish()
 
-        return way
+        return method
 
     helper = InProcess()
-    ways = {
+    methods = {
         "encoded in the sampling thread (today)": encoded(lambda: VideoEncoder(50)),
         "policy and rendering, no clip": lambda: play(lambda frame: None),
         "a thread, a queue of 32 frames": encoded(InThread),
@@ -128,7 +128,7 @@ def beside_a_policy(rounds: int) -> None:
         "a helper process": encoded(lambda: helper),
         "ultrafast": encoded(lambda: VideoEncoder(50, preset="ultrafast")),
     }
-    times = compare(ways, rounds)
+    times = compare(methods, rounds)
     helper.close()
     verdicts = {
         "a thread, a queue of 32 frames": "dropped: no gain where all cores are busy; more CPU time",
@@ -150,16 +150,16 @@ def second_pass(frames: list[np.ndarray], rounds: int) -> None:
         clips = [encode_video(frames, 50, preset="ultrafast", crf=12) for _ in range(10)]
         encode(decode_video(clips[0].data))
 
-    ways = {
+    methods = {
         "ten candidates, veryfast (today)": lambda: [encode(frames) for _ in range(10)],
         "ten candidates, ultrafast, and a second pass for the winner": two_passes,
     }
     second = encode(decode_video(encode_video(frames, 50, preset="ultrafast", crf=12).data))
-    sizes = {name: f"{size / 1000:.0f}" for name, size in zip(ways, (encode(frames), second), strict=True)}
-    verdict = dict.fromkeys(list(ways)[1:], "dropped: render='replay' renders and encodes the winner only")
+    sizes = {name: f"{size / 1000:.0f}" for name, size in zip(methods, (encode(frames), second), strict=True)}
+    verdict = dict.fromkeys(list(methods)[1:], "dropped: render='replay' renders and encodes the winner only")
     show(
         "A second pass for winners, CartPole",
-        compare(ways, rounds),
+        compare(methods, rounds),
         more={"kB of the winner": sizes, "verdict": verdict},
     )
 
@@ -175,7 +175,7 @@ def skipping(frames: list[np.ndarray], rounds: int) -> None:
                 kept.append(frame)
         return encode(kept)
 
-    ways = {
+    methods = {
         "frames that all differ, all encoded (today)": lambda: encode(frames),
         "frames that all differ, each compared with the last": lambda: differing(frames),
         "three of four frames repeated, all encoded (today)": lambda: encode(repeated),
@@ -185,37 +185,41 @@ def skipping(frames: list[np.ndarray], rounds: int) -> None:
         "three of four frames repeated, and skipped": "dropped: envs seldom repeat frames, and a clip of fewer frames "
         "has no fixed step; every= saves the rendering, too"
     }
-    show("Skipping identical frames, CartPole", compare(ways, rounds), more={"verdict": verdict})
+    show("Skipping identical frames, CartPole", compare(methods, rounds), more={"verdict": verdict})
 
 
 def conversion(frames: list[np.ndarray], rounds: int) -> None:
     pictures = [av.VideoFrame.from_ndarray(frame, format="rgb24") for frame in frames]
 
     def each(*passes: dict[str, Any]) -> Callable[[], object]:
-        def way() -> None:
+        def method() -> None:
             for picture in pictures:
                 for options in passes:
                     picture = picture.reformat(**options)
 
-        return way
+        return method
 
     size = {"width": 240, "height": 160, "interpolation": "AREA"}
-    ways = {
+    methods = {
         "scaled and converted in one pass (today)": each({**size, "format": "yuv420p"}),
         "scaled as RGB, then converted": each({**size, "format": "rgb24"}, {"format": "yuv420p"}),
         "converted, then scaled": each({"format": "yuv420p"}, {**size, "format": "yuv420p"}),
     }
-    verdict = dict.fromkeys(list(ways)[1:], "dropped: slower")
+    verdict = dict.fromkeys(list(methods)[1:], "dropped: slower")
     verdict["scaled and converted in one pass (today)"] = "kept"
-    show(f"{len(frames)} frames from 400x600 to 160x240", compare(ways, rounds), more={"verdict": verdict})
+    show(f"{len(frames)} frames from 400x600 to 160x240", compare(methods, rounds), more={"verdict": verdict})
 
 
 def presets(name: str, frames: list[np.ndarray], rounds: int) -> None:
     order = ["veryfast", *(preset for preset in PRESETS if preset != "veryfast")]
-    ways = {preset: lambda preset=preset: encode(frames, preset=preset) for preset in order}
-    sizes = {preset: f"{encode(frames, preset=preset) / 1000:.1f}" for preset in ways}
+    methods = {preset: lambda preset=preset: encode(frames, preset=preset) for preset in order}
+    sizes = {preset: f"{encode(frames, preset=preset) / 1000:.1f}" for preset in methods}
     verdict = {"veryfast": "kept as the default"}
-    show(f"x264 presets, {len(frames)} frames of {name}", compare(ways, rounds), more={"kB": sizes, "verdict": verdict})
+    show(
+        f"x264 presets, {len(frames)} frames of {name}",
+        compare(methods, rounds),
+        more={"kB": sizes, "verdict": verdict},
+    )
 
 
 def main() -> None:

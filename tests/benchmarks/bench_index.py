@@ -20,7 +20,7 @@ from tests.benchmarks.bench_bytes import CountingFileSystem, class_of
 from tests.support.fake_trial import FakeTrial
 
 MEDIA, BACKLOG = 2000, 1000
-WAYS = {
+METHODS = {
     "all are kept": (MEDIA, None, False),
     "the last 20 are kept": (MEDIA, tm.Retention(last=20), False),
     "20 kB are kept": (MEDIA, tm.Retention(trial_bytes=20_000), False),
@@ -67,9 +67,9 @@ def run(count: int, retention: tm.Retention | None, closed: bool, folder: Path, 
 
 
 def main() -> None:
-    print("| way | storage | media, MB | index, MB | index to media | seconds |\n|---|---|---|---|---|---|")
+    print("| method | storage | media, MB | index, MB | index to media | seconds |\n|---|---|---|---|---|---|")
     for local in (False, True):
-        for name, (count, retention, closed) in WAYS.items():
+        for name, (count, retention, closed) in METHODS.items():
             with tempfile.TemporaryDirectory() as folder:
                 written, seconds = run(count, retention, closed, Path(folder), local)
             media, index = written["media"] / 1e6, written["index"] / 1e6

@@ -1,6 +1,6 @@
-"""The cost of recording an episode, by way and env, against stepping and rendering alone.
+"""The cost of recording an episode, by method and env, against stepping and rendering alone.
 
-Each way plays one episode of the same actions and records it, from the reset to the finished file or clip. The envs
+Each method plays one episode of the same actions and records it, from the reset to the finished file or clip. The envs
 are CartPole (400x600), an Atari game (210x160) and a MuJoCo env that is rendered with osmesa (480x480), which takes
 most of its time. The peers are Gymnasium's ``RecordVideo``, Stable-Baselines3's ``VecVideoRecorder``, and, on an env
 runner of RLlib, Ray's example callback. That callback scales each frame to 64x96 and keeps it in the episode; its clip
@@ -46,19 +46,19 @@ def rendering(env: gym.Env, actions: list[Any]) -> None:
         env.render()
 
 
-def gym_ways(name: str, steps: int, folder: Path) -> dict[str, Callable[[], object]]:
-    """Return the ways to record an episode in a loop of one's own."""
+def gym_methods(name: str, steps: int, folder: Path) -> dict[str, Callable[[], object]]:
+    """Return the methods to record an episode in a loop of one's own."""
     env = make_env(name, steps)
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(steps)]
 
     def ours(**options: Any) -> Callable[[], object]:
-        def way() -> None:
+        def method() -> None:
             recorder = tm.gym.RecordEpisodes(env, video=tm.VideoOptions(**options))
             play(recorder, actions)
             assert recorder.take()["last"].frames > 1
 
-        return way
+        return method
 
     def gymnasium() -> None:
         recorder = gym.wrappers.RecordVideo(env, str(folder), episode_trigger=lambda n: True)
@@ -108,21 +108,21 @@ def _cartpole(steps: int) -> str:
     return f"Endless{steps}-v0"
 
 
-def env_runner_ways(steps: int) -> dict[str, Callable[[], object]]:
-    """Return the ways to record an episode on an env runner with a torch policy."""
+def env_runner_methods(steps: int) -> dict[str, Callable[[], object]]:
+    """Return the methods to record an episode on an env runner with a torch policy."""
     from ray.rllib.examples.envs.env_rendering_and_recording import EnvRenderCallback
 
     def sampled(callbacks: Any) -> Callable[[], object]:
         runner = env_runner(callbacks, steps)
 
-        def way() -> None:
+        def method() -> None:
             runner.sample(num_episodes=1)
             runner.get_metrics()
             recording = recordings_of(runner).get("episodes")
             if recording is not None:
                 recording.answer_with_candidates(())
 
-        return way
+        return method
 
     def recorder(**options: Any) -> Any:
         return tm.rllib.record_episodes(sections="train", keep="best", video=tm.VideoOptions(**options))
@@ -141,7 +141,7 @@ def resident_mb() -> float:
     return int(line.split()[1]) / 1024
 
 
-def memory_of(way: str) -> None:
+def memory_of(method: str) -> None:
     """Print the peak of resident memory of an env runner that plays one long episode, MB."""
     from ray.rllib.callbacks.callbacks import RLlibCallback
 
@@ -150,28 +150,28 @@ def memory_of(way: str) -> None:
             env.unwrapped.envs[env_index].render()
 
     callbacks = {"none": None, "renders": Renders, "records": tm.rllib.record_episodes(sections="train", keep="best")}
-    env_runner(callbacks[way], MEMORY_FRAMES).sample(num_episodes=1)
+    env_runner(callbacks[method], MEMORY_FRAMES).sample(num_episodes=1)
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     print(int(line.split()[1]) / 1024)
 
 
 def memory() -> None:
     print(f"\nPeak of an env runner's resident memory over one episode of {MEMORY_FRAMES} frames of 400x600, MB\n")
-    print("| way | three runs | above the first |\n|---|---|---|")
+    print("| method | three runs | above the first |\n|---|---|---|")
     first = None
     names = {"none": "no recorder, no frames", "renders": "each frame rendered, none kept", "records": "tune_media"}
-    for way, name in names.items():
-        command = [sys.executable, "-m", "tests.benchmarks.bench_recording", "--memory", way]
+    for method, name in names.items():
+        command = [sys.executable, "-m", "tests.benchmarks.bench_recording", "--memory", method]
         outputs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(3)]
         runs = sorted(float(output.split()[-1]) for output in outputs)
         first = runs[1] if first is None else first
         print(f"| {name} | {', '.join(f'{run:.0f}' for run in runs)} | {runs[1] - first:.1f} |", flush=True)
-        add_row(title="memory", way=name, value=runs[1], unit="MB", ratio=runs[1] / first)
+        add_row(title="memory", method=name, value=runs[1], unit="MB", ratio=runs[1] / first)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--memory", help="measure the memory of one way, in this process")
+    parser.add_argument("--memory", help="measure the memory of one method, in this process")
     parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -181,15 +181,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         for name, (_, steps) in ENVS.items():
             try:
-                ways = gym_ways(name, steps, Path(folder))
+                methods = gym_methods(name, steps, Path(folder))
             except Exception as error:
                 print(f"\n{name} is left out: {type(error).__name__}: {error}")
                 continue
-            show(f"{name}: an episode of {steps} steps", compare(ways, arguments.rounds))
+            show(f"{name}: an episode of {steps} steps", compare(methods, arguments.rounds))
         steps = 100
         show(
             f"An env runner of RLlib, CartPole: an episode of {steps} steps",
-            compare(env_runner_ways(steps), arguments.rounds),
+            compare(env_runner_methods(steps), arguments.rounds),
         )
     memory()
 

@@ -107,7 +107,7 @@ def evaluation(name: str, rounds: int) -> None:
         "replay": env_runner_of(ENVS[name], record_episodes(render="replay", strict=True)),
         "no recorder": env_runner_of(ENVS[name]),
     }
-    seconds = compare({way: lambda runner=runner: evaluate(runner) for way, runner in runners.items()}, rounds)
+    seconds = compare({method: lambda runner=runner: evaluate(runner) for method, runner in runners.items()}, rounds)
     env = ENVS[name](None)
     seconds["rendering and encoding two episodes"] = sorted(render_two(env) for _ in range(rounds))[rounds // 2]
     show(f"{name}: an evaluation of {EPISODES} episodes, best and worst kept", seconds)
@@ -131,7 +131,7 @@ def training(rounds: int) -> None:
         runner.sample(num_timesteps=TRAINING_STEPS)
         runner.get_metrics()
 
-    seconds = compare({way: lambda runner=runner: sample(runner) for way, runner in runners.items()}, rounds)
+    seconds = compare({method: lambda runner=runner: sample(runner) for method, runner in runners.items()}, rounds)
     show("Pendulum: sampling a step for training", seconds, 1e6 / TRAINING_STEPS, "us")
 
 

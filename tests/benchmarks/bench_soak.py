@@ -83,11 +83,11 @@ def train(config) -> None:
         tune.report(result)
 
 
-def callbacks_of(way: str, folder: str) -> list[tune.Callback]:
-    if way == RAYS:
+def callbacks_of(method: str, folder: str) -> list[tune.Callback]:
+    if method == RAYS:
         return [JsonLoggerCallback(), TBXLoggerCallback()]
     callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()]
-    if way != OURS:
+    if method != OURS:
         callbacks.append(tm.WandbMediaLoggerCallback(project="soak", mode="offline"))
         callbacks.append(
             tm.MLflowMediaLoggerCallback(
@@ -97,18 +97,18 @@ def callbacks_of(way: str, folder: str) -> list[tune.Callback]:
     return callbacks
 
 
-def sweep(way: str, trials: int, pause: float, samples: str) -> None:
+def sweep(method: str, trials: int, pause: float, samples: str) -> None:
     """Run one sweep in this process."""
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     with tempfile.TemporaryDirectory() as folder:
         results = tune.Tuner(
             train,
-            param_space={"index": tune.grid_search(list(range(trials))), "media": way != RAYS, "pause": pause},
+            param_space={"index": tune.grid_search(list(range(trials))), "media": method != RAYS, "pause": pause},
             tune_config=tune.TuneConfig(reuse_actors=True),
             run_config=tune.RunConfig(
                 name="soak",
                 storage_path=f"{folder}/storage",
-                callbacks=[*callbacks_of(way, folder), Sampler(samples)],
+                callbacks=[*callbacks_of(method, folder), Sampler(samples)],
                 verbose=0,
             ),
         ).fit()
@@ -116,13 +116,13 @@ def sweep(way: str, trials: int, pause: float, samples: str) -> None:
     ray.shutdown()
 
 
-def sampled(way: str, trials: int, pause: float) -> list[dict[str, float]]:
+def sampled(method: str, trials: int, pause: float) -> list[dict[str, float]]:
     """Run one sweep in a process of its own; return what was sampled."""
     with tempfile.TemporaryDirectory() as folder:
         samples = Path(folder) / "samples"
         command = [sys.executable, "-m", "tests.benchmarks.bench_soak", str(samples), "--trials", str(trials)]
         environment = os.environ | {"RAY_AIR_NEW_OUTPUT": "0"}
-        subprocess.run([*command, "--pause", str(pause), "--only", way], check=True, env=environment)
+        subprocess.run([*command, "--pause", str(pause), "--only", method], check=True, env=environment)
         return [json.loads(line) for line in samples.read_text().splitlines()]
 
 
@@ -134,8 +134,8 @@ def plot(curves: dict[str, list[dict[str, float]]], path: str) -> None:
 
     figure, panels = pyplot.subplots(len(PANELS), 1, sharex=True, figsize=(8, 9), layout="constrained")
     for panel, (name, label) in zip(panels, PANELS.items(), strict=True):
-        for way, samples in curves.items():
-            panel.plot([sample["trials"] for sample in samples], [sample[name] for sample in samples], label=way)
+        for method, samples in curves.items():
+            panel.plot([sample["trials"] for sample in samples], [sample[name] for sample in samples], label=method)
         panel.set_ylabel(label)
         panel.set_ylim(bottom=0)
         panel.grid(alpha=0.3)
@@ -147,15 +147,15 @@ def plot(curves: dict[str, list[dict[str, float]]], path: str) -> None:
 
 def show(curves: dict[str, list[dict[str, float]]], trials: int) -> None:
     print(f"\n{trials} trials of {RESULTS} results; medians of the second tenth of the trials and of the last\n")
-    print("| way | what | second tenth | last tenth | ratio | most | minutes |\n|---|---|---|---|---|---|---|")
-    for way, samples in curves.items():
+    print("| method | what | second tenth | last tenth | ratio | most | minutes |\n|---|---|---|---|---|---|---|")
+    for method, samples in curves.items():
         minutes = f"{samples[-1]['seconds'] / 60:.1f}"
         for name in ("rss", "threads", "python_threads", "files"):
             early = statistics.median(s[name] for s in samples if trials * 0.1 < s["trials"] <= trials * 0.2)
             late = statistics.median(s[name] for s in samples if s["trials"] > trials * 0.9)
             most = max(s[name] for s in samples)
             label = PANELS.get(name, "Python's threads")
-            print(f"| {way} | {label} | {early:.4g} | {late:.4g} | {late / early:.3g} | {most:.4g} | {minutes} |")
+            print(f"| {method} | {label} | {early:.4g} | {late:.4g} | {late / early:.3g} | {most:.4g} | {minutes} |")
 
 
 def main() -> None:
@@ -170,7 +170,7 @@ def main() -> None:
         sweep(options.only, options.trials, options.pause, options.output)
         return
     ours = f"{OURS}, all four" if options.all else OURS
-    curves = {way: sampled(way, options.trials, options.pause) for way in (RAYS, ours)}
+    curves = {method: sampled(method, options.trials, options.pause) for method in (RAYS, ours)}
     plot(curves, options.output)
     show(curves, options.trials)
 

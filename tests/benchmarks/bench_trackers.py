@@ -93,25 +93,25 @@ def main() -> None:
         return {**metrics(step), "clip": next(clips)}
 
     rays = WandbLoggerCallback(project="p", video_kwargs={"format": "mp4", "fps": 20})
-    ways = {
+    methods = {
         "Ray's W&B, the clip as an array": logging(rays, with_raw, "rays_wandb"),
         "ours, the clip as a Video": logging(tm.WandbMediaLoggerCallback(project="p"), with_clip, "our_wandb"),
     }
-    show("W&B: 200 metrics and one clip a result", compare(ways, rounds=11, pause=PAUSE))
+    show("W&B: 200 metrics and one clip a result", compare(methods, rounds=11, pause=PAUSE))
     rays = WandbLoggerCallback(project="p")
-    ways = {
+    methods = {
         "Ray's W&B, no clip": logging(rays, metrics, "rays_wandb_plain"),
         "ours, no clip": logging(tm.WandbMediaLoggerCallback(project="p"), metrics, "our_wandb_plain"),
     }
-    show("W&B: 200 metrics, no clip", compare(ways, rounds=11, pause=PAUSE))
+    show("W&B: 200 metrics, no clip", compare(methods, rounds=11, pause=PAUSE))
     rays = MLflowLoggerCallback(f"sqlite:///{folder}/rays.db", experiment_name="rays")
-    ways = {
+    methods = {
         "Ray's MLflow, which drops the clip": logging(rays, metrics, "rays_mlflow"),
         "ours, with the clip": logging(
             tm.MLflowMediaLoggerCallback(f"sqlite:///{folder}/ours.db"), with_clip, "our_mlflow"
         ),
     }
-    show("MLflow: 200 metrics and one clip a result", compare(ways, rounds=11, pause=PAUSE))
+    show("MLflow: 200 metrics and one clip a result", compare(methods, rounds=11, pause=PAUSE))
     os._exit(0)  # Ray's W&B callback waits for its actors when it is collected
 
 

@@ -30,7 +30,7 @@ def metrics(step: int) -> dict[str, Any]:
     return {"training_iteration": step, **{f"group_{i}": {f"m{j}": float(i * j) for j in range(20)} for i in range(10)}}
 
 
-class Way:
+class Method:
     """One experiment of one trial, whose results are timed."""
 
     def __init__(self, callbacks: list[Any], make_result: Callable[[int], dict[str, Any]], folder: str) -> None:
@@ -81,32 +81,32 @@ def with_raw(step: int) -> dict[str, Any]:
     return {**metrics(step), "evaluation": evaluation}
 
 
-def compare(title: str, ways: dict[str, Way], results: int, pause: float = PAUSE) -> list[dict[str, Any]]:
-    """Log results in turns; return a row for each way, milliseconds a result."""
+def compare(title: str, methods: dict[str, Method], results: int, pause: float = PAUSE) -> list[dict[str, Any]]:
+    """Log results in turns; return a row for each method, milliseconds a result."""
     for step in range(1, results + 6):
-        for way in ways.values():
+        for method in methods.values():
             time.sleep(pause)
-            way.log(step)
+            method.log(step)
     rows = []
-    for name, way in ways.items():
-        low, median, high, late = np.percentile(way.wall[5:], (25, 50, 75, 99))
-        cpu, late_cpu = np.percentile(way.cpu[5:], (50, 99))
-        row = {"what": title, "way": name, "median": median, "low": low, "high": high, "p99": late}
+    for name, method in methods.items():
+        low, median, high, late = np.percentile(method.wall[5:], (25, 50, 75, 99))
+        cpu, late_cpu = np.percentile(method.cpu[5:], (50, 99))
+        row = {"what": title, "method": name, "median": median, "low": low, "high": high, "p99": late}
         rows.append({**row, "cpu": cpu, "cpu_p99": late_cpu})
     for row in rows:
         row["ratio"] = row["cpu"] / rows[0]["cpu"]
-    for way in ways.values():
-        way.end()
+    for method in methods.values():
+        method.end()
     return rows
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    print("| what | way | wall, ms: median | 25 to 75 % | p99 | CPU, ms: median | p99 | CPU ratio |")
+    print("| what | method | wall, ms: median | 25 to 75 % | p99 | CPU, ms: median | p99 | CPU ratio |")
     print("|---|---|---|---|---|---|---|---|")
     for row in rows:
         spread = f"{row['low']:.2f} to {row['high']:.2f} | {row['p99']:.1f}"
         cpu = f"{row['cpu']:.2f} | {row['cpu_p99']:.2f} | {row['ratio']:.2f}"
-        print(f"| {row['what']} | {row['way']} | {row['median']:.2f} | {spread} | {cpu} |")
+        print(f"| {row['what']} | {row['method']} | {row['median']:.2f} | {spread} | {cpu} |")
 
 
 def main() -> list[dict[str, Any]]:
@@ -114,20 +114,20 @@ def main() -> list[dict[str, Any]]:
     os.environ |= {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
 
-        def rays() -> Way:
-            return Way([JsonLoggerCallback(), TBXLoggerCallback()], metrics, folder)
+        def rays() -> Method:
+            return Method([JsonLoggerCallback(), TBXLoggerCallback()], metrics, folder)
 
-        ways = {RAYS: rays(), "ours: JSON, TensorBoard": Way(two(), metrics, folder)}
-        rows = compare("200 metrics", ways, RESULTS)
-        ways = {RAYS: rays(), "ours: JSON": Way([tm.JsonMediaLoggerCallback()], with_raw, folder)}
-        rows += compare("200 metrics and a raw clip, 200 x 400 x 600", ways, RAW_RESULTS, pause=1.0)
+        methods = {RAYS: rays(), "ours: JSON, TensorBoard": Method(two(), metrics, folder)}
+        rows = compare("200 metrics", methods, RESULTS)
+        methods = {RAYS: rays(), "ours: JSON": Method([tm.JsonMediaLoggerCallback()], with_raw, folder)}
+        rows += compare("200 metrics and a raw clip, 200 x 400 x 600", methods, RAW_RESULTS, pause=1.0)
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")  # W&B's helper
-        ways = {
+        methods = {
             RAYS: rays(),
-            "ours: JSON, TensorBoard": Way(two(), with_clip(), folder),
-            "ours: all four": Way(four(folder), with_clip(), folder),
+            "ours: JSON, TensorBoard": Method(two(), with_clip(), folder),
+            "ours: all four": Method(four(folder), with_clip(), folder),
         }
-        rows += compare("200 metrics and a Video", ways, RESULTS)
+        rows += compare("200 metrics and a Video", methods, RESULTS)
         ray.shutdown()
     show(rows)
     return rows

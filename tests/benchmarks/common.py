@@ -1,4 +1,4 @@
-"""What the benchmarks share: interleaved rounds, medians with their spread, and ratios to the first way."""
+"""What the benchmarks share: interleaved rounds, medians with their spread, and ratios to the first method."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS = "TUNE_MEDIA_BENCH_ROWS"
 
 
 class Timing(float):
-    """The median seconds of a way, and all of its rounds.
+    """The median seconds of a method, and all of its rounds.
 
     Attributes:
         rounds: Seconds of each round, in order.
@@ -40,30 +40,30 @@ class Timing(float):
         return low, high
 
     def ratio(self, first: Timing) -> float:
-        """Return the median of its ratios to another way, taken round by round."""
+        """Return the median of its ratios to another method, taken round by round."""
         return statistics.median(own / other for own, other in zip(self.rounds, first.rounds, strict=True))
 
 
-def compare(ways: Mapping[str, Callable[[], object]], rounds: int = 7, pause: float = 0.0) -> dict[str, Timing]:
-    """Run each way once a round, in turn, so that other work on the machine slows all of them alike.
+def compare(methods: Mapping[str, Callable[[], object]], rounds: int = 7, pause: float = 0.0) -> dict[str, Timing]:
+    """Run each method once a round, in turn, so that other work on the machine slows all of them alike.
 
     Args:
-        ways: The ways by name; each runs once before the first round.
+        methods: The methods by name; each runs once before the first round.
         rounds: Number of rounds.
         pause: Seconds to wait before each run.
     """
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    cpu: dict[str, list[float]] = {name: [] for name in ways}
-    for way in ways.values():
-        way()  # warm
+    times: dict[str, list[float]] = {name: [] for name in methods}
+    cpu: dict[str, list[float]] = {name: [] for name in methods}
+    for method in methods.values():
+        method()  # warm
     for _ in range(rounds):
-        for name, way in ways.items():
+        for name, method in methods.items():
             time.sleep(pause)
             used, started = _cpu(), time.perf_counter()
-            way()
+            method()
             times[name].append(time.perf_counter() - started)
             cpu[name].append(_cpu() - used)
-    return {name: Timing.of(times[name], cpu[name]) for name in ways}
+    return {name: Timing.of(times[name], cpu[name]) for name in methods}
 
 
 def show(
@@ -73,29 +73,30 @@ def show(
     name: str = "ms",
     more: Mapping[str, Mapping[str, object]] | None = None,
 ) -> None:
-    """Print medians as a table, with ratios to the first way.
+    """Print medians as a table, with ratios to the first method.
 
     Args:
         title: What was measured.
         seconds: The result of ``compare``, or numbers.
         unit: Units in a second.
         name: The unit's name.
-        more: Further columns: for each way, a cell.
+        more: Further columns: for each method, a cell.
     """
     first = next(iter(seconds.values()))
     extra = list(more or {})
-    head = ["way", name, "middle half", "ratio", f"CPU {name}", "CPU ratio", *extra]
+    head = ["method", name, "middle half", "ratio", f"CPU {name}", "CPU ratio", *extra]
     print(f"\n{title}\n\n| {' | '.join(head)} |\n{'|---' * len(head)}|")
-    for way, value in seconds.items():
+    for method, value in seconds.items():
         low = high = cpu = cpu_ratio = ""
         ratio = value / first
         if isinstance(value, Timing) and isinstance(first, Timing):
             low, high = (f"{quartile * unit:.3g}" for quartile in value.middle_half())
             cpu, ratio = f"{value.cpu * unit:.3g}", value.ratio(first)
             cpu_ratio = f"{value.cpu / first.cpu:.3g}"
-        cells = [way, f"{value * unit:.3g}", f"{low} to {high}" if low else "", f"{ratio:.3g}", cpu, cpu_ratio]
-        print(f"| {' | '.join([*cells, *(str((more or {})[column].get(way, '')) for column in extra)])} |", flush=True)
-        add_row(title=title, way=way, value=value * unit, unit=name, ratio=ratio)
+        cells = [method, f"{value * unit:.3g}", f"{low} to {high}" if low else "", f"{ratio:.3g}", cpu, cpu_ratio]
+        cells += [str((more or {})[column].get(method, "")) for column in extra]
+        print(f"| {' | '.join(cells)} |", flush=True)
+        add_row(title=title, method=method, value=value * unit, unit=name, ratio=ratio)
 
 
 def add_row(**row: object) -> None:

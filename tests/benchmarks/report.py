@@ -47,7 +47,7 @@ class Benchmark:
 
 BENCHMARKS = (
     Benchmark("recording", "Recording an episode", has_peers=True, remark=f"""
-        ![The time of an episode by way and env, in CPU time, as a ratio to stepping and rendering]({RECORDING_PICTURE})
+        ![CPU time of an episode by method and env, as a ratio to stepping and rendering]({RECORDING_PICTURE})
 
         `RecordVideo` and `VecVideoRecorder` hold all frames of a clip in memory and encode them at its end. Where
         rendering is slow (MuJoCo), the recorder adds about a tenth, and only `every=` and
@@ -72,6 +72,7 @@ BENCHMARKS = (
     Benchmark("bytes", "Uploaded bytes", remark="""
         TensorBoard's event files contain the GIFs. On remote storage they are split into segments, and the newest
         segment is uploaded again until it is full. On a local disk, a trial has a single event file."""),
+    Benchmark("storage", "Two hundred clips a second"),
     Benchmark("index", "The index, with many small media"),
     Benchmark("catalog", "A million index lines"),
     Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),), remark="""
@@ -79,8 +80,8 @@ BENCHMARKS = (
 )  # fmt: skip
 
 
-def run(benchmark: Benchmark, python: str) -> str:
-    """Run a benchmark and return its section of the page."""
+def run(benchmark: Benchmark, python: str) -> str | None:
+    """Run a benchmark and return its section of the page; None if it failed."""
     OUTPUT.mkdir(parents=True, exist_ok=True)
     rows = OUTPUT / f"{benchmark.name}.jsonl"
     rows.unlink(missing_ok=True)
@@ -92,12 +93,16 @@ def run(benchmark: Benchmark, python: str) -> str:
         process = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
     print(process.stdout)
     if process.returncode:
-        raise SystemExit(f"bench_{benchmark.name} failed; see {log.name}")
+        print(f"bench_{benchmark.name} failed; see {log.name}. Its section stays as it was.", flush=True)
+        return None
+    date = datetime.datetime.now(datetime.UTC).date()
+    when = f"Measured on {date} with a load average of {started:.0f} on {os.cpu_count()} cores."
     (OUTPUT / f"{benchmark.name}.md").write_text(process.stdout)
-    return section(benchmark, process.stdout, started)
+    (OUTPUT / f"{benchmark.name}.when").write_text(when)
+    return section(benchmark, process.stdout, when)
 
 
-def section(benchmark: Benchmark, output: str, load: float) -> str:
+def section(benchmark: Benchmark, output: str, when: str) -> str:
     """Return a benchmark's section: what it measures, what it printed, and what that shows."""
     source = (Path(__file__).parent / f"bench_{benchmark.name}.py").read_text()
     about = re.sub(
@@ -106,8 +111,6 @@ def section(benchmark: Benchmark, output: str, load: float) -> str:
         ast.get_docstring(ast.parse(source)) or "",
     )
     about = re.sub(r"``(.*?)``", r"`\1`", re.sub(r"\n\nRun it with .*", "", about))
-    date = datetime.datetime.now(datetime.UTC).date()
-    when = f"Measured on {date} with a load average of {load:.0f} on {os.cpu_count()} cores."
     heading = f"## {benchmark.title} (`bench_{benchmark.name}`)"
     parts = [
         f"<!-- {benchmark.name} -->",
@@ -164,10 +167,10 @@ def introduction(python: str) -> str:
     return f"""# Performance
 
 `make bench` runs the benchmarks in `tests/benchmarks` and writes this page; `make bench ONLY="gym index"` runs some of
-them. **Use the ratios, not the absolute times.** The ways in a table took turns, round by round, on a machine that did
-other work at the same time: this slows all ways alike. Each time is a median, with the quartiles as its spread. A ratio
-is the median of the ratios of each round to the first way of the table. CPU time is that of all threads and of helper
-programs such as ffmpeg; other work on the machine hardly changes it, so its ratio is the more reliable one.
+them. **Use the ratios, not the absolute times.** The methods in a table took turns, round by round, on a machine that
+did other work at the same time: this slows all methods alike. Each time is a median, with the quartiles as its spread.
+A ratio is the median of the ratios of each round to the first method of the table. CPU time is that of all threads and
+of helper programs such as ffmpeg; other work on the machine hardly changes it, so its ratio is the more reliable one.
 
 {built}
 """
@@ -177,8 +180,8 @@ def tables_of(text: str) -> list[dict[str, str]]:
     """Return the rows of all tables in a text, each with its cells by column.
 
     Example:
-        >>> tables_of("| way | ms |\\n|---|---|\\n| ours | 3 |")
-        [{'way': 'ours', 'ms': '3'}]
+        >>> tables_of("| method | ms |\\n|---|---|\\n| ours | 3 |")
+        [{'method': 'ours', 'ms': '3'}]
     """
     rows, head = [], []
     lines = text.splitlines()
@@ -192,18 +195,20 @@ def tables_of(text: str) -> list[dict[str, str]]:
 
 
 def draw_recording(sections: dict[str, str]) -> None:
-    """Draw the cost of recording by way and env: ratios of CPU time."""
+    """Draw the cost of recording by method and env: ratios of CPU time."""
     by_env: dict[str, dict[str, float]] = {}
     for title, table in re.findall(r"(?m)^(\w+): an episode of .*\n\n((?:\|.*\n)+)", sections["recording"]):
-        rows = {row["way"]: float(row["CPU ratio"]) for row in tables_of(table)}
-        by_env[title] = {way: ratio for way, ratio in rows.items() if not way.startswith(("step only", "step and"))}
-    bars = [(env, way, ratio) for env, ways in by_env.items() for way, ratio in ways.items()]
+        rows = {row["method"]: float(row["CPU ratio"]) for row in tables_of(table)}
+        by_env[title] = {
+            method: ratio for method, ratio in rows.items() if not method.startswith(("step only", "step and"))
+        }
+    bars = [(env, method, ratio) for env, methods in by_env.items() for method, ratio in methods.items()]
     _draw(RECORDING_PICTURE, bars, "CPU time of an episode / stepping and rendering it (1 = no cost)", floor=1.0)
 
 
 def draw_loop(sections: dict[str, str]) -> None:
     """Draw how much of its time Tune's loop spends on one result."""
-    bars = [(row["what"], row["way"], float(row["CPU, ms: median"])) for row in tables_of(sections["tune_loop"])]
+    bars = [(row["what"], row["method"], float(row["CPU, ms: median"])) for row in tables_of(sections["tune_loop"])]
     _draw(LOOP_PICTURE, bars, "CPU milliseconds that Tune's loop spends on one result, median")
 
 
@@ -221,13 +226,13 @@ def _draw(name: str, bars: list[tuple[str, str, float]], label: str, *, floor: f
     place, places, names = 0.0, [], []
     for group in groups:
         axes.text(0, place, group, transform=axes.get_yaxis_transform(), fontweight="bold", va="center")
-        for _, way, value in (bar for bar in bars if bar[0] == group):
+        for _, method, value in (bar for bar in bars if bar[0] == group):
             place += 1
-            is_ours = way.startswith(("tune_media", "ours"))
+            is_ours = method.startswith(("tune_media", "ours"))
             axes.barh(place, value, color="#2f6db3" if is_ours else "#b9bec5")
             axes.text(value, place, f" {value:.3g}", va="center", fontsize=8)
             places.append(place)
-            names.append(way)
+            names.append(method)
         place += 1.6
     axes.set_yticks(places, names, fontsize=9)
     axes.invert_yaxis()
@@ -249,15 +254,21 @@ def main() -> None:
     unknown = set(options.names) - known.keys()
     if unknown:
         parser.error(f"no benchmark is named {min(unknown)!r}; there are {', '.join(known)}")
-    sections = sections_of(PAGE.read_text())
+    sections, failed = sections_of(PAGE.read_text()), []
     for name in options.names or known:
         if options.saved:
-            sections[name] = section(known[name], (OUTPUT / f"{name}.md").read_text(), os.getloadavg()[0])
+            made = section(known[name], *((OUTPUT / f"{name}.{end}").read_text() for end in ("md", "when")))
         else:
-            sections[name] = run(known[name], options.peers if known[name].has_peers else sys.executable)
+            made = run(known[name], options.peers if known[name].has_peers else sys.executable)
+        if made is None:
+            failed.append(name)
+            continue
+        sections[name] = made
         if name in PICTURES:
             PICTURES[name](sections)
         write(sections, options.peers)
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 def write(sections: dict[str, str], peers: str) -> None:
