@@ -7,7 +7,7 @@ from dataclasses import replace
 import gymnasium as gym
 import pytest
 
-from tests.support.pictures import shown
+from tests.support.pictures import LOSSLESS, shown
 from tune_media.recording.late_clips import play_again, reason_of, with_late_clips
 from tune_media.recording.plan import Plan
 from tune_media.recording.problems import FrameError
@@ -80,8 +80,9 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_clip_is_the_one_that_direct_recording_makes(case):
     make_env, options, frame = CASES[case]
-    direct = recorded(make_env(), VideoOptions(**options), frame)
-    late = with_late_clips(replace(direct, clips={}), Renderer(make_env(), frame), VideoOptions(**options))
+    video = VideoOptions(**options, crf=LOSSLESS)
+    direct = recorded(make_env(), video, frame)
+    late = with_late_clips(replace(direct, clips={}), Renderer(make_env(), frame), video)
     assert late.clips.keys() == direct.clips.keys()
     assert shown(late.clips) == shown(direct.clips)
     assert next(iter(late.clips.values())).frames > 3

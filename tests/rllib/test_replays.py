@@ -10,7 +10,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from tests.support.envs import CountingEnv
-from tests.support.pictures import shown
+from tests.support.pictures import LOSSLESS, shown
 from tune_media.recording.late_clips import with_late_clips
 from tune_media.recording.rendering import Renderer
 from tune_media.rllib import record_episodes, registry
@@ -98,7 +98,7 @@ def test_nothing_is_rendered_while_episodes_run_and_the_winners_are_rendered_aft
 @pytest.mark.parametrize("sub_envs", [1, 3])
 def test_each_clip_is_the_one_of_direct_recording(sub_envs):
     parts = ["step", "action", "return", lambda step: f"on {step.env_index}"]
-    options = VideoOptions(overlay=parts)
+    options = VideoOptions(overlay=parts, crf=LOSSLESS)
     env_runner, recording = recorded(sub_envs=sub_envs, video=options, render="auto")
     recording.begin_round(env_runner)
     env_runner.sample(num_episodes=6, random_actions=True)

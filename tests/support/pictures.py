@@ -1,4 +1,8 @@
-"""Clips as the pictures that they show: x264's files of the same pictures may differ by a bit on a busy machine."""
+"""Clips as the pictures that they show.
+
+x264 may encode the same pictures in two ways (seen on a busy machine), so what it loses may differ. Clips that a test
+compares pixel for pixel are encoded with ``crf=LOSSLESS``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from tune_media.encoding import EncodedVideo, decode_video
+
+LOSSLESS = 0
 
 
 def shown(clips: Mapping[str, EncodedVideo]) -> dict[str, tuple[EncodedVideo, list[bytes]]]:
