@@ -211,3 +211,36 @@ def test_work_whose_early_part_failed_is_done_in_its_turn():
     assert outbox.wait(30)
     assert (done, told) == ([0, 1, 2], [])
     helpers.close()
+
+
+def test_work_may_wait_for_room():
+    held = threading.Event()
+    _, outbox = outbox_of(lambda error: False)
+    outbox.put(Task("slow", held.wait, nbytes=80))
+    threading.Timer(0.1, held.set).start()
+    assert outbox.put(Task("a clip", str, nbytes=30), most_bytes=100, seconds=30)
+    assert held.is_set()
+
+
+def test_local_work_does_not_say_that_the_storage_is_back(monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.work_queue._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("tune_media.callbacks.work_queue._LONGEST_PAUSE", 0.001)
+    tries, given_up = [], []
+
+    def away():
+        tries.append(1)
+        if len(tries) < 20:
+            outbox.put(Task("reading a file of the driver's", str, is_local=True))
+            raise OSError
+
+    _, outbox = outbox_of(lambda error: True, keeps_order=False)
+    outbox.put(Task("a clip", away, give_up=given_up.append))
+    assert outbox.wait(30)
+    assert (len(tries), given_up) == (20, [])
+
+
+def test_a_closed_queue_takes_no_work_that_is_bounded():
+    _, outbox = outbox_of(lambda error: False)
+    outbox.close(0)
+    assert outbox.is_closed
+    assert not outbox.put(Task("a clip", str, nbytes=1), most_bytes=100)
