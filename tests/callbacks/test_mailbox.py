@@ -177,6 +177,9 @@ def test_a_disk_that_is_too_slow_costs_messages_and_not_tunes_loop(tmp_path, slo
     ((message, error),) = box.lost  # we are here, and the disk has taken nothing yet
     assert (message, type(error)) == (3, SpoolFullError)
     assert "0.1 MB are on their way to the disk, which is too slow" in str(error)
+    monkeypatch.setattr(spool_module, "_PATIENCE", 1000)
+    box.box.put(5, 90_000)  # it was waited for in vain
+    assert [message for message, _ in box.lost] == [3, 5]
     may_write.set()
     box.may_go_on.set()
     assert box.queue.wait(30)

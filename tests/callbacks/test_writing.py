@@ -168,10 +168,11 @@ def test_clips_that_waited_on_disk_go_to_a_remote_storage_several_at_a_time(remo
 
 def test_a_clip_that_was_brought_to_the_storage_and_not_listed_yet_is_no_loss(remote_place, tmp_path):
     """Files that helpers had written in the last seconds were listed as failed, and kept on the driver."""
-    desk, hangs = Desk(remote_place, tmp_path / "waiting"), threading.Event()
-    desk.writer.later("hangs", lambda: hangs.wait(30))
-    media = [artifact(size) for size in range(1, 4)]
-    desk.put(*media[:2])
+    desk, begun, hangs = Desk(remote_place, tmp_path / "waiting"), threading.Event(), threading.Event()
+    desk.writer.later("hangs", lambda: begun.set() or hangs.wait(30))
+    assert begun.wait(30)  # helpers begin only when the next task does
+    media = [artifact(1), artifact(2)]
+    desk.put(*media)
     waiting = list(desk.writer.queue._waiting)
     desk.store.uploads.write_early(waiting[-1].early.args[0])  # as a helper does
     assert len(desk.writer.close(0)) == 3

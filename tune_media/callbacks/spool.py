@@ -7,6 +7,7 @@ import functools
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -17,7 +18,7 @@ from tune_media.callbacks.work_queue import Task, WorkQueue
 M = TypeVar("M")
 
 _SMALL_BYTES = 64_000
-_PATIENCE = 0.5  # how long a large message waits for those that are on their way to the disk, seconds
+_PATIENCE = 2.0  # how long large messages wait for those that are on their way to the disk, seconds
 
 
 class SpoolFullError(OSError):
@@ -31,9 +32,10 @@ class UnreadableError(OSError):
 class Spool(Generic[M]):
     """Messages on disk, first in, first out; a message that cannot be pickled stays in memory.
 
-    A thread of its own pickles and writes them. If too much is on its way to the disk, ``append`` waits half a second
-    for it, and then the message is lost: Tune's loop must not wait for a slow disk. Any thread calls ``append``; one
-    thread calls ``hold_first``, ``read`` and ``drop_first``.
+    A thread of its own pickles and writes them. If too much is on its way to the disk, ``append`` waits for it, at most
+    two seconds. Then the message is lost, and so are others without a wait, until there is room again: Tune's loop must
+    not wait for a disk that hangs. Any thread calls ``append``; one thread calls ``hold_first``, ``read`` and
+    ``drop_first``.
 
     Args:
         folder: The parent of a temporary folder, made when the first message comes. None: the system's.
@@ -54,7 +56,7 @@ class Spool(Generic[M]):
         without_content: Callable[[M], M] = lambda message: message,
     ) -> None:
         self._on_lost, self._without_content = on_lost, without_content
-        self._most_on_the_way = most_on_the_way
+        self._most_on_the_way, self._patience = most_on_the_way, _PATIENCE
         self._files = _Files(folder, most_bytes)
         self._first = self._next = 0
         self._in_memory: dict[int, M] = {}  # by number
@@ -82,11 +84,14 @@ class Spool(Generic[M]):
             return
         task = Task("writing a message that waits", functools.partial(self._write, number), nbytes)
         most = max(self._most_on_the_way() * _tolerance(nbytes), nbytes)
+        began = time.monotonic()
         try:
-            is_taken = self._open().put(task, most, seconds=_PATIENCE)
+            is_taken = self._open().put(task, most, seconds=self._patience)
         except RuntimeError:  # the system allows no more threads
             self._write(number)
             return
+        waited = time.monotonic() - began
+        self._patience = _PATIENCE if is_taken else max(0.0, self._patience - waited)
         if not is_taken:
             self._lose(number, SpoolFullError(f"{most / 1e6:.3g} MB are on their way to the disk, which is too slow"))
 
