@@ -6,14 +6,11 @@ PEERS = .venv-peers
 # Python compiles what is imported, once: where this is set, each of the tests' many processes would compile Ray and torch.
 unexport PYTHONDONTWRITEBYTECODE
 PIP_FLAGS = --quiet --disable-pip-version-check --no-compile
-# The tests that depend on the release of Ray or Gymnasium; the others have the same result on every release.
+# The tests that depend on the release of Ray or Gymnasium, but for those marked any_ray; the others have the same result on
+# every release.
 OLDEST_TESTS = tests/test_ray_compat.py tests/rllib tests/gym tests/results tests/callbacks/test_contract.py \
 	tests/e2e/test_examples.py tests/e2e/test_episode_data.py tests/e2e/test_matrix.py tests/e2e/test_peoples_code.py \
 	tests/e2e/test_restore.py tests/e2e/test_trainables.py tests/e2e/test_trial_life.py
-# The contract suite, the matrix and the tests of episode data do there what these examples do.
-NOT_OLDEST = test_two_trackers_without_a_server test_a_multi_agent_env_with_a_view_for_each_agent \
-	test_acrobots_joint_angles test_where_pacman_has_been test_loops_outside_rllib
-
 .PHONY: demo test test-fast test-oldest lint format docs bench release clean
 
 demo: $(VENV)/installed
@@ -27,7 +24,7 @@ test-fast: $(VENV)/installed
 	$(VENV)/bin/python -m pytest -m "not ray and not slow" --durations=5
 
 test-oldest: $(OLDEST)/installed
-	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS) $(NOT_OLDEST:%=--deselect tests/e2e/test_examples.py::%)
+	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS) -m "not any_ray"
 
 lint: $(VENV)/installed
 	$(VENV)/bin/ruff check .

@@ -25,9 +25,9 @@ def angles(step: tm.steps.StepFacts) -> dict:
 
 config = (
     PPOConfig()
-    .environment("Acrobot-v1", env_config={"render_mode": "rgb_array"})
-    .env_runners(num_env_runners=0, num_envs_per_env_runner=4)
-    .training(lr=tune.grid_search([1e-4, 1e-3]), train_batch_size=2000, minibatch_size=500, num_epochs=2)
+    .environment("Acrobot-v1", env_config={"render_mode": "rgb_array", "max_episode_steps": 200})
+    .env_runners(num_env_runners=0, num_envs_per_env_runner=2)
+    .training(lr=tune.grid_search([1e-4, 1e-3]), train_batch_size=1000, minibatch_size=250, num_epochs=2)
     .callbacks(
         tm.rllib.record_episodes(
             sections="train",

@@ -195,9 +195,9 @@ def test_each_holds_the_same(together, kind):
 
 
 SUBSETS = [
-    ("mlflow",),
-    ("own",),
-    ("wandb", "tensorboard"),
+    pytest.param(("mlflow",), marks=pytest.mark.any_ray),
+    pytest.param(("own",), marks=pytest.mark.any_ray),
+    pytest.param(("wandb", "tensorboard"), marks=pytest.mark.any_ray),
     ("mlflow", "wandb", "tensorboard", "json"),
 ]
 
@@ -215,6 +215,7 @@ def test_any_subset_in_any_order_and_rays_own_beside_them(ray_session, tmp_path,
         assert_kept(read_files(trial), lr_of(trial))  # the files are there whoever logs
 
 
+@pytest.mark.any_ray
 def test_two_experiments_in_one_process_with_the_same_callbacks(ray_session, tmp_path):
     callbacks = [make(kind, tmp_path) for kind in KINDS]
     for name in ("first", "second"):

@@ -109,6 +109,7 @@ def test_json_says_what_the_env_wrote(told, request):
     assert len({row["episode_id"] for row in rows}) == len(rows)
 
 
+@pytest.mark.any_ray
 def test_parquet_is_the_same_to_every_reader(told):
     import duckdb
     import pandas as pd
@@ -224,7 +225,7 @@ class Forum(DefaultCallbacks):
             episode.hist_data[name] = [value]
 
 
-@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("keep", [False, pytest.param(True, marks=pytest.mark.any_ray)])
 def test_the_forums_callback_as_it_is(ray_session, tmp_path, keep):
     config = ppo(tmp_path, "old", reporting={"keep_per_episode_custom_metrics": keep}).callbacks(Forum)
     results = fit(config, tmp_path / "out")
@@ -280,7 +281,7 @@ class Tally:
 
 
 @pytest.mark.parametrize("stack", list(STACKS))
-@pytest.mark.parametrize("recorder_first", [True, False])
+@pytest.mark.parametrize("recorder_first", [True, pytest.param(False, marks=pytest.mark.any_ray)])
 def test_values_of_other_hooks_are_among_the_episodes(ray_session, tmp_path, stack, recorder_first):
     recorder = tm.rllib.record_episodes(sections="train", keep=tm.selection.best(by="shots"), strict=True)
     both = [recorder, Hooks] if recorder_first else [Hooks, recorder]

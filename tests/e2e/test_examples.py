@@ -36,6 +36,7 @@ def test_a_ppo_sweep(tmp_path):
     assert "episodes/worst" in out
 
 
+@pytest.mark.any_ray
 def test_a_backend_of_ones_own(tmp_path):
     run_example("own_backend.py", tmp_path, "--folder", str(tmp_path / "logs"))
     assert len(list(tmp_path.glob("logs/*/train/rollout/*.mp4"))) == 6
@@ -53,6 +54,7 @@ def test_rays_own_recipe_unchanged(tmp_path):
     assert {(row["width"], row["height"]) for row in catalog} == {(96, 64)}
 
 
+@pytest.mark.any_ray
 @pytest.mark.parametrize(("name", "least"), [("own_env", 6), ("handwritten_loop", 6), ("sb3_under_tune", 4)])
 def test_loops_outside_rllib(tmp_path, name, least):
     run_example(f"{name}.py", tmp_path)
@@ -62,6 +64,7 @@ def test_loops_outside_rllib(tmp_path, name, least):
     assert len({row["trial"] for row in catalog}) == 2
 
 
+@pytest.mark.any_ray
 def test_rllib_without_tune(tmp_path):
     run_example("rllib_without_tune.py", tmp_path)
     clips = sorted(tmp_path.glob("*.mp4"))
@@ -69,6 +72,7 @@ def test_rllib_without_tune(tmp_path):
     assert all(probe_video(clip.read_bytes()).frames > 8 for clip in clips)
 
 
+@pytest.mark.any_ray
 def test_a_curriculum_in_a_function_trainable(tmp_path):
     run_example("curriculum.py", tmp_path)
     catalog = tm.load(tmp_path / "curriculum")
@@ -77,6 +81,7 @@ def test_a_curriculum_in_a_function_trainable(tmp_path):
     assert all(isinstance(row["task"], int) and row["seed"] in (0, 1, 2) for row in catalog)
 
 
+@pytest.mark.any_ray
 def test_acrobots_joint_angles(tmp_path):
     out = run_example("acrobot_angle.py", tmp_path, "--iterations", "2")
     catalog = tm.load(tmp_path / "acrobot_angle")
@@ -88,6 +93,7 @@ def test_acrobots_joint_angles(tmp_path):
     assert "metrics/theta1_avg" in out
 
 
+@pytest.mark.any_ray
 def test_where_pacman_has_been(tmp_path):
     run_example("pacman_heatmap.py", tmp_path)
     catalog = tm.load(tmp_path / "pacman_heatmap")
@@ -96,6 +102,7 @@ def test_where_pacman_has_been(tmp_path):
     assert (catalog.episodes()["metrics/places_seen"] > 3).all()
 
 
+@pytest.mark.any_ray
 def test_a_gymnasium_env_without_ray(tmp_path):
     out = run_example("gymnasium_env.py", tmp_path)
     clips = {path.name: probe_video(path.read_bytes()) for path in tmp_path.glob("*.mp4")}
@@ -104,6 +111,7 @@ def test_a_gymnasium_env_without_ray(tmp_path):
     assert out.count("episode ") == 6
 
 
+@pytest.mark.any_ray
 def test_a_multi_agent_env_with_a_view_for_each_agent(tmp_path):
     run_example("multi_agent.py", tmp_path)
     catalog = tm.load(tmp_path / "multi_agent")
@@ -117,6 +125,7 @@ def test_a_multi_agent_env_with_a_view_for_each_agent(tmp_path):
     assert "metrics/hunter/distance_avg" in catalog.episodes()
 
 
+@pytest.mark.any_ray
 def test_two_trackers_without_a_server(tmp_path):
     run_example("wandb_and_mlflow.py", tmp_path)
     assert len(list(tmp_path.glob("wandb_and_mlflow/*/wandb/offline-run-*/*.wandb"))) == 2
