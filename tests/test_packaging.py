@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-IMPORTED_AS = {"pillow": "PIL", "ale-py": "ale_py", "stable-baselines3": "stable_baselines3"}
+IMPORTED_AS = {
+    "pillow": "PIL",
+    "ale-py": "ale_py",
+    "stable-baselines3": "stable_baselines3",
+    "trove-classifiers": "trove_classifiers",
+}
 OF_EXTRAS = {  # library: the extras that bring it; all other libraries come with the package itself
     "PIL": {"overlay", "rllib", "tensorboard", "wandb", "mlflow"},
     "gymnasium": {"gym", "rllib"},
@@ -23,6 +28,18 @@ OF_EXTRAS = {  # library: the extras that bring it; all other libraries come wit
     "werkzeug": {"viewer", "tensorboard"},
 }
 NOT_IMPORTED = {"torch"}  # RLlib imports it, and does not declare it
+TOOLS = {  # of the extras dev and docs, run and not imported: the file that names it, and its name there
+    "build": ("Makefile", "-m build"),
+    "furo": ("docs/conf.py", "furo"),
+    "myst-parser": ("docs/conf.py", "myst_parser"),
+    "pandas-stubs": ("setup.cfg", "strict = True"),  # pandas has no annotations of its own
+    "pre-commit": ("CONTRIBUTING.md", "pre-commit install"),
+    "pytest-xdist": ("setup.cfg", "--dist loadfile"),
+    "ruff": ("Makefile", "ruff check"),
+    "sphinx": ("Makefile", "-m sphinx"),
+    "sphinx-copybutton": ("docs/conf.py", "sphinx_copybutton"),
+    "twine": ("Makefile", "twine check"),
+}
 
 
 def setup_cfg():
@@ -41,7 +58,9 @@ def libraries(requirements):
 def foreign_imports(*folders):
     found = set()
     for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        found |= set(re.findall(r'importorskip\("(\w+)', text))
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Import):
                 found |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -71,6 +90,14 @@ def test_the_tests_and_examples_need_nothing_else():
     brought = {"pygame", "fsspec"}  # by gymnasium[classic-control] and by ray[tune]
     imported = foreign_imports("tests", "examples", "docs")
     assert imported - declared - set(OF_EXTRAS) - NOT_IMPORTED - brought == set()
+
+
+def test_each_library_for_developers_is_imported_or_run():
+    extras = setup_cfg()["options.extras_require"]
+    declared = libraries(extras.get("dev", raw=True)) | libraries(extras.get("docs", raw=True))
+    assert declared - foreign_imports("tests", "examples", "docs") == set(TOOLS)
+    for place, name in TOOLS.values():
+        assert name in (ROOT / place).read_text()
 
 
 def test_the_version_is_in_one_place():
