@@ -93,6 +93,7 @@ def test_without_a_command_it_shows_the_commands_and_what_to_do_next(monkeypatch
 def test_the_help_of_each_command_has_an_example_that_fits_the_terminal(name):
     text = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
     assert f"tune-media {name}" in text.split("Usage:")[1].split("\n", 1)[1]
+    assert "Exit codes:" in text
     assert "..." not in (main.commands[name].get_short_help_str(60))
 
 
@@ -100,7 +101,9 @@ def test_an_experiment_without_media_is_an_error_that_says_what_to_do(tmp_path):
     result = CliRunner().invoke(main, ["list", str(tmp_path)])
     assert result.exit_code == 1
     assert "Nothing is recorded in" in result.output
-    assert CliRunner().invoke(main, ["list", "--json", str(tmp_path)]).output == ""
+    as_json = CliRunner().invoke(main, ["list", "--json", str(tmp_path)])
+    assert as_json.exit_code == 1
+    assert as_json.stdout == ""
 
 
 def test_an_unknown_option_is_exit_code_2():

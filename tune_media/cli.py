@@ -96,12 +96,12 @@ def list_media(experiment: str, every: bool, as_json: bool) -> None:
         catalog = load(experiment)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+    if not len(catalog):
+        raise click.ClickException(_nothing(catalog.path))
     if as_json:
         for row in catalog:
             click.echo(json_bytes(dict(row)))
         return
-    if not len(catalog):
-        raise click.ClickException(_nothing(catalog.path))
     click.echo(media_table(catalog) if every else trial_table(catalog))
     click.echo(printable(f"{len(catalog)} media in {catalog.path}"))
 
@@ -211,19 +211,21 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
 @main.command(short_help="Find out why an env is not recorded.")
 @click.argument("env")
 @click.option("--config", default='{"render_mode": "rgb_array"}', show_default=True, help="The env's config, JSON.")
-def doctor(env: str, config: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs: env, facts and problems.")
+def doctor(env: str, config: str, as_json: bool) -> None:
     """Render frames of ENV in a Ray actor and say what a recording would be, and what is wrong.
 
-    ENV is an id that Gymnasium knows (CartPole-v1, module:Id-v0) or module:EnvClass. The exit code is 1 if something
-    is wrong.
+    ENV is an id that Gymnasium knows (CartPole-v1, module:Id-v0) or module:EnvClass.
 
     \b
     Examples:
       tune-media doctor CartPole-v1
       tune-media doctor my_envs:Maze --config '{"size": 5, "render_mode": "rgb_array"}'
+      tune-media doctor --json my_envs:Maze | jq .facts.render_ms
     """
     import json
 
+    from tune_media.values.strict_json import json_bytes
     from tune_media.viewing.doctor import examine_in_actor
 
     try:
@@ -233,6 +235,13 @@ def doctor(env: str, config: str) -> None:
     if not isinstance(parsed, dict):
         raise click.BadParameter(f"a JSON object such as {{}}, not {config}", param_hint="--config")
     report = examine_in_actor(env, parsed)
-    click.echo(report.text())
+    if as_json:
+        click.echo(json_bytes({"env": env, "facts": report.facts, "problems": report.problems}))
+    else:
+        click.echo(report.text())
     if report.problems:
         raise SystemExit(1)
+
+
+for _command in main.commands.values():
+    _command.epilog = _EXIT_CODES

@@ -1,5 +1,7 @@
 import itertools
+import json
 import random
+import sys
 
 import gymnasium as gym
 import numpy as np
@@ -8,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.support.envs import CountingEnv
 from tune_media.cli import main
-from tune_media.viewing.doctor import examine, examine_in_actor
+from tune_media.viewing.doctor import examine, examine_in_actor, make_env
 
 
 class Picture(CountingEnv):
@@ -28,8 +30,9 @@ class Picture(CountingEnv):
 def test_a_good_env_is_described(ray_session, name):
     report = examine_in_actor(name, {"render_mode": "rgb_array"})
     assert report.problems == []
-    assert report.facts["frame"] == "600x400, uint8, at 50 fps"
-    assert {"render_mode", "render", "encode", "clip", "environment"} <= set(report.facts)
+    assert [report.facts[name] for name in ("render_mode", "width", "height", "fps")] == ["rgb_array", 600, 400, 50]
+    assert {"render_ms", "encode_ms", "codec", "bytes_per_frame", "environment"} <= set(report.facts)
+    assert "600x400, uint8, at 50 fps" in report.text()
     assert "can be recorded" in report.text()
 
 
@@ -68,6 +71,20 @@ def test_a_process_that_dies_is_told(ray_session):
     assert "SDL_VIDEODRIVER" in problem
 
 
+def test_an_env_without_gymnasium_needs_none_and_an_id_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)  # as if it were not installed
+    assert isinstance(make_env("tests.viewing.test_doctor:OwnKind", {}), OwnKind)
+    (problem,) = examine(lambda: make_env("CartPole-v1", {})).problems
+    assert problem.endswith(". Install it: pip install 'tune-media[gym]'")
+
+
+class OwnKind:
+    """An env that has no base class."""
+
+    def __init__(self, config):
+        pass
+
+
 class Dies(gym.Env):
     """Takes its process with it, as a GL library without a display does."""
 
@@ -102,7 +119,12 @@ def test_on_the_command_line(ray_session):
     good = runner.invoke(main, ["doctor", "tests.support.envs:CountingEnv", "--config", "{}"])
     assert good.exit_code == 0, good.output
     assert "192x32" in good.output
-    assert runner.invoke(main, ["doctor", "CartPole-v1", "--config", "{}"]).exit_code == 1
+    bad = runner.invoke(main, ["doctor", "CartPole-v1", "--config", "{}", "--json"])
+    assert bad.exit_code == 1
+    told = json.loads(bad.stdout)
+    assert told["env"] == "CartPole-v1"
+    assert told["facts"]["render_mode"] is None
+    assert "render_mode='rgb_array'" in told["problems"][0]
     assert "a JSON object" in runner.invoke(main, ["doctor", "CartPole-v1", "--config", "[1]"]).output
     assert "no JSON" in runner.invoke(main, ["doctor", "CartPole-v1", "--config", "{"]).output
 

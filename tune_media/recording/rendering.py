@@ -213,6 +213,8 @@ def remedy_for(error: Exception) -> str:
     """
     text = f"{error}"
     missing = getattr(error, "name", "") or ""
+    if missing == "gymnasium":  # not in the text of others, which name Gymnasium as their own package
+        return ". Install it: pip install 'tune-media[gym]'"
     for package, command in _PACKAGE_OF.items():
         if package in (missing.split(".")[0], *text.replace("'", " ").replace("`", " ").split()):
             return f". Install it: {command}"

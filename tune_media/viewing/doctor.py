@@ -30,19 +30,39 @@ class Diagnosis:
     """What the doctor found.
 
     Attributes:
-        facts: What a recording would be, by name.
+        facts: What a recording would be, by name: ``environment``, ``render_mode``, ``width``, ``height``, ``dtype``,
+            ``fps``, ``views``, ``render_ms`` and ``encode_ms`` (per frame), ``codec``, ``bytes_per_frame``, ``replay``.
+            Those after a problem are missing.
         problems: What is wrong, each with its remedy. Empty: a recording works.
     """
 
-    facts: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def text(self) -> str:
         """Lay the report out for a terminal."""
-        width = max(map(len, self.facts), default=0)
-        lines = [f"{name.ljust(width)}  {value}" for name, value in self.facts.items()]
+        rows = self._rows()
+        width = max(map(len, rows), default=0)
+        lines = [f"{name.ljust(width)}  {value}" for name, value in rows.items()]
         verdict = "This env can be recorded." if not self.problems else "This env cannot be recorded as it is:"
         return "\n".join([*lines, "", verdict, *(f"- {problem}" for problem in self.problems)])
+
+    def _rows(self) -> dict[str, str]:
+        facts, rows = self.facts, dict[str, str]()
+        if "environment" in facts:
+            found = " ".join(f"{name}={value}" for name, value in facts["environment"].items())
+            rows["environment"] = found or f"none of {', '.join(_ENVIRONMENT)} is set"
+        if "render_mode" in facts:
+            rows["render_mode"] = str(facts["render_mode"])
+        if "width" in facts:
+            views = f", {len(facts['views'])} views: {', '.join(facts['views'])}" if len(facts["views"]) > 1 else ""
+            rows["frame"] = f"{facts['width']}x{facts['height']}, {facts['dtype']}, at {facts['fps']:g} fps{views}"
+            rows["render"] = f"{facts['render_ms']:.2f} ms a frame (median of {FRAMES})"
+            rows["encode"] = f"{facts['encode_ms']:.2f} ms a frame, {facts['codec']}"
+            rows["clip"] = f"{facts['bytes_per_frame']:.0f} bytes a frame"
+        if "replay" in facts:
+            rows["replay"] = facts["replay"]
+        return rows
 
 
 def make_env(name: str, config: dict[str, Any]) -> Any:
@@ -51,10 +71,10 @@ def make_env(name: str, config: dict[str, Any]) -> Any:
     Raises:
         Exception: Whatever making it raises.
     """
-    import gymnasium as gym
-
     module, _, attribute = name.partition(":")
     if not attribute or re.search(r"-v\d+$", attribute):
+        import gymnasium as gym
+
         return gym.make(name, **config)
     maker = getattr(importlib.import_module(module), attribute)
     try:  # as RLlib does, with the config, or as others do, with keywords
@@ -99,15 +119,13 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
         make: Returns the env.
     """
     report = Diagnosis()
-    report.facts["environment"] = " ".join(f"{key}={os.environ[key]}" for key in _ENVIRONMENT if key in os.environ) or (
-        f"none of {', '.join(_ENVIRONMENT)} is set"
-    )
+    report.facts["environment"] = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     try:
         env = make()
     except Exception as error:
         report.problems.append(f"it cannot be made: {_told(error)}")
         return report
-    report.facts["render_mode"] = str(getattr(env, "render_mode", None))
+    report.facts["render_mode"] = getattr(env, "render_mode", None)
     try:
         taping, shown = Taping(env, NewSeeds(0)), dict[int, tuple[Tape, list[Any]]]()
         observation, _ = env.reset(seed=0)
@@ -132,11 +150,15 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
     video = encoder.finish()
     height, width = pictures[0].shape[:2]
     report.facts |= {
-        "frame": f"{width}x{height}, {pictures[0].dtype}, at {renderer.fps(0):g} fps"
-        + (f", {len(frames)} views: {', '.join(frames)}" if len(frames) > 1 else ""),
-        "render": f"{1000 * statistics.median(render_times):.2f} ms a frame (median of {FRAMES})",
-        "encode": f"{1000 * statistics.median(encode_times):.2f} ms a frame, {video.codec}",
-        "clip": f"{len(video.data) / video.frames:.0f} bytes a frame",
+        "width": width,
+        "height": height,
+        "dtype": str(pictures[0].dtype),
+        "fps": renderer.fps(0),
+        "views": list(frames),
+        "render_ms": 1000 * statistics.median(render_times),
+        "encode_ms": 1000 * statistics.median(encode_times),
+        "codec": video.codec,
+        "bytes_per_frame": len(video.data) / video.frames,
     }
     report.problems.extend(_look_at(pictures))
     if shown:
