@@ -12,6 +12,7 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.experiment import assert_whole_episode, image_steps, media_files, rows_of, trial_folders
 from tests.support.faults import wait_until
+from tests.support.rllib_configs import multi_agent, own_env, ppo, small, written_by_the_env
 
 ray = pytest.importorskip("ray")
 tune = pytest.importorskip("ray.tune")
@@ -21,19 +22,6 @@ from ray.rllib.callbacks.callbacks import RLlibCallback  # noqa: E402
 from tune_media.rllib import ray_names  # noqa: E402
 
 NEWER_METRICS = Version(ray.__version__) >= Version("2.52")  # an evaluation's return_max is of this round only
-
-
-def ppo(callbacks=None, env_config=None, **evaluation):
-    config = (
-        PPOConfig()
-        .environment(CountingEnv, env_config=env_config or {})
-        .env_runners(num_env_runners=0)
-        .training(train_batch_size=64, minibatch_size=64, num_epochs=1)
-        .rl_module(model_config={"fcnet_hiddens": [8]})
-    )
-    if evaluation:
-        config.evaluation(**evaluation)
-    return config.callbacks(callbacks) if callbacks is not None else config
 
 
 def fit(config, storage, name, iterations, callbacks):
@@ -407,7 +395,6 @@ def test_seeds_on_the_old_api_stack(ray_session):
 
 def test_agents_that_leave_after_a_fragments_end_cost_no_episode(ray_session, tmp_path):
     """On Ray 2.60, ``get_rewards(-1)`` raised then, and clip, row and numbers were dropped: 0 of 8 were recorded."""
-    from tests.support.rllib_configs import multi_agent, own_env, small, written_by_the_env
 
     config = small(
         PPOConfig,

@@ -5,24 +5,14 @@ from types import SimpleNamespace
 import pytest
 
 import tune_media as tm
-from tests.support.envs import CountingEnv
+from tests.support.rllib_configs import ppo
 
 tune = pytest.importorskip("ray.tune")
-from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
-
 from tune_media.rllib.problem_reports import ProblemReports  # noqa: E402
 
 
 def fit(tmp_path, recorder, callbacks, env_config=None, iterations=1, **evaluation):
-    config = (
-        PPOConfig()
-        .environment(CountingEnv, env_config=env_config or {})
-        .env_runners(num_env_runners=0)
-        .training(train_batch_size=64, minibatch_size=64, num_epochs=1)
-        .rl_module(model_config={"fcnet_hiddens": [8]})
-        .evaluation(**evaluation)
-        .callbacks(recorder)
-    )
+    config = ppo(recorder, env_config, **evaluation)
     stop = {"training_iteration": iterations}
     run_config = tune.RunConfig(storage_path=str(tmp_path), stop=stop, verbose=0, callbacks=callbacks)
     results = tune.Tuner("PPO", param_space=config, run_config=run_config).fit()

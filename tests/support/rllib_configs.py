@@ -9,6 +9,8 @@ from typing import Any
 
 import ray
 
+from tests.support.envs import CountingEnv
+
 STACK = {"old_stack": True}
 
 
@@ -28,6 +30,22 @@ def small(algorithm: Any, learn: dict, env: Any, *, old_stack: bool = False, **s
         return config
 
     return make
+
+
+def ppo(callbacks: Any = None, env_config: dict | None = None, **evaluation: Any) -> Any:
+    """Return PPO on the counting env, small, with these callbacks and this evaluation if they are given."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    config = (
+        PPOConfig()
+        .environment(CountingEnv, env_config=env_config or {})
+        .env_runners(num_env_runners=0)
+        .training(train_batch_size=64, minibatch_size=64, num_epochs=1)
+        .rl_module(model_config={"fcnet_hiddens": [8]})
+    )
+    if evaluation:
+        config.evaluation(**evaluation)
+    return config.callbacks(callbacks) if callbacks is not None else config
 
 
 def evaluation(runners: int = 1, duration: Any = 4, **more: Any) -> dict:

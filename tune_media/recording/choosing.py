@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tune_media.recording.episode import Candidate
-from tune_media.selection import Selector
+from tune_media.selection import Selector, as_result
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.recording_problems import PROBLEMS
 
@@ -80,11 +80,11 @@ def laid_out(
         By selector, the clip, record, or dict of clips by view of the chosen episode; a list of these if the selector
         may choose several. By the name of a picture or file, the same for it.
     """
-    result = _by_selector(selectors, chosen, {id: candidate.in_result() for id, candidate in held.items()})
+    result = as_result(selectors, chosen, {id: candidate.in_result() for id, candidate in held.items()})
     taken = RESERVED | {selector.name for selector in selectors}
     for name in dict.fromkeys(name for candidate in held.values() for name in candidate.media):
         media = {id: candidate.media[name] for id, candidate in held.items() if name in candidate.media}
-        result[f"{name}_picture" if name in taken else name] = _by_selector(selectors, chosen, media)
+        result[f"{name}_picture" if name in taken else name] = as_result(selectors, chosen, media)
     return result
 
 
@@ -95,14 +95,3 @@ def selector_reason(selector: Selector, error: Exception, records: Sequence[Epis
         names = sorted({name for record in records for name in record.metrics})
         reason += f"; the metrics of these episodes are: {', '.join(names) or 'none'} (collect= adds some)"
     return reason
-
-
-def _by_selector(
-    selectors: Iterable[Selector], chosen: Mapping[str, Sequence[EpisodeRecord]], held: Mapping[str, Any]
-) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for selector in selectors:
-        found = [held[record.id] for record in chosen.get(selector.name, ()) if record.id in held]
-        if found:
-            result[selector.name] = found[0] if selector.limit == 1 else found
-    return result
