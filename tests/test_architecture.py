@@ -27,7 +27,10 @@ BELOW = {  # wing: the wings that it may import
     "rllib": {"recording", "values", "encoding", "selection", "steps", "ray_compat"},
     "gym": {"recording", "values", "encoding", "selection", "steps"},
     "callbacks": {"storage", "results", "values", "encoding", "ray_compat"},
-    "viewing": {"storage", "values", "encoding", "rllib", "gym", "recording", "callbacks", "selection", "steps"},
+    "viewing": {
+        *("storage", "values", "encoding", "rllib", "gym", "recording", "callbacks", "selection", "steps"),
+        "ray_compat",
+    },
     "export": {"viewing", "storage", "values"},
     "cli": {"viewing", "rllib", "values"},
     "trial_names": {"values"},

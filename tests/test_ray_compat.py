@@ -1,6 +1,8 @@
 """Pins each name of Ray's that is not public and that we lean on, so that a new release says what it broke."""
 
+import importlib
 import inspect
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -147,6 +149,13 @@ def test_an_old_ray_is_named_with_the_command_that_updates_it(monkeypatch, versi
     monkeypatch.delitem(vars(tune_media), name, raising=False)  # imported before, a submodule is an attribute
     with pytest.raises(ImportError, match=rf"Ray {version} is installed: pip install -U 'ray\[tune\]>=2\.50\.1'"):
         getattr(tune_media, name)
+
+
+def test_an_old_ray_is_named_if_the_recorder_is_imported_by_its_module(monkeypatch):
+    monkeypatch.setattr("ray.__version__", "2.40.0")
+    monkeypatch.delitem(sys.modules, "tune_media.rllib.callback", raising=False)
+    with pytest.raises(ImportError, match=r"Ray 2\.40\.0 is installed: pip install -U"):
+        importlib.import_module("tune_media.rllib.callback")
 
 
 @pytest.mark.parametrize("version", ["2.50.1", "2.60.0", "2.61.0.dev0", "3.0.0rc1"])

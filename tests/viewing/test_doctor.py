@@ -71,6 +71,12 @@ def test_a_process_that_dies_is_told(ray_session):
     assert "SDL_VIDEODRIVER" in problem
 
 
+def test_an_old_ray_is_a_problem(monkeypatch):
+    monkeypatch.setattr("ray.__version__", "2.9.3")
+    (problem,) = examine_in_actor("CartPole-v1", {}).problems
+    assert "pip install -U 'ray[tune]>=2.50.1'" in problem
+
+
 def test_an_env_without_gymnasium_needs_none_and_an_id_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)  # as if it were not installed
     assert isinstance(make_env("tests.viewing.test_doctor:OwnKind", {}), OwnKind)

@@ -13,12 +13,14 @@ from typing import Any
 
 from typing_extensions import override
 
+from tune_media.ray_compat import check_version
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.registry import recordings_of
 from tune_media.rllib.rounds import Rounds
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.stacks import index_of, section_of
 
+check_version()  # an old RLlib lacks the next name, and others
 try:
     from ray.rllib.callbacks.callbacks import RLlibCallback
 except ImportError as error:

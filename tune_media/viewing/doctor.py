@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tune_media.encoding import VideoEncoder, as_rgb
+from tune_media.ray_compat import check_version
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import Renderer, remedy_for
 from tune_media.recording.replay import replay
@@ -88,6 +89,10 @@ def examine_in_actor(name: str, config: dict[str, Any]) -> Diagnosis:
     """Examine an env inside a Ray actor, where env runners live, with their environment variables and no window."""
     import ray
 
+    try:
+        check_version()
+    except ImportError as error:
+        return Diagnosis(problems=[str(error)])
     started_here = not ray.is_initialized()
     if started_here:
         # Without num_cpus, which a cluster that is already there (RAY_ADDRESS) would refuse.
