@@ -1,4 +1,4 @@
-"""The one score by which all views rank trials."""
+"""The one score by which all views rank trials, of trials on disk."""
 
 import json
 
@@ -6,9 +6,9 @@ import pytest
 
 import tune_media as tm
 from tests.support.recorded import make_trial
+from tune_media.values.score import Scores, known_returns
 from tune_media.viewing.grid_choice import choose_tiles
 from tune_media.viewing.pages import TrialPages
-from tune_media.viewing.score import Scores, known_returns
 from tune_media.viewing.table import trial_table
 from tune_media.viewing.trials import LogDirectory, Trials
 

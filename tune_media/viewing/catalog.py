@@ -16,9 +16,10 @@ import pyarrow.fs
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.recovery import warn_of_unlisted
 from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.score import Scores
 from tune_media.viewing import data_frames, notebook
 from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, name_some
-from tune_media.viewing.score import Scores, best_clip, scores_of
+from tune_media.viewing.score import best_clip, scores_of
 from tune_media.viewing.trial_media import TrialMedia
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from tune_media.viewing.score import RETURNS, known_returns
+from tune_media.values.score import RETURNS, known_returns
 from tune_media.viewing.trial_folder import Line, TrialFolder
 
 _MAX_PARAMS = 40

@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
+from tune_media.values.score import CLIP_LABEL
 from tune_media.viewing.catalog import Catalog
-from tune_media.viewing.score import CLIP_LABEL
 
 _MIN_CELL = 8
 

@@ -78,14 +78,44 @@ def test_a_view_has_the_chosen_hyperparameters_and_is_saved_again_only_if_they_c
         tags = client.get_experiment_by_name("experiment").tags
         return {key: json.loads(value) for key, value in tags.items() if key.startswith(VIEW_TAG)}
 
-    runs.show({"lr": 0.1})
+    runs.show(searched={"lr": 0.1})
     ((key, view),) = views().items()
     assert (key, view["name"]) == (f"{VIEW_TAG}{view_key('sweep')}", "Trials of sweep")
     assert view["selectedColumns"] == ["metrics.`best_return`", "params.`lr`"]
     assert json.loads(view["state"])["orderByAsc"] is False
-    runs.show({"lr": 0.2})
+    runs.show(searched={"lr": 0.2})
     assert views() == {key: view}
-    runs.show({"lr": 0.2, "loss@a": 1})
+    runs.show(searched={"lr": 0.2, "loss@a": 1})
     assert views()[key]["selectedColumns"][1:] == ["params.`loss_0x40_a`", "params.`lr`"]
-    found = client.search_runs([held(client)["PPO_t1"].info.experiment_id], view["searchFilter"])
-    assert [run.info.run_name for run in found] == ["PPO_t1"]
+
+
+def test_a_view_is_ordered_by_the_best_score_that_a_trial_has_reported(runs_of, client):
+    runs = runs_of()
+    runs.start("t1", "PPO_t1", {})
+
+    def metrics():
+        (value,) = [value for key, value in client.get_experiment_by_name("experiment").tags.items() if VIEW_TAG in key]
+        view = json.loads(value)
+        assert view["orderByKey"] == view["selectedColumns"][0]
+        return [name for name in view["selectedColumns"] if name.startswith("metrics.")]
+
+    runs.show()
+    assert metrics() == ["metrics.`best_return`"]
+    training, evaluation = "env_runners/episode_return_mean", "evaluation/env_runners/episode_return_mean"
+    for names, score in (
+        ([training, "loss"], training),
+        ([training, evaluation], evaluation),
+        ([training], evaluation),
+    ):
+        runs.show(metrics=names)
+        assert metrics() == [f"metrics.`{score}`", "metrics.`best_return`"]
+
+
+def test_a_view_has_no_trials_of_a_sweep_with_a_similar_name(runs_of, client):
+    for sweep in ("my_sweep", "my-sweep", "my_sweep2", "MY_SWEEP"):
+        runs_of(sweep, nested=True).start("t1", f"of {sweep}", {})
+    runs_of("my_sweep").show(searched={"lr": 0.1})
+    found = client.get_experiment_by_name("experiment")
+    view = json.loads(found.tags[f"{VIEW_TAG}{view_key('my_sweep')}"])
+    shown = client.search_runs([found.experiment_id], view["searchFilter"])
+    assert [run.info.run_name for run in shown] == ["of my_sweep"]

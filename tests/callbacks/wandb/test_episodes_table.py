@@ -38,7 +38,8 @@ def test_the_line_of_a_trial_has_its_clip_with_its_return(clip):
     assert "video-file" in types["clip"]
     assert "number" in types["best_return"]
     assert row == {
-        **{"trial": "the_trial", "section": "evaluation", "best_return": 9.5},
+        **{"trial": "the_trial", "score": 9.5, "score_is": "best return of a clip"},
+        **{"section": "evaluation", "best_return": 9.5},
         **{"episode_length": 3, "step": 2, "lr": 0.1, "kind": "a"},
     }
 

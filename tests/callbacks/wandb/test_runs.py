@@ -80,13 +80,17 @@ def test_the_trial_is_a_line_of_a_table_with_its_best_clip(tmp_path):
         video = tm.Video(iter(np.full((3, 16, 16, 3), 40 * step, np.uint8)), fps=5, episode=record)
         entry = MediaEntry(video, "evaluation", "episodes/best", f"media/step_{step}.mp4", step, step)
         runs.show("t", as_item(entry))
+    evaluation = "evaluation/env_runners/episode_return_mean"
+    for step, row in enumerate([{evaluation: 7.0}, {evaluation: 6.0}, {"env_runners/episode_return_mean": 99.0}], 1):
+        runs.log("t", row, step, None)
     runs.end("t", 0)
     (file,) = tmp_path.rglob("trials_*.table.json")
     table = json.loads(file.read_text())
     (row,) = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert row.pop("clip") == "Video"  # the clip itself is in the table's artifact
     assert row == {
-        **{"trial": "the_trial", "section": "evaluation", "best_return": 9.5},
+        **{"trial": "the_trial", "score": 6.0, "score_is": "mean evaluation return"},
+        **{"section": "evaluation", "best_return": 9.5},
         **{"episode_length": 3, "step": 2, "lr": 0.1},
     }
     (file,) = tmp_path.rglob("*.wandb")

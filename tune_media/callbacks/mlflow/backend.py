@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -74,14 +75,17 @@ class MlflowBackend(Backend):
         if trial.ray is not None:
             private_names.run_ids(self._rays)[trial.ray] = run.run_id
         with self.context.guard("saving a view of the runs"):
-            self._runs.show(trial.searched)
+            self._runs.show(searched=trial.searched)
         if not self._rays.log_params_on_trial_end:
             run.log_params(trial.config, 0)
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
         run = self._started[trial.trial_id]
-        run.log_metrics(numbers_of(report.flat), report.step, report.time)
+        numbers = numbers_of(report.flat)
+        run.log_metrics(numbers, report.step, report.time)
+        with self.context.guard("saving a view of the runs"):
+            self._started.show(metrics=(name for name, value in numbers.items() if math.isfinite(value)))
         if report.config is not None and not self._rays.log_params_on_trial_end:
             run.log_params(report.config, report.step)
 

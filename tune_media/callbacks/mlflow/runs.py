@@ -14,8 +14,9 @@ from tune_media.callbacks.mlflow.private_names import PARENT_TAG
 from tune_media.callbacks.mlflow.run import MlflowRun
 from tune_media.callbacks.mlflow.saved_view import view_tag
 from tune_media.callbacks.mlflow.sweep_run import SweepRun
+from tune_media.values.score import known_returns
 
-TRIAL_TAG, SWEEP_TAG = "tune_media.trial", "tune_media.sweep"
+TRIAL_TAG, TRIAL_OF_TAG, SWEEP_TAG = "tune_media.trial", "tune_media.trial_of", "tune_media.sweep"
 
 
 class MlflowRuns:
@@ -36,7 +37,9 @@ class MlflowRuns:
         self._experiment, self._sweep, self._nested = experiment, sweep, nested
         self._runs: dict[str, MlflowRun] = {}  # by trial
         self._parent: str | None = None
-        self._columns: list[str] = []  # the hyperparameters of the saved view
+        self._scores: list[str] = []  # the metrics that say how good a policy is, best first
+        self._searched: list[str] = []
+        self._columns: list[str] | None = None  # of the saved view
 
     def start(self, trial_id: str, name: str, tags: Mapping[str, Any]) -> MlflowRun:
         """Return the trial's run: the one that it has, even from before a restore, or a new one."""
@@ -44,11 +47,12 @@ class MlflowRuns:
             self._parent_run()  # even if no run is new, as after a restore: it is ended at the end
         if trial_id not in self._runs:
             own = {TRIAL_TAG: tag_value(f"{self._sweep}/{trial_id}")}
+            of = {TRIAL_OF_TAG: tag_value(self._sweep)}
             found = self._find(own)
             self._runs[trial_id] = (
                 MlflowRun(self._client, found.info.run_id, found.data.params, found.data.tags)
                 if found is not None
-                else MlflowRun(self._client, self._create(name, {**tags, "trial_name": name, **own}), {}, {})
+                else MlflowRun(self._client, self._create(name, {**tags, "trial_name": name, **of, **own}), {}, {})
             )
         self._runs[trial_id].go_on()
         return self._runs[trial_id]
@@ -60,16 +64,23 @@ class MlflowRuns:
         """Let go of a run that has ended; if its trial starts again, it is found by its tag."""
         self._runs.pop(trial_id, None)
 
-    def show(self, searched: Iterable[str]) -> None:
-        """Save a view of the table of runs with the hyperparameters that Tune chose and the best return as columns."""
-        names = sorted(valid_name(name) for name in searched)
-        if names == self._columns:
+    def show(self, *, searched: Iterable[str] = (), metrics: Iterable[str] = ()) -> None:
+        """Save a view of the table of runs, ordered by the score, if its columns change.
+
+        Args:
+            searched: The hyperparameters that Tune chose. None: those of the call before.
+            metrics: The names of the metrics of a result.
+        """
+        self._searched = sorted(map(valid_name, searched)) or self._searched
+        self._scores = known_returns([*self._scores, *metrics])
+        columns = [*self._scores[:1], *self._searched]
+        if columns == self._columns:
             return
-        runs = f"tags.`{TRIAL_TAG}` LIKE '{tag_value(self._sweep)}/%'"
-        self._client.set_experiment_tag(
-            self._experiment_id, *view_tag(self._sweep, names, runs, round(1000 * time.time()))
-        )
-        self._columns = names
+        runs = f"tags.`{TRIAL_OF_TAG}` = '{tag_value(self._sweep)}'"
+        score = self._scores[0] if self._scores else None
+        tag = view_tag(self._sweep, self._searched, runs, round(1000 * time.time()), score)
+        self._client.set_experiment_tag(self._experiment_id, *tag)
+        self._columns = columns
 
     def end(self, status: str) -> None:
         """End the parent run, if there is one, with a page of all trials and their best clips."""

@@ -25,7 +25,7 @@ def view_key(sweep: str) -> str:
     return f"tune_media-{hashlib.sha256(sweep.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
-def view_tag(sweep: str, params: Sequence[str], runs: str, time_ms: int) -> tuple[str, str]:
+def view_tag(sweep: str, params: Sequence[str], runs: str, time_ms: int, score: str | None = None) -> tuple[str, str]:
     """Return the tag of the MLflow experiment that is the view: its key and its value.
 
     Args:
@@ -33,18 +33,19 @@ def view_tag(sweep: str, params: Sequence[str], runs: str, time_ms: int) -> tupl
         params: The names of the hyperparameters that Tune chose, as MLflow has them.
         runs: A filter of MLflow's that the runs of the sweep match.
         time_ms: When the view was made, milliseconds since 1970.
+        score: The metric that ranks the trials. None: the best return of a clip.
 
     Example:
-        >>> key, value = view_tag("my_sweep", ["lr"], "", 0)
+        >>> key, value = view_tag("my_sweep", ["lr"], "", 0, "score")
         >>> json.loads(value)["selectedColumns"]
-        ['metrics.`best_return`', 'params.`lr`']
+        ['metrics.`score`', 'metrics.`best_return`', 'params.`lr`']
     """
-    best = f"metrics.`{BEST_RETURN}`"
+    metrics = [f"metrics.`{name}`" for name in (score, BEST_RETURN) if name is not None]
     state = {
         "searchFilter": runs,
-        "orderByKey": best,
+        "orderByKey": metrics[0],
         "orderByAsc": False,
-        "selectedColumns": [best, *(f"params.`{name}`" for name in params[:_MAX_COLUMNS])],
+        "selectedColumns": [*metrics, *(f"params.`{name}`" for name in params[:_MAX_COLUMNS])],
     }
     saved = {"name": f"Trials of {sweep}", "createdAt": time_ms, "updatedAt": time_ms, "state": json.dumps(state)}
     return f"{VIEW_TAG}{view_key(sweep)}", json.dumps(saved | state)  # older releases of MLflow read the state itself

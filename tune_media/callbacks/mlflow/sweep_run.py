@@ -15,7 +15,8 @@ from tune_media.callbacks.best_clip import BestClip
 from tune_media.callbacks.mlflow.private_names import NOTE_TAG, PARENT_TAG
 from tune_media.callbacks.mlflow.run import BEST_TAG, SEARCHED_TAG
 from tune_media.callbacks.mlflow.saved_view import BEST_RETURN, view_link
-from tune_media.callbacks.mlflow.sweep_page import TrialLine, best_first, sweep_page
+from tune_media.callbacks.mlflow.sweep_page import TrialLine, as_text, best_first, sweep_page
+from tune_media.values.score import CLIP_LABEL
 
 PAGE = "trials.html"
 """The page of the sweep, an artifact of the parent run."""
@@ -49,6 +50,7 @@ class SweepRun:
                 BestClip(**json.loads(run.data.tags[BEST_TAG])) if BEST_TAG in run.data.tags else None,
                 run.info.run_id,
                 self._curve(run.info.run_id) if number < _MAX_CURVES else (),
+                run.data.metrics,
             )
             for number, run in enumerate(runs)
         ]
@@ -84,17 +86,21 @@ class SweepRun:
         """Return the description, in Markdown: links, and a table of the best trials."""
         here = f"#/experiments/{quote(self._experiment_id)}/runs"
         names = list(dict.fromkeys(name for line in lines for name in line.params))[:6]
+        score_label, ranked = best_first(lines)
+        scores = [] if score_label == CLIP_LABEL else [score_label]
         note = (
             f"[Chart and clips of all trials]({here}/{self._run_id}/artifacts/{PAGE}) · "
             f"[All trials with their hyperparameters]({view_link(self._experiment_id, self._sweep)})\n\n"
-            f"| trial | best return | {''.join(f'{_text(name)} | ' for name in names)}best clip |\n"
-            f"|{'---|' * (len(names) + 3)}\n"
+            f"| trial | {''.join(f'{_text(name)} | ' for name in (*scores, 'best return', *names))}best clip |\n"
+            f"|{'---|' * (len(scores) + len(names) + 3)}\n"
         )
-        for line in best_first(lines):
-            best = f"{line.best.episode_return:.6g}" if line.best else ""
-            params = "".join(f"{_text(line.params.get(name, ''))} | " for name in names)
+        for line, score in ranked:
+            numbers = [*(as_text(score) for _ in scores), as_text(line.best.episode_return if line.best else None)]
+            params = "".join(
+                f"{_text(value)} | " for value in (*numbers, *(line.params.get(name, "") for name in names))
+            )
             clip = f"[{line.best.caption}]({here}/{line.run_id}/artifacts/{quote(line.best.file)})" if line.best else ""
-            row = f"| [{_text(line.name)}]({here}/{line.run_id}) | {best} | {params}{clip} |\n"
+            row = f"| [{_text(line.name)}]({here}/{line.run_id}) | {params}{clip} |\n"
             if len(note) + len(row) > _MAX_NOTE:
                 break
             note += row

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_media.callbacks.best_clip import BestClip
+from tune_media.values.score import Scores
 
 MAX_ROWS = 10_000
 """Rows of the table; the oldest are left out."""
@@ -58,7 +59,9 @@ class EpisodesTable:
         return wandb.Video(str(file), caption=caption, format=file.suffix.lstrip("."))
 
 
-def trial_line(wandb: Any, trial: str, searched: Mapping[str, Any], best: BestClip) -> Any:
+def trial_line(
+    wandb: Any, trial: str, searched: Mapping[str, Any], best: BestClip, metrics: Mapping[str, float] | None = None
+) -> Any:
     """Return a ``wandb.Table`` of one line. W&B's workspace shows the lines of all runs as one table.
 
     Args:
@@ -66,10 +69,13 @@ def trial_line(wandb: Any, trial: str, searched: Mapping[str, Any], best: BestCl
         trial: The trial's name.
         searched: The hyperparameters that Tune chose for it.
         best: Its best clip.
+        metrics: Its last metrics.
     """
+    scores = Scores.of([metrics or {}], [best.episode_return])
     clip = wandb.Video(best.file, caption=best.caption, format=Path(best.file).suffix.lstrip("."))
     facts = {"section": best.section, "best_return": best.episode_return, "episode_length": best.episode_length}
-    line = {"clip": clip, "trial": trial, **facts, "step": best.step, **searched}
+    ranked = {"score": scores.values[0], "score_is": scores.label}
+    line = {"clip": clip, "trial": trial, **ranked, **facts, "step": best.step, **searched}
     return _table(wandb, {name: [value] for name, value in line.items()})
 
 

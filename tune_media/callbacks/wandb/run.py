@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import re
 import shutil
 import tempfile
@@ -14,6 +16,7 @@ from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
 from tune_media.callbacks.wandb.offline_runs import OFFLINE, wait_until_whole
 from tune_media.callbacks.wandb.values import is_under
+from tune_media.values.score import known_returns
 
 MEDIA_STEP = "media_step"
 """The axis of media: the training iteration of the result that brought them."""
@@ -51,6 +54,7 @@ class WandbRun:
         self._waiting: deque[tuple[int, str, Any]] = deque()
         self._episodes = EpisodesTable()
         self._best: BestClip | None = None
+        self._returns: dict[str, float] = {}  # the last value of each metric that ranks trials
         self._kept_files: list[Path] = []
 
     def log(self, row: dict[str, Any], step: int, config_update: dict[str, Any] | None) -> str | None:
@@ -75,6 +79,8 @@ class WandbRun:
                 config[name] = value
             elif private_names.is_allowed_type(value):
                 log[name] = value
+        returns = {name: log[name] for name in known_returns(log) if isinstance(log[name], numbers.Real)}
+        self._returns |= {name: float(value) for name, value in returns.items() if math.isfinite(value)}
         if config:
             self._run.config.update(config, allow_val_change=True)
         self._next_row(step)
@@ -124,7 +130,8 @@ class WandbRun:
             if self._episodes.last_step is not None:
                 self._add(self._episodes.last_step, "episodes", self._episodes.make(self._wandb, self._run.id))
             if self._best is not None:
-                line = trial_line(self._wandb, self._settings["trial"], self._settings["searched"], self._best)
+                trial, searched = self._settings["trial"], self._settings["searched"]
+                line = trial_line(self._wandb, trial, searched, self._best, self._returns)
                 self._add(self._best.step, "trials", line)
                 self._run.summary["best_return"] = self._best.episode_return
             self._flush()
