@@ -5,7 +5,7 @@ import json
 import pyarrow.fs
 import pytest
 
-from tune_media.storage.location import LOCATION_FILE, TrialLocation, media_folder
+from tune_media.storage.location import LOCATION_FILE, TrialLocation, filesystem_of, media_folder, path_of
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 
@@ -25,8 +25,22 @@ def test_the_pointer_to_an_object_store_is_a_uri(tmp_path):
     assert location.on_storage("media/x.mp4") == "bucket/sweep/trial/media/x.mp4"
 
 
+def test_the_filesystem_of_a_bucket_is_made_once_until_the_settings_change(tmp_path, monkeypatch):
+    (tmp_path / LOCATION_FILE).write_text('{"media_of": "s3://bucket/sweep/trial"}')
+    place = media_folder(LOCAL, str(tmp_path))
+    assert (place, path_of(place)) == ("s3://bucket/sweep/trial", "bucket/sweep/trial")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # nothing answers there, and nothing is asked
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    first = filesystem_of(place, LOCAL)
+    assert first.type_name == "s3"
+    assert filesystem_of("s3://bucket/sweep/other", LOCAL) is first
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:10")
+    assert filesystem_of(place, LOCAL) is not first
+    assert filesystem_of(str(tmp_path), LOCAL) is LOCAL
+
+
 @pytest.mark.parametrize(
-    "pointer", ["", "[]", "{", "null", '{"media_of": 3}', '{"media_of": "/no/such"}', '{"media_of": "s3://b/x"}']
+    "pointer", ["", "[]", "{", "null", '{"media_of": 3}', '{"media_of": "/no/such"}', '{"media_of": "hdfs://b/x"}']
 )
 def test_a_pointer_that_leads_nowhere_is_passed_over(tmp_path, pointer):
     (tmp_path / LOCATION_FILE).write_text(pointer)

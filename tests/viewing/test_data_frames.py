@@ -1,5 +1,9 @@
 import math
+import re
+import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tune_media as tm
@@ -39,9 +43,29 @@ def test_rows_are_joined_with_their_trials_metrics(experiment):
 
 
 def test_the_columns_are_the_same_if_nothing_was_recorded(experiment, tmp_path):
-    (tmp_path / "exp" / "trial").mkdir(parents=True)
-    (tmp_path / "exp" / "trial" / "params.json").write_text("{}")
+    recorded = tm.load(experiment).to_pandas()
+    assert list(recorded)[: len(MEDIA_COLUMNS)] == MEDIA_COLUMNS
+    shutil.copytree(experiment, tmp_path / "exp", ignore=shutil.ignore_patterns("media"))
     empty = tm.load(tmp_path / "exp").to_pandas()
-    assert list(empty) == list(MEDIA_COLUMNS)
-    assert list(tm.load(experiment).to_pandas())[: len(MEDIA_COLUMNS)] == list(MEDIA_COLUMNS)
-    assert {"trial", "episode_return", "note"} <= set(tm.load(tmp_path / "exp").episodes())
+    assert list(empty) == list(recorded)
+    assert len(empty) == len(tm.load(tmp_path / "exp").to_pandas(params="all")) == 0
+    assert {
+        empty[name].dtype for name in ("step", "episode_return", "fps", "last/env_runners/episode_return_mean")
+    } == {np.dtype(float)}
+    assert len(empty.merge(recorded, on="step")) == 0
+    (tmp_path / "nothing").mkdir()
+    assert list(tm.load(tmp_path / "nothing").to_pandas()) == MEDIA_COLUMNS
+
+
+def test_every_field_of_the_index_is_a_column():
+    text = (Path(__file__).parents[2] / "docs" / "files.md").read_text().partition("| field | meaning |")[2]
+    table = text[: text.index("\n\n")]
+    fields = [name for line in table.splitlines()[2:] for name in re.findall("`([a-z0-9_]+)`", line.split("|")[1])]
+    assert len(fields) > 30
+    assert set(fields) <= set(MEDIA_COLUMNS)
+
+
+def test_the_columns_of_episodes_are_the_same_if_nothing_was_recorded(experiment):
+    empty = tm.load(experiment).episodes()
+    assert {"trial", "episode_return", "note", "series", "config/lr"} <= set(empty)
+    assert empty["episode_return"].dtype == float

@@ -32,6 +32,8 @@ def test_a_folder_that_is_not_there_and_a_value_that_is_no_folder(tmp_path):
 def test_experiments_inside_a_folder_are_named(tmp_path):
     make_experiment(tmp_path / "sweep")
     (tmp_path / "notes").mkdir()
+    for name in ("a", "b", "mlartifacts", "mlruns", ".cache", "checkpoint_000001"):  # come before the trials
+        (tmp_path / "sweep" / name).mkdir()
     folder = Folder(pyarrow.fs.LocalFileSystem(), str(tmp_path))
     assert experiments_in(folder) == ["sweep"]
     assert [inner.name for inner in folder.subfolders()] == ["notes", "sweep"]

@@ -83,11 +83,10 @@ def test_media_of_the_folder_that_tune_prints_are_found_on_the_storage(experimen
     staging = tmp_path / "staging" / "trial_0"
     (staging / "media").mkdir(parents=True)
     shutil.copy(experiment / "trial_0" / "media" / "index.jsonl", staging / "media")
-    for told in (str(experiment / "trial_0"), (experiment / "trial_0").as_uri()):
-        (staging / ".tune_media.json").write_text(json.dumps({"media_of": told}))
-        trial = Trials([LogDirectory.of(str(staging.parent))]).all()[0]
-        filesystem, path = trial.media_file(trial.lines[0]["path"])
-        assert filesystem.get_file_info(path).is_file
+    (staging / ".tune_media.json").write_text(json.dumps({"media_of": str(experiment / "trial_0")}))
+    trial = Trials([LogDirectory.of(str(staging.parent))]).all()[0]
+    filesystem, path = trial.media_file(trial.lines[0]["path"])
+    assert filesystem.get_file_info(path).is_file
 
 
 def test_nothing_outside_the_media_folder_is_a_media_file(experiment, tmp_path):

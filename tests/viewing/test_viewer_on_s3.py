@@ -4,6 +4,7 @@ import pyarrow.fs
 import pytest
 from werkzeug.test import Client
 
+import tune_media as tm
 from tests.support.viewing import write_trial
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.payload import url_path
@@ -58,6 +59,24 @@ def test_clips_play_from_the_storage_and_from_the_folder_that_tune_prints(stagin
     assert client.get(clip, headers={"Range": "bytes=9999999-"}).status_code == 416
     details = client.get("/data/clip.json", query_string={"trial": trial.id, "path": line["path"]}).json
     assert details["series"]["angle"][-1] == 2.0
+
+
+@pytest.mark.parametrize("is_staging", [False, True])
+def test_a_catalog_is_read_from_the_storage_and_from_the_folder_that_tune_prints(staging, is_staging):
+    catalog = tm.load(str(staging) if is_staging else "s3://results/exp")
+    assert len(catalog) == 8
+    row = catalog.best()
+    assert row["file"] == f"results/exp/trial_1/{row['path']}"
+    assert (len(row.read_bytes()), len(list(row.frames()))) == (row["bytes"], row["frames"])
+    episodes = catalog.episodes()
+    assert len(episodes) == 8
+    assert episodes["series"].iloc[-1]["angle"][-1] == 2.0
+    assert "<video" in catalog._repr_html_()
+
+
+def test_a_parent_folder_names_its_experiments(staging):
+    with pytest.raises(ValueError, match="'results' is no experiment, but holds 1: 'exp'"):
+        tm.load("s3://results")
 
 
 def test_a_gallery_is_written_from_s3(staging, tmp_path):

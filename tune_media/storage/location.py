@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import posixpath
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,8 @@ from tune_media.storage.filesystem import is_local, read_if_there
 LOCATION_FILE = ".tune_media.json"
 """A file in the trial's folder on the driver that says where the trial's media are."""
 _SCHEMES = {"s3": "s3", "gcs": "gs"}  # of pyarrow's filesystems whose URIs are made of a path alone
+_URIS = tuple(f"{scheme}://" for scheme in _SCHEMES.values())
+_SETTINGS = ("AWS_", "GOOGLE_")  # of environment variables that say how an object store is reached
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,49 @@ class TrialLocation:
 
 
 def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
-    """Return the folder that holds a trial's media: ``folder``, unless that is the trial's folder on the driver."""
+    """Return the folder that holds a trial's media: ``folder``, unless that is the trial's folder on the driver.
+
+    Returns:
+        A path on ``filesystem``, or the URI of a folder on an object store, which is not asked.
+    """
     try:
         pointer = json.loads(read_if_there(filesystem, posixpath.join(folder, LOCATION_FILE)) or b"{}")
         path = pointer.get("media_of")
+        if isinstance(path, str) and path.startswith(_URIS):
+            return path
         is_there = isinstance(path, str) and filesystem.get_file_info(path).type == pyarrow.fs.FileType.Directory
-    except (ValueError, AttributeError, RecursionError):  # a URI, too: the media are on another filesystem
+    except (ValueError, AttributeError, RecursionError):
         return folder
     return path if is_there else folder
+
+
+def path_of(place: str) -> str:
+    """Return the path on its filesystem of what ``media_folder`` returned.
+
+    Example:
+        >>> path_of("s3://bucket/sweep/trial"), path_of("/results/trial")
+        ('bucket/sweep/trial', '/results/trial')
+    """
+    return place.partition("://")[2] if place.startswith(_URIS) else place
+
+
+def filesystem_of(place: str, here: pyarrow.fs.FileSystem) -> pyarrow.fs.FileSystem:
+    """Return the filesystem of what ``media_folder`` returned.
+
+    Args:
+        place: The folder.
+        here: The filesystem that the trial was read from.
+
+    Raises:
+        OSError: The object store does not answer.
+    """
+    if not place.startswith(_URIS):
+        return here
+    settings = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS)))
+    return _object_store("/".join(place.split("/")[:3]), settings)
+
+
+@functools.lru_cache(maxsize=8)
+def _object_store(bucket: str, settings: tuple[tuple[str, str], ...]) -> pyarrow.fs.FileSystem:
+    """Return the filesystem of a bucket; making one asks for the bucket's region and for credentials."""
+    return pyarrow.fs.FileSystem.from_uri(bucket)[0]

@@ -22,7 +22,7 @@ from tune_media.storage.filesystem import PARTIAL, is_local, read_if_there, writ
 from tune_media.storage.found_facts import EpisodeFacts, ResultMarks, facts_of_content, kind_of
 from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, changed_line, valid_raw_lines
 from tune_media.storage.index_table import IndexTable
-from tune_media.storage.location import TrialLocation, media_folder
+from tune_media.storage.location import TrialLocation, media_folder, path_of
 from tune_media.storage.names import FILE_NAME
 from tune_media.values.strict_json import json_bytes
 
@@ -43,7 +43,7 @@ class TrialContents:
 
     Attributes:
         media_folder: The folder that the paths of the lines are relative to: the trial's own, unless that is its folder
-            on the driver.
+            on the driver; then a path, or a URI. See ``tune_media.storage.location.media_folder``.
         lines: The valid lines of the index, and the lines of files that the index does not name; as JSON and parsed.
         unlisted: How many files the index does not name.
         may_run: Whether a driver that runs may still list these files.
@@ -83,7 +83,8 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
     stored = next((line["path"] for line in lines if line.get("status") == STORED), None)
     if stored is not None and stored not in files and is_local(filesystem):
         place = media_folder(filesystem, folder)
-        files = list_files(filesystem, place) if place != folder else files
+        if place != folder:  # an object store is not listed: that is left to readers of the storage itself
+            files = list_files(filesystem, place) if path_of(place) == place else {}
     found = find_unlisted(filesystem, place, lines, files)
     ages = [time.time() - files[line["path"]].mtime_ns / 1e9 for line in found if files[line["path"]].mtime_ns]
     may_run = bool(ages) and min(ages) < _RUNNING_SECONDS

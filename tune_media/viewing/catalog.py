@@ -6,7 +6,7 @@ import logging
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow.fs
 
 from tune_media.storage.filesystem import is_local
+from tune_media.storage.location import filesystem_of
 from tune_media.storage.recovery import warn_of_unlisted
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.score import Scores
@@ -36,14 +37,13 @@ class CatalogRow(dict[str, Any]):
     The fields of the index line are listed in ``docs/files.md``. Added are ``trial`` (the name of the trial's folder),
     ``params`` (its hyperparameters) and ``file`` (the path of the medium on its filesystem).
 
-    >>> row = CatalogRow({"file": "trial_1/media/clip.mp4"}, pyarrow.fs.LocalFileSystem())
-    >>> row["file"]
-    'trial_1/media/clip.mp4'
+    Example:
+        ``catalog.best()["file"]``
     """
 
-    def __init__(self, fields: dict[str, Any], filesystem: pyarrow.fs.FileSystem) -> None:
+    def __init__(self, fields: dict[str, Any], open_filesystem: Callable[[], pyarrow.fs.FileSystem]) -> None:
         super().__init__(fields)
-        self._filesystem = filesystem
+        self._open_filesystem = open_filesystem
 
     def read_bytes(self) -> bytes:
         """Return the content of the medium's file, for a clip an mp4.
@@ -51,7 +51,7 @@ class CatalogRow(dict[str, Any]):
         Raises:
             FileNotFoundError: The file has been deleted since the index was read.
         """
-        with self._filesystem.open_input_file(self["file"]) as file:
+        with self._open_filesystem().open_input_file(self["file"]) as file:
             return bytes(file.read())
 
     def frames(self) -> Iterator[npt.NDArray[np.uint8]]:
@@ -220,7 +220,8 @@ class Catalog(Sequence[CatalogRow]):
         """Return the rows as a DataFrame, each joined with its trial's hyperparameters and metrics.
 
         The columns ``config/<name>`` are hyperparameters, ``last/<metric>`` and ``best/<metric>`` the last and the
-        largest value of a metric over the trial's results. The other columns are the fields of the index.
+        largest value of a metric over the trial's results. The other columns are all fields of the index,
+        even if nothing was recorded.
 
         Args:
             params: ``"differing"`` for the hyperparameters that differ between the trials, ``"all"`` or ``"none"``.
@@ -250,13 +251,14 @@ class Catalog(Sequence[CatalogRow]):
 
     def _rows(self, number: int, rows: npt.NDArray[np.int64]) -> Iterator[CatalogRow]:
         trial = self.trials[number]
+        open_filesystem = partial(filesystem_of, trial.contents.media_folder, trial.filesystem)
         for line in trial.media.lines(rows):
             added = {
                 "trial": trial.name,
                 "params": trial.params,
                 "file": posixpath.join(trial.media_path, line["path"]),
             }
-            yield CatalogRow({**line, **added}, trial.folder.filesystem)
+            yield CatalogRow({**line, **added}, open_filesystem)
 
     def _best_of(self, number: int, sign: int = 1) -> CatalogRow | None:
         row = best_clip(self.trials[number].media, self._chosen[number], sign)

@@ -19,26 +19,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tune_media")
 
-MEDIA_COLUMNS = [
-    "trial",
-    "section",
-    "key",
-    "kind",
-    "step",
-    "training_iteration",
-    "episode_return",
-    "episode_length",
-    "frames",
-    "fps",
-    "width",
-    "height",
-    "bytes",
-    "id",
-    "path",
-    "file",
-]
-"""The columns that every DataFrame of media has, in this order, even if nothing was recorded."""
+_PLACE = ("trial", "section", "key", "kind", "step", "training_iteration")
+_CLIP = ("episode_return", "episode_length", "frames", "fps", "width", "height", "bytes", "id", "path", "file")
+_EPISODE = ("episode_id", "seed", "terminated", "task", "metrics", "note")
+_POLICY = ("env_runner", "env_index", "env_steps", "explored", "weights_version", "rendered", "rolled_back", "lineage")
+_FILE = ("frame_stride", "agent", "view", "format", "sha256", "status", "time", "trial_id", "v")
 
+MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_FILE]
+"""The columns of every DataFrame of media, in this order, even if nothing was recorded: all fields of the index."""
+
+_NUMBERS = {"step", "training_iteration", "episode_return", "episode_length", "frames", "fps", "width", "height"}
+_NUMBERS |= {"bytes", "seed", "env_index", "env_steps", "weights_version", "frame_stride", "time", "finished_at", "v"}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -102,7 +93,7 @@ def of_episodes(trials: Sequence[TrialMedia], params: str) -> pd.DataFrame:
 def _episodes_in(trial: TrialMedia, path: str) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet
 
-    with trial.folder.filesystem.open_input_file(path) as file:
+    with trial.media_filesystem.open_input_file(path) as file:
         table = pyarrow.parquet.read_table(file)
     for row in table.to_pylist():
         if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
@@ -149,6 +140,9 @@ def _data_frame(rows: list[dict[str, Any]], first: Sequence[str], last: Sequence
 
     names = dict.fromkeys([*first, *(name for row in rows for name in row)])
     columns = [*(name for name in names if name not in set(last)), *dict.fromkeys(last)]
+    if not rows:  # numbers are numbers, so that the frame can be merged, grouped and plotted like any other
+        numbers = [name for name in columns if name in _NUMBERS or name.startswith(("last/", "best/"))]
+        return pd.DataFrame(columns=columns).astype(dict.fromkeys(numbers, float))
     try:
         return pd.DataFrame(rows, columns=columns)
     except UnicodeEncodeError:  # halves of characters, which no table of Arrow's takes

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import posixpath
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +16,12 @@ import pyarrow.fs
 
 from tune_media.storage.index_lines import INDEX_PATH
 
+OTHER_FOLDERS = re.compile(r"\.|(media|episode_data|wandb|mlartifacts|mlruns|artifacts)$|checkpoint_")
+"""The names of folders that are neither an experiment's nor a trial's."""
+
 _PARAMS = "params.json"
 _MAX_NAMED = 10
+_MAX_ASKED = 5  # folders of an experiment, the first of which may be none of a trial
 _REQUESTS = 64  # at a time: nearly all of a request to an object store is waiting
 
 
@@ -88,7 +94,12 @@ def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -
 
 def experiments_in(folder: Folder) -> list[str]:
     """Return the names of the experiments directly inside a folder that is none itself, such as ``~/ray_results``."""
-    return [inner.name for inner in folder.subfolders() if any(is_trial(trial) for trial in inner.subfolders()[:3])]
+    found = []
+    for inner in folder.subfolders():
+        candidates = (trial for trial in inner.subfolders() if not OTHER_FOLDERS.match(trial.name))
+        if any(is_trial(trial) for trial in itertools.islice(candidates, _MAX_ASKED)):
+            found.append(inner.name)
+    return found
 
 
 def is_trial(folder: Folder) -> bool:

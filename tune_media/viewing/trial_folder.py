@@ -15,7 +15,7 @@ import pyarrow.fs
 from tune_media.storage.entry import STORED
 from tune_media.storage.filesystem import is_local, read_if_there
 from tune_media.storage.index_lines import INDEX_PATH
-from tune_media.storage.location import LOCATION_FILE
+from tune_media.storage.location import filesystem_of, path_of
 from tune_media.storage.recovery import read_trial
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.viewing.metrics import RESULTS, finite_metrics, json_object, last_metrics
@@ -59,7 +59,7 @@ class TrialFolder:
         self.params: dict[str, Any] = {}
         self.metrics: dict[str, float] = {}
         self._by_path: dict[str, Line] = {}
-        self._place: tuple[pyarrow.fs.FileSystem, str] | None = None
+        self._media_folder = path
 
     def refresh(self, version: Version) -> bool:
         """Read the index and the hyperparameters if the index is not the one that was read last.
@@ -78,6 +78,7 @@ class TrialFolder:
         self.lines = [line for line in stored if line.get("kind") != EpisodeBatch.kind]
         self.reports = [line for line in stored if line.get("kind") == EpisodeBatch.kind]
         self._by_path = {line["path"]: line for line in self.lines}
+        self._media_folder = contents.media_folder
         self.params = self._read_params()
         self.version = version
         return True
@@ -100,23 +101,8 @@ class TrialFolder:
 
     @property
     def place(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        """Where the media are: next to the index, unless this is the driver's copy of it."""
-        if self._place is None:
-            self._place = self._find_place()
-        return self._place
-
-    def _find_place(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        here = (self.filesystem, self.path)
-        first = next(iter(self.lines or self.reports), None)
-        if first and self.filesystem.get_file_info(posixpath.join(self.path, first["path"])).is_file:
-            return here
-        told = json_object(read_if_there(self.filesystem, posixpath.join(self.path, LOCATION_FILE))).get("media_of")
-        if not isinstance(told, str):
-            return here
-        try:
-            return pyarrow.fs.FileSystem.from_uri(told) if "://" in told else (pyarrow.fs.LocalFileSystem(), told)
-        except (ValueError, OSError):
-            return here
+        """The filesystem and the folder of the media: those of the trial, unless this is its folder on the driver."""
+        return filesystem_of(self._media_folder, self.filesystem), path_of(self._media_folder)
 
     def _read_params(self) -> dict[str, Any]:
         return dict(flat_values(json_object(read_if_there(self.filesystem, posixpath.join(self.path, PARAMS)))))

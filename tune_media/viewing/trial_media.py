@@ -12,6 +12,7 @@ import pyarrow.fs
 
 from tune_media.storage.entry import STORED
 from tune_media.storage.filesystem import read_if_there
+from tune_media.storage.location import filesystem_of, path_of
 from tune_media.storage.recovery import TrialContents, read_trial
 from tune_media.viewing.media_columns import MediaColumns
 from tune_media.viewing.metrics import Metric, json_object, last_metrics, read_metrics
@@ -24,7 +25,7 @@ class TrialMedia:
 
     Attributes:
         folder: The trial's folder, in which its index is.
-        media_path: The folder that the paths of the index are relative to, on the same filesystem.
+        media_path: The folder that the paths of the index are relative to, on ``media_filesystem``.
         media: Its stored media, without the files of episode data.
         reports: The files of its episode data: paths of ``episode_data/data-<step>.json``.
         contents: How many files its index does not name; without the lines.
@@ -51,7 +52,7 @@ class TrialMedia:
         stored = [(raw, line) for raw, line in contents.lines if line.get("status") == STORED]
         media = MediaColumns.of_lines([(raw, line) for raw, line in stored if line.get("kind") != episodes_kind])
         reports = [line["path"] for _, line in stored if line.get("kind") == episodes_kind]
-        place = contents.media_folder
+        place = path_of(contents.media_folder)
         paths = [posixpath.join(place, path) for path in dict.fromkeys(reports)]
         return cls(folder, place, media, paths, dataclasses.replace(contents, lines=()))
 
@@ -59,6 +60,15 @@ class TrialMedia:
     def filesystem(self) -> pyarrow.fs.FileSystem:
         """The filesystem of its folder."""
         return self.folder.filesystem
+
+    @property
+    def media_filesystem(self) -> pyarrow.fs.FileSystem:
+        """The filesystem of its media: another one if the folder is Tune's on the driver, and the storage is far away.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        return filesystem_of(self.contents.media_folder, self.folder.filesystem)
 
     @property
     def name(self) -> str:

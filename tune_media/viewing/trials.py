@@ -16,13 +16,12 @@ from typing import TypeVar
 import pyarrow.fs
 
 from tune_media.storage.filesystem import is_local
-from tune_media.viewing.places import Folder, folder_at
+from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at
 from tune_media.viewing.trial_folder import PARAMS, TrialFolder, Version, index_path, results_path, version_of
 
 logger = logging.getLogger(__name__)
 
 _MAX_DEPTH = 2  # a trial in an experiment in a folder of experiments
-_OTHERS = re.compile(r"\.|(media|episode_data|wandb|mlartifacts|mlruns|artifacts)$|checkpoint_")
 _THREADS = 16
 _Item = TypeVar("_Item")
 _PAUSE_LOCAL, _PAUSE_REMOTE = 1.0, 10.0  # seconds
@@ -158,7 +157,7 @@ class Trials:
 def _inner_folders(filesystem: pyarrow.fs.FileSystem, path: str) -> list[str]:
     """Return the folders inside a folder that may be a trial or an experiment; none if it cannot be listed."""
     try:
-        return [inner.path for inner in Folder(filesystem, path).subfolders() if not _OTHERS.match(inner.name)]
+        return [inner.path for inner in Folder(filesystem, path).subfolders() if not OTHER_FOLDERS.match(inner.name)]
     except OSError:
         return []
 
