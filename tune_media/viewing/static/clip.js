@@ -78,12 +78,17 @@
       const video = [...this.props.app.group.members.keys()][0];
       if (!video || video === this.video || !video.requestVideoFrameCallback) return;
       this.video = video;
+      const isFollowed = () => !this.ended && video === this.video;
       const follow = (now, { mediaTime }) => {
-        if (this.ended || video !== this.video) return;
+        if (!isFollowed()) return;
         this.showFrame(Math.round(mediaTime * (this.props.clip.fps || 30)));
         video.requestVideoFrameCallback(follow);
       };
       video.requestVideoFrameCallback(follow);
+      // A busy browser may show the frame that a pause went to before it calls back: there, the time is a frame's middle.
+      video.addEventListener("seeked", () => {
+        if (isFollowed() && video.paused) this.showFrame(tm.player.frameAt(video.currentTime, this.props.clip));
+      });
     }
 
     showFrame(frame) {
