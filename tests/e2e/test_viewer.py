@@ -10,20 +10,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ray import tune
+from tensorboardX import SummaryWriter
 
 import tune_media as tm
-from tests.support.browser import FLAGS, HOSTS, served, viewer_page
+from tests.support.browser import HOSTS, chromium, served, viewer_page
 from tests.support.experiment import trial_folders
 from tests.support.viewing import write_trial
 
-pytestmark = [
-    pytest.mark.ray,
-    pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium"),
-]
-playwright = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.ray
 
 FPS, EVERY, STEPS = 30, 3, 200
 HTML = "<img src=x onerror=alert(1)>"
+SAME_COLOR = """() => {  // TensorBoard's colour of a run is ours
+  const element = document.createElement("i");
+  try {
+    element.style.background = parent.document.createElement("tf-runs-selector").coloring.getColor("trial_0");
+  } catch (error) {
+    return false; // TensorBoard does not know the run yet
+  }
+  return element.style.background === document.querySelector(".card[data-trial=trial_0] .swatch").style.background;
+}"""
 VIDEOS = "[...document.querySelectorAll('.card video')]"
 
 
@@ -88,10 +94,8 @@ def add_html(folder):
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module", params=HOSTS)
@@ -231,6 +235,7 @@ def test_a_link_leads_back_to_exactly_this_view(viewer):
     viewer.page.goto("about:blank")
     viewer.open(address)
     viewer.wait("document.querySelector('.frame')?.innerText === '53'")
+    assert viewer.all(".stage video", "e.paused") == [True]
     assert (viewer.all(".stage video", "e.src"), viewer.all("h2")) == shown
     viewer.press("Escape")
     viewer.press("Escape")
@@ -254,12 +259,25 @@ def test_every_key_of_the_help_is_described_and_works(viewer):
     viewer.press("b")
     viewer.wait("document.querySelector('.step-shown').innerText.includes('best')")
     viewer.press("d")
+    viewer.wait(f"{VIDEOS}.every((video) => !video.paused)")
+    viewer.press("h")
+    viewer.frame.hover(".card:nth-child(2) .screen")
+    viewer.wait(f"{VIDEOS}.filter((video) => !video.paused).length === 1 && !{VIDEOS}[1].paused")
+    viewer.press("h")
+    viewer.wait(f"{VIDEOS}.every((video) => !video.paused)")
+    for key in ">>":
+        viewer.press(key)
+    viewer.wait(f"document.querySelector('.speed').value === '4' && {VIDEOS}.some((video) => video.playbackRate === 4)")
+    viewer.press("l")  # at the end of the clips they hold their last frame
+    viewer.wait(f"document.querySelector('.play').ariaLabel === 'Play' && {VIDEOS}.every((video) => video.ended)")
     viewer.press("/")
     assert viewer.frame.evaluate("document.activeElement.className") == "filter"
 
 
 def test_the_tab_follows_tensorboard(browser, tmp_path):
     write_trial(tmp_path / "exp" / "trial_0", 0, steps=(500,))
+    with SummaryWriter(str(tmp_path / "exp" / "trial_0")) as writer:
+        writer.add_scalar("score", 7.0, 1)
     with served("tensorboard", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "tensorboard") as viewer:
         viewer.open(url)
         viewer.wait(f"{VIDEOS}.length === 1 && !{VIDEOS}[0].paused && {VIDEOS}[0].currentTime > 0")
@@ -275,10 +293,49 @@ def test_the_tab_follows_tensorboard(browser, tmp_path):
             assert time.monotonic() < deadline
             viewer.page.click("app-header-reload button, button.reload-button")
             time.sleep(2)
+        viewer.wait(SAME_COLOR)
         state = "eyJ0cmlhbF8xIjpmYWxzZX0="  # {"trial_1":false}, as the Scalars tab writes it
         viewer.page.evaluate(f"location.hash = '#episodes&runSelectionState={state}'")
         viewer.wait("document.querySelectorAll('.card').length === 1")
         assert viewer.errors == []
+
+
+def test_a_trial_without_a_clip_at_the_sliders_step_shows_its_nearest_earlier_one_and_says_so(browser, tmp_path):
+    write_trial(tmp_path / "exp" / "long", 0, steps=(10, 20, 30))
+    write_trial(tmp_path / "exp" / "late", 1, steps=(20, 30))
+    write_trial(tmp_path / "exp" / "stopped", 2, steps=(10,))
+    index = tmp_path / "exp" / "long" / "media" / "index.jsonl"
+    lines = [json.loads(line) for line in index.read_text().splitlines()]
+    of_training = [{**line, "section": "train"} for line in lines if line["step"] == 20 and line["kind"] == "video"]
+    index.write_text("".join(json.dumps(line) + "\n" for line in [*lines, *of_training]))
+
+    def shown():
+        """Return the step that each trial shows, and what the page says about it."""
+        steps = viewer.all(".card", "[e.dataset.trial, e.querySelector('dl div:nth-child(3) dd').innerText]")
+        notes = viewer.all(".card dd.other i", "[e.closest('.card').dataset.trial, e.getAttribute('aria-label')]")
+        assert all(("≠" in text) == (name in dict(notes)) for name, text in steps)
+        return {name: int(text.split()[0]) for name, text in steps if text[0].isdigit()}, dict(notes)
+
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url, "step=20")
+        viewer.wait("document.querySelectorAll('.card video[src]').length === 3")
+        before = "no clip at step 20: this is the trial's last one before"
+        assert shown() == ({"long": 20, "late": 20, "stopped": 10}, {"stopped": before})
+        viewer.press("Home")
+        viewer.wait("document.querySelector('.step-shown').innerText === 'step 10'")
+        after = "no clip at step 10: this is the trial's first one"
+        assert shown() == ({"long": 10, "late": 20, "stopped": 10}, {"late": after})
+        viewer.press("End")
+        viewer.wait("document.querySelector('.step-shown').innerText.includes('last')")
+        last = "no clip at step 30: this is the trial's last one before"
+        assert shown() == ({"long": 30, "late": 30, "stopped": 10}, {"stopped": last})
+        viewer.press("b")
+        viewer.wait("document.querySelector('.step-shown').innerText.includes('best')")
+        assert shown() == ({"long": 30, "late": 30, "stopped": 10}, {})
+        viewer.press("s")
+        viewer.wait("document.querySelector('.choice button[aria-pressed=true]').innerText === 'train'")
+        viewer.wait("document.querySelectorAll('.card video').length === 1")
+        assert shown() == ({"long": 20}, {})
 
 
 def test_clips_of_a_running_sweep_come_without_a_reload(browser, tmp_path):

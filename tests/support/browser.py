@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 FLAGS = [
     "--no-sandbox",
@@ -103,16 +106,34 @@ def served(host: str, experiment: Path, folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-def tensorboard_url(experiment: Path) -> str:
-    """Start TensorBoard with the tab, even if this installation has no entry point for it; it ends with the process."""
+def tensorboard_url(experiment: Path | str, **flags: Any) -> str:
+    """Start TensorBoard with the tab, even if this installation has no entry point for it; it ends with the process.
+
+    Args:
+        experiment: The logdir.
+        flags: More flags.
+    """
     from tensorboard import default, program
 
     from tune_media.viewing.tensorboard_plugin import EpisodesLoader
 
     others = [plugin for plugin in default.get_plugins() if not plugin.__module__.startswith("tune_media")]
     board = program.TensorBoard(plugins=[*others, EpisodesLoader])
-    board.configure(logdir=str(experiment), load_fast="false", port=0)
+    board.configure(logdir=str(experiment), load_fast="false", port=0, **flags)
     return str(board.launch())
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Any]:
+    """Yield Chromium; the test is skipped if it is not installed."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("needs Debian's chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
 
 
 @contextlib.contextmanager

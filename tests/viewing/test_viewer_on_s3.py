@@ -1,10 +1,15 @@
 """The viewer with an experiment on S3: from the storage, and from the folder that Tune prints."""
 
+import json
+import time
+import urllib.request
+
 import pyarrow.fs
 import pytest
 from werkzeug.test import Client
 
 import tune_media as tm
+from tests.support.browser import tensorboard_url
 from tests.support.viewing import write_trial
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.payload import url_path
@@ -77,6 +82,32 @@ def test_a_catalog_is_read_from_the_storage_and_from_the_folder_that_tune_prints
 def test_a_parent_folder_names_its_experiments(staging):
     with pytest.raises(ValueError, match="'results' is no experiment, but holds 1: 'exp'"):
         tm.load("s3://results")
+
+
+def test_tensorboard_has_the_clips_and_the_scalars_of_a_logdir_on_s3(s3, staging, tmp_path):
+    pytest.importorskip("boto3")  # TensorBoard itself needs it
+    writer = pytest.importorskip("tensorboardX").SummaryWriter(str(tmp_path))
+    writer.add_scalar("score", 7.0, 1)
+    writer.close()
+    (events,) = tmp_path.iterdir()
+    with s3.open_output_stream(f"results/exp/trial_0/{events.name}") as file:
+        file.write(events.read_bytes())
+    url = tensorboard_url("s3://results/exp", reload_interval=0)  # it reads once
+
+    def get(path):
+        with urllib.request.urlopen(f"{url}data/plugin/{path}") as answer:
+            return json.load(answer)
+
+    deadline = time.monotonic() + 120
+    while not (tags := get("scalars/tags")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert {run: list(found) for run, found in tags.items()} == {"trial_0": ["score"]}
+    index = get("episodes/data/index.json")
+    assert [trial["name"] for trial in index["trials"]] == ["trial_0", "trial_1"]
+    line = tm.load("s3://results/exp").filter(trial="trial_0", key="episodes/best", step=20)[0]
+    clip = f"{url}data/plugin/episodes/{index['trials'][0]['url']}{line['path']}"
+    assert urllib.request.urlopen(clip).read() == line.read_bytes()
 
 
 def test_a_gallery_is_written_from_s3(staging, tmp_path):

@@ -14,6 +14,7 @@ from tune_media.callbacks.mlflow.sweep_chart import Points, color_of, sweep_char
 from tune_media.values.score import CLIP_LABEL, Scores
 
 _MAX_CLIPS, _MAX_CLIP_BYTES, _MAX_BYTES = 50, 4_000_000, 30_000_000
+_MAX_PLAYING = 9  # clips that play at once on a slow machine; the others start at a click
 _STYLE = (
     "body{font:14px system-ui,sans-serif;margin:1em}table{border-collapse:collapse}"
     "td,th{padding:.3em .8em;overflow-wrap:anywhere;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}"
@@ -77,7 +78,7 @@ def sweep_page(sweep: str, lines: Sequence[TrialLine], clip: Callable[[TrialLine
     rows, room = [], _MAX_BYTES
     for number, (line, score) in enumerate(ranked):
         data = clip(line) if line.best and number < _MAX_CLIPS else b""
-        shown = _video(data) if 0 < len(data) <= min(room, _MAX_CLIP_BYTES) else ""
+        shown = _video(data, plays=number < _MAX_PLAYING) if 0 < len(data) <= min(room, _MAX_CLIP_BYTES) else ""
         room -= len(data) if shown else 0
         caption = html.escape(f"{line.best.section}, {line.best.caption}: {line.best.file}") if line.best else ""
         color = f" style='border-left:6px solid {color_of(number)}'" if line.curve else ""
@@ -107,6 +108,6 @@ def _cells(values: Sequence[Any]) -> str:
     return "".join(f"<td>{html.escape(str(value))}</td>" for value in values)
 
 
-def _video(data: bytes) -> str:
+def _video(data: bytes, *, plays: bool) -> str:
     encoded = base64.b64encode(data).decode()
-    return f"<video controls loop muted src='data:video/mp4;base64,{encoded}'></video>"
+    return f"<video controls loop muted playsinline{' autoplay' * plays} src='data:video/mp4;base64,{encoded}'></video>"

@@ -26,6 +26,8 @@
       this.settings = readSettings();
       this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, toast: "" };
       this.touched = false;
+      this.group.alone = Boolean(this.settings.alone);
+      this.group.onSlow = (count) => this.tellSlow(count);
     }
 
     get theme() {
@@ -109,17 +111,18 @@
     }
 
     begin() {
-      this.readLink();
-      const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      if (!calm && this.state.view !== "clip") this.group.play();
-      if (this.state.view === "clip" && this.state.frame) setTimeout(() => this.group.showFrame(this.state.frame), 600);
+      this.readLink(() => {
+        const { state, clip } = this;
+        if (state.view === "clip" && state.frame && clip) this.group.time = state.frame / (clip.fps || 30);
+        else if (!isCalm()) tm.ui.allLoad.then(() => setTimeout(() => this.group.play())); // all clips start together
+      });
     }
 
     /** Take the state from the link; whatever it does not say is as at the start. */
-    readLink() {
+    readLink(then) {
       const found = new URLSearchParams(this.host.readLink());
       const state = Object.fromEntries(LINKED.map((name) => [name, found.has(name) ? parse(name, found.get(name)) : DEFAULTS[name]]));
-      this.setState(this.complete(state));
+      this.setState(this.complete(state), then);
     }
 
     /** Fill in what depends on the data: the section, the key and the score; then rank the trials by it. */
@@ -194,10 +197,23 @@
       this.toast((await copyText(this.host.address())) ? "Link copied" : "The browser did not allow it; copy the address instead");
     }
 
-    toast(text) {
+    toast(text, ms = 2500) {
       this.setState({ toast: text });
       clearTimeout(this.toastTimer);
-      this.toastTimer = setTimeout(() => this.setState({ toast: "" }), 2500);
+      this.toastTimer = setTimeout(() => this.setState({ toast: "" }), ms);
+    }
+
+    /** Play all clips, or only the one under the pointer; the choice is kept. */
+    setAlone(alone) {
+      this.save({ alone });
+      return this.group.setAlone(alone);
+    }
+
+    /** Say once that there are too many clips for this machine. */
+    tellSlow(count) {
+      if (this.settings.alone != null) return; // the user knows the key
+      this.save({ alone: false });
+      this.toast(`${count} clips at once are slow on this machine. Press h to play only the one under the pointer.`, 8000);
     }
 
     get trial() {
@@ -309,6 +325,7 @@
       <p class="muted">Add <code>tm.rllib.record_episodes()</code> to the algorithm's callbacks and <code>tm.JsonMediaLoggerCallback()</code> to the run's.</p></div>`;
   }
 
+  const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
   function parse(name, text) {

@@ -59,7 +59,8 @@
         if (event.target === event.currentTarget && event.key === "Enter") open();
       };
       const caption = isVisible ? (rank === 1 ? "Winner. " : "") + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
-      return html`<article class=${`card${rank === 1 ? " winner" : ""}`} tabindex="0" onKeyDown=${onKey} data-trial=${trial.name} aria-label=${caption}>
+      const choose = () => app.group.choose(this.base.querySelector("video"));
+      return html`<article class=${`card${rank === 1 ? " winner" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${choose} data-trial=${trial.name} aria-label=${caption}>
         ${rank === 1 && html`<span class="ribbon">★ Winner</span>`}
         ${isVisible && clip
           ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
@@ -73,6 +74,7 @@
   function Facts({ app, trial, clip, step, rank, score, color }) {
     const { state } = app;
     const isOther = clip && step != null && clip.step !== step;
+    const note = isOther ? `no clip at step ${number(step)}: this is the trial's ${clip.step < step ? "last one before" : "first one"}` : "";
     return html`
       <h3><button class="name" title=${trial.name} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
         <i class="swatch" style=${{ background: color }}></i>${lastPart(trial.name)}</button>
@@ -83,7 +85,7 @@
       <dl>
         <div><dt>return</dt><dd class="big">${number(clip?.return)}</dd></div>
         <div><dt>length</dt><dd>${number(clip?.length ?? clip?.frames)}</dd></div>
-        <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${isOther ? "this trial has no clip at the slider's step" : ""}>${number(clip?.step)}</dd></div>
+        <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${note}>${number(clip?.step)}${isOther && html`<i role="img" aria-label=${note}> ≠</i>`}</dd></div>
         ${score != null && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}</dt><dd>${number(score)}</dd></div>`}
       </dl>
       <${Sparkline} clips=${model.clipsOf(trial, state.section, state.key)} shown=${clip} color=${color} />`;
@@ -111,7 +113,7 @@
   function GridView({ app }) {
     const { state, data } = app;
     const { rows, problem } = gridRows(app);
-    const step = typeof state.step === "number" ? state.step : null;
+    const step = state.step === "best" ? null : state.step === "last" ? app.steps[app.steps.length - 1] : state.step;
     const hidden = data.trials.length - rows.length;
     return html`<main class="grid-view">
       <${Winner} app=${app} />

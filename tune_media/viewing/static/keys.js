@@ -11,6 +11,7 @@
     [["<"], "slower", (app) => tm.bars.changeSpeed(app, -1)],
     [[">"], "faster", (app) => tm.bars.changeSpeed(app, 1)],
     [["l"], "loop, or hold the last frame", (app) => app.group.setLoop(!app.group.loop)],
+    [["h"], "play all clips, or only the one under the pointer", (app) => app.setAlone(!app.group.alone)],
     [["←"], "step of training before", (app) => app.moveStep(-1), "ArrowLeft"],
     [["→"], "step of training after", (app) => app.moveStep(1), "ArrowRight"],
     [["Home"], "first step", (app) => app.moveStep(-Infinity), "Home"],

@@ -1,10 +1,14 @@
 // Playing many clips on one clock. The slowest clip is the master: the others slow down until it has caught up.
 // Nothing is ever sought while clips play, because under load each seek stalls a decoder and makes the drift worse.
+// If a machine cannot decode as many clips as are on the screen, one of them can play alone: the one that is chosen by
+// the pointer or the focus. The others hold their frame.
 (function (tm) {
   "use strict";
 
   const CHECK_MS = 200;
   const START_MS = 3000; // after this long, clips that are not ready yet join later
+  const MANY = 16; // clips that most machines play at full speed
+  const SLOW_TICKS = 15; // so long the clock goes at less than half its speed before somebody is told
   const READY = 3; // HTMLMediaElement.HAVE_FUTURE_DATA
 
   class Group {
@@ -14,6 +18,10 @@
       this.suspended = false; // the page is not visible
       this.speed = 1;
       this.loop = true;
+      this.alone = false; // whether only the chosen clip plays
+      this.chosen = null; // the video that the pointer or the focus was on last
+      this.onSlow = () => {}; // told once if there are too many clips for this machine
+      this.slowTicks = 0;
       this.time = 0;
       this.listeners = new Set();
       this.timer = null;
@@ -26,9 +34,10 @@
       const join = () => {
         if (!this.members.has(video)) return;
         video.playbackRate = this.speed;
-        const late = this.time > 0.05 && Math.abs(video.currentTime - this.time) > 0.05;
+        if (!this.playing) this.changed(); // no clock tells of it
+        const late = this.mayPlay(video) && this.time > 0.05 && Math.abs(video.currentTime - this.time) > 0.05;
         if (late) video.currentTime = this.playing ? Math.min(this.time, endOf(clip)) : middle(frameAt(this.time, clip), clip);
-        if (this.playing && !this.suspended && (!late || this.time < endOf(clip))) play(video);
+        if (this.playing && !this.suspended && this.mayPlay(video) && (!late || this.time < endOf(clip))) play(video);
       };
       if (video.readyState >= 2) join();
       else video.addEventListener("loadeddata", join, { once: true });
@@ -36,6 +45,34 @@
 
     remove(video) {
       this.members.delete(video);
+    }
+
+    mayPlay(video) {
+      return !this.alone || video === this.chosen || this.members.size === 1;
+    }
+
+    /** The videos on the clock, with their clips: all, or the one that plays alone. */
+    get active() {
+      return [...this.members].filter(([video]) => this.mayPlay(video));
+    }
+
+    /** Let only the chosen clip play, or all. */
+    async setAlone(alone) {
+      this.alone = alone;
+      this.halt();
+      this.changed();
+      if (!alone) await this.seekAll(Math.min(this.time, this.duration));
+      if (this.playing && !this.suspended) await this.start();
+    }
+
+    /** The pointer or the focus is on a clip: if clips play alone, it is this one, from its beginning. */
+    choose(video) {
+      if (!video || video === this.chosen) return;
+      this.chosen = video;
+      if (!this.alone || !this.members.has(video)) return; // a video that is not loaded yet plays when it is
+      this.halt();
+      if (!this.playing) this.showFrame(0);
+      else this.seekAll(0).then(() => this.chosen === video && this.playing && !this.suspended && this.start());
     }
 
     onChange(listener) {
@@ -48,7 +85,7 @@
     }
 
     get duration() {
-      return Math.max(0, ...[...this.members.values()].map((clip) => clip.frames / clip.fps || 0));
+      return Math.max(0, ...this.active.map(([, clip]) => clip.frames / clip.fps || 0));
     }
 
     /** Frames per second that most members share; frame stepping moves by one of these. */
@@ -74,10 +111,10 @@
 
     async start() {
       const run = ++this.run;
-      const videos = [...this.members.keys()];
+      const videos = this.active.map(([video]) => video);
       await Promise.race([Promise.all(videos.map(ready)), wait(START_MS)]);
       if (run !== this.run || !this.playing || this.suspended) return;
-      for (const [video, clip] of this.members) {
+      for (const [video, clip] of this.active) {
         video.playbackRate = this.speed;
         if (!video.ended && video.currentTime < endOf(clip)) play(video);
       }
@@ -122,7 +159,7 @@
       const last = Math.max(0, Math.round(this.duration * this.fps) - 1);
       const frame = Math.min(Math.max(0, number), last);
       this.time = frame / this.fps;
-      for (const [video, clip] of this.members) {
+      for (const [video, clip] of this.active) {
         if (video.readyState >= 1) video.currentTime = middle(frameAt(this.time, clip), clip);
       }
       this.changed();
@@ -136,7 +173,7 @@
     async seekAll(time) {
       this.time = time;
       await Promise.race([
-        Promise.all([...this.members].map(([video, clip]) => seek(video, middle(frameAt(time, clip), clip)))),
+        Promise.all(this.active.map(([video, clip]) => seek(video, middle(frameAt(time, clip), clip)))),
         wait(START_MS),
       ]);
       this.changed();
@@ -144,10 +181,11 @@
 
     /** Match the rates to the slowest, and start again when all have ended. */
     tick() {
-      const active = [...this.members].filter(([video, clip]) => !video.ended && video.readyState >= 2 && video.currentTime < endOf(clip));
+      const members = this.active;
+      const active = members.filter(([video, clip]) => !video.ended && video.readyState >= 2 && video.currentTime < endOf(clip));
       const moving = active.filter(([video]) => !video.paused);
       if (!moving.length) {
-        if (this.members.size && !active.length) this.ended();
+        if (members.length && !active.length) this.ended();
         return;
       }
       const slowest = Math.min(...moving.map(([video]) => video.currentTime));
@@ -155,8 +193,16 @@
         const rate = this.speed * Math.min(1, Math.max(0.25, 1 - 4 * (video.currentTime - slowest)));
         if (Math.abs(video.playbackRate - rate) > 0.01) video.playbackRate = rate;
       }
+      this.watchSpeed(moving.length, slowest - this.time);
       this.time = slowest;
       this.changed();
+    }
+
+    /** Tell if the clock has been too slow for a while, with more clips than most machines can play. */
+    watchSpeed(count, passed) {
+      const isSlow = count > MANY && passed < (0.5 * this.speed * CHECK_MS) / 1000;
+      this.slowTicks = isSlow ? this.slowTicks + 1 : 0;
+      if (this.slowTicks === SLOW_TICKS) this.onSlow(count);
     }
 
     async ended() {

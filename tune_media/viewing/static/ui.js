@@ -5,6 +5,8 @@
   const { html, Component } = window.htmPreact;
   const LOAD_AFTER_MS = 150; // a fast scroll past a clip does not load it
   const SCROLLS_MS = 300; // so long after the page moved, it may still be moving
+  const FIRST_LOADS = 4; // clips that are loaded before the first of them can be seen; more would make it wait
+  const FIRST_MS = 500; // after this long, the others no longer wait for it
 
   let scrolledAt = -Infinity;
   addEventListener("scroll", () => { scrolledAt = performance.now(); }, { capture: true, passive: true });
@@ -16,6 +18,14 @@
     addEventListener("loadeddata", see, { capture: true });
     addEventListener("load", see, { capture: true });
   });
+
+  let loads = 0;
+  let mayLoadAll = false;
+  let loadAll;
+  /** Resolves when all clips on the screen may load. */
+  const allLoad = new Promise((resolve) => { loadAll = resolve; });
+  firstPicture.then(loadAll);
+  allLoad.then(() => { mayLoadAll = true; });
 
   /** Return a number in at most four digits or so: 0.0001 as 1e-4, 12345 as 12,345. */
   function number(value) {
@@ -117,6 +127,7 @@
     componentWillUnmount() {
       sight.forget(this.base);
       this.release();
+      this.shown = null;
     }
 
     shouldComponentUpdate(props, state) {
@@ -130,7 +141,11 @@
       this.shown = wanted;
       if (!wanted) return;
       if (isScrolling()) this.timer = setTimeout(() => this.load(wanted), LOAD_AFTER_MS);
-      else this.load(wanted);
+      else if (mayLoadAll) this.load(wanted);
+      else if (loads++ < FIRST_LOADS) {
+        this.load(wanted);
+        setTimeout(loadAll, FIRST_MS);
+      } else allLoad.then(() => this.shown === wanted && this.load(wanted));
     }
 
     load(clip) {
@@ -157,7 +172,7 @@
       const picture = clip.kind === "image"
         ? html`<img alt=${label} />`
         : html`<video muted playsinline preload="auto" poster=${clip.poster || undefined} aria-label=${label} disablepictureinpicture></video>`;
-      return html`<div class="screen" style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen}>
+      return html`<div class="screen" style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen} onPointerEnter=${() => this.props.group.choose(this.base.querySelector("video"))}>
         ${picture}
         ${failed && html`<p class="failed">The file could not be loaded. It may have been deleted.</p>`}
       </div>`;
@@ -203,5 +218,5 @@
     </div>`;
   }
 
-  tm.ui = { html, number, plural, lastPart, titleOf, captionOf, ratioOf, Player, Sparkline, Choice, sight, firstPicture };
+  tm.ui = { html, number, plural, lastPart, titleOf, captionOf, ratioOf, Player, Sparkline, Choice, sight, firstPicture, allLoad };
 })((window.tuneMedia = window.tuneMedia || {}));
