@@ -1,5 +1,7 @@
 """Gathering from env runners that time out, die, or tell twice: fakes stand in for what Ray does seldom."""
 
+import dataclasses
+
 import pytest
 
 from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, play, recording_on
@@ -40,7 +42,19 @@ def test_a_lost_request_for_the_winners_brings_no_episode_twice(place, lost):
     assert second.chosen["best"].episode.episode_id == "b"
     (problem,) = first.problems
     assert problem.lost == 1
-    assert "evaluation_sample_timeout_s" in problem.text
+    assert "within 5 s (config.evaluation(evaluation_sample_timeout_s=...))" in problem.text
+
+
+def test_replays_get_more_time_and_that_time_is_named(place):
+    group, recording, seen = place
+    play(recording, "a", 1.0)
+    play(recording, "b", 2.0)
+    group.loses = [None, "answer"]
+    plan = dataclasses.replace(PLAN, render="replay")
+    found = collect(group, plan, seen, Round("evaluation", 1, timeout=5.0))
+    assert group.timeouts == [5.0, 15.0]
+    (problem,) = found.problems
+    assert "did not answer within 15 s (3 times config.evaluation(evaluation_sample_timeout_s=...))" in problem.text
 
 
 def test_an_answer_that_is_lost_comes_with_the_next(place):

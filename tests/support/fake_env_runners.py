@@ -36,8 +36,10 @@ class FakeGroup:
     def __init__(self, *env_runners):
         self.env_runners = list(env_runners)
         self.loses = []
+        self.timeouts = []
 
     def foreach_env_runner(self, function, local_env_runner, timeout_seconds):
+        self.timeouts.append(timeout_seconds)
         lost = self.loses.pop(0) if self.loses else None
         if lost == "request":
             return []

@@ -25,7 +25,7 @@ from tune_media.values.recording_problems import RecordingProblem
 
 logger = logging.getLogger(__name__)
 
-_MISSING = "{0} died, or did not answer within {1} s (config.evaluation(evaluation_sample_timeout_s=...))"
+_TIMEOUT = "config.evaluation(evaluation_sample_timeout_s=...)"
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,8 @@ def collect(group: Any, plan: Plan, seen: EnvRunnersSeen, of_round: Round) -> Co
     answers = [answer for answer in found if answer is not None]
 
     def fetch(wanted: set[str], present: set[str]) -> Taken:
-        taken, timeout = Taken(), of_round.timeout
-        if plan.render != DIRECT and timeout is not None:
-            timeout *= 1 + len(wanted)  # each may be a whole episode that is played again
+        taken, times = Taken(), _times_to_wait(plan, len(wanted))
+        timeout = None if of_round.timeout is None else of_round.timeout * times
         request = functools.partial(take, name=plan.name, winners=wanted, seen=present)
         for of_env_runner in ray_names.call_env_runners(group, request, timeout):
             taken.add(of_env_runner)
@@ -204,7 +203,8 @@ class _Choice:
         episodes = [with_note(episode, taken.lost.get(episode.record.id)) for episode in episodes]
         missing = len(wanted - taken.kept.keys() - taken.lost.keys())
         if missing:
-            text = _MISSING.format("their env runner", self._round.timeout)
+            times = _times_to_wait(self._plan, len(wanted))
+            text = _did_not_answer("their env runner", self._round.timeout, times)
             self._problems.append(RecordingProblem(f"no clip: {text}", missing))
         batch = EpisodeBatch(
             tuple(episodes),
@@ -248,7 +248,7 @@ class _Choice:
         abandoned = sum(answer.abandoned for answer in self._answers)
         lost = self._lost(episodes)
         if lost:
-            missing = _MISSING.format(f"env runner {', '.join(map(str, self._gone))}", self._round.timeout)
+            missing = _did_not_answer(f"env runner {', '.join(map(str, self._gone))}", self._round.timeout)
             text = f"episodes that RLlib counts are not recorded: {missing}"
             self._problems.append(RecordingProblem(text, lost))
         return ({NUM_ABANDONED: abandoned} if abandoned else {}) | ({NUM_LOST: lost} if lost else {})
@@ -258,3 +258,22 @@ class _Choice:
         if not self._gone or self._round.reported.count is None or not self._plan.sees_all:
             return 0
         return max(0, self._round.reported.count - sum(not episode.is_late for episode in episodes))
+
+
+def _times_to_wait(plan: Plan, winners: int) -> int:
+    """Return how many timeouts the winners may take: each may be a whole episode that is played again."""
+    return 1 if plan.render == DIRECT else 1 + winners
+
+
+def _did_not_answer(who: str, timeout: float | None, times: int = 1) -> str:
+    """Return why an env runner's episodes or clips are missing.
+
+    Args:
+        who: The env runner.
+        timeout: The Algorithm's timeout, seconds. None: it waits as long as it takes.
+        times: How many times the timeout was waited for.
+    """
+    if timeout is None:
+        return f"{who} died"
+    reason = f"{who} died, or did not answer within {timeout * times:g} s"
+    return f"{reason} ({_TIMEOUT})" if times == 1 else f"{reason} ({times} times {_TIMEOUT})"
