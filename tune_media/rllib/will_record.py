@@ -1,4 +1,4 @@
-"""Finds, before training starts, the reasons why a configuration will record nothing."""
+"""Finds, before training starts, the reasons why a configuration will record nothing, or not as it says."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from ray import cloudpickle
 from tune_media.recording.plan import Plan
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import Selector
-from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.episode_record import REPLAY, EpisodeRecord
 
 _NUMBERS = ("episode_return", "episode_length", "env_steps", "training_iteration", "weights_version", "finished_at")
 _SHORT_NAMES = {"return": "episode_return", "reward": "episode_return", "length": "episode_length"}
+_NOT_REPLAYED = (
+    "training episodes are rendered while they run: render='replay' plays only evaluation episodes again, since a "
+    "replay holds up the env runner. To render fewer training episodes, give them a recorder of their own: "
+    "record_episodes(sections='train', name='training', trigger=tune_media.selection.every(10))."
+)
 _OF_THE_EPISODE = (TypeError, KeyError, ValueError, IndexError, ArithmeticError)  # a real episode may not raise these
 
 
@@ -27,6 +32,8 @@ def reasons_for_nothing(
     config: Any,
 ) -> Iterator[str]:
     """Yield each reason why a recorder of this Algorithm, or a part of it, will record nothing, with its remedy.
+
+    One reason costs no clip: training episodes that ``render="replay"`` leaves out.
 
     Args:
         plan: The recorder's plan.
@@ -53,6 +60,8 @@ algo.evaluate() yourself, ignore this.
             )
         else:
             yield from _unmatched_indices(section, env_runners, env_indices, config)
+    if plan.render == REPLAY and "train" in sections:
+        yield _NOT_REPLAYED
     if _recorders(config).count(plan.name) > 1:
         yield (
             f"two recorders are named {plan.name!r}, and only the first records: config.callbacks([...]) holds "
