@@ -61,6 +61,26 @@ def test_an_env_that_refuses_seeds_is_reset_without_and_cannot_be_replayed():
         env.reset(seed=5)
 
 
+def test_an_episode_that_begins_in_mid_game_cannot_be_replayed():
+    class EachLifeIsAnEpisode(gym.Wrapper):
+        games = 0
+
+        def reset(self, **kwargs):
+            self.games += 1
+            if self.games % 2:
+                return self.env.reset(**kwargs)
+            observation, *_, info = self.env.step(0)
+            return observation, info
+
+    env = gym.wrappers.TimeLimit(EachLifeIsAnEpisode(gym.make("CartPole-v1")), 9)
+    taping, faults = Taping(env, itertools.count()), []
+    for _ in range(3):
+        stepped(env)
+        faults.append(taping.tape.fault)
+    assert (faults[0], faults[2]) == (None, None)
+    assert "began it in the middle of a game" in faults[1]
+
+
 def test_an_action_is_taped_as_it_was_given():
     class Changes(gym.Wrapper):
         def step(self, action):

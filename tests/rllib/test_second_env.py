@@ -1,5 +1,6 @@
 from types import SimpleNamespace
 
+import ale_py
 import gymnasium as gym
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.env_context import EnvContext
@@ -23,10 +24,27 @@ def test_the_old_api_stack_tells_each_sub_env_its_index():
     seen = []
     context = EnvContext({"length": 3}, worker_index=1, vector_index=0)
     worker = SimpleNamespace(
-        env_creator=lambda config: seen.append((config.vector_index, dict(config))), env_context=context
+        env_creator=lambda config: seen.append((config.vector_index, dict(config))) or CountingEnv(),
+        env_context=context,
+        config=PPOConfig(),
     )
     env_maker(worker, 2)()
     assert seen == [(2, {"length": 3})]
+
+
+def test_the_old_api_stack_wraps_atari_games_as_its_rollout_workers_do():
+    gym.register_envs(ale_py)
+
+    def made(**options):
+        worker = SimpleNamespace(
+            env_creator=lambda context: gym.make("ALE/Pong-v5"),
+            env_context=EnvContext({}, worker_index=1),
+            config=PPOConfig().env_runners(**options),
+        )
+        return env_maker(worker)()
+
+    assert made().observation_space.shape == (84, 84, 4)
+    assert made(preprocessor_pref=None).observation_space.shape == (210, 160, 3)
 
 
 def test_a_batch_of_envs_has_no_maker_of_one():

@@ -114,7 +114,7 @@ def test_an_env_that_cannot_be_made_twice_is_not_reported():
 
 def test_the_old_api_stack_makes_its_envs_by_its_own_creator():
     problems = Problems("episodes", are_collected=True)
-    worker = SimpleNamespace(env_creator=lambda context: CountingEnv(context), env_context={"render_mode": None})
+    worker = SimpleNamespace(env_creator=CountingEnv, env_context={"render_mode": None}, config=PPOConfig())
     try_frame(worker, None, problems)
     (problem,) = problems.take()
     assert "returned None" in problem.text

@@ -14,6 +14,11 @@ from tune_media.recording.seeding import seeded
 from tune_media.recording.tape import Tape, checksum
 
 _KEY = "tune_media_taping"
+_IN_MID_GAME = (
+    "a wrapper began it in the middle of a game, without a reset of the env inside it, as RLlib's wrappers for Atari "
+    "games do after each lost life (EpisodicLifeEnv). Make the evaluation envs without that wrapper, or pass "
+    "render='direct'"
+)
 _MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
 
 
@@ -55,6 +60,7 @@ class Taping:
         self._fault: str | None = None  # why the running episode cannot be checked
         self._is_inside = False  # an env may step itself while it is reset
         self._core_acted = False  # whether the innermost env was reset or stepped in this reset or step
+        self._core_began = False  # whether it was reset
         self._step, self._reset = env.step, env.reset
         env.step, env.reset = self.step, self.reset
         env.__dict__[_KEY] = self
@@ -77,11 +83,13 @@ class Taping:
         with_seed = seed
         if seed is None and self.refused is None:
             with_seed = next(self._seeds, None)
-        self._is_inside, self._core_acted = True, False
+        self._is_inside, self._core_acted, self._core_began = True, False, False
         try:
             result = self._reset_with(with_seed, seed, options)
         finally:
             self._is_inside = False
+        if self._core_acted and not self._core_began:
+            self._fault = self._fault or _IN_MID_GAME
         if isinstance(seed, (int, np.integer)) and seed >= 0:  # the episodes after it follow from it, as without us
             self._seeds = NewSeeds(int(seed))
         own = seeded(self._env)
@@ -135,7 +143,7 @@ class Taping:
     def _reset_core(self, *args: Any, **kwargs: Any) -> Any:
         """Reset the innermost env, and add its observation to the checksum."""
         result = self._core_reset(*args, **kwargs)
-        self._core_acted = True
+        self._core_acted = self._core_began = True
         if self.is_on:
             self._add(result, 0)
         return result

@@ -18,7 +18,7 @@ def env_maker(env_runner: Any, index: int = 0) -> Callable[[], Any] | None:
         of_sub_env = copy.deepcopy(env_runner.env_context)
         if hasattr(of_sub_env, "vector_index"):
             of_sub_env.vector_index = index
-        return lambda: env_runner.env_creator(copy.deepcopy(of_sub_env))
+        return lambda: _with_rllibs_wrappers(env_runner.env_creator(copy.deepcopy(of_sub_env)), env_runner.config)
     from ray.rllib.env.env_context import EnvContext
     from ray.rllib.env.utils import _gym_env_creator
     from ray.tune.registry import ENV_CREATOR, _global_registry
@@ -33,3 +33,17 @@ def env_maker(env_runner: Any, index: int = 0) -> Callable[[], Any] | None:
         creator = _global_registry.get(ENV_CREATOR, config.env)
         return lambda: creator(copy.deepcopy(context))
     return lambda: _gym_env_creator(copy.deepcopy(context), config.env)
+
+
+def _with_rllibs_wrappers(env: Any, config: Any) -> Any:
+    """Return an env of the old API stack with the wrappers for Atari games that its rollout worker would add."""
+    from ray.rllib.env.wrappers.atari_wrappers import is_atari, wrap_deepmind
+
+    if config.preprocessor_pref != "deepmind" or not is_atari(env):
+        return env
+    return wrap_deepmind(
+        env,
+        dim=config.model.get("dim"),
+        framestack=config.model.get("framestack") is True,
+        noframeskip=config.env_config.get("frameskip", 0) == 1,
+    )
