@@ -1,4 +1,4 @@
-"""An evaluation of 10 episodes with ``keep=("best", "worst")``: replay, direct, and no recorder; and training.
+"""An evaluation of 10 episodes with ``keep=("best", "worst")``: replay, auto, direct, and no recorder; and training.
 
 The env runner, its torch policy and the recorder are the real ones, in this process, without Ray's actors. Run it with
 ``python -m tests.benchmarks.bench_replay [ENV ...]``; the envs are in ``ENVS``. HalfCheetah needs
@@ -105,12 +105,14 @@ def evaluation(name: str, rounds: int) -> None:
     runners = {
         "direct": env_runner_of(ENVS[name], record_episodes(render="direct", strict=True)),
         "replay": env_runner_of(ENVS[name], record_episodes(render="replay", strict=True)),
+        "auto": env_runner_of(ENVS[name], record_episodes(render="auto", strict=True)),
         "no recorder": env_runner_of(ENVS[name]),
     }
     seconds = compare({method: lambda runner=runner: evaluate(runner) for method, runner in runners.items()}, rounds)
     env = ENVS[name](None)
     seconds["rendering and encoding two episodes"] = sorted(render_two(env) for _ in range(rounds))[rounds // 2]
     show(f"{name}: an evaluation of {EPISODES} episodes, best and worst kept", seconds)
+    print(f"\nauto chose {registry.recordings_of(runners['auto'])['episodes'].replays.mode}")
     floor = seconds["no recorder"] + seconds["rendering and encoding two episodes"]
     print(f"\nreplay / (no recorder + rendering and encoding two episodes): {seconds['replay'] / floor:.3g}")
 

@@ -143,6 +143,41 @@ class Fails(gym.Wrapper):
         return self.env.step(action)
 
 
+@pytest.mark.parametrize("name", ["CartPole", "FrozenLake", "Blackjack", "Pendulum, normalised"])
+def test_an_episode_without_a_seed_is_repeated_from_the_state_of_the_generator(name):
+    env, plain = ENVS[name](), ENVS[name]()
+    taping, tapes = Taping(env), []
+    env.reset(seed=5), plain.reset(seed=5)
+    env.action_space.seed(3)
+    for _ in range(3):
+        for _ in range(STEPS):
+            action = env.action_space.sample()
+            taped, untaped = env.step(action), plain.step(action)
+            assert np.array_equal(taped[0], untaped[0])
+            assert taped[1:4] == untaped[1:4]
+            if taped[2] or taped[3]:
+                break
+        tapes.append(taping.tape)
+        assert np.array_equal(env.reset()[0], plain.reset()[0])
+    other = ENVS[name]()
+    for tape in reversed(tapes):  # each on its own
+        assert len(list(replay(other, tape))) == len(tape) + 1
+    assert [tape.seed for tape in tapes] == [5, None, None]
+
+
+def test_another_generator_than_gymnasiums_is_found_out():
+    """The emulator of Atari games has one of its own, for sticky actions."""
+    env = atari()
+    taping = Taping(env)
+    env.action_space.seed(3)
+    for seed in (5, None):
+        env.reset(seed=seed)
+        for _ in range(STEPS):
+            env.step(env.action_space.sample())
+    with pytest.raises(ReplayDiffers, match="has another observation"):
+        list(replay(atari(), taping.tape))
+
+
 def test_options_and_the_task_are_those_of_the_episode():
     tape = taped(gym.make("CartPole-v1"), options={"low": 0.04, "high": 0.05})
     first = next(replay(gym.make("CartPole-v1"), tape))

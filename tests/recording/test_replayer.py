@@ -2,25 +2,44 @@
 
 import itertools
 import random
+from types import SimpleNamespace
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
 from tune_media.recording.replayer import Replayer, Taken
+from tune_media.recording.taping import taping_of
 from tune_media.selection import as_selectors
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """The time of the clocks, seconds: it passes only while an env is stepped or rendered."""
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(
+        "tune_media.recording.render_clock.time", SimpleNamespace(perf_counter=lambda: float(now.seconds))
+    )
+    return now
 
 
 class Lake(gym.Wrapper):
     """A frozen lake; ``drifts`` makes its first step depend on a generator that no seed reaches."""
 
-    def __init__(self, *, drifts=False):
+    def __init__(self, *, drifts=False, now=None, render_takes=0.0):
         super().__init__(gym.make("FrozenLake-v1", render_mode="rgb_array"))
         self.drifts, self.is_closed = drifts, False
+        self.now, self.render_takes = now or SimpleNamespace(seconds=0.0), render_takes
+
+    def render(self):
+        self.now.seconds += self.render_takes
+        return self.env.render()
 
     def step(self, action):
+        self.now.seconds += 1.0
         if self.drifts:
             self.unwrapped.s = random.SystemRandom().choice([1, 2, 3, 6, 8, 9, 10, 13, 14])
         return self.env.step(action)
@@ -32,19 +51,19 @@ class Lake(gym.Wrapper):
 class Loop:
     """A recorder with a replayer, as the owner of an env has them."""
 
-    def __init__(self, render="replay", *, drifts=False, strict=False):
-        self.env, self.others = Lake(drifts=drifts), []
+    def __init__(self, render="replay", *, strict=False, **lake):
+        self.env, self.others, self.lake = Lake(**lake), [], lake
         self.recorder = EpisodeRecorder(
             Plan("episodes", as_selectors("all"), render=render, strict=strict), problems_are_collected=True
         )
         self.replayer = Replayer(self.recorder)
-        self.replayer.put_on_tape(self.env, itertools.count(3))
+        self.replayer.put_on_tape(self.env, itertools.count(3) if render == "replay" else None)
 
     def make(self, index):
-        self.others.append(Lake(drifts=self.env.drifts))
+        self.others.append(Lake(**self.lake))
         return self.others[-1]
 
-    def round(self, episodes=4):
+    def round(self, episodes=4, winners=None):
         for number in range(episodes):
             self.env.reset()
             tape = self.replayer.tape_of(self.env)
@@ -57,7 +76,7 @@ class Loop:
                 self.recorder.step(0, reward)
             self.recorder.end(0)
         ids = [record.id for record in self.recorder.candidates.records()]
-        return self.replayer.taken(self.recorder.candidates.take(ids, ids), self.make)
+        return self.replayer.taken(self.recorder.candidates.take(ids[:winners], ids), self.make)
 
 
 def rendered(taken):
@@ -85,15 +104,50 @@ def test_the_first_difference_ends_replays_and_is_counted():
     assert all(other.is_closed for other in loop.others)
 
 
-@pytest.mark.parametrize(("drifts", "then"), [(False, "replay"), (True, "direct")])
-def test_auto_decides_by_the_first_winners_and_loses_none(drifts, then):
-    loop = Loop("auto", drifts=drifts)
+@pytest.mark.parametrize(
+    ("drifts", "render_takes", "winners", "then"),
+    [
+        (False, 9.0, 2, "replay"),
+        (True, 9.0, 12, "direct"),  # it is not the same again
+        (False, 9.0, 12, "direct"),  # all are rendered in any case
+        (False, 0.01, 2, "direct"),  # stepping the winners again takes longer than rendering them all
+    ],
+)
+def test_auto_decides_by_the_first_winners_and_loses_none(now, drifts, render_takes, winners, then):
+    loop = Loop("auto", drifts=drifts, now=now, render_takes=render_takes)
     assert loop.round(0) == Taken()
     assert loop.replayer.mode == "auto"  # no winner, no proof
-    assert rendered(loop.round(12)) == ["direct"] * 12
+    assert rendered(loop.round(12, winners)) == ["direct"] * winners
+    assert loop.replayer.mode == then
     second = loop.round(2)
     assert rendered(second) == [then] * 2
     assert (second.lost, second.problems) == ({}, [])
+
+
+def test_nothing_is_taped_once_the_choice_is_to_render_directly(now):
+    loop = Loop("auto", now=now)
+    other = Replayer(loop.recorder)
+    other.put_on_tape(loop.env)
+    taping = taping_of(loop.env)
+    loop.round(2)
+    assert loop.replayer.mode == "direct"
+    loop.round(2)
+    assert taping.is_on  # the other one needs it
+    other.give_up("nobody needs it")
+    loop.env.step(0)
+    assert len(taping.tape) == 4  # the running episode to its end
+    loop.env.reset()
+    assert not taping.is_on
+    assert taping.tape is None
+
+
+def test_auto_leaves_the_episodes_as_they_are():
+    loop, plain = Loop("auto"), Lake()
+    for env in (loop.env, plain):
+        env.unwrapped.np_random = np.random.default_rng(5)
+    for _ in range(5):
+        assert loop.env.reset()[0] == plain.reset()[0]
+        assert [loop.env.step(1)[0] for _ in range(3)] == [plain.step(1)[0] for _ in range(3)]
 
 
 def test_a_strict_recorder_raises():

@@ -111,7 +111,7 @@ class Recording:
                 self._renderer.fps(index),
                 env=inner,
                 seed=reset_seed(inner) if known is None else known,
-                seed_is_new=given is not None or tape is not None or seed is not None,
+                seed_is_new=known is not None,
                 observation=observation,
                 env_index=index,
                 tape=tape,

@@ -58,8 +58,8 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         strict: Whether to raise if a frame cannot be recorded. By default, it is a warning.
         render: ``"direct"``: frames are rendered while an episode runs. ``"replay"``: only those of the episodes that
             ``take()`` chooses, by playing them again in an env that ``env_fn`` makes, and comparing each step.
-            ``"auto"``: the first ones directly, the others in a replay if that repeats the first ones. See
-            ``tune_media.rllib.record_episodes``.
+            ``"auto"``: the first ones directly, the others in a replay if that repeats the first ones and saves time.
+            See ``tune_media.rllib.record_episodes``.
         env_fn: Makes an env like this one, for replays.
 
     Raises:

@@ -112,7 +112,7 @@ class EpisodeRecorder:
             episode.steps = TrajectoryBuilder()
         self._running[slot] = episode
         if episode.is_candidate:
-            with self.clock.render(), episode.guard_clip("the reset frame", self.problems, strict=self.plan.strict):
+            with self.clock.render(1), episode.guard_clip("the reset frame", self.problems, strict=self.plan.strict):
                 index = facts.get("env_index") or 0
                 episode.feed(StepFacts(0, 0.0, 0.0, None, env, observation=observation, env_index=index))
         return episode.is_candidate
@@ -158,7 +158,7 @@ class EpisodeRecorder:
             reason = f"collect=: {type(error).__name__}: {error}"
             self.problems.report(reason, "a value of a step is not stored as it is")
         if episode.is_candidate:
-            with self.clock.render(), episode.guard_clip("a frame", self.problems, strict=self.plan.strict):
+            with self.clock.render(1), episode.guard_clip("a frame", self.problems, strict=self.plan.strict):
                 episode.feed(step, picture=picture)
 
     def end(

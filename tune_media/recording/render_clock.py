@@ -1,4 +1,4 @@
-"""Measures the share of the sampling time that rendering and encoding take, for ``RenderBudget``."""
+"""Measures how long rendering and encoding take, for ``RenderBudget`` and ``render="auto"``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ class RenderClock:
 
     Attributes:
         rendering: Time spent on rendering and encoding, seconds.
+        frames: Number of steps whose frame was rendered and encoded, or skipped by ``VideoOptions(every=...)``.
         sampling: Time between the first and the last tick, without pauses, seconds. Includes ``rendering``.
 
     Example:
@@ -26,6 +27,7 @@ class RenderClock:
 
     def __init__(self) -> None:
         self.rendering = 0.0
+        self.frames = 0
         self.sampling = 0.0
         self._last: float | None = None
 
@@ -41,8 +43,9 @@ class RenderClock:
         self._last = None
 
     @contextlib.contextmanager
-    def render(self) -> Iterator[None]:
-        """Count the time of a ``with`` block as rendering time."""
+    def render(self, frames: int = 0) -> Iterator[None]:
+        """Count the time of a ``with`` block as rendering time, of this number of frames."""
+        self.frames += frames
         started = time.perf_counter()
         try:
             yield

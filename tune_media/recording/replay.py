@@ -6,9 +6,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tune_media.recording.generators import set_states
 from tune_media.recording.seeding import seeded
 from tune_media.recording.tape import Tape
-from tune_media.recording.taping import NewSeeds, Taping, taping_of, task_holder
+from tune_media.recording.taping import Taping, taping_of, task_holder
 
 
 class ReplayedStep(NamedTuple):
@@ -76,7 +77,7 @@ def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
     """
     if tape.fault is not None:
         raise ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
-    taping = taping_of(env) or Taping(env, NewSeeds(None))
+    taping = taping_of(env) or Taping(env)
     with _env_at(0):
         observation, info = _reset(env, tape)
     _compare(taping, tape, 0)
@@ -96,6 +97,8 @@ def _reset(env: Any, tape: Tape) -> Any:
     own = seeded(env)
     if own is not None and tape.seed is not None:
         own.give_next(tape.seed)
+    if tape.seed is None and tape.generators is not None:
+        set_states(env, tape.generators)
     return env.reset(seed=tape.seed, **tape.options)
 
 

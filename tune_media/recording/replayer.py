@@ -12,6 +12,8 @@ from tune_media.recording.episode import Candidate, joined
 from tune_media.recording.late_clips import play_again, reason_of, with_late_clips
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.render_clock import RenderClock
+from tune_media.recording.render_cost import RenderCost
 from tune_media.recording.rendering import Renderer, describe, sub_envs
 from tune_media.recording.second_env import close_env, pygame_in_use, same_random_numbers
 from tune_media.recording.tape import Tape
@@ -58,7 +60,8 @@ class Replayer:
 
     Attributes:
         mode: ``direct``: frames are rendered while episodes run. ``replay``: they are rendered in a replay. ``auto``:
-            as ``direct``, until replays of the first winners have shown whether the env repeats its episodes.
+            as ``direct``, until replays of the first winners have shown whether the env repeats its episodes, and
+            whether that is worth it.
 
     Example:
         >>> from tune_media.selection import as_selectors
@@ -71,6 +74,7 @@ class Replayer:
         self._recorder, self._frame = recorder, frame
         self.mode = recorder.plan.render if is_possible and recorder.plan.video is not None else DIRECT
         self._envs: dict[int, Renderer] = {}
+        self._tapings: dict[int, Taping] = {}  # by sub-env
         self._is_closed = False
         self._pygame_in_use: list[ModuleType] = []
 
@@ -92,7 +96,8 @@ class Replayer:
         Args:
             env: A single env or a vector env.
             indices: The sub-envs. None: all.
-            entropy: Decides, with the index of the sub-env, the seeds of resets that are given none.
+            entropy: Decides, with the index of the sub-env, the seeds of resets that are given none. ``auto`` gives
+                none: the episodes stay those that they are without a recorder.
             first: The index of the first sub-env in it.
         """
         reachable = sub_envs(env)
@@ -103,20 +108,25 @@ class Replayer:
             )
         for index, inner in enumerate(reachable, start=first):
             if indices is None or index in indices:
-                self.put_on_tape(inner, NewSeeds(*entropy, index))
+                self.put_on_tape(inner, NewSeeds(*entropy, index) if self.plan.render == REPLAY else None, index)
 
-    def put_on_tape(self, env: Any, seeds: Iterator[int]) -> None:
+    def put_on_tape(self, env: Any, seeds: Iterator[int] | None = None, index: int = 0) -> None:
         """Put the episodes of an env on tape from now on.
 
         Args:
             env: The sub-env.
-            seeds: Seeds for its resets that are given none.
+            seeds: Seeds for its resets that are given none; see ``Taping``.
+            index: Its index.
         """
-        if self.mode == DIRECT or taping_of(env) is not None:
+        taping = taping_of(env)
+        if self.mode == DIRECT or (taping is not None and self._tapings.get(index) is taping):
             return
-        if hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__"):
+        if taping is not None:  # of another recorder
+            taping.join(seeds)
+            self._tapings[index] = taping
+        elif hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__"):
             try:
-                Taping(env, seeds)
+                self._tapings[index] = Taping(env, seeds)
             except Exception as error:  # its attributes cannot be set
                 self.give_up(f"{describe(env)} cannot be taped ({type(error).__name__}: {error})")
         else:
@@ -144,18 +154,15 @@ class Replayer:
         if all(winner.taped is None for winner in winners.values()):
             return Taken(dict(winners))
         result = Taken()
-        was_unknown, proven = self.mode == AUTO, False
-        with self._recorder.clock.render(), same_random_numbers():
-            for id, winner in winners.items():
-                if winner.taped is None:
-                    result.kept[id] = winner
-                elif winner.clips:
-                    proven = self._prove(winner, make) or proven
-                    result.kept[id] = replace(winner, taped=None)
-                else:
-                    self._replay(id, winner, make, result)
-        if was_unknown and proven and self.mode == AUTO:
-            self.mode = REPLAY
+        with same_random_numbers():
+            if self.mode == AUTO:
+                self._choose([winner for winner in winners.values() if winner.clips and winner.taped], make)
+            with self._recorder.clock.render():
+                for id, winner in winners.items():
+                    if winner.taped is None or winner.clips:
+                        result.kept[id] = replace(winner, taped=None)
+                    else:
+                        self._replay(id, winner, make, result)
         if self._is_closed or self.mode == DIRECT:
             self._close_envs()
         result.problems.extend(self._recorder.problems.take())
@@ -182,8 +189,7 @@ class Replayer:
             reason: Why. It is reported, unless the user left the choice to us and it costs nothing.
             lost: The number of clips that it costs.
         """
-        self.mode = DIRECT
-        logger.info("recording %r: %s: %s", self.plan.name, _DIRECTLY, reason)
+        self._go_direct(reason)
         if self.plan.render == REPLAY or lost:
             self._recorder.problems.report(reason, "no clip" if lost else _DIRECTLY, kind="replay", lost=lost)
 
@@ -199,16 +205,34 @@ class Replayer:
             result.lost[id] = f"no clip: {reason}"
             self.give_up(reason, lost=1)
 
-    def _prove(self, winner: Candidate, make: Callable[[int], Any]) -> bool:
-        """Find out whether the env repeats an episode, without rendering it."""
-        if self.mode != AUTO or winner.taped is None:
-            return False
-        try:
-            play_again(winner.taped, self._env(winner.record.env_index or 0, make))
-            return True
-        except Exception as error:
-            self.give_up(self._failed(error))
-            return False
+    def _choose(self, winners: Sequence[Candidate], make: Callable[[int], Any]) -> None:
+        """Find out whether the env repeats the winners, without rendering them, and whether that is worth it."""
+        clock, proof = self._recorder.clock, RenderClock()
+        for winner in winners:
+            assert winner.taped is not None
+            try:
+                renderer = self._env(winner.record.env_index or 0, make)
+                with proof.render(1 + len(winner.taped.tape)):
+                    play_again(winner.taped, renderer)
+            except Exception as error:
+                self._go_direct(f"a replay without a seed failed: {error!r}")
+                return
+        if not winners:
+            return
+        cost = RenderCost.of(clock.rendering, clock.frames, proof.rendering, proof.frames)
+        clock.rendering += proof.rendering
+        if cost.is_replay_worth_it:
+            self.mode = REPLAY
+            logger.info("recording %r: the winners are rendered in a replay: %s", self.plan.name, cost)
+        else:
+            self._go_direct(str(cost))
+
+    def _go_direct(self, reason: str) -> None:
+        self.mode = DIRECT
+        for taping in self._tapings.values():
+            taping.leave()
+        self._tapings.clear()
+        logger.info("recording %r: %s: %s", self.plan.name, _DIRECTLY, reason)
 
     def _env(self, index: int, make: Callable[[int], Any]) -> Renderer:
         """Return the env for replays of a sub-env's episodes; it is made once."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from crc32c import crc32c
 
+from tune_media.recording.generators import States
 from tune_media.values.foreign import without_address
 
 MAX_BYTES = 32 * 2**20
@@ -80,9 +81,10 @@ class Tape:
     """An episode's reset, actions and checksums.
 
     Args:
-        seed: The seed of its reset.
+        seed: The seed of its reset. None: it was given none.
         options: The further arguments of its reset.
         task: The task that its env was in, if the env has one (``set_task``).
+        generators: The states of the env's random generators before a reset without a seed. None: they are not known.
 
     Attributes:
         actions: The actions, as the env was given them.
@@ -97,11 +99,18 @@ class Tape:
         (1, [11, 12], None)
     """
 
-    def __init__(self, seed: int | None, options: Mapping[str, Any] | None = None, task: Any = None) -> None:
-        self.seed, self.options, self.task = seed, dict(options or {}), task
+    def __init__(
+        self,
+        seed: int | None,
+        options: Mapping[str, Any] | None = None,
+        task: Any = None,
+        generators: States | None = None,
+    ) -> None:
+        self.seed, self.options, self.task, self.generators = seed, dict(options or {}), task, generators
         self.actions = Actions()
         self.checks = array("I")
-        self.fault: str | None = None if seed is not None else "its reset was given no seed"
+        is_known = seed is not None or generators is not None
+        self.fault: str | None = None if is_known else "its reset was given no seed"
 
     def __len__(self) -> int:
         """The number of its steps."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from tune_media.recording.generators import states_of
 from tune_media.recording.rendering import inside
 from tune_media.recording.seeding import seeded
 from tune_media.recording.tape import Tape, checksum
@@ -25,13 +26,14 @@ _MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
 class Taping:
     """Puts each episode of an env on a tape, from its reset on. The thread that steps the env calls everything here.
 
-    It takes the place of ``step`` and ``reset`` on the env object itself, so the env keeps its type and its wrappers. A
-    reset that is given no seed gets one. The observations and rewards that are checked are those of the innermost env:
-    those of a wrapper may depend on earlier episodes (running means), although the frames do not.
+    It takes the place of ``step`` and ``reset`` on the env object itself, so the env keeps its type and its wrappers.
+    The observations and rewards that are checked are those of the innermost env: those of a wrapper may depend on
+    earlier episodes (running means), although the frames do not.
 
     Args:
         env: A single env, with its wrappers.
-        seeds: Seeds for resets that are given none.
+        seeds: Seeds for resets that are given none. None: such a reset stays as it is, and the tape has the states of
+            the env's random generators before it.
 
     Attributes:
         tape: The tape of the episode that runs, or that ended last; None before the first reset.
@@ -51,11 +53,12 @@ class Taping:
         (7, 3)
     """
 
-    def __init__(self, env: Any, seeds: Iterator[int]) -> None:
+    def __init__(self, env: Any, seeds: Iterator[int] | None = None) -> None:
         self.tape: Tape | None = None
         self.is_on = True
         self.refused: Exception | None = None
         self._env, self._seeds = env, seeds
+        self._users = 1
         self._check = 0
         self._fault: str | None = None  # why the running episode cannot be checked
         self._is_inside = False  # an env may step itself while it is reset
@@ -70,19 +73,33 @@ class Taping:
             self._core_step, self._core_reset = core.step, core.reset
             core.step, core.reset = self._step_core, self._reset_core
 
+    def join(self, seeds: Iterator[int] | None) -> None:
+        """Count another recorder that needs the tapes; its seeds are taken if there are none yet."""
+        self.is_on = True
+        self._users += 1
+        self._seeds = self._seeds or seeds
+
+    def leave(self) -> None:
+        """Count a recorder that needs no more tapes; without any, those of the running episode are the last."""
+        self._users -= 1
+
     def reset(self, *, seed: int | None = None, **options: Any) -> Any:
         """Reset the env, and begin a new tape.
 
         Raises:
             Exception: Whatever the env raises.
         """
+        if self._users == 0 and not self._is_inside:
+            self.is_on, self.tape = False, None
         if not self.is_on or self._is_inside:
             return self._reset(seed=seed, **options)
         self._check, self._fault = 0, None
         kept, task = self._copy(options, "reset options"), task_in(self._env)
-        with_seed = seed
-        if seed is None and self.refused is None:
-            with_seed = next(self._seeds, None)
+        with_seed, generators = seed, None
+        if seed is None and self._seeds is not None:
+            with_seed = next(self._seeds, None) if self.refused is None else None
+        elif seed is None:
+            generators = states_of(self._env)
         self._is_inside, self._core_acted, self._core_began = True, False, False
         try:
             result = self._reset_with(with_seed, seed, options)
@@ -90,11 +107,12 @@ class Taping:
             self._is_inside = False
         if self._core_acted and not self._core_began:
             self._fault = self._fault or _IN_MID_GAME
-        if isinstance(seed, (int, np.integer)) and seed >= 0:  # the episodes after it follow from it, as without us
+        if self._seeds is not None and isinstance(seed, (int, np.integer)) and seed >= 0:
+            # the episodes after it follow from it, as without us
             self._seeds = NewSeeds(int(seed))
         own = seeded(self._env)
         used = own.last if own is not None else with_seed if self.refused is None else seed
-        self.tape = Tape(used, kept, task)
+        self.tape = Tape(used, kept, task, generators)
         if not self._core_acted:  # otherwise the checksums do not depend on the wrappers that RLlib adds
             self._add(result, 0)
         self.tape.fault = self.tape.fault or self._fault

@@ -106,6 +106,7 @@ class EnvRunnerRecording:
             begun: StackEpisode = self.stack(episode, env_runner, env, index)
             inner = sub_env(env, index)
             given, tape = seeded(inner), self.replays.tape_of(inner)
+            seed = given.last if given else tape.seed if tape is not None else None
             self._running[index] = _Running(new_id())
             is_late = tape is not None and self.replays.renders_later
             self.recorder.start(
@@ -114,8 +115,8 @@ class EnvRunnerRecording:
                 functools.partial(renderer.frames, index) if renderer and not is_late else None,
                 renderer.fps(index) if renderer else 0.0,
                 env=inner,
-                seed=given.last if given else tape.seed if tape is not None else reset_seed(inner),
-                seed_is_new=given is not None or tape is not None,
+                seed=reset_seed(inner) if seed is None else seed,
+                seed_is_new=seed is not None,
                 agents=begun.agents,
                 no_clip=no_clip,
                 observation=begun.transition(0.0).observation,

@@ -80,7 +80,8 @@ def record_episodes(
             in an env of their own. Each step is checked; a clip that is not the episode is dropped, and the next
             rounds are recorded directly. Resets that are given no seed get one. ``"auto"``: the first round is
             recorded directly and its winners are replayed without rendering, to see whether the env repeats its
-            episodes; the next rounds are replayed if it does. Training episodes are always recorded directly.
+            episodes, and whether that is faster; the next rounds are replayed if so. No reset gets another seed.
+            Training episodes are always recorded directly.
 
     Returns:
         A callback for ``AlgorithmConfig.callbacks``, which takes it alone or in a list.

@@ -17,6 +17,7 @@ import numpy as np
 from tune_media.encoding import VideoEncoder, as_rgb
 from tune_media.ray_compat import check_version
 from tune_media.recording.problems import FrameError
+from tune_media.recording.render_cost import RenderCost
 from tune_media.recording.rendering import Renderer, remedy_for
 from tune_media.recording.replay import replay
 from tune_media.recording.tape import Tape
@@ -169,6 +170,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
     if shown:
         report.facts["replay"] = _try_replay(make, *max(shown.values(), key=lambda pair: len(pair[1])))
     env.close()
+    report.facts["auto"] = _try_auto(make, statistics.median(render_times) + statistics.median(encode_times))
     return report
 
 
@@ -193,6 +195,39 @@ def _try_replay(make: Callable[[], Any], tape: Tape, pictures: list[Any]) -> str
     except Exception as error:
         return f"no: {error}; use render='direct'"
     return f"yes: a second env repeats {compared} frames of an episode, so render='replay' works"
+
+
+def _try_auto(make: Callable[[], Any], rendering: float) -> str:
+    """Say when ``render="auto"`` uses replay, which gives resets no seed.
+
+    Args:
+        make: Returns an env.
+        rendering: The time in which a frame is rendered and encoded, seconds.
+    """
+    envs = []
+    try:
+        envs.append(make())
+        taping = Taping(envs[0])
+        envs[0].reset()
+        observation, _ = envs[0].reset()  # an episode that is not the env's first
+        tape = taping.tape
+        assert tape is not None
+        while taping.tape is tape and len(tape) < FRAMES:
+            observation = _step(envs[0], observation)
+        envs.append(make())
+        started = time.perf_counter()
+        steps = sum(1 for _ in replay(envs[1], tape))
+        stepping = (time.perf_counter() - started) / steps
+    except Exception as error:
+        return f"render='auto' renders directly: without a seed, {error}"
+    finally:
+        for env in envs:
+            env.close()
+    share = RenderCost.largest_share(rendering, stepping)
+    return (
+        f"render='auto' uses replay if at most {100 * share:.0f} % of the steps are in chosen clips: a step takes "
+        f"{1000 * stepping:.2f} ms"
+    )
 
 
 def _step(env: Any, observation: Any) -> Any:
