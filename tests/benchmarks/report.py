@@ -87,7 +87,8 @@ def run(benchmark: Benchmark, python: str) -> str | None:
     rows.unlink(missing_ok=True)
     print(f"== bench_{benchmark.name}", flush=True)
     command = [python, "-m", f"tests.benchmarks.bench_{benchmark.name}", *benchmark.arguments]
-    environment = {**os.environ, ROWS: str(rows), "PYTHONPATH": str(ROOT)}
+    without_screen = {"MUJOCO_GL": "osmesa", "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
+    environment = {**without_screen, **os.environ, ROWS: str(rows), "PYTHONPATH": str(ROOT)}
     started = os.getloadavg()[0]
     with (OUTPUT / f"{benchmark.name}.log").open("w") as log:
         process = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
