@@ -7,6 +7,7 @@ obvious way); then 1,000 trials of 10 clips on an S3 server that takes 50 ms a r
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import resource
@@ -68,8 +69,9 @@ def load_far(folder: str) -> None:
 
         def show(name: str) -> None:
             seconds = time.perf_counter() - began
-            counts = urllib.request.urlopen(f"http://{address}/").read().decode()
-            print(f"| {name} | {seconds:.1f} | {counts} |", flush=True)
+            counts = ast.literal_eval(urllib.request.urlopen(f"http://{address}/").read().decode())
+            requests = ", ".join(f"{count} {method}" for method, count in counts.items())
+            print(f"| {name} | {seconds:.1f} | {requests} |", flush=True)
 
         print("\n1,000 trials of 10 clips on S3, 50 ms a request\n\n| until | s | requests |\n|---|---|---|")
         try:
