@@ -83,6 +83,16 @@ def test_loops_outside_rllib(tmp_path, name, least):
 
 
 @pytest.mark.any_ray
+def test_population_based_training(tmp_path):
+    out = run_example("pbt.py", tmp_path)
+    catalog = tm.load(tmp_path / "pbt")
+    assert_whole(catalog)
+    assert {row["training_iteration"] for row in catalog} == {1, 2, 3, 4}
+    assert {origin.split("@")[1] for row in catalog for origin in row.get("lineage", ())} == {"2"}
+    assert "its own" in out
+
+
+@pytest.mark.any_ray
 def test_rllib_without_tune(tmp_path):
     run_example("rllib_without_tune.py", tmp_path)
     clips = sorted(tmp_path.glob("*.mp4"))
