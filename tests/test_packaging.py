@@ -87,7 +87,7 @@ def test_each_extra_holds_what_it_is_for():
 def test_the_tests_and_examples_need_nothing_else():
     extras = setup_cfg()["options.extras_require"]
     declared = libraries(extras.get("dev", raw=True)) | libraries(setup_cfg()["options"]["install_requires"])
-    brought = {"pygame", "fsspec"}  # by gymnasium[classic-control] and by ray[tune]
+    brought = {"pygame", "fsspec", "boto3"}  # by gymnasium[classic-control], ray[tune] and moto[s3]
     imported = foreign_imports("tests", "examples", "docs")
     assert imported - declared - set(OF_EXTRAS) - NOT_IMPORTED - brought == set()
 
