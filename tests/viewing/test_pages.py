@@ -38,4 +38,6 @@ def test_a_page_is_made_again_only_if_what_it_shows_has_changed(pages, tmp_path)
     assert pages.first() is not first
     assert pages.index() is index
     write_trial(tmp_path / "trial_2", 2)
+    assert len(json.loads(pages.first().content)["trials"]) == 2  # it waits for no look at the files
     assert json.loads(pages.index().content)["clips"]["count"] == 16
+    assert len(json.loads(pages.first().content)["trials"]) == 3

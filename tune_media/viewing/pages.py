@@ -55,9 +55,13 @@ class TrialPages:
         self._lock = threading.Lock()
 
     def first(self) -> Page:
-        """Return what the first view shows: a part of the clips, and the scores."""
-        trials = self._trials.all()
-        metrics = self._trials.metrics_of(trials)
+        """Return what the first view shows: a part of the clips, and the scores.
+
+        It does not wait for a look at the files of all trials; the pages that are asked for next do.
+        """
+        trials = self._trials.known()
+        is_read = all(trial.results_version is not None for trial in trials)
+        metrics = [trial.metrics for trial in trials] if is_read else self._trials.metrics_of(trials)
         version = [(trial.name, trial.version, trial.results_version) for trial in trials]
         return self._page("first", version, lambda: first_payload(trials, self._title, metrics))
 

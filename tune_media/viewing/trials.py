@@ -96,6 +96,11 @@ class Trials:
                 self._read_at = time.monotonic()
             return [self._trials[name] for name in sorted(self._trials)]
 
+    def known(self) -> list[TrialFolder]:
+        """Return the trials as somebody saw them last, without asking a filesystem; look at them if nobody did."""
+        trials = self._trials
+        return [trials[name] for name in sorted(trials)] if trials else self.all()
+
     def metrics_of(self, trials: Sequence[TrialFolder]) -> list[dict[str, float]]:
         """Return the last metrics of some trials, read again only if their results have changed.
 
