@@ -26,6 +26,7 @@ SIZE = {"width": 1280, "height": 820}
 COLORS = 128
 TENSORBOARD_PORT = 6017
 WAIT_MS = 120_000
+PLAYING = "[...document.querySelectorAll('.card video')].every((video) => video.currentTime > 1)"
 
 
 def shoot(page: Any, name: str, height: int = SIZE["height"]) -> None:
@@ -43,7 +44,7 @@ def shoot_viewer(browser: Any, experiment: str) -> None:
     page = browser.new_page(viewport=SIZE)
     page.goto(f"http://localhost:{server.port}/")
     page.wait_for_selector(".card.winner")
-    page.wait_for_timeout(2000)
+    page.wait_for_function(PLAYING, timeout=WAIT_MS)
     page.keyboard.press("Space")
     page.wait_for_timeout(500)
     shoot(page, "viewer-grid")
@@ -77,7 +78,7 @@ def shoot_tensorboard(browser: Any, experiment: str) -> None:
         page.goto(f"http://localhost:{TENSORBOARD_PORT}/#episodes")
         frame = page.wait_for_selector("iframe[src*=plugin_entry]", timeout=WAIT_MS).content_frame()
         frame.wait_for_selector(".card.winner", timeout=WAIT_MS)
-        page.wait_for_timeout(3000)
+        frame.wait_for_function(PLAYING, timeout=WAIT_MS)
         shoot(page, "tensorboard-episodes")
         page.goto(f"http://localhost:{TENSORBOARD_PORT}/#images")
         page.wait_for_selector("tf-image-loader img", timeout=WAIT_MS)
@@ -94,7 +95,7 @@ def shoot_mlflow(browser: Any, experiment: str) -> None:
     (path,) = Path(experiment).glob("mlartifacts/**/trials.html")
     page = browser.new_page(viewport=SIZE)
     page.goto(path.as_uri())
-    page.wait_for_timeout(2000)
+    page.wait_for_function("document.querySelector('video').currentTime > 1", timeout=WAIT_MS)
     shoot(page, "mlflow-trials", height=620)
     page.close()
 

@@ -17,7 +17,8 @@ _MAX_CLIPS, _MAX_CLIP_BYTES, _MAX_BYTES = 50, 4_000_000, 30_000_000
 _MAX_PLAYING = 9  # clips that play at once on a slow machine; the others start at a click
 _STYLE = (
     "body{font:14px system-ui,sans-serif;margin:1em}table{border-collapse:collapse}"
-    "td,th{padding:.3em .8em;overflow-wrap:anywhere;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}"
+    "td,th{padding:.3em .8em;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}"
+    "td{max-width:30em;overflow-wrap:break-word}td:first-child,small{overflow-wrap:anywhere}"
     "video{max-height:12em}"
 )
 
