@@ -2,6 +2,7 @@ import itertools
 import json
 import random
 import sys
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -79,16 +80,31 @@ def test_an_old_ray_is_a_problem(monkeypatch):
 
 def test_an_env_without_gymnasium_needs_none_and_an_id_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)  # as if it were not installed
-    assert isinstance(make_env("tests.viewing.test_doctor:OwnKind", {}), OwnKind)
+    assert examine(lambda: make_env("tests.viewing.test_doctor:OwnKind", {})).problems == []
     (problem,) = examine(lambda: make_env("CartPole-v1", {})).problems
     assert problem.endswith(". Install it: pip install 'tune-media[gym]'")
 
 
 class OwnKind:
-    """An env that has no base class."""
+    """An env that has no base class, and no close()."""
+
+    render_mode = "rgb_array"
+    action_space = SimpleNamespace(sample=lambda: 0)
 
     def __init__(self, config):
-        pass
+        self.steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        self.steps += 1
+        return self.steps, 0.0, False, False, {}
+
+    def render(self):
+        picture = np.zeros((32, 48, 3), np.uint8)
+        picture[:, : self.steps + 1] = 255
+        return picture
 
 
 class Dies(gym.Env):
@@ -178,4 +194,5 @@ def test_a_replay_is_tried(make, words):
     is_lake = words.startswith("yes")  # the others draw from generators of their own
     expected = "uses replay if at most" if is_lake else "renders directly: without a seed, at step 1"
     assert report.facts["auto"].startswith(f"render='auto' {expected}")
+    assert report.facts["auto"] in report.text()
     assert report.problems == []

@@ -42,3 +42,8 @@ def test_a_trial_or_a_key_that_is_not_there_is_named(catalog):
         choose_tiles(catalog, trials=["trial_x"])
     with pytest.raises(ValueError, match=r"'episodes/worst'.*the keys with clips are 'episodes/best'"):
         choose_tiles(catalog, key="episodes/worst")
+
+
+def test_a_folder_without_clips_is_named(tmp_path):
+    with pytest.raises(ValueError, match=f"no clip in {tmp_path}: nothing was recorded"):
+        choose_tiles(tm.load(tmp_path))

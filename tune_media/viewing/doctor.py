@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import os
@@ -33,8 +34,8 @@ class Diagnosis:
 
     Attributes:
         facts: What a recording would be, by name: ``environment``, ``render_mode``, ``width``, ``height``, ``dtype``,
-            ``fps``, ``views``, ``render_ms`` and ``encode_ms`` (per frame), ``codec``, ``bytes_per_frame``, ``replay``.
-            Those after a problem are missing.
+            ``fps``, ``views``, ``render_ms`` and ``encode_ms`` (per frame), ``codec``, ``bytes_per_frame``, ``replay``,
+            ``auto``. Those after a problem are missing.
         problems: What is wrong, each with its remedy. Empty: a recording works.
     """
 
@@ -62,9 +63,7 @@ class Diagnosis:
             rows["render"] = f"{facts['render_ms']:.2f} ms a frame (median of {FRAMES})"
             rows["encode"] = f"{facts['encode_ms']:.2f} ms a frame, {facts['codec']}"
             rows["clip"] = f"{facts['bytes_per_frame']:.0f} bytes a frame"
-        if "replay" in facts:
-            rows["replay"] = facts["replay"]
-        return rows
+        return rows | {name: facts[name] for name in ("replay", "auto") if name in facts}
 
 
 def make_env(name: str, config: dict[str, Any]) -> Any:
@@ -169,7 +168,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
     report.problems.extend(_look_at(pictures))
     if shown:
         report.facts["replay"] = _try_replay(make, *max(shown.values(), key=lambda pair: len(pair[1])))
-    env.close()
+    _close(env)
     report.facts["auto"] = _try_auto(make, statistics.median(render_times) + statistics.median(encode_times))
     return report
 
@@ -191,7 +190,7 @@ def _try_replay(make: Callable[[], Any], tape: Tape, pictures: list[Any]) -> str
                 if not np.array_equal(picture, pictures[step.step]):
                     return f"no: at step {step.step}, render() of a second env shows another frame; use render='direct'"
                 compared += 1
-        env.close()
+        _close(env)
     except Exception as error:
         return f"no: {error}; use render='direct'"
     return f"yes: a second env repeats {compared} frames of an episode, so render='replay' works"
@@ -222,12 +221,17 @@ def _try_auto(make: Callable[[], Any], rendering: float) -> str:
         return f"render='auto' renders directly: without a seed, {error}"
     finally:
         for env in envs:
-            env.close()
+            _close(env)
     share = RenderCost.largest_share(rendering, stepping)
     return (
         f"render='auto' uses replay if at most {100 * share:.0f} % of the steps are in chosen clips: a step takes "
         f"{1000 * stepping:.2f} ms"
     )
+
+
+def _close(env: Any) -> None:
+    with contextlib.suppress(Exception):  # not every env has it, and the recording is over
+        env.close()
 
 
 def _step(env: Any, observation: Any) -> Any:

@@ -73,9 +73,11 @@ def choose_tiles(
     key = key or _default_key(clips)
     rows = [row for row in clips if row["key"] == key and (not trials or row["trial"] in trials)]
     chosen = _over_training(rows, over_training) if over_training else _one_each(rows, step)
+    if not chosen and not len(clips):
+        raise ValueError(f"There is no clip in {catalog.path}: nothing was recorded, or it is no experiment.")
     if not chosen:
         keys = name_some(sorted({row["key"] for row in clips}))
-        raise ValueError(f"There is no clip with key {key!r} that matches; the keys with clips are {keys or 'none'}.")
+        raise ValueError(f"There is no clip with key {key!r} that matches; the keys with clips are {keys}.")
     if over_training:
         marked, mark = max(chosen, key=_return_of), "best"
     else:
