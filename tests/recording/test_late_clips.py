@@ -5,9 +5,11 @@ import itertools
 from dataclasses import replace
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 from tests.support.pictures import LOSSLESS, shown
+from tune_media.recording.episode import Taped
 from tune_media.recording.late_clips import play_again, reason_of, with_late_clips
 from tune_media.recording.plan import Plan
 from tune_media.recording.problems import FrameError
@@ -113,6 +115,29 @@ def test_an_episode_can_be_played_again_without_rendering():
     taped.tape.checks[4] += 1
     with pytest.raises(ReplayDiffers, match="at step 4"):
         play_again(taped, Renderer(env))
+
+
+def test_a_generator_that_all_envs_share_is_left_as_it_was():
+    shared = np.random.default_rng(5)
+
+    class Dice:
+        def __init__(self):
+            self.random = shared
+
+        def reset(self, *, seed=None, options=None):
+            return int(self.random.integers(6)), {}
+
+        def step(self, action):
+            return int(self.random.integers(6)), 0.0, False, False, {}
+
+    env = Dice()
+    taping = Taping(env)
+    env.reset()
+    for _ in range(4):
+        env.step(0)
+    before = shared.bit_generator.state
+    play_again(Taped(taping.tape, [0.0] * 4), Renderer(Dice()))
+    assert shared.bit_generator.state == before
 
 
 def test_a_tape_of_another_length_than_the_episode_is_not_the_episode():

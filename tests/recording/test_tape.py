@@ -65,6 +65,8 @@ DIFFERENT = [
     ((1, (2, 3)), ((1, 2), 3)),
     (np.array([1, "a"], object), np.array([1, "b"], object)),
     (np.float32(1), np.float32(1.0000001)),
+    (np.zeros(2, np.float16), np.ones(2, np.float16)),
+    (np.zeros(2, complex), np.array([0, 1j])),
     (2**70, 2**70 + 1),
 ]
 

@@ -153,7 +153,7 @@ class Delivery:
             late = LateError("not done in time")
             for task in self._queue.close(self.seconds_left()):
                 task.give_up(late)
-            for message in self._mailbox.take_rest():
+            for message in self._mailbox.take_rest(named=True):
                 self._give_up(message, late)
         self._missing.say(self.name, time.monotonic() - begun, allowed)
 

@@ -73,8 +73,12 @@ class Mailbox(Generic[M]):
         if is_first:
             self._on_spill()
 
-    def take_rest(self) -> Iterator[M]:
-        """Yield the messages that wait on disk, one by one, and forget them; for the end, when the queue is closed."""
+    def take_rest(self, *, named: bool = False) -> Iterator[M]:
+        """Yield the messages that wait on disk, one by one, and forget them; for the end, when the queue is closed.
+
+        Args:
+            named: They are yielded without what is large in them, and their files are not read.
+        """
         try:
             while True:
                 lost = None
@@ -82,10 +86,12 @@ class Mailbox(Generic[M]):
                     number = self._spool.hold_first()
                     if number is None:
                         return
-                    try:
-                        message = self._spool.read(number)
-                    except UnreadableError as error:
-                        message, lost = self._spool.named(number), error
+                    message = self._spool.named(number)
+                    if not named:
+                        try:
+                            message = self._spool.read(number)
+                        except UnreadableError as error:
+                            lost = error
                     self._spool.drop_first()
                 if lost is None:
                     yield message

@@ -91,7 +91,10 @@ class Spool(Generic[M]):
             self._write(number)
             return
         waited = time.monotonic() - began
-        self._patience = _PATIENCE if is_taken else max(0.0, self._patience - waited)
+        if not is_taken:
+            self._patience = max(0.0, self._patience - waited)
+        elif nbytes >= _SMALL_BYTES:  # a small one may still be taken beside a disk that takes nothing
+            self._patience = _PATIENCE
         if not is_taken:
             self._lose(number, SpoolFullError(f"{most / 1e6:.3g} MB are on their way to the disk, which is too slow"))
 

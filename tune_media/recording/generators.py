@@ -7,7 +7,7 @@ same reset, and the env that the user steps draws the numbers that it would draw
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,28 @@ def set_states(env: Any, states: Sequence[Mapping[str, Any]]) -> None:
     """
     for generator, state in zip(_generators_of(env), states, strict=True):
         generator.bit_generator.state = state
+
+
+@contextlib.contextmanager
+def same_states(env: Any) -> Iterator[None]:
+    """Give the generators that an env has the states back that they had before a ``with`` block.
+
+    They may be those of another env, too: one that a module made, or that the function that makes the envs holds.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> env = SimpleNamespace(np_random=np.random.default_rng(1))
+        >>> with same_states(env):
+        ...     first = env.np_random.random()
+        >>> env.np_random.random() == first
+        True
+    """
+    before = [(generator, generator.bit_generator.state) for generator in _generators_of(env)]
+    try:
+        yield
+    finally:
+        for generator, state in before:
+            generator.bit_generator.state = state
 
 
 def _generators_of(env: Any) -> list[np.random.Generator]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tune_media.recording.clips import Clips
 from tune_media.recording.episode import Candidate, Taped
+from tune_media.recording.generators import same_states
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import Renderer
 from tune_media.recording.replay import ReplayDiffers, replay
@@ -78,13 +79,14 @@ def play_again(taped: Taped, renderer: Renderer, on_step: OnStep | None = None, 
     tape, rewards, total = taped.tape, taped.rewards, 0.0
     if tape.fault is None and len(tape) != len(rewards):
         raise ReplayDiffers(min(len(tape), len(rewards)), f"has {len(tape)} steps and the episode {len(rewards)}")
-    for number, action, observation, info in replay(renderer.env, tape):
-        renderer.new_step()
-        reward = rewards[number - 1] if number else 0.0
-        total += reward
-        if on_step is not None:  # at the reset frame, direct recording has no info either
-            seen = info if number and info else {}
-            on_step(StepFacts(number, reward, total, action, renderer.env, seen, observation, env_index))
+    with same_states(renderer.env):
+        for number, action, observation, info in replay(renderer.env, tape):
+            renderer.new_step()
+            reward = rewards[number - 1] if number else 0.0
+            total += reward
+            if on_step is not None:  # at the reset frame, direct recording has no info either
+                seen = info if number and info else {}
+                on_step(StepFacts(number, reward, total, action, renderer.env, seen, observation, env_index))
 
 
 def reason_of(error: Exception, env: str) -> str:

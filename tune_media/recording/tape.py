@@ -177,7 +177,7 @@ def checksum(value: Any, start: int = 0) -> int:
 def _of_array(array: np.ndarray[Any, Any], start: int) -> int:
     if array.dtype.hasobject:
         return checksum(array.tolist(), start)
-    return int(crc32c(np.ascontiguousarray(array).data.cast("B") if array.size else b"0", start))
+    return int(crc32c(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"0", start))
 
 
 def _is_like(action: Any, first: np.ndarray[Any, Any] | np.generic) -> bool:

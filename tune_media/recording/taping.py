@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator
 from typing import Any
@@ -99,7 +100,8 @@ class Taping:
         if seed is None and self._seeds is not None:
             with_seed = next(self._seeds, None) if self.refused is None else None
         elif seed is None:
-            generators = states_of(self._env)
+            with contextlib.suppress(Exception):  # the env's own thread changes it: then it has no tape
+                generators = states_of(self._env)
         self._is_inside, self._core_acted, self._core_began = True, False, False
         try:
             result = self._reset_with(with_seed, seed, options)

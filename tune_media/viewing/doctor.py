@@ -211,7 +211,7 @@ def _try_auto(make: Callable[[], Any], rendering: float) -> str:
         observation, _ = envs[0].reset()  # an episode that is not the env's first
         tape = taping.tape
         assert tape is not None
-        while taping.tape is tape and len(tape) < FRAMES:
+        while taping.tape is tape and tape.fault is None and len(tape) < FRAMES:
             observation = _step(envs[0], observation)
         envs.append(make())
         started = time.perf_counter()

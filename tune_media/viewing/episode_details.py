@@ -41,9 +41,10 @@ def episode_details(trial: TrialFolder, line: Line, *, with_steps: bool = True) 
     if not isinstance(episode, str):
         return details
     for report in (r for r in trial.reports if all(r.get(name) == line.get(name) for name in _ROUND)):
-        filesystem, folder = trial.place
-        path = posixpath.join(folder, report["path"])
+        path = report["path"]
         try:
+            filesystem, folder = trial.place
+            path = posixpath.join(folder, path)
             row = _from_parquet(filesystem, path, episode) or _from_json(filesystem, path, episode)
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             logger.warning("tune_media: cannot read the episodes in %r: %s: %s", path, type(error).__name__, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import logging
 import posixpath
@@ -9,6 +10,8 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pyarrow as pa
 
 from tune_media.storage.filesystem import read_if_there
 from tune_media.viewing.episode_details import episode_details
@@ -113,11 +116,13 @@ class Gallery:
         return _write(output / "index.html", page.encode("utf-8", "replace"))
 
     def _copy(self, output: Path, trial: TrialFolder, line: Line) -> None:
-        found = trial.media_file(line["path"])
         target = output / "media" / trial.id / line["path"]
         if target.exists() and target.stat().st_size == line.get("bytes"):
             return
-        content = read_if_there(*found) if found else None
+        content = None
+        with contextlib.suppress(OSError, ValueError, pa.ArrowException):  # a storage that does not answer
+            found = trial.media_file(line["path"])
+            content = read_if_there(*found) if found else None
         if content is None:
             self.missing.append(f"{trial.name}/{line['path']}")
             return

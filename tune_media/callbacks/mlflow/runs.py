@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tune_media.callbacks.mlflow.connection import is_away
 from tune_media.callbacks.mlflow.names import tag_value, valid_name
 from tune_media.callbacks.mlflow.private_names import PARENT_TAG
 from tune_media.callbacks.mlflow.run import MlflowRun
@@ -79,8 +80,13 @@ class MlflowRuns:
         runs = f"tags.`{TRIAL_OF_TAG}` = '{tag_value(self._sweep)}'"
         score = self._scores[0] if self._scores else None
         tag = view_tag(self._sweep, self._searched, runs, round(1000 * time.time()), score)
-        self._client.set_experiment_tag(self._experiment_id, *tag)
-        self._columns = columns
+        self._columns = columns  # a server that refuses the tag is not asked with every result
+        try:
+            self._client.set_experiment_tag(self._experiment_id, *tag)
+        except Exception as error:
+            if is_away(error):
+                self._columns = None
+            raise
 
     def end(self, status: str) -> None:
         """End the parent run, if there is one, with a page of all trials and their best clips."""
