@@ -7,10 +7,10 @@ PEERS = .venv-peers
 unexport PYTHONDONTWRITEBYTECODE
 PIP_FLAGS = --quiet --disable-pip-version-check --no-compile
 # The tests that depend on the release of Ray or Gymnasium, but for those marked any_ray; the others have the same result on
-# every release.
-OLDEST_TESTS = tests/test_ray_compat.py tests/rllib tests/gym tests/results tests/callbacks/test_contract.py \
-	tests/e2e/test_examples.py tests/e2e/test_episode_data.py tests/e2e/test_matrix.py tests/e2e/test_peoples_code.py \
-	tests/e2e/test_restore.py tests/e2e/test_trainables.py tests/e2e/test_trial_life.py
+# every release. The longest come first.
+OLDEST_TESTS = tests/e2e/test_matrix.py tests/e2e/test_examples.py tests/e2e/test_episode_data.py \
+	tests/e2e/test_trial_life.py tests/e2e/test_trainables.py tests/e2e/test_restore.py tests/e2e/test_peoples_code.py \
+	tests/callbacks/test_contract.py tests/rllib tests/gym tests/results tests/test_ray_compat.py
 .PHONY: demo test test-fast test-oldest lint format docs bench release clean
 
 demo: $(VENV)/installed
@@ -24,7 +24,7 @@ test-fast: $(VENV)/installed
 	$(VENV)/bin/python -m pytest -m "not ray and not slow" --durations=5
 
 test-oldest: $(OLDEST)/installed
-	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS) -m "not any_ray"
+	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS) -m "not any_ray" --no-loadscope-reorder
 
 lint: $(VENV)/installed
 	$(VENV)/bin/ruff check .
