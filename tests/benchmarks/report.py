@@ -75,6 +75,7 @@ BENCHMARKS = (
     Benchmark("storage", "Two hundred clips a second"),
     Benchmark("index", "The index, with many small media"),
     Benchmark("catalog", "A million index lines"),
+    Benchmark("viewer", "A thousand trials in the viewer"),
     Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),), remark="""
         ![Threads, open files and memory over a thousand trials](soak.png)"""),
 )  # fmt: skip
