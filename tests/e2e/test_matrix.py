@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,35 @@ RESTART_ENVS = {"restart_failed_sub_environments": True}
 EXACT4 = {"exact": 4}
 REPLAY = {"render": "replay"}
 
+AGENT_FRAMES = Cell(
+    "multi-agent, a frame per agent, 2 sub-envs",
+    "multi-agent",
+    ppo(
+        own_env("MultiAgentCountingEnv"),
+        multi_agent=multi_agent(),
+        evaluation=evaluation(1),
+        env_runners={"num_envs_per_env_runner": 2},
+    ),
+    agents=("left", "right"),
+    record={"frame": agent_frames},
+)
+AGENT_BY_AGENT = Cell(
+    "PettingZoo, agent by agent (AEC)",
+    "multi-agent",
+    ppo(own_env("TurnsCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
+)
+OLD_SUB_ENVS = Cell(
+    "2 sub-envs",
+    "old API stack",
+    ppo(evaluation=evaluation(1), env_runners={"num_envs_per_env_runner": 2}, **STACK),
+)
+
+
+def as_replay(cell: Cell, name: str = "") -> Cell:
+    """Return a cell of the same run whose clips are rendered in replays."""
+    return replace(cell, name=name or cell.name, group="replay", record={**cell.record, **REPLAY})
+
+
 CELLS = [
     Cell("0 evaluation env runners (local)", "PPO", ppo(evaluation=evaluation(0)), **EXACT4),
     Cell("1 evaluation env runner", "PPO", ppo(evaluation=evaluation(1)), **EXACT4),
@@ -183,18 +212,7 @@ CELLS = [
         "multi-agent",
         ppo(own_env("MultiAgentCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
     ),
-    Cell(
-        "multi-agent, a frame per agent, 2 sub-envs",
-        "multi-agent",
-        ppo(
-            own_env("MultiAgentCountingEnv"),
-            multi_agent=multi_agent(),
-            evaluation=evaluation(1),
-            env_runners={"num_envs_per_env_runner": 2},
-        ),
-        agents=("left", "right"),
-        record={"frame": agent_frames},
-    ),
+    AGENT_FRAMES,
     Cell(
         "multi-agent, training",
         "multi-agent",
@@ -206,11 +224,7 @@ CELLS = [
         "multi-agent",
         ppo(own_env("ParallelCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
     ),
-    Cell(
-        "PettingZoo, agent by agent (AEC)",
-        "multi-agent",
-        ppo(own_env("TurnsCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
-    ),
+    AGENT_BY_AGENT,
     Cell("evaluation, 2 env runners", "DQN", dqn(evaluation=evaluation(2))),
     Cell("training", "DQN", dqn(), ("train",)),
     Cell(
@@ -227,11 +241,7 @@ CELLS = [
     ),
     Cell("evaluation, local", "old API stack", ppo(evaluation=evaluation(0), **STACK)),
     Cell("evaluation, 2 env runners", "old API stack", ppo(evaluation=evaluation(2), **STACK)),
-    Cell(
-        "2 sub-envs",
-        "old API stack",
-        ppo(evaluation=evaluation(1), env_runners={"num_envs_per_env_runner": 2}, **STACK),
-    ),
+    OLD_SUB_ENVS,
     Cell("training", "old API stack", ppo(**STACK), ("train",)),
     Cell(
         "training, whole episodes, 2 env runners",
@@ -264,30 +274,9 @@ CELLS = [
         ),
         record=REPLAY,
     ),
-    Cell(
-        "multi-agent, a frame per agent, 2 sub-envs",
-        "replay",
-        ppo(
-            own_env("MultiAgentCountingEnv"),
-            multi_agent=multi_agent(),
-            evaluation=evaluation(1),
-            env_runners={"num_envs_per_env_runner": 2},
-        ),
-        agents=("left", "right"),
-        record={"frame": agent_frames, **REPLAY},
-    ),
-    Cell(
-        "PettingZoo, agent by agent (AEC)",
-        "replay",
-        ppo(own_env("TurnsCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
-        record=REPLAY,
-    ),
-    Cell(
-        "old API stack, 2 sub-envs",
-        "replay",
-        ppo(evaluation=evaluation(1), env_runners={"num_envs_per_env_runner": 2}, **STACK),
-        record=REPLAY,
-    ),
+    as_replay(AGENT_FRAMES),
+    as_replay(AGENT_BY_AGENT),
+    as_replay(OLD_SUB_ENVS, "old API stack, 2 sub-envs"),
     Cell(
         "an env that fails in mid-episode",
         "faults",
