@@ -143,7 +143,16 @@ class Fails(gym.Wrapper):
         return self.env.step(action)
 
 
-@pytest.mark.parametrize("name", ["CartPole", "FrozenLake", "Blackjack", "Pendulum, normalised"])
+WITHOUT_SEED = [
+    "CartPole",
+    "FrozenLake",
+    "Blackjack",
+    "Pendulum, normalised",
+    *(name for name in ENVS if "Breakout" in name),
+]
+
+
+@pytest.mark.parametrize("name", WITHOUT_SEED)
 def test_an_episode_without_a_seed_is_repeated_from_the_state_of_the_generator(name):
     env, plain = ENVS[name](), ENVS[name]()
     taping, tapes = Taping(env), []
@@ -165,17 +174,42 @@ def test_an_episode_without_a_seed_is_repeated_from_the_state_of_the_generator(n
     assert [tape.seed for tape in tapes] == [5, None, None]
 
 
-def test_another_generator_than_gymnasiums_is_found_out():
-    """The emulator of Atari games has one of its own, for sticky actions."""
-    env = atari()
-    taping = Taping(env)
+def test_sticky_actions_are_drawn_again_without_a_seed_from_the_first_episode_on():
+    """The emulator was never given a seed. Without its state, the replay differs, so the actions do stick."""
+    env, others = atari(), [atari(), atari()]
+    taping, tapes, frames = Taping(env), [], []
     env.action_space.seed(3)
-    for seed in (5, None):
-        env.reset(seed=seed)
-        for _ in range(STEPS):
+    for _ in range(2):
+        env.reset()
+        shown = [env.render()]
+        for _ in range(4 * STEPS):
             env.step(env.action_space.sample())
+            shown.append(env.render())
+        tapes.append(taping.tape)
+        frames.append(shown)
+    for tape, shown in zip(tapes, frames, strict=True):
+        assert tape.seed is None
+        for step in replay(others[0], tape):
+            assert np.array_equal(others[0].render(), shown[step.step])
+    tapes[0].generators = None
     with pytest.raises(ReplayDiffers, match="has another observation"):
-        list(replay(atari(), taping.tape))
+        list(replay(others[1], tapes[0]))
+
+
+def test_another_generator_than_these_is_found_out():
+    class Dice(CountingEnv):
+        dice = random.Random()
+
+        def step(self, action):
+            _, *others = super().step(action)
+            return np.array([self.dice.random()], np.float32), *others
+
+    env = Dice({"length": 9})
+    taping = Taping(env)
+    env.reset(), env.step(0)
+    assert taping.tape.fault is None
+    with pytest.raises(ReplayDiffers, match="at step 1, the replay has another observation"):
+        list(replay(Dice({"length": 9}), taping.tape))
 
 
 def test_options_and_the_task_are_those_of_the_episode():

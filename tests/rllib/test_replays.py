@@ -144,10 +144,23 @@ def _steps_of(texts):
     return {text.split("at step ")[1][0] for text in texts}
 
 
-def test_auto_records_the_first_round_directly_and_then_replays(made, monkeypatch):
+class Pong(Lake):
+    """An Atari game with its default of sticky actions, whose emulator draws them."""
+
+    def __init__(self, config):
+        import ale_py
+
+        gym.register_envs(ale_py)
+        super().__init__(config)
+        self.env = gym.make("ALE/Pong-v5", obs_type="ram", render_mode="rgb_array", max_episode_steps=20)
+        self._observation_space, self._action_space = self.env.observation_space, self.env.action_space
+
+
+@pytest.mark.parametrize("env", [Lake, Pong])
+def test_auto_records_the_first_round_directly_and_then_replays(env, made, monkeypatch):
     clock = SimpleNamespace(perf_counter=lambda: float(sum(env.renders for env in made)))  # only rendering takes time
     monkeypatch.setattr("tune_media.recording.render_clock.time", clock)
-    env_runner, recording = recorded(render="auto")
+    env_runner, recording = recorded(env, render="auto")
     rendered = []
     for _ in range(3):
         _, taken = round_of(env_runner, recording, winners=1)
