@@ -118,6 +118,20 @@ def test_each_reset_has_a_seed_of_its_own_and_the_record_says_which():
     assert None not in seeds
 
 
+def test_an_atari_game_is_replayed_without_a_seed_which_would_load_it_anew(made, monkeypatch):
+    import ale_py
+
+    loaded, load = [], ale_py.AtariEnv.load_game
+    monkeypatch.setattr(ale_py.AtariEnv, "load_game", lambda env: (loaded.append(env), load(env))[1])
+    env_runner, recording = recorded(Pong)
+    for _ in range(2):
+        loaded.clear()
+        answer, taken = round_of(env_runner, recording, 2)
+        assert [kept.record.rendered for kept in taken.kept.values()] == ["replay"] * len(answer.candidates)
+        assert (taken.lost, taken.problems) == ({}, [])
+    assert loaded == [], "the env of the replays was made in the first round"
+
+
 def test_given_seeds_are_used():
     env_runner, recording = recorded(seeds=[5, 6])
     for _ in range(2):

@@ -59,6 +59,11 @@ def states_of(env: Any) -> States:
     return tuple(generator.state() for generator in _generators_of(env))
 
 
+def has_emulator(env: Any) -> bool:
+    """Return whether an env is an Atari game: a reset with a seed loads it anew, which takes as long as many steps."""
+    return any(isinstance(generator, _Emulator) for generator in _generators_of(env))
+
+
 def set_states(env: Any, states: Sequence[Any]) -> None:
     """Give the generators of an env the states that those of one like it had.
 

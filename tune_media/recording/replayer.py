@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from tune_media.recording.episode import Candidate, joined
+from tune_media.recording.generators import has_emulator
 from tune_media.recording.late_clips import play_again, reason_of, with_late_clips
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
@@ -97,7 +98,7 @@ class Replayer:
             env: A single env or a vector env.
             indices: The sub-envs. None: all.
             entropy: Decides, with the index of the sub-env, the seeds of resets that are given none. ``auto`` gives
-                none: the episodes stay those that they are without a recorder.
+                none: the episodes stay those that they are without a recorder. Atari games are given none either.
             first: The index of the first sub-env in it.
         """
         reachable = sub_envs(env)
@@ -108,7 +109,8 @@ class Replayer:
             )
         for index, inner in enumerate(reachable, start=first):
             if indices is None or index in indices:
-                self.put_on_tape(inner, NewSeeds(*entropy, index) if self.plan.render == REPLAY else None, index)
+                gives_seeds = self.plan.render == REPLAY and not has_emulator(inner)
+                self.put_on_tape(inner, NewSeeds(*entropy, index) if gives_seeds else None, index)
 
     def put_on_tape(self, env: Any, seeds: Iterator[int] | None = None, index: int = 0) -> None:
         """Put the episodes of an env on tape from now on.

@@ -78,9 +78,10 @@ def record_episodes(
         render: When the frames of evaluation episodes are rendered. ``"direct"``: while an episode runs. ``"replay"``:
             only those of the chosen episodes, after the evaluation, by playing them again from their seed and actions
             in an env of their own. Each step is checked; a clip that is not the episode is dropped, and the next
-            rounds are recorded directly. Resets that are given no seed get one. ``"auto"``: the first round is
-            recorded directly and its winners are replayed without rendering, to see whether the env repeats its
-            episodes, and whether that is faster; the next rounds are replayed if so. No reset gets another seed.
+            rounds are recorded directly. Resets that are given no seed get one, except those of Atari games.
+            ``"auto"``: the first round is recorded directly and its winners are replayed without rendering, to see
+            whether the env repeats its episodes, and whether that is faster; the next rounds are replayed if so. No
+            reset gets another seed.
             Training episodes are always recorded directly.
 
     Returns:
