@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.env.wrappers.atari_wrappers import EpisodicLifeEnv
 
 from tests.support.envs import CountingEnv
 from tests.support.pictures import LOSSLESS, shown
@@ -66,12 +67,15 @@ def recorded(env=Lake, sub_envs=1, env_config=None, **arguments):
     return env_runner, recordings_of(env_runner)["episodes"]
 
 
-def round_of(env_runner, recording, episodes=3, winners=None):
-    """Play a round; return the data of its episodes and what is handed over."""
+def round_of(env_runner, recording, episodes=3, winners=None, received=()):
+    """Play a round; return the data of its episodes and what is handed over.
+
+    ``received`` are the serials of earlier answers; the problems of the others are told again.
+    """
     recording.begin_round(env_runner)
     env_runner.sample(num_episodes=episodes, random_actions=True)
     env_runner.get_metrics()
-    answer = recording.answer(())
+    answer = recording.answer(received)
     ids = [episode.record.id for episode in answer.data]
     chosen = answer.candidates if winners is None else answer.candidates[:winners]
     taken = registry.take(env_runner, "episodes", chosen, ids)
@@ -207,8 +211,41 @@ def test_sub_envs_out_of_reach_are_recorded_directly_and_it_is_said_once():
         assert problem.text.startswith("episodes are rendered while they run: the sub-envs of")
         assert problem.lost == 0
         assert {kept.record.rendered for kept in taken.kept.values()} == {"direct"}
+        answer, taken = round_of(env_runner, recording, 2, received=[answer.serial])
+        assert {kept.record.rendered for kept in taken.kept.values()} == {"direct"}
+        assert [*answer.problems, *taken.problems] == []
     finally:
         env_runner.stop()
+
+
+@pytest.mark.parametrize("render", ["replay", "auto"])
+def test_best_and_worst_of_episodes_that_begin_in_mid_game_are_recorded_directly_and_it_is_said_once(render):
+    class EachLife(Pong):
+        def __init__(self, config):
+            super().__init__(config)
+            game = gym.make("ALE/Breakout-v5", obs_type="ram", render_mode="rgb_array")
+            self.env = EpisodicLifeEnv(game)
+            self._observation_space, self._action_space = game.observation_space, game.action_space
+
+    env_runner, recording = recorded(EachLife, render=render, keep=("best", "worst"))
+    answer, _ = round_of(env_runner, recording, 1, winners=0)  # a life is lost, so the next rounds begin in mid-game
+    problems = list(answer.problems)
+    for _ in range(2):
+        recording.begin_round(env_runner)
+        env_runner.sample(num_episodes=3, random_actions=True)
+        env_runner.get_metrics()
+        answer = recording.answer([answer.serial])
+        records = {episode.record.id: episode.record for episode in answer.data}
+        candidates = sorted(answer.candidates, key=lambda id: records[id].episode_return)
+        taken = registry.take(env_runner, "episodes", {candidates[0], candidates[-1]}, set(records))
+        assert [kept.record.rendered for kept in taken.kept.values()] == ["direct"] * 2
+        assert all(kept.clips[""].frames == kept.record.episode_length + 1 for kept in taken.kept.values())
+        assert taken.lost == {}
+        problems += answer.problems + taken.problems
+    texts = [problem.text for problem in problems]
+    assert len(texts) == (render == "replay"), "with auto, nobody asked for replays"
+    assert all("began it in the middle of a game" in text for text in texts)
+    assert all(problem.lost == 0 for problem in problems)
 
 
 def test_an_env_that_takes_no_seed_is_recorded_directly():
