@@ -11,6 +11,12 @@ PIP_FLAGS = --quiet --disable-pip-version-check --no-compile
 OLDEST_TESTS = tests/e2e/test_matrix.py tests/e2e/test_examples.py tests/e2e/test_episode_data.py \
 	tests/e2e/test_trial_life.py tests/e2e/test_trainables.py tests/e2e/test_restore.py tests/e2e/test_peoples_code.py \
 	tests/callbacks/test_contract.py tests/rllib tests/gym tests/results tests/test_ray_compat.py
+# A virtual environment that sees the packages of $(VENV).
+define on_top
+$(PYTHON) -m venv --clear $(1)
+echo "import site; site.addsitedir('$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
+	> "$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
+endef
 .PHONY: demo test test-fast test-oldest lint format docs bench release clean
 
 demo: $(VENV)/installed
@@ -63,16 +69,14 @@ $(VENV)/installed: setup.cfg constraints.txt constraints-newest.txt
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints-newest.txt -e '.[dev]'
 	touch $@
 
-$(OLDEST)/installed: setup.cfg constraints.txt constraints-oldest.txt
+# The two below lie on top of $(VENV): they hold only what differs.
+$(OLDEST)/installed: $(VENV)/installed constraints-oldest.txt
 	@echo "Installing the oldest supported Ray into $(OLDEST)"
-	$(PYTHON) -m venv $(OLDEST)
+	$(call on_top,$(OLDEST))
 	$(OLDEST)/bin/python -m pip install $(PIP_FLAGS) -c constraints-oldest.txt -e '.[dev]'
 	touch $@
 
-# On top of $(VENV), whose packages it sees.
 $(PEERS)/installed: $(VENV)/installed tests/benchmarks/peers.txt
-	$(PYTHON) -m venv $(PEERS)
-	$(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
-		> $(PEERS)/lib/$$($(PEERS)/bin/python -c 'import sys; print("python%d.%d" % sys.version_info[:2])')/site-packages/base.pth
+	$(call on_top,$(PEERS))
 	$(PEERS)/bin/python -m pip install $(PIP_FLAGS) -r tests/benchmarks/peers.txt
 	touch $@

@@ -1,5 +1,6 @@
 """The examples run as a user would run them, and leave what they say."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,11 @@ from tune_media.encoding import probe_video
 ROOT = Path(__file__).parents[2]
 
 
-def run_example(name, storage, *arguments):
+def run_example(name, storage, *arguments, ray=None):
+    """Run an example in a process of its own, and in the Ray of the tests unless it starts its own."""
     command = [sys.executable, ROOT / "examples" / name, "--storage", str(storage), *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    env = {**os.environ, "RAY_ADDRESS": ray.get_runtime_context().gcs_address} if ray else None
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env)
     assert result.returncode == 0, result.stderr[-3000:]
     return result.stdout
 
@@ -26,6 +29,7 @@ def assert_whole(catalog):
     assert len({row["id"] for row in catalog}) == len(catalog)
 
 
+@pytest.mark.any_ray
 def test_a_ppo_sweep(tmp_path):
     out = run_example("cartpole_sweep.py", tmp_path, "--iterations", "2")
     catalog = tm.load(tmp_path / "cartpole_sweep")
@@ -55,8 +59,8 @@ def assert_plays_in_tensorboard(browser, experiment, catalog):
 
 
 @pytest.mark.any_ray
-def test_a_backend_of_ones_own(tmp_path):
-    run_example("own_backend.py", tmp_path, "--folder", str(tmp_path / "logs"))
+def test_a_backend_of_ones_own(tmp_path, ray_session):
+    run_example("own_backend.py", tmp_path, "--folder", str(tmp_path / "logs"), ray=ray_session)
     assert len(list(tmp_path.glob("logs/*/train/rollout/*.mp4"))) == 6
     assert len(list(tmp_path.glob("logs/*/metrics.csv"))) == 2
 
@@ -74,8 +78,8 @@ def test_rays_own_recipe_unchanged(tmp_path):
 
 @pytest.mark.any_ray
 @pytest.mark.parametrize(("name", "least"), [("own_env", 6), ("handwritten_loop", 6), ("sb3_under_tune", 4)])
-def test_loops_outside_rllib(tmp_path, name, least):
-    run_example(f"{name}.py", tmp_path)
+def test_loops_outside_rllib(tmp_path, ray_session, name, least):
+    run_example(f"{name}.py", tmp_path, ray=ray_session)
     catalog = tm.load(tmp_path / name)
     assert_whole(catalog)
     assert len(catalog) >= least
@@ -83,8 +87,8 @@ def test_loops_outside_rllib(tmp_path, name, least):
 
 
 @pytest.mark.any_ray
-def test_population_based_training(tmp_path):
-    out = run_example("pbt.py", tmp_path)
+def test_population_based_training(tmp_path, ray_session):
+    out = run_example("pbt.py", tmp_path, ray=ray_session)
     catalog = tm.load(tmp_path / "pbt")
     assert_whole(catalog)
     assert {row["training_iteration"] for row in catalog} == {1, 2, 3, 4}
@@ -93,16 +97,16 @@ def test_population_based_training(tmp_path):
 
 
 @pytest.mark.any_ray
-def test_rllib_without_tune(tmp_path):
-    run_example("rllib_without_tune.py", tmp_path)
+def test_rllib_without_tune(tmp_path, ray_session):
+    run_example("rllib_without_tune.py", tmp_path, ray=ray_session)
     clips = sorted(tmp_path.glob("*.mp4"))
     assert len(clips) == 3
     assert all(probe_video(clip.read_bytes()).frames > 8 for clip in clips)
 
 
 @pytest.mark.any_ray
-def test_a_curriculum_in_a_function_trainable(tmp_path):
-    run_example("curriculum.py", tmp_path)
+def test_a_curriculum_in_a_function_trainable(tmp_path, ray_session):
+    run_example("curriculum.py", tmp_path, ray=ray_session)
     catalog = tm.load(tmp_path / "curriculum")
     assert_whole(catalog)
     assert [row["training_iteration"] for row in rows_of(catalog, key="episodes/best")] == [1, 2, 3]
@@ -110,8 +114,8 @@ def test_a_curriculum_in_a_function_trainable(tmp_path):
 
 
 @pytest.mark.any_ray
-def test_acrobots_joint_angles(tmp_path):
-    out = run_example("acrobot_angle.py", tmp_path, "--iterations", "2")
+def test_acrobots_joint_angles(tmp_path, ray_session):
+    out = run_example("acrobot_angle.py", tmp_path, "--iterations", "2", ray=ray_session)
     catalog = tm.load(tmp_path / "acrobot_angle")
     assert len(catalog) == 4
     episodes = catalog.episodes()
@@ -122,8 +126,8 @@ def test_acrobots_joint_angles(tmp_path):
 
 
 @pytest.mark.any_ray
-def test_where_pacman_has_been(tmp_path):
-    run_example("pacman_heatmap.py", tmp_path)
+def test_where_pacman_has_been(tmp_path, ray_session):
+    run_example("pacman_heatmap.py", tmp_path, ray=ray_session)
     catalog = tm.load(tmp_path / "pacman_heatmap")
     for key, kind in (("episodes/best", "video"), ("episodes/heatmap/best", "image")):
         assert [(row["kind"], row["training_iteration"]) for row in rows_of(catalog, key=key)] == [(kind, 1), (kind, 2)]
@@ -140,8 +144,8 @@ def test_a_gymnasium_env_without_ray(tmp_path):
 
 
 @pytest.mark.any_ray
-def test_a_multi_agent_env_with_a_view_for_each_agent(tmp_path):
-    run_example("multi_agent.py", tmp_path)
+def test_a_multi_agent_env_with_a_view_for_each_agent(tmp_path, ray_session):
+    run_example("multi_agent.py", tmp_path, ray=ray_session)
     catalog = tm.load(tmp_path / "multi_agent")
     assert_whole(catalog)
     assert {(row["view"], row["width"]) for row in catalog} == {("field", 96), ("hunter", 56)}
@@ -154,8 +158,8 @@ def test_a_multi_agent_env_with_a_view_for_each_agent(tmp_path):
 
 
 @pytest.mark.any_ray
-def test_two_trackers_without_a_server(tmp_path):
-    run_example("wandb_and_mlflow.py", tmp_path)
+def test_two_trackers_without_a_server(tmp_path, ray_session):
+    run_example("wandb_and_mlflow.py", tmp_path, ray=ray_session)
     assert len(list(tmp_path.glob("wandb_and_mlflow/*/wandb/offline-run-*/*.wandb"))) == 2
     assert len(list(tmp_path.glob("mlartifacts/**/media/train/ball/*.mp4"))) == 6
     assert len(list(tmp_path.glob("mlartifacts/**/trials.html"))) == 1
