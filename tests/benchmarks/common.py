@@ -20,16 +20,18 @@ class Timing(float):
     Attributes:
         rounds: Seconds of each round, in order.
         cpu: Median CPU seconds, of all threads and of processes that have ended.
+        cpu_rounds: CPU seconds of each round, in order.
     """
 
     rounds: tuple[float, ...]
     cpu: float
+    cpu_rounds: tuple[float, ...]
 
     @classmethod
     def of(cls, rounds: list[float], cpu: list[float]) -> Timing:
         """Return the timing of these rounds."""
         timing = cls(statistics.median(rounds))
-        timing.rounds, timing.cpu = tuple(rounds), statistics.median(cpu)
+        timing.rounds, timing.cpu, timing.cpu_rounds = tuple(rounds), statistics.median(cpu), tuple(cpu)
         return timing
 
     def middle_half(self) -> tuple[float, float]:
@@ -42,6 +44,12 @@ class Timing(float):
     def ratio(self, first: Timing) -> float:
         """Return the median of its ratios to another method, taken round by round."""
         return statistics.median(own / other for own, other in zip(self.rounds, first.rounds, strict=True))
+
+    def cpu_ratios(self, first: Timing) -> tuple[float, float, float]:
+        """Return the quartiles of its ratios of CPU time to another method, taken round by round."""
+        ratios = [own / other for own, other in zip(self.cpu_rounds, first.cpu_rounds, strict=True)]
+        low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+        return low, middle, high
 
 
 def compare(methods: Mapping[str, Callable[[], object]], rounds: int = 7, pause: float = 0.0) -> dict[str, Timing]:
