@@ -1,6 +1,8 @@
 """The thread that talks to a tracker: what is worth trying again, and what is not."""
 
 import errno
+import os
+import sys
 import threading
 import time
 
@@ -244,3 +246,15 @@ def test_a_closed_queue_takes_no_work_that_is_bounded():
     outbox.close(0)
     assert outbox.is_closed
     assert not outbox.put(Task("a clip", str, nbytes=1), most_bytes=100)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process has one niceness")
+def test_a_thread_may_stand_back_behind_all_others():
+    found = []
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    for niceness in (0, 15):
+        _, queue = outbox_of(lambda error: False, niceness=niceness)
+        queue.put(Task("look", lambda: found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))))
+        assert queue.wait(30)
+    assert found == [before, max(before, 15)]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before

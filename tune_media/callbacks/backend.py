@@ -177,6 +177,11 @@ class Backend:
     yields_to: Any = None
     """The other callback, if this backend must leave ``same_files_as``'s files to it."""
 
+    niceness: ClassVar[int] = 0
+    """How far its thread stands back if the processor is busy, as for ``os.nice``; it has an effect on Linux only.
+
+    A thread that gets next to no time may hold up Tune's loop, which waits for Python's lock: 5 is a good number."""
+
     patience: float | None = None
     """How long the end waits for what is left, seconds. None: ``MediaOptions(flush_seconds=...)``."""
 

@@ -193,7 +193,7 @@ class Delivery:
 
     def _open(self) -> tuple[WorkQueue, Mailbox[_Message]]:
         if self._queue is None or self._mailbox is None:
-            self._queue = WorkQueue(self.name, self._is_away, self._report_work)
+            self._queue = WorkQueue(self.name, self._is_away, self._report_work, niceness=self._backend.niceness)
             self._mailbox = Mailbox(
                 self._queue,
                 self._call,

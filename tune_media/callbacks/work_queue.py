@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import os
+import sys
 import threading
 import time
 from collections import deque
@@ -61,6 +63,7 @@ class WorkQueue:
         keeps_order: A task that fails holds up the next ones. Otherwise they go first, and a task that has failed
             several times while others succeeded is given up, unless a disk is full.
         helpers: They do the early parts of the next tasks.
+        niceness: Of the thread, as for ``os.nice``.
     """
 
     def __init__(
@@ -71,9 +74,10 @@ class WorkQueue:
         *,
         keeps_order: bool = True,
         helpers: Helpers | None = None,
+        niceness: int = 0,
     ) -> None:
         self._is_away, self._report, self._keeps_order = is_away, report, keeps_order
-        self._helpers = helpers
+        self._helpers, self._niceness = helpers, niceness
         self._waiting: deque[Task] = deque()
         self._keys: set[Any] = set()  # of the tasks that wait
         self._under_way: Task | None = None
@@ -150,6 +154,7 @@ class WorkQueue:
         return not self._waiting and self._under_way is None
 
     def _run(self) -> None:
+        _stand_back(self._niceness)
         while (work := self._next()) is not None:
             if work.under_way is not None:
                 work.under_way.exception()  # waits; if it failed, the work is done below, or fails there
@@ -217,6 +222,14 @@ class WorkQueue:
             self._pause = 0.0 if succeeded else self._pause
             self._under_way = None
             self._changed.notify_all()
+
+
+def _stand_back(niceness: int) -> None:
+    """Leave the processor to others; on Linux alone each thread has a niceness of its own."""
+    if niceness and sys.platform == "linux":
+        with contextlib.suppress(OSError):  # a sandbox may forbid it
+            thread = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, thread, max(niceness, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def _has_no_room(error: Exception) -> bool:

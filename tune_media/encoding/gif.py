@@ -17,6 +17,7 @@ from tune_media.encoding.frames import Frame, target_size
 from tune_media.encoding.memory_file import MemoryFile
 
 _CENTISECONDS = 100  # in a second; GIF delays are counted in them
+_TIME_BASE = Fraction(1, _CENTISECONDS)
 
 
 def gif_from_video(
@@ -70,6 +71,7 @@ def gif_from_video(
 def _palette_graph(stream: VideoStream, width: int, height: int, above: Frame | None) -> tuple[Any, Any]:
     """Return a filter graph and its source; ``above`` is a still picture that is put above each frame."""
     graph = av.filter.Graph()
+    graph.threads = 1  # else FFmpeg starts a thread for each core, for frames that it takes one by one
     source = graph.add_buffer(template=stream, time_base=stream.time_base)
     scale = graph.add("scale", f"{width}:{height}:flags=area")
     split = graph.add("split")
@@ -121,12 +123,12 @@ def _thinned(
     pictures: Iterable[av.VideoFrame], rate: Fraction, gif_rate: Fraction
 ) -> Iterator[tuple[int, av.VideoFrame]]:
     """Yield the frames that are shown at the GIF's rate, each with its time in hundredths of a second."""
-    shown = -1
+    shown, share, duration = -1, gif_rate / rate, _CENTISECONDS / rate
     for index, picture in enumerate(pictures):
-        place = math.floor(index * gif_rate / rate)
+        place = index * share.numerator // share.denominator
         if place > shown:
             shown = place
-            yield round(index / rate * _CENTISECONDS), picture
+            yield round(index * duration), picture
 
 
 def _filtered(graph: Any, source: Any, pictures: Iterable[tuple[int, av.VideoFrame]]) -> Iterator[av.VideoFrame]:
@@ -141,5 +143,5 @@ def _filtered(graph: Any, source: Any, pictures: Iterable[tuple[int, av.VideoFra
             result: av.VideoFrame = graph.pull()
         except (av.BlockingIOError, av.EOFError):
             return
-        result.pts, result.time_base = time, Fraction(1, _CENTISECONDS)
+        result.pts, result.time_base = time, _TIME_BASE
         yield result

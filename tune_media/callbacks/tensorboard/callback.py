@@ -74,6 +74,7 @@ class TensorBoardBackend(Backend):
     in_loop = frozenset({"start", "metrics"})
     same_files_as = TBXLoggerCallback
     files = "TensorBoard scalars"
+    niceness = 5  # GIFs take much time; with 15, a machine full of other work left them none, not even at the end
 
     def __init__(self, rays: TBXLoggerCallback) -> None:
         self._rays = rays
