@@ -1,8 +1,11 @@
+import contextlib
 import functools
 import threading
 import time
 
+import pyarrow.fs
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
@@ -115,3 +118,43 @@ def test_a_write_that_hangs_beyond_the_end_is_no_fault_when_it_returns(tmp_path,
         thread.join(60)
     assert threads
     assert "KeyError" not in caplog.text
+
+
+class Far(LocalFileSystem):
+    """Files that pass for remote. Indexes arrive when several are on their way at once, from the trials' end on."""
+
+    protocol = "far"
+    at_the_end = threading.Event()
+    together = threading.Barrier(4)
+
+    def _open(self, path, mode="rb", **keywords):
+        if mode != "rb":
+            self.makedirs(self._parent(path), exist_ok=True)
+            if "index.jsonl" in path and self.at_the_end.is_set():
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    self.together.wait(20)
+        return super()._open(path, mode, **keywords)
+
+
+def test_the_indexes_of_trials_that_end_together_are_copied_together(tmp_path, copies):
+    """Ten trials on S3 took a second at the end of the experiment, one copy after the other."""
+    callback = tm.JsonMediaLoggerCallback(tm.MediaOptions(strict=True))
+    trials = [FakeTrial(tmp_path, f"t{index}") for index in range(4)]
+    for trial in trials:
+        trial.storage.storage_filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(Far()))
+        callback.log_trial_start(trial)
+    for step in (1, 2):
+        for trial in trials:
+            medium = tm.Artifact(bytes([step]), name="clip.bin")
+            callback.log_trial_result(step, trial, {"training_iteration": step, "clip": medium})
+        callback._session.writer.queue.wait(30)  # the first index is copied, and the second line is late
+    Far.at_the_end.set()
+    have_ended = threading.Event()
+    callback._session.writer.later("first", lambda: have_ended.wait(30))
+    for trial in trials:
+        callback.log_trial_end(trial)
+    have_ended.set()
+    callback.on_experiment_end(trials)
+    assert not Far.together.broken
+    for trial in trials:
+        assert [line["step"] for line in index_lines(tmp_path / "storage" / trial.trial_id)] == [1, 2]

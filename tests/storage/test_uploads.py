@@ -76,3 +76,16 @@ def test_an_index_that_cannot_be_copied_is_told_and_copied_at_the_end(place, mon
     assert store.index_is_late
     store.finish()
     assert place.filesystem.get_file_info(place.on_storage("media/index.jsonl")).size > 0
+
+
+def test_the_index_of_an_ended_trial_is_copied_early_unless_files_wait_to_be_deleted(place):
+    store = TrialStore(place, tm.Retention(last=1), beside=lambda work: None)
+    store.load()
+    store.write(PendingWrite("t1", [entry_of(store, tm.Artifact(b"x", name="x.bin"))]))
+    store.uploads.copy_index_early()
+    assert not store.index_is_late
+    content = place.filesystem.open_input_stream(place.on_storage("media/index.jsonl")).read()
+    assert len(content.splitlines()) == 1
+    store.delete(list(store.files.values()))
+    store.uploads.copy_index_early()
+    assert place.filesystem.open_input_stream(place.on_storage("media/index.jsonl")).read() == content

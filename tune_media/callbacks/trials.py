@@ -146,7 +146,14 @@ class Trials:
     def _end_later(self, store: TrialStore, name: str = "ended index") -> None:
         """Have a trial's index completed after all that waits now; once for each name, if asked for several times."""
         key = (name, store.location.trial_id)
-        self._writer().queue.put(Task("copying an index", functools.partial(self._end, store), key=key))
+        early = functools.partial(self._copy_early, store) if store.uploads.is_remote else None
+        self._writer().queue.put(Task("copying an index", functools.partial(self._end, store), key=key, early=early))
+
+    def _copy_early(self, store: TrialStore) -> None:
+        """Copy the index of a trial that ends while those of other trials are copied; a helper of the storage does."""
+        if self._writer().is_waiting(store.location.trial_id):
+            raise OSError("the index lacks media that wait to be written")
+        store.uploads.copy_index_early()
 
     def _end(self, store: TrialStore) -> None:
         store.finish()

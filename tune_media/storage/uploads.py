@@ -15,7 +15,7 @@ from tune_media.storage.registry import Registry
 class Uploads:
     """Writes the files of one trial's media, and copies its index.
 
-    The storage's thread calls all methods; its helpers call ``write_early``, too.
+    The storage's thread calls all methods; its helpers call ``write_early`` and ``copy_index_early``, too.
 
     Attributes:
         is_remote: Whether the storage is not this machine's own disk.
@@ -90,6 +90,15 @@ class Uploads:
         elif not self.is_copying:
             self.is_copying = True
             self._beside(self._try_to_copy)
+
+    def copy_index_early(self) -> None:
+        """Copy the index of a trial that has ended, unless files wait to be deleted; ``TrialStore.finish`` does both.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        if self._index.is_stale and not self._deletions:
+            self._index.copy()
 
     def _try_to_copy(self) -> None:
         try:
