@@ -1,12 +1,18 @@
 """Messages on disk come back as they were, in order; and episodes count by what they really hold."""
 
 import pickle
+import tempfile
+import threading
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tune_media as tm
+from tune_media.callbacks.mailbox import Mailbox
 from tune_media.callbacks.spool import Spool
+from tune_media.callbacks.work_queue import WorkQueue
 from tune_media.results.raw_clips import RawLayout, RawVideo
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series, Trajectory
 
@@ -79,3 +85,67 @@ def test_a_message_that_is_held_is_delivered_and_none_after_it_is_skipped(tmp_pa
     assert spool.read(spool.hold_first()) == "second"
     spool.drop_first()
     assert spool.hold_first() is None
+
+
+class Hang:
+    """Lets calls of a function begin, and end when it is told to."""
+
+    def __init__(self, monkeypatch, owner, name):
+        self.may_go_on, self.begun, self._do = threading.Event(), threading.Event(), getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *arguments, **keywords: self._call(*arguments, **keywords))
+
+    def _call(self, *arguments, **keywords):
+        self.begun.set()
+        assert self.may_go_on.wait(60)
+        return self._do(*arguments, **keywords)
+
+
+def append_at_once(spool, message):
+    started = time.monotonic()
+    spool.append(message, 1)
+    assert time.monotonic() - started < 10
+
+
+def test_a_disk_that_hangs_as_the_folder_is_made_holds_no_message_up(tmp_path, monkeypatch):
+    """Tune's loop waited for the lock that was held while the folder was made."""
+    hang, spool = Hang(monkeypatch, tempfile, "mkdtemp"), Spool(tmp_path)
+    spool.append("first", 1)
+    assert hang.begun.wait(30)
+    append_at_once(spool, "second")
+    hang.may_go_on.set()
+    assert spool._open().wait(30)
+    assert len(list(tmp_path.glob("*/*"))) == 2
+
+
+def test_a_folder_that_is_made_after_the_end_is_removed(tmp_path, monkeypatch):
+    hang, spool = Hang(monkeypatch, tempfile, "mkdtemp"), Spool(tmp_path)
+    spool.append("first", 1)
+    assert hang.begun.wait(30)
+    writers = spool._writers
+    spool.clear()
+    hang.may_go_on.set()
+    assert writers.wait(30)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_hangs_as_a_file_is_removed_holds_no_message_up(tmp_path, monkeypatch):
+    """Tune's loop waited for the lock that was held while a delivered message's file was removed."""
+    lost, taken, queue = [], threading.Event(), WorkQueue("test", lambda error: False, lambda *told: None)
+    box = Mailbox(
+        queue, lambda message: taken.wait(30), lambda *given: None, str, lambda: 10, lambda: None, lost.append, tmp_path
+    )
+    for message in ("first", "second"):
+        box.put(message, 10)
+    assert box._spool._open().wait(30)
+    hang = Hang(monkeypatch, Path, "unlink")
+    taken.set()
+    assert hang.begun.wait(30)
+    started = time.monotonic()
+    box.put("third", 10)
+    assert time.monotonic() - started < 10
+    writers = box._spool._writers
+    hang.may_go_on.set()
+    assert queue.wait(30)
+    assert writers.wait(30)
+    assert (len(box._spool), lost, list(tmp_path.iterdir())) == (0, [], [])
+    queue.close(0)

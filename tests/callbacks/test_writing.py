@@ -13,6 +13,7 @@ from tests.support.batches import batch_of
 from tests.support.stores import lines
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.summary import Summary
+from tune_media.callbacks.work_queue import Task
 from tune_media.callbacks.writing import Writer
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
@@ -234,3 +235,29 @@ def test_a_write_that_returns_just_when_the_end_gives_it_up_is_counted_once(plac
     assert len(desk.writer.close(0)) == 3
     assert sorted(line["status"] for line in lines(tmp_path / "staging")) == ["failed", "failed", "stored"]
     assert "2 could not be stored" in desk.summary.line()
+
+
+@pytest.mark.parametrize("ends_first", [False, True], ids=["in time", "at the end"])
+def test_a_clip_without_room_is_listed_by_the_storages_thread(place, tmp_path, ends_first):
+    """Tune's loop wrote the index line itself, and waited for a driver's disk that hung."""
+    desk, begun, may_go_on = (
+        Desk(place, tmp_path / "waiting", max_pending_bytes=2000),
+        threading.Event(),
+        threading.Event(),
+    )
+    desk.writer.later("hangs", lambda: begun.set() or may_go_on.wait(30))
+    assert begun.wait(30)
+    desk.writer._mailbox._spool._patience = 0.0
+    desk.writer._mailbox._spool._most_on_the_way = lambda: 0
+    media = [artifact(1500), artifact(1000), artifact(1000)]
+    desk.writer._mailbox._spool._open().put(Task("hangs", lambda: may_go_on.wait(30), nbytes=1))
+    desk.put(*media)  # the first waits in memory
+    assert not (tmp_path / "staging/media/index.jsonl").exists()
+    if not ends_first:
+        may_go_on.set()
+    assert len(desk.writer.close(0 if ends_first else 30)) == (2 if ends_first else 0)
+    may_go_on.set()
+    status = {line["id"]: line["status"] for line in lines(tmp_path / "staging")}
+    first = "failed" if ends_first else "stored"
+    assert status == {media[0].id: first, media[1].id: "dropped", media[2].id: "dropped"}
+    assert not desk.writer.is_waiting("t1")

@@ -93,12 +93,14 @@ class Mailbox(Generic[M]):
                         except UnreadableError as error:
                             lost = error
                     self._spool.drop_first()
+                self._spool.tidy()
                 if lost is None:
                     yield message
                 else:
                     self._on_lost(message, lost)
         finally:
             self._spool.clear()
+            self._spool.tidy()
 
     def _task(self, message: M, nbytes: int) -> Task:
         return Task(
@@ -152,6 +154,7 @@ class Mailbox(Generic[M]):
             self._spool.drop_first()
             if not self._spool:
                 self._spool.clear()
+        self._spool.tidy()
         if lost is not None:
             self._on_lost(named, lost)
         return True

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -34,7 +34,8 @@ class Spool(Generic[M]):
 
     A thread of its own pickles and writes them. If too much is on its way to the disk, ``append`` waits for it, at most
     two seconds. Then the message is lost, and so are others without a wait, until there is room again: Tune's loop must
-    not wait for a disk that hangs. Any thread calls ``append``; one thread calls ``hold_first``, ``read`` and
+    not wait for a disk that hangs. Only the thread that writes, ``read`` and ``tidy`` ask anything of the disk, and
+    none of them holds a lock meanwhile. Any thread calls ``append``; one thread calls ``hold_first``, ``read`` and
     ``drop_first``.
 
     Args:
@@ -139,29 +140,28 @@ class Spool(Generic[M]):
             return self._on_disk[number] if number in self._on_disk else self._in_memory[number]
 
     def drop_first(self) -> None:
-        """Remove the oldest message."""
+        """Remove the oldest message; ``tidy`` removes its file."""
         with self._lock:
             for held in (self._in_memory, self._on_disk, self._memory):
                 held.pop(self._first, None)
-            file = self._files.pop(self._first)
+            self._files.drop(self._first)
             self._first += 1
             self._skip_lost()
-        if file is not None:
-            with contextlib.suppress(OSError):
-                file.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove all messages and the folder."""
+        """Remove all messages; ``tidy`` removes their folder."""
         with self._lock:
             writers, self._writers = self._writers, None
-            folder = self._files.clear()
+            self._files.clear()
             self._first = self._next
             for held in (self._in_memory, self._on_disk, self._memory, self._lost):
                 held.clear()
         if writers is not None:
             writers.close(0)
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+
+    def tidy(self) -> None:
+        """Remove dropped messages from the disk; the caller holds no lock that Tune's loop may want."""
+        self._files.tidy()
 
     def __len__(self) -> int:
         return self._next - self._first - len(self._lost)
@@ -182,30 +182,26 @@ class Spool(Generic[M]):
             pieces = pickled(message)
         except Exception:  # an open file, a generator: it stays in memory
             return
-        nbytes = sum(map(len, pieces))
-        file = None
+        if not self._is_wanted(number):
+            return
         try:
-            with self._lock:
-                if number not in self._in_memory or number == self._taken:
-                    return
-                file = self._files.new(number, nbytes)
-            with file.open("wb") as stream:
-                stream.writelines(pieces)
+            self._files.write(number, pieces)
         except OSError as error:
-            if file is not None:
-                with contextlib.suppress(OSError):  # part of it, which takes the room of others
-                    file.unlink(missing_ok=True)
             self._lose(number, error)
             return
         with self._lock:
             if number in self._in_memory:
                 self._on_disk[number] = self._without_content(self._in_memory.pop(number))
-                self._files.add(number, nbytes)
                 return
-            is_gone = file.parent != self._files.folder
-        file.unlink(missing_ok=True)  # it was delivered meanwhile
-        if is_gone:
-            shutil.rmtree(file.parent, ignore_errors=True)
+            self._files.drop(number)  # it was delivered meanwhile
+            if self._first == self._next:
+                self._files.clear()
+        self._files.tidy()
+
+    def _is_wanted(self, number: int) -> bool:
+        """Return whether a message is to be written: it is in memory, and not about to be delivered."""
+        with self._lock:
+            return number in self._in_memory and number != self._taken
 
     def _lose(self, number: int, error: OSError) -> None:
         with self._lock:
@@ -224,56 +220,95 @@ class Spool(Generic[M]):
 
 
 class _Files:
-    """The files of a spool, in a temporary folder of bounded size. The spool's lock is held for its methods."""
+    """The files of a spool, in a temporary folder of bounded size. No lock is held while the disk is asked.
+
+    Any thread calls all methods.
+    """
 
     def __init__(self, parent: Path | None, most_bytes: Callable[[], float]) -> None:
-        self.folder: Path | None = None
+        self._folder: Path | None = None
         self._parent, self._most_bytes = parent, most_bytes
         self._sizes: dict[int, int] = {}
         self._nbytes = 0
+        self._dropped: list[Path] = []  # files and folders that are on the disk yet
+        self._lock = threading.Lock()
 
-    def new(self, number: int, nbytes: int) -> Path:
-        """Return the place of a new file.
+    def write(self, number: int, pieces: Sequence[bytes | memoryview]) -> None:
+        """Write a file.
 
         Raises:
             SpoolFullError: There is no room for it.
-            OSError: There is no folder for it.
+            OSError: The disk does not take it.
         """
+        nbytes = sum(map(len, pieces))
         if self._nbytes + nbytes > self._most_bytes() * _tolerance(nbytes):
             raise SpoolFullError(
                 f"{self._nbytes / 1e6:.3g} MB wait there, and no more than MediaOptions(max_spilled_bytes="
                 f"{self._most_bytes():g}) may"
             )
-        if self.folder is None:
-            with contextlib.suppress(OSError):
-                self.folder = Path(tempfile.mkdtemp(prefix="tune_media-waiting-", dir=self._parent))
-        if self.folder is None:  # the experiment's own folder is full, or gone
-            self.folder = Path(tempfile.mkdtemp(prefix="tune_media-waiting-"))
-        return self.path(number)
-
-    def add(self, number: int, nbytes: int) -> None:
-        """Count a file that has been written."""
-        self._sizes[number] = nbytes
-        self._nbytes += nbytes
+        folder = self._folder or self._new_folder()
+        file = _file_in(folder, number)
+        try:
+            with file.open("wb") as stream:
+                stream.writelines(pieces)
+        except OSError:
+            with contextlib.suppress(OSError):  # part of it, which takes the room of others
+                file.unlink(missing_ok=True)
+            raise
+        with self._lock:
+            if folder == self._folder:
+                self._sizes[number] = nbytes
+                self._nbytes += nbytes
+            else:  # all files were dropped meanwhile
+                self._dropped.append(folder)
 
     def path(self, number: int) -> Path:
         """Return the place of a file."""
-        assert self.folder is not None
-        return self.folder / f"{number:012d}"
+        assert self._folder is not None
+        return _file_in(self._folder, number)
 
-    def pop(self, number: int) -> Path | None:
-        """Forget a file, if there is one, and return its place."""
-        if number not in self._sizes:
-            return None
-        self._nbytes -= self._sizes.pop(number)
-        return self.path(number)
+    def drop(self, number: int) -> None:
+        """Forget a file, if there is one."""
+        with self._lock:
+            if number in self._sizes:
+                self._nbytes -= self._sizes.pop(number)
+                self._dropped.append(self.path(number))
 
-    def clear(self) -> Path | None:
-        """Forget all files, and return the folder."""
-        folder, self.folder = self.folder, None
-        self._sizes.clear()
-        self._nbytes = 0
-        return folder
+    def clear(self) -> None:
+        """Forget all files and the folder."""
+        with self._lock:
+            if self._folder is not None:
+                self._dropped.append(self._folder)
+            self._folder = None
+            self._sizes.clear()
+            self._nbytes = 0
+
+    def tidy(self) -> None:
+        """Remove forgotten files and folders from the disk."""
+        with self._lock:
+            dropped, self._dropped = self._dropped, []
+        for path in dropped:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _new_folder(self) -> Path:
+        folder = None
+        with contextlib.suppress(OSError):
+            folder = Path(tempfile.mkdtemp(prefix="tune_media-waiting-", dir=self._parent))
+        if folder is None:  # the experiment's own folder is full, or gone
+            folder = Path(tempfile.mkdtemp(prefix="tune_media-waiting-"))
+        with self._lock:
+            if self._folder is None:
+                self._folder = folder
+            else:  # a thread that was given up before the last ``clear`` is not over, and both made one
+                self._dropped.append(folder)
+            return self._folder
+
+
+def _file_in(folder: Path, number: int) -> Path:
+    return folder / f"{number:012d}"
 
 
 def _tolerance(nbytes: int) -> float:

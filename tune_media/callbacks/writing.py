@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import logging
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -197,8 +198,17 @@ class Writer:
         self._faults.report("the store", f"keeping {package.path}", RuntimeError(reason), kind=status)
         self._summary.lost(package.path, len(package.entries))
         for entry in package.entries:
-            store.give_up(entry, status, reason)
-        self._done(write)
+            entry.status = status
+        listed = _without_content(write)  # it may wait long for a disk that hangs
+
+        def list_them(error: Exception | None = None) -> None:
+            for entry in listed.package.entries:
+                store.give_up(entry, status, reason)
+            self._done(listed)
+
+        task = Task(f"listing {package.path}", list_them, give_up=list_them, is_local=True)
+        if not self.queue.put(task, sys.maxsize):  # it is closed; Tune's loop is over
+            list_them()
 
     def is_waiting(self, trial_id: str) -> bool:
         """Say whether anything of a trial waits to be written."""
