@@ -196,7 +196,7 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
     try:
         made = Gallery.of(experiment, only)
         folder = Path(output) if output else default_folder(made.title)
-        click.echo(f"{made.count} clips of {len(made.trials)} trials, {human_size(made.nbytes)}, go to {folder}")
+        click.echo(f"{made.count} media of {len(made.trials)} trials, {human_size(made.nbytes)}, go to {folder}")
         if made.nbytes > _MUCH and not yes:
             click.confirm("Copy them?", abort=True)
         with click.progressbar(length=made.count, label="Copying") as bar:
