@@ -195,6 +195,9 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
         raise click.ClickException(f"{error}. Install it: pip install 'tune-media[viewer]'") from error
     try:
         made = Gallery.of(experiment, only)
+        if not made.count:
+            unknown = f"No clip in {experiment} has a key or section such as {', '.join(only)}: see `tune-media list --all`."
+            raise click.ClickException(unknown if only else _nothing(experiment))
         folder = Path(output) if output else default_folder(made.title)
         click.echo(f"{made.count} media of {len(made.trials)} trials, {human_size(made.nbytes)}, go to {folder}")
         if made.nbytes > _MUCH and not yes:
@@ -224,9 +227,11 @@ def doctor(env: str, config: str, as_json: bool) -> None:
       tune-media doctor --json my_envs:Maze | jq .facts.render_ms
     """
     import json
+    import sys
 
     from tune_media.values.strict_json import json_bytes
     from tune_media.viewing.doctor import examine_in_actor
+    from tune_media.viewing.status_line import StatusLine
 
     try:
         parsed = json.loads(config)
@@ -234,7 +239,9 @@ def doctor(env: str, config: str, as_json: bool) -> None:
         raise click.BadParameter(f"no JSON: {error}", param_hint="--config") from error
     if not isinstance(parsed, dict):
         raise click.BadParameter(f"a JSON object such as {{}}, not {config}", param_hint="--config")
-    report = examine_in_actor(env, parsed)
+    with StatusLine(sys.stderr) as line:
+        line.stage(f"Rendering {env} in a Ray actor")
+        report = examine_in_actor(env, parsed)
     if as_json:
         click.echo(json_bytes({"env": env, "facts": report.facts, "problems": report.problems}))
     else:

@@ -141,6 +141,7 @@ def test_on_the_command_line(ray_session):
     good = runner.invoke(main, ["doctor", "tests.support.envs:CountingEnv", "--config", "{}"])
     assert good.exit_code == 0, good.output
     assert "192x32" in good.output
+    assert "Rendering tests.support.envs:CountingEnv in a Ray actor" in good.stderr  # a sign of life, out of the JSON
     bad = runner.invoke(main, ["doctor", "CartPole-v1", "--config", "{}", "--json"])
     assert bad.exit_code == 1
     told = json.loads(bad.stdout)

@@ -30,7 +30,7 @@ def run(*arguments, **options):
 def test_the_folder_has_the_page_the_clips_their_posters_and_the_data(experiment, tmp_path):
     result = run(experiment, "-o", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    assert "8 clips of 2 trials, 0.0 MB, go to" in result.output
+    assert "8 media of 2 trials, 0.0 MB, go to" in result.output
     assert (tmp_path / "out" / "index.html").resolve().as_uri() in result.output
     out = tmp_path / "out"
     index = delivered(out, "index")
@@ -52,6 +52,10 @@ def test_only_some_clips(experiment, tmp_path):
     assert run(experiment, "-o", tmp_path / "out", "--only", "best").exit_code == 0
     assert {path.parent.name for path in (tmp_path / "out").rglob("*.mp4")} == {"best"}
     assert Gallery.of(str(experiment), ["evaluation"]).count == 8
+    unknown = run(experiment, "-o", tmp_path / "none", "--only", "besst")
+    assert unknown.exit_code == 1
+    assert "such as besst" in unknown.output
+    assert not (tmp_path / "none").exists()
     assert Gallery.of(str(experiment), ["train"]).count == 0
 
 

@@ -17,4 +17,6 @@ def test_without_experiments_there_is_the_demo_and_the_doctor(tmp_path):
     text = next_steps(str(tmp_path / "nothing"))
     assert "tune-media demo" in text
     assert "tune-media doctor" in text
+    assert "tm.rllib.record_episodes" in text
+    assert "tm.gym.RecordEpisodes" in text
     assert "watch" not in text

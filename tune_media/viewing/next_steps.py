@@ -11,7 +11,8 @@ _START = """Start here:
   tune-media doctor CartPole-v1    is my env recorded? (an id of Gymnasium, or module:EnvClass)
 
 In your script:
-  config.callbacks(tm.rllib.record_episodes())                          # RLlib records the episodes
+  config.callbacks(tm.rllib.record_episodes())   # with RLlib: it records the episodes
+  env = tm.gym.RecordEpisodes(env)               # without RLlib: pass env.take() to tune.report
   tune.RunConfig(callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])   # Tune stores the clips
 """
 
