@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -140,7 +141,7 @@ def read_mlflow(tracking_uri: str, trial_name: str) -> Held:
             held.clips[key][step] = Path(client.download_artifacts(run.info.run_id, path)).read_bytes()
         elif path.startswith("images/") and path.endswith(".png"):
             parts = name.replace("+", "%").split("%")
-            held.images[parts[0].replace("~", "/")].append(int(parts[2]))
+            held.images[re.sub("[~#]", "/", parts[0])].append(int(parts[2]))
         elif path.startswith(("media/", "histograms/")) and path.endswith(".json"):
             content = json.loads(Path(client.download_artifacts(run.info.run_id, path)).read_text())
             found = (
