@@ -196,9 +196,7 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
     try:
         made = Gallery.of(experiment, only)
         if not made.count:
-            unknown = (
-                f"No clip in {experiment} is of {', '.join(only)}: look at `tune-media list --all`."
-            )
+            unknown = f"No clip in {experiment} is of {', '.join(only)}: look at `tune-media list --all`."
             raise click.ClickException(unknown if only else _nothing(experiment))
         folder = Path(output) if output else default_folder(made.title)
         click.echo(f"{made.count} media of {len(made.trials)} trials, {human_size(made.nbytes)}, go to {folder}")
