@@ -71,7 +71,8 @@ def gif_from_video(
 def _palette_graph(stream: VideoStream, width: int, height: int, above: Frame | None) -> tuple[Any, Any]:
     """Return a filter graph and its source; ``above`` is a still picture that is put above each frame."""
     graph = av.filter.Graph()
-    graph.threads = 1  # else FFmpeg starts a thread for each core, for frames that it takes one by one
+    if hasattr(graph, "threads"):  # PyAV 13 has no such setting
+        graph.threads = 1  # else FFmpeg starts a thread for each core, for frames that it takes one by one
     source = graph.add_buffer(template=stream, time_base=stream.time_base)
     scale = graph.add("scale", f"{width}:{height}:flags=area")
     split = graph.add("split")
