@@ -95,6 +95,11 @@ def _pre_commit(arguments: list[str]) -> None:
     assert (ROOT / ".pre-commit-config.yaml").exists()
 
 
+def _lower_bounds(arguments: list[str]) -> None:
+    assert not arguments
+    assert os.access(ROOT / ".ci" / "lower-bounds", os.X_OK)
+
+
 def _environment(assignment: list[str]) -> None:
     import tune_media
 
@@ -113,5 +118,6 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "mlflow": _mlflow,
     "python": _python,
     "pre-commit": _pre_commit,
+    "lower-bounds": _lower_bounds,
     "environment": _environment,
 }
