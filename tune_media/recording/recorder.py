@@ -7,8 +7,10 @@ episodes from its ``candidates`` and its problems from its ``problems``.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any
+
+from typing_extensions import override
 
 from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.clips import Clips, Render
@@ -217,13 +219,25 @@ class EpisodeRecorder:
         for slot in list(self._running):
             self.abandon(slot)
 
-    @contextlib.contextmanager
-    def guard(self, slot: Hashable, what: str) -> Iterator[None]:
+    def guard(self, slot: Hashable, what: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception of a user's function or env into a problem that costs the episode, not the env runner."""
-        try:
-            yield
-        except Exception as error:
-            if self.plan.strict:
-                raise
-            self.problems.report_error(what, error, "an episode is not recorded", lost=1)
-            self.abandon(slot)
+        return _Guard(self, slot, what)
+
+
+class _Guard(contextlib.AbstractContextManager[None]):
+    """See ``EpisodeRecorder.guard``. Each step enters one, and a generator would take as long as the step."""
+
+    def __init__(self, recorder: EpisodeRecorder, slot: Hashable, what: str) -> None:
+        self._recorder, self._slot, self._what = recorder, slot, what
+
+    @override
+    def __enter__(self) -> None:
+        return None
+
+    @override
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
+        if not isinstance(error, Exception) or self._recorder.plan.strict:
+            return False
+        self._recorder.problems.report_error(self._what, error, "an episode is not recorded", lost=1)
+        self._recorder.abandon(self._slot)
+        return True

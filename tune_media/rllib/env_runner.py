@@ -15,6 +15,7 @@ from tune_media.recording.rendering import reset_seed, sub_env
 from tune_media.recording.seeding import seeded
 from tune_media.rllib.agent_returns import agent_returns
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
+from tune_media.rllib.env_tap import Transition
 from tune_media.rllib.own_values import add_own_values
 from tune_media.rllib.registry import Answer
 from tune_media.rllib.replays import Replays
@@ -41,6 +42,14 @@ class _Running:
     task: Any = None
     has_stepped: bool = False
     rewards: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def step(self, last: Transition, env: Any, index: int) -> None:
+        """Note what its record will need of a step of the sub-env with this index."""
+        if isinstance(last.reward, dict):
+            for agent, reward in last.reward.items():
+                self.rewards[str(agent)] = self.rewards.get(str(agent), 0.0) + float(reward)
+        if not self.has_stepped:
+            self.has_stepped, self.task = True, task_of(sub_env(env, index))
 
 
 class EnvRunnerRecording:
@@ -136,13 +145,12 @@ class EnvRunnerRecording:
             self.recorder.step(index, 0.0)  # time passes
             return
         with self.recorder.guard(index, "a step"):
-            last = self.stack(episode, env_runner, env, index).transition(recorded.episode_return)
+            last = self.stack(episode, env_runner, env, index).transition(
+                recorded.episode_return, whole=self.recorder.looks_at_steps
+            )
             running = self._running.get(index)
-            if running is not None and isinstance(last.reward, dict):
-                for agent, reward in last.reward.items():
-                    running.rewards[str(agent)] = running.rewards.get(str(agent), 0.0) + float(reward)
-            if running is not None and not running.has_stepped:
-                running.has_stepped, running.task = True, task_of(sub_env(env, index))
+            if running is not None:
+                running.step(last, env, index)
             self.recorder.step(
                 index,
                 last.total_reward,

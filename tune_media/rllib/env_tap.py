@@ -8,8 +8,7 @@ watches the env itself: it puts itself in the place of ``step`` and ``reset`` on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +16,7 @@ _KEY = "tune_media_tap"
 _ALL_AGENTS = "__all__"
 
 
-@dataclass(frozen=True)
-class Transition:
+class Transition(NamedTuple):  # one is made at each step, in a third of a frozen dataclass's time
     """The last step (or reset) of an env, in the env's own terms. With several agents, each field is a dict by agent.
 
     Attributes:
@@ -33,7 +31,7 @@ class Transition:
     action: Any = None
     reward: Any = 0.0
     terminated: Any = False
-    info: Any = field(default_factory=dict)
+    info: Any = None
 
     @property
     def total_reward(self) -> float:
@@ -51,14 +49,20 @@ class Transition:
         over = self.terminated
         return bool(over.get(_ALL_AGENTS, False) if isinstance(over, Mapping) else over)
 
-    def of_sub_env(self, index: int) -> Transition:
+    def of_sub_env(self, index: int, *, whole: bool = True) -> Transition:
         """Return the step of one sub-env of a vector env.
+
+        Args:
+            index: The index of the sub-env.
+            whole: False: only its reward and its info, in half the time.
 
         Example:
             >>> both = Transition({"x": ["a", "b"]}, [0, 1], [0.5, 1.5], [False, True], [{}, {}])
             >>> both.of_sub_env(1)
             Transition(observation={'x': 'b'}, action=1, reward=1.5, terminated=True, info={})
         """
+        if not whole:
+            return Transition(reward=_item(self.reward, index), info=_item(self.info, index))
         values = (self.observation, self.action, self.reward, self.terminated, self.info)
         return Transition(*(_item(value, index) for value in values))
 

@@ -61,11 +61,16 @@ class NewStackEpisode:
             return ()
         return _agents(self._env, self._index, self._episode.agent_ids)
 
-    def transition(self, return_so_far: float) -> Transition:
-        """Return its last step, or its reset."""
+    def transition(self, return_so_far: float, *, whole: bool = True) -> Transition:
+        """Return its last step, or its reset.
+
+        Args:
+            return_so_far: For the old API stack.
+            whole: False: only its reward and its info are needed.
+        """
         tap = tap_of(_stepped_env(self._env_runner, self._env))
         if tap is not None and tap.last is not None:
-            return tap.last.of_sub_env(self._index)
+            return tap.last.of_sub_env(self._index, whole=whole)
         episode = self._episode  # an env runner that steps its env in another way
         return Transition(
             episode.get_observations(-1), episode.get_actions(-1), episode.get_rewards(-1), False, episode.get_infos(-1)
@@ -100,12 +105,13 @@ class OldStackEpisode:
         """The names of its agents; empty for a single-agent env."""
         return _agents(self._env, self._index, set(self._episode.get_agents()) - {_ONLY_AGENT})
 
-    def transition(self, return_so_far: float) -> Transition:
+    def transition(self, return_so_far: float, *, whole: bool = True) -> Transition:
         """Return its last step, or its reset.
 
         Args:
             return_so_far: The sum of its rewards before this step: all that there is to go by if the sub-env is in
                 another process.
+            whole: For the new API stack.
         """
         tap = tap_of(sub_env(self._env, self._index))
         if tap is not None and tap.last is not None:
