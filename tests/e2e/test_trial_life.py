@@ -34,7 +34,8 @@ def fit(trainable, storage, accepted=None, *, param_space=None, name="life", sto
     results = tune.Tuner(
         trainable,
         param_space={**(param_space or {}), "log": str(log)},
-        tune_config=tune.TuneConfig(**tune_config),
+        # A sweep whose trials all wait for each other, as HyperBand's once did on Ray 2.50.1, ends and fails.
+        tune_config=tune.TuneConfig(time_budget_s=300, **tune_config),
         run_config=tune.RunConfig(
             name=name,
             storage_path=str(storage),
