@@ -10,12 +10,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.fork_workers import forked_workers
+
 # Before Ray is imported: quiet, local, and workers that find the tests' own modules.
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 ROOT = str(Path(__file__).parents[1])
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
+AT_START = str(Path(__file__).parent / "support" / "at_start")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, AT_START, os.environ.get("PYTHONPATH")]))
+
+
+def pytest_configure(config):
+    """Fork Ray's workers, for all processes of pytest."""
+    if not hasattr(config, "workerinput"):
+        forks = contextlib.ExitStack()
+        forks.enter_context(forked_workers())
+        config.add_cleanup(forks.close)
 
 
 def pytest_collection_modifyitems(items):

@@ -1,0 +1,156 @@
+"""Fork Ray's workers from one process that has imported RLlib and torch.
+
+Each actor of Ray has a process of its own. It needs 3 to 6 s of CPU time to import RLlib, but 0.06 s to be forked. The
+process that Ray starts asks for the fork itself (`at_start.sitecustomize`), and then runs Ray's own script. If
+``TUNE_MEDIA_FORK_WORKERS`` is not in the environment, workers start as they do for users, as in the test of the wheel.
+
+pytest starts the server. It imports what Ray and RLlib need, and forks a process for each Ray and job; this imports Ray
+and RLlib, and forks the workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+VARIABLE = "TUNE_MEDIA_FORK_WORKERS"
+
+
+@contextlib.contextmanager
+def forked_workers():
+    """Fork the workers of each Ray that is started in this context; on other systems than Linux, do nothing."""
+    if sys.platform != "linux":
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        address = str(Path(folder, "socket"))
+        # One thread: no other would survive the fork. Ray gives its workers one, too.
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        server = subprocess.Popen([sys.executable, __file__, address], stdin=subprocess.PIPE, env=environment)
+        os.environ[VARIABLE] = address
+        try:
+            yield
+        finally:
+            del os.environ[VARIABLE]
+            server.communicate()  # closes its standard input
+
+
+def serve(address: str) -> None:
+    """Have a worker forked for each request, until the standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ends with pytest, not before it
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+    forkers: dict[tuple[tuple[str, str], ...], socket.socket] = {}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen(128)
+        while listener in select.select([sys.stdin, listener], [], [])[0]:
+            with listener.accept()[0] as connection:
+                if (received := _receive(connection)) is None:
+                    continue  # the asking process was killed
+                request, streams = received
+                key = tuple(_read_by_imports(request).items())
+                if key not in forkers:
+                    _import("numpy", "torch", "pandas", "gymnasium", "scipy.stats", "tensorboardX", "aiohttp")
+                    _end_those_of_ended_rays(forkers)
+                    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                    if not os.fork():
+                        for each in (listener, connection, ours, *forkers.values()):
+                            each.close()
+                        return _fork_with_ray(theirs, dict(key))
+                    theirs.close()
+                    forkers[key] = ours
+                with contextlib.suppress(OSError):  # then the connection ends without an answer
+                    body = json.dumps(request).encode()
+                    socket.send_fds(forkers[key], [body], [*streams, connection.fileno()])
+                for stream in streams:
+                    os.close(stream)
+    return None
+
+
+def _receive(connection: socket.socket) -> tuple[Any, list[int]] | None:
+    """Return a request and its open files; None at the end."""
+    body, streams, _, _ = socket.recv_fds(connection, 1 << 20, 4)
+    return (json.loads(body), streams) if body else None
+
+
+def _read_by_imports(request: Any) -> dict[str, str]:
+    """Return the variables that a process reads only once, when it imports Python or Ray."""
+    return {name: value for name, value in request["env"].items() if name.startswith(("RAY_", "PYTHON"))}
+
+
+def _end_those_of_ended_rays(forkers: dict[tuple[tuple[str, str], ...], socket.socket]) -> None:
+    for key in list(forkers):
+        if not Path("/proc", dict(key)["RAY_RAYLET_PID"]).exists():
+            forkers.pop(key).close()
+
+
+def _fork_with_ray(requests: socket.socket, environment: dict[str, str]) -> None:
+    """Fork the workers of one job of one Ray: Ray reads once which raylet and which job it works for."""
+    os.environ.update(environment)
+    with _rays_generator_unused():
+        _import("ray._private.workers.default_worker", "ray.rllib.algorithms.ppo")
+    while received := _receive(requests):
+        request, (*streams, answer) = received
+        if not os.fork():
+            requests.close()
+            os.write(answer, b"1")
+            os.close(answer)
+            return _become(request, streams)
+        for stream in (*streams, answer):
+            os.close(stream)
+    return None
+
+
+@contextlib.contextmanager
+def _rays_generator_unused():
+    """Draw the ids of actor classes elsewhere: forks of a generator that is in use would all draw the same ids."""
+    import ray.actor
+
+    ids = SimpleNamespace(from_random=lambda: ray.ActorClassID(os.urandom(ray.ActorClassID.size())))
+    with mock.patch.object(ray.actor, "ActorClassID", ids):
+        yield
+
+
+def _import(*names: str) -> None:
+    for name in names:
+        importlib.import_module(name)
+    gc.freeze()
+
+
+def _become(request: Any, streams: list[int]) -> None:
+    """Do in this process what the asking one was started for."""
+    import numpy as np
+    import torch
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setpgrp()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["folder"])
+    np.random.seed()  # the server's state otherwise, in every worker; Python does this for `random`
+    torch.seed()
+    sys.argv = request["command"]
+    sys.path[0] = str(Path(sys.argv[0]).parent)
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
