@@ -47,13 +47,12 @@ def steady(config):
 
 def helpers_pids():
     """Return the processes of W&B's helper actors of this Ray; other tests may run beside this one."""
-    session = ray._private.worker._global_node.get_session_dir_path().encode()
+    logs = ray._private.worker._global_node.get_logs_dir_path()
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
-            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
             if b"ray::WandbRuns" in (process / "cmdline").read_bytes():
-                found += [int(process.name)] * (session in (process.parent / parent / "cmdline").read_bytes())
+                found += [int(process.name)] * str((process / "fd" / "1").readlink()).startswith(logs)
     return found
 
 
