@@ -69,8 +69,9 @@ def shoot_viewer(browser: Any, experiment: str) -> None:
 def shoot_tensorboard(browser: Any, experiment: str) -> None:
     """Take the pictures of TensorBoard: the Episodes tab, and the GIFs in the Images tab."""
     program = Path(sys.executable).with_name("tensorboard")
-    command = [program, "--logdir", experiment, "--port", str(TENSORBOARD_PORT), "--samples_per_plugin", "images=1000"]
-    server = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
+    folder, name = Path(experiment).parent, Path(experiment).name  # TensorBoard shows the folder as it is given
+    command = [program, "--logdir", name, "--port", str(TENSORBOARD_PORT), "--samples_per_plugin", "images=1000"]
+    server = subprocess.Popen([str(word) for word in command], cwd=folder, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None
         next(line for line in server.stderr if "Press CTRL+C" in line)

@@ -32,7 +32,7 @@
     const option = ([value, label]) => html`<option value=${value} selected=${value === state.sort}>${label}</option>`;
     const metrics = data.metricNames.map((name) => [`metric:${name}`, model.scoreLabel(name)]);
     return html`
-      <input class="filter" type="search" aria-label="Filter trials" value=${state.filter} placeholder="Filter: lr>0.001 gamma=0.98 name"
+      <input class="filter" type="search" aria-label="Filter trials" value=${state.filter} placeholder="Filter, e.g. lr>0.001"
         title="Text, or comparisons of hyperparameters, metrics, return, length, step: lr>0.001 gamma=0.98 return>=200"
         onInput=${(event) => app.set({ filter: event.target.value })} />
       <label class="field"><span>Sort by</span><select class="sort" onChange=${(event) => app.set({ sort: event.target.value })}>

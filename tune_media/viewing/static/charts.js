@@ -5,6 +5,9 @@
   const { html } = tm.ui;
   const { Component } = window.htmPreact;
 
+  // The distances of the ticks on an axis of whole numbers: no training iteration 1.5.
+  const WHOLE = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+
   const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   /**
@@ -41,7 +44,7 @@
         width: this.base.clientWidth || 600,
         height,
         scales: { x: { time: false } },
-        axes: [{ ...axis, label: xLabel, labelSize: 18, labelFont: "11px system-ui", size: 34 }, { ...axis, size: 56 }],
+        axes: [{ ...axis, ...(x.every(Number.isInteger) ? { incrs: WHOLE } : {}), label: xLabel, labelSize: 18, labelFont: "11px system-ui", size: 34 }, { ...axis, size: 56 }],
         legend: { live: true },
         cursor: { drag: { setScale: false, x: false, y: false } },
         series: [
