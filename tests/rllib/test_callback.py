@@ -153,7 +153,7 @@ def test_training_episodes_of_chosen_sub_envs(ray_session, tmp_path):
         tm.rllib.record_episodes(sections="train", keep="all", env_indices=[1], name="trained"),
     ).env_runners(num_envs_per_env_runner=3)
     total = 0
-    for result in run_plain(config, 3).values():
+    for result in run_plain(config, 4).values():
         for clip in result["env_runners"]["trained"]["all"]:
             total += 1
             (tmp_path / "clip.mp4").write_bytes(clip.data)
