@@ -158,6 +158,7 @@ def main(arguments: list[str] | None = None) -> list[dict[str, float | str]]:
     reports = parser.parse_args(arguments).reports
     os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = str(SYNC_SECONDS)
     os.environ["TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S"] = "0"
+    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # no boxes around the table
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     rows = {}
     for name, make in METHODS.items():
