@@ -84,7 +84,7 @@ def shoot_tensorboard(browser: Any, experiment: str) -> None:
         page.goto(f"http://localhost:{TENSORBOARD_PORT}/#images")
         page.wait_for_selector("tf-image-loader img", timeout=WAIT_MS)
         page.wait_for_timeout(5000)
-        shoot(page, "tensorboard", height=600)
+        shoot(page, "tensorboard", height=536)
         page.close()
     finally:
         server.terminate()
