@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import os
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -82,16 +81,14 @@ def sweep(method: str, trials: int, results: int) -> dict[str, float]:
     """Run one sweep; return what it took."""
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
-        tuner = tune.Tuner(
+        grid = tune.Tuner(
             train,
             param_space={"index": tune.grid_search(list(range(trials))), "media": method != RAYS, "results": results},
             tune_config=tune.TuneConfig(reuse_actors=True),
             run_config=tune.RunConfig(
                 name="sweep", storage_path=f"{folder}/storage", callbacks=[clock, *METHODS[method]()], verbose=0
             ),
-        )
-        with contextlib.redirect_stdout(sys.stderr):  # where the clips are; the page has the table only
-            grid = tuner.fit()
+        ).fit()
         ended = time.perf_counter()
         assert not grid.errors
         assert len(clock.times) == trials * results

@@ -84,11 +84,11 @@ BENCHMARKS = (
         Most iterations find no new sample and are short, unless the collection waits. The table shows that nothing
         waits. It is too coarse to tell the exact cost."""),
     Benchmark("bytes", "Uploaded bytes", remark="""
-        The targets were 1.1 with JSON and 1.5 with TensorBoard. Tune's own files alone, the last row, are more
-        than the first one leaves. TensorBoard's event files contain the GIFs, and the GIF of a clip of noise,
-        as here, takes 2.3 times the bytes of the mp4. Little is uploaded twice: compare the ratio with what is
-        on the storage. On remote storage event files are split into segments, and the newest segment is
-        uploaded again until it is full. On a local disk, a trial has a single event file."""),
+        The targets were 1.1 with JSON and 1.5 with TensorBoard. Tune's own files alone, the last row, are more than
+        the first one leaves. TensorBoard's event files contain the GIFs, and the GIF of a clip of noise, as here,
+        takes 2.3 times the bytes of the mp4. Little is uploaded twice: compare the ratio with what is on the
+        storage. On remote storage event files are split into segments, and the newest segment is uploaded again
+        until it is full. On a local disk, a trial has a single event file."""),
     Benchmark("storage", "Two hundred clips a second"),
     Benchmark("index", "The index, with many small media"),
     Benchmark("catalog", "A million index lines"),

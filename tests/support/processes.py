@@ -83,14 +83,14 @@ def driver(script: Path, *arguments: str, log: Path, **environment: str) -> Iter
     """Run a script with a temporary folder for its Ray; both are gone afterwards."""
     home = Path(tempfile.mkdtemp(prefix="tml", dir="/tmp"))  # short: it has Ray's sockets
     told = {"RAY_TMPDIR": str(home), "TMPDIR": str(home), "RAY_DEDUP_LOGS": "0", **environment}
-    inherited = {name: value for name, value in os.environ.items() if name != fork_workers.VARIABLE}
+    told[fork_workers.VARIABLE] = ""  # no forks: the kernel would show their server's environment
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, str(script), *arguments],
             stdout=output,
             stderr=output,
             cwd=ROOT,
-            env={**inherited, **told},  # no forks: the kernel would show their server's environment
+            env={**os.environ, **told},
             start_new_session=True,
         )
     running = Driver(process, home, log)
