@@ -80,6 +80,16 @@ def test_an_experiment_loses_its_oldest_and_the_best_trials_last():
     assert surplus_of_experiment(a + b, Retention(last=1), None) == []
 
 
+def test_an_experiment_loses_the_best_of_each_key_after_all_others():
+    a, b = files(9.0, 1.0, 2.0, trial="a"), files(8.0, 3.0, 4.0, trial="b")
+    for limit, left in ((40, {0, 2}), (20, {0}), (10, {0})):
+        policy = Retention(best=1, experiment_bytes=limit)
+        gone = {file.path for file in surplus_of_experiment(a + b, policy, None)}
+        assert {file.order[0] for file in a + b if file.path not in gone} == left
+    rolled_back = files(7.0, trial="a", key=("train", "x"), rolled_back=True)
+    assert surplus_of_experiment([*a, *b, *rolled_back], Retention(best=1, experiment_bytes=60), "a") == rolled_back
+
+
 @pytest.mark.parametrize("bad", [{"last": 0}, {"best": -1}, {"trial_bytes": 1.5}, {"mode": "most"}])
 def test_bad_values_are_refused(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):

@@ -6,6 +6,7 @@ Files are kept in sorted lists, so that a choice looks at the ends of these list
 from __future__ import annotations
 
 import bisect
+import heapq
 import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator
@@ -147,9 +148,15 @@ class TrialFiles:
             file.rolled_back = rolled_back
             self.add(file)
 
-    def oldest(self) -> StoredFile | None:
-        """Return the file to go first: the oldest that is rolled back, or the oldest of all."""
-        return next(iter(itertools.chain(self._rolled_back, self._live)), None)
+    def in_order_of_loss(self) -> Iterator[tuple[int, StoredFile]]:
+        """Yield the files in the order in which byte limits delete them, each with the number of its class.
+
+        The classes are: 0, rolled back; 1, all others; 2, the best of each key. In each, the oldest file comes first.
+        """
+        best = {file.path for group in self._groups.values() for file in group.best()}
+        yield from ((0, file) for file in self._rolled_back)
+        yield from ((1, file) for file in self._live if file.path not in best)
+        yield from ((2, file) for file in self._live if file.path in best)
 
     def take_surplus(self, *, is_best: bool) -> list[StoredFile]:
         """Remove the files that have to go, and return them.
@@ -181,12 +188,9 @@ class TrialFiles:
         return any(self._groups[key].keeps(file) for key in file.keys)
 
     def _take_until(self, limit: int) -> list[StoredFile]:
-        """Remove files until the rest is within a limit, and return them; the best of each key go last."""
-        best = {file.path for group in self._groups.values() for file in group.best()}
-        others = (file for file in itertools.chain(self._rolled_back, self._live) if file.path not in best)
-        last = (file for file in self._live if file.path in best)
+        """Remove files until the rest is within a limit, and return them."""
         surplus, size = [], self.nbytes
-        for file in itertools.chain(others, last):
+        for _, file in self.in_order_of_loss():
             if size <= limit:
                 break
             surplus.append(file)
@@ -204,28 +208,34 @@ def take_surplus_of_experiment(
 ) -> list[StoredFile]:
     """Remove the files that have to go so that an experiment is within ``experiment_bytes``, and return them.
 
-    Rolled-back files go first, then the oldest; those of the best trial go last.
+    Rolled-back files go first, then the oldest, then the best of each key; those of the best trial go last.
 
     Args:
         trials: The files of each trial.
         policy: Which files are kept.
         best_trial: The id of the best trial, if one is known.
     """
-    surplus: list[StoredFile] = []
-    size = sum(trial.nbytes for trial in trials)
-    while policy.experiment_bytes and size > policy.experiment_bytes:
-        oldest = [(file, trial) for trial in trials if (file := trial.oldest()) is not None]
-        if not oldest:
+    excess = sum(trial.nbytes for trial in trials) - (policy.experiment_bytes or math.inf)
+    if excess <= 0:
+        return []
+    surplus: list[tuple[StoredFile, TrialFiles]] = []
+    rankings = [_by_urgency(trial, best_trial) for trial in trials]
+    for _, _, file, trial in heapq.merge(*rankings, key=lambda item: item[:2]):
+        if excess <= 0:
             break
-        file, trial = min(oldest, key=lambda item: _urgency(item[0], best_trial))
+        surplus.append((file, trial))
+        excess -= file.nbytes
+    for file, trial in surplus:
         trial.discard(file.path)
-        surplus.append(file)
-        size -= file.nbytes
-    return surplus
+    return [file for file, _ in surplus]
 
 
-def _urgency(file: StoredFile, best_trial: str | None) -> tuple[bool, bool, float]:
-    return not file.rolled_back, file.trial_id == best_trial, file.order[1]
+def _by_urgency(
+    trial: TrialFiles, best_trial: str | None
+) -> Iterator[tuple[tuple[bool, bool, int], float, StoredFile, TrialFiles]]:
+    for kind, file in trial.in_order_of_loss():
+        is_live = kind > 0
+        yield (is_live, is_live and file.trial_id == best_trial, kind), file.order[1], file, trial
 
 
 class _SortedFiles:
