@@ -219,6 +219,20 @@ def test_a_clips_cursor_follows_the_video_both_ways(viewer):
     assert viewer.all(".under span:nth-child(2) b") == [str(EVERY * (frame + 1))]
 
 
+def test_a_click_into_a_chart_counts_at_its_own_place_while_the_clip_plays(viewer):
+    show_grid(viewer)
+    viewer.frame.click(".card.winner .screen")
+    viewer.wait("Number(document.querySelector('.frame')?.innerText) > 5 && document.querySelector('.u-over')")
+    picked = viewer.frame.evaluate("""
+        (most) => {  // no pointer moves: the chart's cursor is at the frame that is shown
+            const over = document.querySelector('.u-over'), place = over.getBoundingClientRect();
+            over.dispatchEvent(new MouseEvent('click', { clientX: place.left + 300, clientY: place.top + 40 }));
+            return Math.round(300 / place.width * most);
+        }""", STEPS / EVERY)  # fmt: skip
+    viewer.wait("document.querySelector('.stage video').paused")
+    viewer.wait("(picked) => Math.abs(Number(document.querySelector('.frame').innerText) - 1 - picked) <= 2", picked)
+
+
 def test_a_link_leads_back_to_exactly_this_view(viewer):
     show_grid(viewer)
     viewer.frame.fill(".filter", "gain=8")

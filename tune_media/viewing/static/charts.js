@@ -57,14 +57,15 @@
         ],
         hooks: { draw: [(plot) => this.drawMark(plot)] },
       }, [x, ...series.map((line) => line.values)], this.base);
-      this.plot.over.addEventListener("click", () => this.pick());
-      this.plot.over.addEventListener("pointermove", (event) => event.buttons === 1 && this.pick());
+      this.plot.over.addEventListener("click", (event) => this.pick(event));
+      this.plot.over.addEventListener("pointermove", (event) => event.buttons === 1 && this.pick(event));
       this.drawnAt = null;
     }
 
-    pick() {
-      const index = this.plot.cursor.idx;
-      if (index != null) this.props.onPick?.(this.props.x[index], index);
+    /** Tell the x under the pointer. The chart's own cursor would be wrong: it follows the video while that plays. */
+    pick(event) {
+      const index = this.plot.posToIdx(event.clientX - this.plot.over.getBoundingClientRect().left);
+      if (this.props.x.length) this.props.onPick?.(this.props.x[index], index);
     }
 
     drawMark(plot) {
