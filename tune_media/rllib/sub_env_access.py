@@ -65,7 +65,8 @@ class SubEnvAccess:
         """Render a frame of another env like this one, once, unless the first episode will show it right away."""
         plan = self._settings.plan
         is_soon = self._section == TRAIN and plan.trigger is None
-        if plan.video is not None and not self._has_tried_frame and not is_soon and hasattr(env, "reset"):
+        is_wanted = self._settings.trial_frame and plan.video is not None and not is_soon
+        if is_wanted and not self._has_tried_frame and hasattr(env, "reset"):
             self._has_tried_frame = True
             with self._recorder.guard(None, "a trial frame"):
                 try:
