@@ -115,7 +115,7 @@ def run(benchmark: Benchmark, python: str) -> str | None:
         print(f"bench_{benchmark.name} failed; see {log.name}. Its section stays as it was.", flush=True)
         return None
     date = datetime.datetime.now(datetime.UTC).date()
-    when = f"Measured on {date} with a load average of {started:.0f} on {os.cpu_count()} cores."
+    when = _filled(f"Measured on {date} on {machine()}, with a load average of {started:.0f} at the start.")
     (OUTPUT / f"{benchmark.name}.md").write_text(process.stdout)
     (OUTPUT / f"{benchmark.name}.when").write_text(when)
     return section(benchmark, process.stdout, when)
@@ -173,23 +173,26 @@ def sections_of(page: str) -> dict[str, str]:
     return {part.split()[1]: f"{part.rstrip()}\n" for part in parts}
 
 
+def machine() -> str:
+    """Return this machine in a few words: its cores, and the name of its processor."""
+    cpus = Path("/proc/cpuinfo")
+    model = re.search(r"model name\s*: (.*)", cpus.read_text()) if cpus.exists() else None
+    return f"{os.cpu_count()} cores ({model[1] if model else platform.processor()}), {platform.system()}, no GPU"
+
+
 def introduction(python: str) -> str:
-    """Return the beginning of the page: how to read it, the machine, and the versions."""
+    """Return the beginning of the page: how to read it, and the versions."""
     code = "import importlib.metadata as m, json; print(json.dumps({d.name.lower(): d.version for d in m.distributions()}))"  # noqa: E501
     installed = json.loads(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout)
     versions = ", ".join(f"{name} {installed[name]}" for name in PACKAGES if name in installed)
-    cpu = (
-        re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()) if Path("/proc/cpuinfo").exists() else None
-    )
-    machine = f"{os.cpu_count()} cores ({cpu[1] if cpu else platform.processor()}), {platform.system()}, no GPU"
-    built = textwrap.fill(f"Machine: {machine}. Python {platform.python_version()}, {versions}.", 120)
+    built = textwrap.fill(f"Python {platform.python_version()}, {versions}.", 120)
     return f"""# Performance
 
 `make bench` runs the benchmarks in `tests/benchmarks` and writes this page; `make bench ONLY="gym index"` runs some of
-them. **Use the ratios, not the absolute times.** The methods in a table took turns, round by round, on a machine that
-did other work at the same time: this slows all methods alike. Each time is a median, with the quartiles as its spread.
-A ratio is the median of the ratios of each round to the first method of the table. CPU time is that of all threads and
-of helper programs such as ffmpeg; other work on the machine hardly changes it, so its ratio is the more reliable one.
+them. **Use the ratios, not the absolute times.** The methods in a table take turns, round by round, so that other work
+on the machine slows all of them alike. Each time is a median, with the quartiles as its spread. A ratio is the median
+of the ratios of each round to the first method of the table. CPU time is that of all threads and of helper programs
+such as ffmpeg; other work on the machine hardly changes it, so its ratio is the more reliable one.
 
 {built}
 """
