@@ -17,10 +17,15 @@ ENVS = {
 
 
 class Endless(gym.Wrapper):
-    """Never ends an episode, so that a time limit gives all episodes the same length."""
+    """Never ends an episode, so that a time limit gives all episodes the same length.
+
+    If the env ends one, it is reset: the cart of CartPole would leave the numbers that pygame can draw.
+    """
 
     def step(self, action: Any) -> Any:
-        observation, reward, _, _, info = self.env.step(action)
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if terminated or truncated:
+            observation, info = self.env.reset()
         return observation, reward, False, False, info
 
 

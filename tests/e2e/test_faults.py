@@ -100,7 +100,7 @@ def test_a_disk_that_is_full_to_the_end(ray_session, tmp_path, mounts, caplog, c
     out = capsys.readouterr().out
     assert f"{kept} could not be stored (" in out
     assert "media/train/rollout/step_" in out
-    assert "the storage did not take" in caplog.text
+    assert "the storage did not accept" in caplog.text
 
 
 def test_the_drivers_folder_full_or_read_only(ray_session, tmp_path, mounts, caplog):
@@ -193,7 +193,7 @@ def test_storage_that_hangs(ray_session, tmp_path, orders, caplog, capsys):
         assert_scalars(result.path)
         assert_shown(folders.of[trial])
     assert f"{lost} could not be stored (" in capsys.readouterr().out
-    assert "the storage did not take" in caplog.text
+    assert "the storage did not accept" in caplog.text
     assert "within 6 s" in caplog.text
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, play, recording_on
 from tune_media.recording.plan import Plan
-from tune_media.recording.replayer import Taken
+from tune_media.recording.replay_decision import Taken
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.gather import EnvRunnersSeen, Round, collect
 from tune_media.selection import as_selectors

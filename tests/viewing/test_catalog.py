@@ -123,7 +123,7 @@ def test_several_experiments_are_one_catalog(sweep, experiment):
 
 
 def test_a_folder_of_experiments_names_them(sweep):
-    with pytest.raises(ValueError, match=r"is no experiment, but holds 1: 'exp'.*load\(\[\.\.\.\]\)"):
+    with pytest.raises(ValueError, match=r"is not an experiment; it contains 1: 'exp'.*load\(\[\.\.\.\]\)"):
         tm.load(sweep.parent)
 
 

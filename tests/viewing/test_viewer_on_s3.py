@@ -80,7 +80,7 @@ def test_a_catalog_is_read_from_the_storage_and_from_the_folder_that_tune_prints
 
 
 def test_a_parent_folder_names_its_experiments(staging):
-    with pytest.raises(ValueError, match="'results' is no experiment, but holds 1: 'exp'"):
+    with pytest.raises(ValueError, match="'results' is not an experiment; it contains 1: 'exp'"):
         tm.load("s3://results")
 
 

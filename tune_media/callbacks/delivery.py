@@ -276,7 +276,7 @@ class Delivery:
 
     def _say_that_it_spills(self) -> None:
         logger.warning(
-            "tune_media: %s is slower than the results come, or hangs: more than "
+            "tune_media: %s hangs, or is slower than the results arrive: more than "
             "MediaOptions(max_pending_bytes=%d) wait for it. The rest waits on the driver's disk, in %s.",
             self.name,
             self.options.max_pending_bytes,

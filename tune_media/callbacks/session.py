@@ -171,8 +171,8 @@ class MediaSession:
         self.trials.give_up(TimeoutError(f"not done within {self.options.flush_seconds:g} s"))
         if unwritten:
             logger.warning(
-                "tune_media: the storage did not take %d piece(s) of work (the first: %s) within %g s "
-                "(MediaOptions(flush_seconds=...)). What could be kept is in %s, at the places that the storage lacks.",
+                "tune_media: the storage did not accept %d write(s) (the first: %s) within %g s "
+                "(MediaOptions(flush_seconds=...)). The files that could be saved are in %s, under the same paths.",
                 len(unwritten),
                 unwritten[0],
                 self.options.flush_seconds,

@@ -238,7 +238,7 @@ class Writer:
 
     def _say_that_it_spills(self) -> None:
         logger.warning(
-            "tune_media: the storage is slower than the results come, or away: more than "
+            "tune_media: the storage is unavailable, or slower than the results arrive: more than "
             "MediaOptions(max_pending_bytes=%d) wait to be written. The rest waits on the driver's disk, in %s.",
             self._options().max_pending_bytes,
             self._folder,

@@ -296,7 +296,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         inside = experiments_in(folders[0])
         if inside:
             raise ValueError(
-                f"{folders[0].path!r} is no experiment, but holds {len(inside)}: {name_some(inside)}. "
+                f"{folders[0].path!r} is not an experiment; it contains {len(inside)}: {name_some(inside)}. "
                 f"Load one of them, or several: load([...])."
             )
     warn_of_unlisted({trial.folder.path: trial.contents for trial in trials})

@@ -74,7 +74,7 @@ def choose_tiles(
     rows = [row for row in clips if row["key"] == key and (not trials or row["trial"] in trials)]
     chosen = _over_training(rows, over_training) if over_training else _one_each(rows, step)
     if not chosen and not len(clips):
-        raise ValueError(f"There is no clip in {catalog.path}: nothing was recorded, or it is no experiment.")
+        raise ValueError(f"There is no clip in {catalog.path}: nothing was recorded, or it is not an experiment.")
     if not chosen:
         keys = name_some(sorted({row["key"] for row in clips}))
         raise ValueError(f"There is no clip with key {key!r} that matches; the keys with clips are {keys}.")

@@ -113,7 +113,7 @@ def test_a_server_that_hangs_fills_the_disk_and_not_the_driver_and_gets_all_of_i
     results = fit(many, tmp_path, server.uri, media=tm.MediaOptions(max_pending_bytes=most))
     assert not results.errors
     assert 0 < max(held) <= most
-    assert "MLflow is slower than the results come, or hangs" in caplog.text
+    assert "MLflow hangs, or is slower than the results arrive" in caplog.text
     assert "MLflow lacks" not in caplog.text
     _, (run,) = runs_of(server.uri, tmp_path.name)
     held = read_mlflow(server.uri, run.data.tags["trial_name"])

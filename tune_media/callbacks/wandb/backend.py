@@ -112,7 +112,7 @@ class WandbBackend(Backend):
             self._copy_later(trial_id, unsent=True, helper=helper)
         self.context.wait_for_storage()
         if not helper.remove_folder():
-            logger.warning("tune_media: W&B: runs that the storage did not take are in %s", helper.folder)
+            logger.warning("tune_media: W&B: runs that the storage did not accept are in %s", helper.folder)
 
     @override
     def is_away(self, error: Exception) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
-from tune_media.recording.replayer import Replayer, Taken
+from tune_media.recording.replay_decision import Replayer, Taken
 from tune_media.recording.taping import taping_of
 from tune_media.selection import as_selectors
 
