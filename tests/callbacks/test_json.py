@@ -2,6 +2,8 @@
 
 import json
 import logging
+import shutil
+from pathlib import Path
 
 import pytest
 from ray.tune.logger import JsonLoggerCallback
@@ -14,8 +16,8 @@ class Own(JsonLoggerCallback):
     """A user's own JSON logger."""
 
 
-def scores(folder):
-    lines = (folder / "driver/staging/t1/result.json").read_text().splitlines()
+def scores(folder, trial="t1"):
+    lines = (folder / "driver/staging" / trial / "result.json").read_text().splitlines()
     return [json.loads(line)["score"] for line in lines]
 
 
@@ -37,6 +39,59 @@ def test_two_json_loggers_write_each_line_once(tmp_path, caplog, make, says):
     (said,) = [r.getMessage() for r in caplog.records if "result.json" in r.getMessage()]
     assert says in said
     assert "Pass only JsonMediaLoggerCallback" in said
+
+
+def sync(folder, trial):
+    """Copy a trial's result.json to the storage, as Tune does now and then."""
+    target = folder / "storage" / trial.trial_id / "result.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(Path(trial.local_path) / "result.json", target)
+    trial.checkpoint = "a checkpoint"  # if a trial has one, Ray's logger takes the storage's copy when it starts
+
+
+def test_a_trial_that_goes_on_keeps_the_lines_that_are_not_on_the_storage_yet(tmp_path):
+    callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path)
+    callback.setup()
+    callback.on_trial_start(0, [trial], trial)
+    for score in (1, 2, 3):
+        callback.on_trial_result(score, [trial], trial, {"score": score, "training_iteration": score})
+        if score == 2:
+            sync(tmp_path, trial)
+    trial.config = {"lr": 0.5}
+    callback.on_trial_start(3, [trial], trial)  # after a pause, say
+    callback.on_trial_result(4, [trial], trial, {"score": 4, "training_iteration": 4})
+    callback.on_trial_complete(4, [trial], trial)
+    callback.on_experiment_end([trial])
+    assert scores(tmp_path) == [1, 2, 3, 4]
+    assert json.loads(Path(trial.local_path, "params.json").read_text()) == {"lr": 0.5}
+
+
+def test_a_restored_driver_goes_on_from_the_copy_on_the_storage(tmp_path):
+    first, trial = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path)
+    run([first], trial, [{"score": 1}, {"score": 2}])
+    sync(tmp_path, trial)
+    shutil.rmtree(tmp_path / "driver")  # a restored sweep has another folder
+    trial.init_local_path()
+    run([tm.JsonMediaLoggerCallback()], trial, [{"score": 3, "training_iteration": 3}])
+    assert scores(tmp_path) == [1, 2, 3]
+
+
+def test_files_that_were_closed_since_many_trials_run_lose_no_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.json._MAX_OPEN", 1)
+    callback = tm.JsonMediaLoggerCallback()
+    trials = [FakeTrial(tmp_path, name) for name in "ab"]
+    callback.setup()
+    for trial in trials:
+        callback.on_trial_start(0, trials, trial)
+    for score in (1, 2, 3):
+        for trial in trials:
+            callback.on_trial_result(score, trials, trial, {"score": score, "training_iteration": score})
+            if score == 1:
+                sync(tmp_path, trial)
+    for trial in trials:
+        callback.on_trial_complete(3, trials, trial)
+    callback.on_experiment_end(trials)
+    assert [scores(tmp_path, name) for name in "ab"] == [[1, 2, 3], [1, 2, 3]]
 
 
 def test_alone_it_writes_and_says_nothing(tmp_path, caplog):

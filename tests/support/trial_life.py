@@ -159,6 +159,8 @@ def assert_life(
     mine = [line for line in lines_told if line["trial"] == trial and "id" in line]
     if accepted is not None:
         assert [line["id"] for line in mine] == accepted
+    results = [json.loads(line) for line in Path(folder, "result.json").read_text().splitlines()]
+    assert [result["training_iteration"] for result in results] == [line["iteration"] for line in mine]
     lines = [line for line in assert_files_and_index_agree(str(folder)) if line["trial_id"] == trial]
     for key, id_of in (("rollout", "id"), ("weights", "histogram")):
         listed = {line["id"]: line for line in lines if line["key"] == key}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from ray.air.constants import EXPR_RESULT_FILE
 from ray.tune.logger import JsonLoggerCallback
 from typing_extensions import override
 
@@ -51,19 +54,38 @@ class JsonBackend(Backend):
 
     @override
     def start(self, trial: TrialInfo) -> None:
-        if self.yields_to is None:
+        if self.yields_to is not None:
+            return
+        if Path(trial.ray.local_path, EXPR_RESULT_FILE).exists():  # it goes on after a pause, a retry or an exploit
+            self._rays.update_config(trial.ray, trial.ray.config)
+            self._open(trial)
+        else:
             JsonLoggerCallback.log_trial_start(self._rays, trial.ray)
-            files = json_files(self._rays)
-            while len(files) > _MAX_OPEN:  # Ray's code opens them again
-                files.pop(next(iter(files))).close()
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
-        if self.yields_to is None:
-            JsonLoggerCallback.log_trial_result(self._rays, report.training_iteration, trial.ray, report.result)
-            files = json_files(self._rays)
-            files[trial.ray] = files.pop(trial.ray)  # the one that was used last
+        if self.yields_to is not None:
+            return
+        files = json_files(self._rays)
+        if trial.ray not in files:
+            self._open(trial)
+        JsonLoggerCallback.log_trial_result(self._rays, report.training_iteration, trial.ray, report.result)
+        files[trial.ray] = files.pop(trial.ray)  # the one that was used last
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
         JsonLoggerCallback.log_trial_end(self._rays, trial.ray, failed=status == "failed")
+
+    def _open(self, trial: TrialInfo) -> None:
+        """Open result.json to append to it, and close the one that was used longest ago.
+
+        Ray's ``log_trial_start`` would first replace the file by the storage's copy, which lacks the lines since
+        Tune's last sync.
+        """
+        files = json_files(self._rays)
+        if trial.ray in files:
+            files.pop(trial.ray).close()
+        while len(files) >= _MAX_OPEN:
+            files.pop(next(iter(files))).close()
+        trial.ray.init_local_path()
+        files[trial.ray] = Path(trial.ray.local_path, EXPR_RESULT_FILE).open("at")  # noqa: SIM115 - Ray closes it
