@@ -86,7 +86,7 @@ def test_a_backend_that_hangs_holds_neither_memory_nor_the_loop_and_gets_everyth
     started.start()
     run(callbacks, trial, list(results(30)))
     assert backend.told == whole(30)
-    (said,) = [record.getMessage() for record in caplog.records if "Noting is slower" in record.getMessage()]
+    (said,) = [record.getMessage() for record in caplog.records if "Noting hangs, or is slower" in record.getMessage()]
     assert "The rest waits on the driver's disk, in " in said
     assert not list((tmp_path / "driver").glob("tune_media-waiting-*"))
 

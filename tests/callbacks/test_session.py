@@ -3,6 +3,7 @@
 import io
 import signal
 import threading
+import time
 
 from ray.tune.callback import CallbackList
 
@@ -50,3 +51,30 @@ def test_callbacks_that_two_experiments_at_once_share_serve_both_and_warn_once(t
         assert [line["step"] for line in lines] == list(range(1, 11))
     assert session._SESSIONS == {}
     assert caplog.text.count("give each Tuner callbacks of its own") == 2  # one a callback
+
+
+class Asks(tm.Backend):
+    name = "asks for the storage"
+
+    def finish(self):
+        assert self.context.wait_for_storage()
+
+
+class Slow(tm.Backend):
+    name, patience = "slow", 30.0
+
+    def finish(self):
+        time.sleep(1.5)
+
+
+def test_the_time_of_a_slow_tracker_is_not_taken_from_the_storage(tmp_path, caplog):
+    media = tm.MediaOptions(flush_seconds=1)
+    callbacks = [tm.MediaLoggerCallback(backend, media=media) for backend in (Asks(), Slow())]
+    run(callbacks, FakeTrial(tmp_path), [{"weights": tm.Artifact(b"1", name="weights.bin")}])
+    assert "did not accept" not in caplog.text
+
+
+def test_the_end_may_wait_without_limit(tmp_path):
+    media = tm.MediaOptions(flush_seconds=float("inf"))
+    run([tm.JsonMediaLoggerCallback(media)], FakeTrial(tmp_path), [{"weights": tm.Artifact(b"1", name="weights.bin")}])
+    assert session._SESSIONS == {}

@@ -1,6 +1,7 @@
 """The thread that talks to a tracker: what is worth trying again, and what is not."""
 
 import errno
+import math
 import os
 import sys
 import threading
@@ -258,3 +259,31 @@ def test_a_thread_may_stand_back_behind_all_others():
         assert queue.wait(30)
     assert found == [before, max(before, 15)]
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
+
+
+def test_a_wait_without_end_ends_when_all_is_done():
+    """``Condition.wait_for`` raises if it is given infinity: the end of the experiment did."""
+    _, queue = outbox_of(is_away)
+    go_on = threading.Event()
+    queue.put(Task("a clip", lambda: go_on.wait(30), nbytes=10))
+    threading.Timer(0.2, go_on.set).start()
+    assert queue.put(Task("another", lambda: None, nbytes=10), 10, seconds=math.inf)
+    assert queue.wait(math.inf)
+    queue.put(Task("the last", lambda: time.sleep(0.1)))
+    assert queue.close(math.inf) == []
+
+
+def test_a_thread_that_the_system_refuses_is_started_with_the_next_task(monkeypatch):
+    done, start = [], threading.Thread.start
+
+    def refused(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    told, queue = outbox_of(is_away)
+    queue.put(Task("first", lambda: done.append(1)))
+    assert told == [("starting a thread", True)]
+    monkeypatch.setattr(threading.Thread, "start", start)
+    queue.put(Task("second", lambda: done.append(2)))
+    assert queue.close(5) == []
+    assert done == [1, 2]

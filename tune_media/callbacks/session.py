@@ -73,7 +73,8 @@ class MediaSession:
         self._intake = Intake(self.trials, self.writer, self.faults, self.summary, lambda: self.options)
         self._options_are_given = False
         self._members: list[Member] = []
-        self._deadline: float | None = None
+        self._waited = 0.0  # for the storage, at the end
+        self._exit_by: float | None = None
         self._is_settled = True
 
     @classmethod
@@ -134,24 +135,29 @@ class MediaSession:
 
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored that was to be, as long as the end may take."""
-        return self.writer.queue.wait(self.time_left())
+        begun = time.monotonic()
+        is_done = self.writer.queue.wait(self.time_left())
+        self._waited += time.monotonic() - begun
+        return is_done
 
     def patience(self, seconds: float) -> float:
         """Return how long a part of the end may take: less if the process was told to end."""
         return min(seconds, self.time_left()) if self.is_ending_now else seconds
 
     def time_left(self) -> float:
-        """Return how long the end of the experiment, which has begun now at the latest, may still take; seconds."""
-        if self._deadline is None:
-            self._deadline = time.monotonic() + self.options.flush_seconds
-        return max(0.0, self._deadline - time.monotonic())
+        """Return how long the end of the experiment may still wait for the storage; seconds.
+
+        The time that a tracker takes does not count, unless the process was told to end.
+        """
+        left = self.options.flush_seconds - self._waited
+        return max(0.0, left if self._exit_by is None else min(left, self._exit_by - time.monotonic()))
 
     def end_now(self) -> None:
         """End the callbacks of an experiment that Tune has not ended: the process was told to end, by SIGTERM say."""
         self.is_ending_now = True
         if threading.current_thread() is threading.main_thread() and hasattr(signal, "alarm"):  # Windows has none
             signal.alarm(0)  # on SIGTERM Ray has the process aborted after three seconds
-        self._deadline = time.monotonic() + min(self.options.flush_seconds, _EXIT_SECONDS)
+        self._exit_by = time.monotonic() + _EXIT_SECONDS
         for member in list(self._members):
             with contextlib.suppress(Exception):
                 member.end(list(self.trials.running.values()))

@@ -86,8 +86,8 @@ class WorkQueue:
         self._deadline: float | None = None
         self._hurries = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name=f"tune_media {name}", daemon=True)
-        self._thread.start()
+        self._name = name
+        self._thread: threading.Thread | None = None
 
     def put(self, work: Task, most_bytes: float = float("inf"), *, first: bool = False, seconds: float = 0.0) -> bool:
         """Have something done.
@@ -102,7 +102,7 @@ class WorkQueue:
             Whether it will be done; False if too much waits, or if ``most_bytes`` is given and the queue is closed.
         """
         with self._changed:
-            if work.nbytes and not self._changed.wait_for(lambda: self._nbytes + work.nbytes <= most_bytes, seconds):
+            if work.nbytes and not self._wait_for(lambda: self._nbytes + work.nbytes <= most_bytes, seconds):
                 return False
             if self.is_closed and most_bytes < float("inf"):
                 return False
@@ -112,6 +112,7 @@ class WorkQueue:
             self._keys.add(work.key)
             (self._waiting.appendleft if first else self._waiting.append)(work)
             self._changed.notify_all()
+            self._start_thread()
         return True
 
     @property
@@ -132,17 +133,17 @@ class WorkQueue:
     def wait(self, seconds: float, *, patiently: bool = True) -> bool:
         """Wait until all is done; unless ``patiently``, no longer than it takes to see that the other side is away."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._is_idle or (self.is_away and not patiently), seconds) and (
-                self._is_idle
-            )
+            return self._wait_for(lambda: self._is_idle or (self.is_away and not patiently), seconds) and self._is_idle
 
     def close(self, seconds: float) -> list[Task]:
         """Wait for the remaining tasks, at most so long, and end; return the tasks that were not done."""
         with self._changed:
             self._deadline = time.monotonic() + seconds
             self._hurries = True
+            if self._waiting:
+                self._start_thread()
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._is_idle, seconds)
+            self._wait_for(lambda: self._is_idle, seconds)
             left = [*([self._under_way] if self._under_way else []), *self._waiting]
             self._waiting.clear()
             self._deadline, self._hurries = 0.0, True
@@ -152,6 +153,21 @@ class WorkQueue:
     @property
     def _is_idle(self) -> bool:
         return not self._waiting and self._under_way is None
+
+    def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait for a condition; Python's own wait raises if it is given infinity."""
+        return self._changed.wait_for(condition, min(seconds, threading.TIMEOUT_MAX))
+
+    def _start_thread(self) -> None:
+        """Start the thread with the first task; with the next one, if the system refuses another thread."""
+        if self._thread is not None:
+            return
+        thread = threading.Thread(target=self._run, name=f"tune_media {self._name}", daemon=True)
+        try:
+            thread.start()
+            self._thread = thread
+        except RuntimeError as error:
+            self._report("starting a thread", error, True)
 
     def _run(self) -> None:
         _stand_back(self._niceness)
