@@ -13,6 +13,8 @@ logger = logging.getLogger("tune_media")
 
 _SECRETS: set[str] = set()
 _MAX_KINDS = 1000
+# A password in a URI ends at the last @: of the host's part for http, which has no "/" in it, and of all for databases.
+_PASSWORD = re.compile(r"""(https?://)[^/\s'"]*@|(\w+://)[^/:@\s'"]*(?::[^\s'"]*)?@""")
 
 
 class Faults:
@@ -69,7 +71,14 @@ def keep_secret(*secrets: str | None) -> None:
 
 
 def redacted(text: str) -> str:
-    """Return a message without the keys and passwords that it may repeat."""
+    """Return a message without the keys and passwords that it may repeat.
+
+    Example:
+        >>> redacted("postgresql://me:se/c@ret@host/runs and http://me:secret@host/a@b")
+        'postgresql://***@host/runs and http://***@host/a@b'
+        >>> redacted("s3://bucket/a@b and file:///home/me@work")
+        's3://bucket/a@b and file:///home/me@work'
+    """
     for secret in _SECRETS:
         text = text.replace(secret, "***")
-    return re.sub(r"(\w+://)[^/@\s]+@", r"\1***@", text)
+    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}***@", text)

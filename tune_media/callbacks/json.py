@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from ray.air.constants import EXPR_RESULT_FILE
 from ray.tune.logger import JsonLoggerCallback
@@ -56,8 +57,9 @@ class JsonBackend(Backend):
     def start(self, trial: TrialInfo) -> None:
         if self.yields_to is not None:
             return
-        if Path(trial.ray.local_path, EXPR_RESULT_FILE).exists():  # it goes on after a pause, a retry or an exploit
-            self._rays.update_config(trial.ray, trial.ray.config)
+        if _file_of(trial).exists():  # it goes on after a pause, a retry or an exploit
+            rays: Any = trial.ray
+            self._rays.update_config(rays, rays.config)
             self._open(trial)
         else:
             JsonLoggerCallback.log_trial_start(self._rays, trial.ray)
@@ -87,5 +89,10 @@ class JsonBackend(Backend):
             files.pop(trial.ray).close()
         while len(files) >= _MAX_OPEN:
             files.pop(next(iter(files))).close()
-        trial.ray.init_local_path()
-        files[trial.ray] = Path(trial.ray.local_path, EXPR_RESULT_FILE).open("at")  # noqa: SIM115 - Ray closes it
+        file = _file_of(trial)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        files[trial.ray] = file.open("at")
+
+
+def _file_of(trial: TrialInfo) -> Path:
+    return Path(trial.location.local_path, EXPR_RESULT_FILE)

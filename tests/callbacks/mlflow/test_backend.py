@@ -67,3 +67,21 @@ def test_a_token_is_put_where_mlflow_looks_for_it_and_is_not_pickled(monkeypatch
     callback = tm.MLflowMediaLoggerCallback("http://127.0.0.1:9", tracking_token="t0psecret")
     assert os.environ["MLFLOW_TRACKING_TOKEN"] == "t0psecret"
     assert b"t0psecret" not in cloudpickle.dumps(callback)
+
+
+def test_the_end_of_a_sweep_is_tried_again_whole():
+    """A server that was away for a moment at the end cost the page of the sweep, and its last status."""
+    ended = []
+
+    class Runs:
+        def end(self, status):
+            ended.append(status)
+            if len(ended) == 1:
+                raise ConnectionError
+
+    backend = tm.MLflowMediaLoggerCallback("sqlite:///never-made.db").backend
+    backend._runs = Runs()
+    with pytest.raises(ConnectionError):
+        backend.finish()
+    backend.finish()
+    assert ended == ["FINISHED", "FINISHED"]

@@ -40,3 +40,22 @@ def test_a_table_that_is_tried_again_has_each_row_once():
     (table,) = client.tables
     assert table["clip"] == ["a.mp4"]
     assert table["episode_id"] == [episode.record.episode_id for episode in batch.episodes]
+
+
+def test_episodes_that_are_logged_again_since_their_table_was_lost_have_one_row_each(monkeypatch):
+    """The rows were kept before the table was sent, so a message that was delivered again added them again."""
+    monkeypatch.setattr("tune_media.callbacks.mlflow.run._TABLE_EVERY", 1)
+    client = Client()
+    run = MlflowRun(client, "run", {}, {})
+    for step in (1, 2):
+        batch = episodes("speed", step)
+        entry = MediaEntry(batch, "evaluation", "episodes/data", f"episode_data/data-{step}.json", step, step)
+        while True:  # as the queue does
+            try:
+                run.log_episodes(entry, batch)
+                break
+            except requests.exceptions.ConnectionError:
+                continue
+    run.log_table()
+    logged = [id for table in client.tables for id in table["episode_id"]]
+    assert len(logged) == len(set(logged)) == 2 * len(batch.episodes)

@@ -48,3 +48,8 @@ def test_good_arguments_pass_and_leave_wandb_alone():
     before = wandb.run
     tm.WandbMediaLoggerCallback(project="p", group="g", mode="offline", **arguments).setup()
     assert wandb.run is before
+
+
+def test_a_name_that_is_no_list_of_names_is_refused():
+    with pytest.raises(TypeError, match=r"excludes=\['config'\]"):
+        tm.WandbMediaLoggerCallback(project="p", excludes="config")

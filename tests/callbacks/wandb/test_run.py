@@ -73,3 +73,18 @@ def test_clips_are_an_artifact_of_their_own_if_the_user_wants_it(tmp_path):
     kinds = [record.artifact.type for record in wandb_records(file) if record.WhichOneof("record_type") == "artifact"]
     assert kinds == ["episodes"]
     assert not list(tmp_path.glob("media-*"))  # its own copies are gone
+
+
+def test_the_name_of_an_artifact_leads_to_no_file_outside_the_run(tmp_path):
+    mine = tmp_path / "mine.bin"
+    mine.write_bytes(b"precious")
+    run = run_in(tmp_path / "run")
+    for step, name in enumerate((str(mine), "folder/buffer.bin", "buffer.bin", "buffer.bin"), 1):
+        entry = MediaEntry(
+            tm.Artifact(bytes([step]), name=name), "train", "buffer", f"media/x/step_{step}.bin", step, step
+        )
+        run.show(as_item(entry))
+    kept = [file.read_bytes() for file in run._kept_files]
+    run.end(0)
+    assert mine.read_bytes() == b"precious"
+    assert kept == [b"\1", b"\2", b"\3", b"\4"]

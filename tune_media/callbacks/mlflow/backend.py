@@ -65,6 +65,7 @@ class MlflowBackend(Backend):
             mlflow.set_registry_uri(rays.registry_uri)
         connection.check(rays.tracking_uri, rays.registry_uri, _CHECK_SECONDS)
         rays.tags = rays.tags or {}
+        self._runs, self._is_interrupted = None, False  # of an experiment before this one
         private_names.run_ids(rays).clear()
 
     @override
@@ -112,10 +113,8 @@ class MlflowBackend(Backend):
 
     @override
     def finish(self) -> None:
-        runs, self._runs = self._runs, None
-        if runs is not None:
-            runs.end("KILLED" if self._is_interrupted else "FINISHED")
-        self._is_interrupted = False
+        if self._runs is not None:
+            self._runs.end("KILLED" if self._is_interrupted else "FINISHED")
 
     @override
     def is_away(self, error: Exception) -> bool:

@@ -109,7 +109,12 @@ class MlflowRun:
         self._rank(BestClip.of(medium.facts(), section=entry.section, step=entry.step, file=path))
 
     def log_episodes(self, entry: MediaEntry, batch: EpisodeBatch) -> None:
-        """Log the data of some episodes: their file, histograms of all values, quantiles; and keep the table's rows."""
+        """Log the data of some episodes: their file, histograms of all values, quantiles; and keep the table's rows.
+
+        If a request fails, all of this is done again; so the rows are added last.
+        """
+        if self._reports >= _TABLE_EVERY:
+            self.log_table()
         recorder = recorder_of(entry.key)
         self._log_file(entry.path, entry.content())
         histograms = batch.histograms()
@@ -125,8 +130,6 @@ class MlflowRun:
             metrics = {f"metrics/{name}": value for name, value in episode.record.metrics.items()}
             self._rows.append({**row, **metrics})
         self._reports += 1
-        if self._reports % _TABLE_EVERY == 0:
-            self.log_table()
 
     def log_table(self) -> None:
         """Add the episodes that have come since to the table of episodes."""
@@ -136,7 +139,7 @@ class MlflowRun:
         names = list(dict.fromkeys(name for row in rows for name in row))
         table = {name: [finite(row.get(name)) for row in rows] for name in names}
         self._client.log_table(self.run_id, table, _TABLE)
-        self._rows, self._clips = [], {}
+        self._rows, self._clips, self._reports = [], {}, 0
 
     def log_folder(self, folder: str) -> None:
         """Upload a folder."""

@@ -87,15 +87,17 @@ def _is_shown(line: dict[str, Any], iteration: int) -> bool:
 
 def _results(content: bytes, iteration: int) -> list[dict[str, Any]]:
     """Return the results of result.json up to an iteration; of an iteration that was played twice, the last one."""
-    results: dict[int, dict[str, Any]] = {}
+    results: list[tuple[int, dict[str, Any]]] = []
     for line in content.splitlines():
         try:
             result = json.loads(line)
             at = int(result["training_iteration"])
         except (ValueError, KeyError, TypeError):  # half a line
             continue
-        results = {earlier: found for earlier, found in results.items() if earlier < at} | {at: result}
-    return [result for at, result in results.items() if at <= iteration]
+        while results and results[-1][0] >= at:
+            results.pop()
+        results.append((at, result))
+    return [result for at, result in results if at <= iteration]
 
 
 def _scalars(result: dict[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         upload_timeout: How long the end of the experiment waits for W&B, seconds.
         video_kwargs: Arguments for ``wandb.Video``, for raw arrays that no callback of ours has replaced.
         image_kwargs: Arguments for ``wandb.Image``, for such arrays.
-        episodes_artifact: Put all clips and episode data of a trial into an artifact ``episodes-<trial>``, too.
+        episodes_artifact: Put all clips, pictures and files of a trial into an artifact ``episodes-<trial>``, too.
         media: Options, shared by all callbacks of the family in one experiment.
         **kwargs: For ``wandb.init``, but for ``dir`` and ``reinit``, which are ours.
 
@@ -85,6 +85,8 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         check_names(kwargs)
         check_text("WandbMediaLoggerCallback(project=...)", project, "'walkers'")
         check_text("WandbMediaLoggerCallback(group=...)", group, "'seeds'")
+        if isinstance(excludes, str):
+            raise TypeError(f"WandbMediaLoggerCallback(excludes=...) takes a list of names: excludes=[{excludes!r}].")
         check_positive("WandbMediaLoggerCallback(upload_timeout=...)", upload_timeout)
         WandbLoggerCallback.__init__(
             self,

@@ -110,7 +110,7 @@ class WandbRun:
         else:
             name = re.sub(r"[^0-9A-Za-z_.-]", "-", item["key"])[:80]
             artifact = self._wandb.Artifact(f"{name}-{self._run.id}", type=item["kind"])
-            artifact.add_file(str(file), name=item["name"])
+            artifact.add_file(str(file), name=Path(item["given_name"]).name)
             self._run.log_artifact(artifact)
 
     def checkpoint(self, path: str) -> None:

@@ -69,8 +69,8 @@ def as_item(entry: MediaEntry) -> dict[str, Any]:
         return {**item, "kind": "episodes", "histograms": {item["key"]: _bins(medium)}, "rows": []}
     facts = medium.facts()
     caption = medium.caption if isinstance(medium, Image) else caption_of(facts, medium.note)
-    name = {"name": medium.name} if isinstance(medium, Artifact) else {}
-    return {**item, "content": medium.content(), "facts": facts, "caption": caption, **name}
+    given = medium.name if isinstance(medium, Artifact) else item["name"]
+    return {**item, "content": medium.content(), "facts": facts, "caption": caption, "given_name": given}
 
 
 def caption_of(facts: Mapping[str, Any], note: str | None) -> str | None:
