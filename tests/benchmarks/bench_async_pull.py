@@ -1,6 +1,6 @@
 """Whether collecting clips holds up an asynchronous algorithm: python -m tests.benchmarks.bench_async_pull.
 
-IMPALA on an env whose step takes 20 ms, so that a sample of 10 steps takes 0.2 s. «Waiting» is what a collection that
+IMPALA on an env whose step takes 20 ms, so that a sample of 10 steps takes 0.2 s. "Waiting" is what a collection that
 waits for busy env runners would cost, done by the same code that serves synchronous algorithms.
 """
 

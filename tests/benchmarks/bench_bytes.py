@@ -3,8 +3,9 @@
 The storage is a folder behind a filesystem that counts what is written to it. Tune syncs every second instead of every
 ten, so that a run of 20 s has as many syncs as one of 200 s. Beside the callbacks that are named, Tune adds those of
 its own CSV, JSON and TBX loggers that they do not replace. The peer is what people do without this package: a callback
-that writes each clip into the trial's local folder. «No clips» is Tune alone, in bytes to the clips of the first row:
-so much of each ratio is Tune's own. «On the storage» is how much there is at the end: what must be uploaded at least.
+that writes each clip into the trial's local folder. "No clips" is Tune alone, in bytes to the clips of the first row:
+that part of each ratio is Tune's own. "On the storage" is the size of all files at the end: the least that must be
+uploaded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bytes that go to the storage besides the media, with many small media: python -m tests.benchmarks.bench_index.
 
 One trial reports 2,000 media of 1 kB as fast as it can. The storage is a folder behind a filesystem that counts what is
-written to it; it passes for remote. In the backlog, it takes nothing until the trial has ended.
+written to it; it reports itself as remote. In the backlog, it takes nothing until the trial has ended.
 """
 
 from __future__ import annotations

@@ -98,13 +98,23 @@ def show(
         low = high = cpu = cpu_ratio = ""
         ratio = value / first
         if isinstance(value, Timing) and isinstance(first, Timing):
-            low, high = (f"{quartile * unit:.3g}" for quartile in value.middle_half())
-            cpu, ratio = f"{value.cpu * unit:.3g}", value.ratio(first)
+            low, high = (short(quartile * unit) for quartile in value.middle_half())
+            cpu, ratio = short(value.cpu * unit), value.ratio(first)
             cpu_ratio = f"{value.cpu / first.cpu:.3g}"
-        cells = [method, f"{value * unit:.3g}", f"{low} to {high}" if low else "", f"{ratio:.3g}", cpu, cpu_ratio]
+        cells = [method, short(value * unit), f"{low} to {high}" if low else "", f"{ratio:.3g}", cpu, cpu_ratio]
         cells += [str((more or {})[column].get(method, "")) for column in extra]
         print(f"| {' | '.join(cells)} |", flush=True)
         add_row(title=title, method=method, value=value * unit, unit=name, ratio=ratio)
+
+
+def short(value: float) -> str:
+    """Return a number with three digits that count.
+
+    Example:
+        >>> short(2704.2), short(0.012345)
+        ('2700', '0.0123')
+    """
+    return f"{float(f'{value:.3g}'):g}"
 
 
 def add_row(**row: object) -> None:
