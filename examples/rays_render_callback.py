@@ -1,4 +1,4 @@
-"""Ray's own recording recipe, unchanged, with our logger callbacks: its raw arrays become clips, each once.
+"""Ray's own recording recipe with our logger callbacks: its raw arrays become clips, each once.
 
 The recipe is the ``EnvRenderCallback`` of Ray's ``env_rendering_and_recording.py``. It keeps frames in the episode,
 shows only sub-env 0 and misses the reset frame: ``tune_media.rllib.record_episodes`` does none of this. But if you
@@ -7,17 +7,22 @@ have code like it, it works with our callbacks as it is.
 
 import argparse
 
+import numpy as np
 import ray
 import ray.rllib.examples.envs.env_rendering_and_recording as recipe
+from PIL import Image
 from ray import tune
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
-from tune_media.encoding import resize
+
+
+def resize(frame, height, width):
+    return np.asarray(Image.fromarray(frame).resize((width, height)))
 
 
 class RenderWithoutOpenCV(recipe.EnvRenderCallback):
-    """The recipe scales its frames with OpenCV; this lets it do without."""
+    """The recipe, unchanged but for one function: it scales its frames with OpenCV, and this example with Pillow."""
 
     def __init__(self):
         super().__init__()
