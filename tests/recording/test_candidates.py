@@ -14,6 +14,13 @@ from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, re
 from tune_media.values.episodes import EpisodeBatch, thinned
 
 
+def play_return(recorder, value):
+    """Play an episode of one step with a return and without frames; return the id of its record."""
+    recorder.start(0, "e", None, 0.0)
+    recorder.step(0, value)
+    return recorder.end(0).id
+
+
 def test_losers_are_dropped_as_soon_as_they_cannot_win():
     recorder, env = make_recorder(("best", "worst")), CountingEnv({"length": 5})
     for value in (3, 1, 2, 5, 4):
@@ -53,6 +60,29 @@ def test_candidates_that_nobody_takes_are_bounded(monkeypatch, caplog):
     assert len(caplog.records) == 1
 
 
+def test_the_best_stays_the_best_if_another_selector_holds_more_episodes_than_the_bound(monkeypatch):
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_CANDIDATES", 5)
+    recorder = make_recorder(("best", "first", "median"), video=None, problems_are_collected=True)
+    played = [play_return(recorder, value) for value in (4, 9, 0, 1, 2, 3, 4, 5, 6)]
+    held = recorder.candidates.records()
+    assert [record.id for record in held] == [*played[:2], *played[-3:]]
+    assert [record.episode_return for record in selection.best().choose(held)] == [9]
+    (problem,) = recorder.problems.take()
+    assert problem.text == (
+        "the oldest clips are dropped: more than 5 episodes are held for keep='median' until the round ends (or take() "
+        "is called): the choice is now among the newest 5; keep='best' holds fewer"
+    )
+    assert problem.lost == 4
+
+
+def test_more_winners_than_the_bound_are_the_newest(monkeypatch):
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_CANDIDATES", 5)
+    recorder = make_recorder((selection.best(3), selection.worst(3)), video=None, problems_are_collected=True)
+    played = [play_return(recorder, value) for value in range(6)]
+    assert [record.id for record in recorder.candidates.records()] == played[-5:]
+    assert "are held for keep='best', 'worst' until" in recorder.problems.take()[0].text
+
+
 def test_ten_thousand_episodes_stay_within_bounds():
     recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None))
     info = {"data": {"running": dict.fromkeys("abcde", 1.0)}}
@@ -74,13 +104,32 @@ def test_ten_thousand_episodes_stay_within_bounds():
 
 def test_data_that_nobody_takes_are_bounded(monkeypatch, caplog):
     monkeypatch.setattr("tune_media.recording.candidates.MAX_EPISODES", 5)
-    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None))
+    recorder = EpisodeRecorder(Plan("r", as_selectors("last"), video=None))
     for episode in range(9):
         recorder.start(0, f"e{episode}", None, 0.0)
         recorder.step(0, 1.0)
         recorder.end(0)
     assert [data.record.episode_id for data in recorder.candidates.data()] == [f"e{episode}" for episode in range(4, 9)]
     assert len(caplog.records) == 1
+
+
+def test_the_data_of_a_candidate_stay_until_it_is_taken(monkeypatch):
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_EPISODES", 5)
+    recorder = make_recorder("best", video=None)
+    winner, *_ = [play_return(recorder, value) for value in (9, 0, 1, 2, 3, 4, 5)]
+    data = [episode.record.id for episode in recorder.candidates.data()]
+    assert (len(data), data[0]) == (5, winner)
+    assert list(recorder.candidates.take([winner], data)) == [winner]
+    later = play_return(recorder, 1)
+    assert [record.id for record in recorder.candidates.records()] == [later]
+
+
+def test_a_candidate_goes_with_its_data_if_all_are_candidates(monkeypatch):
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_EPISODES", 3)
+    recorder = make_recorder("all", video=None)
+    played = [play_return(recorder, value) for value in range(5)]
+    assert [record.id for record in recorder.candidates.records()] == played[-3:]
+    assert [episode.record.id for episode in recorder.candidates.data()] == played[-3:]
 
 
 def test_arrays_weigh_what_they_are(monkeypatch):

@@ -12,9 +12,10 @@ from tune_media.selection import as_selectors
 from tune_media.values.episode_record import EpisodeRecord
 
 
-def make_recorder(keep: Any = "all", **options: Any) -> EpisodeRecorder:
+def make_recorder(keep: Any = "all", *, problems_are_collected: bool = False, **options: Any) -> EpisodeRecorder:
     """Return a recorder of the plan with these options."""
-    return EpisodeRecorder(Plan("episodes", as_selectors(keep), **options))
+    plan = Plan("episodes", as_selectors(keep), **options)
+    return EpisodeRecorder(plan, problems_are_collected=problems_are_collected)
 
 
 def play(

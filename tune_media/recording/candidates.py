@@ -58,7 +58,7 @@ class Candidates:
             data, _ = self._with_more(data, more)
         self._data[data.record.id] = data
         self._points += points_of(data)
-        self._bound_data()
+        self._bound_data(data.record.id)
         return data.record
 
     def add(self, candidate: Candidate) -> bool:
@@ -84,13 +84,7 @@ class Candidates:
                 self._note(candidate.record.id, f"no clip: {reason}")
         self._held = {id: held for id, held in self._held.items() if id in alive}
         if len(self._held) > MAX_CANDIDATES:
-            del self._held[next(iter(self._held))]
-            self._problems.report(
-                f"more than {MAX_CANDIDATES} episodes wait to be chosen, and nobody collects them; keep fewer "
-                "(keep='best') or collect more often",
-                "the oldest clips are dropped",
-                lost=1,
-            )
+            self._drop_oldest()
         return not failed
 
     def begin_round(self) -> None:
@@ -151,15 +145,32 @@ class Candidates:
         data = self._data[id]
         self._data[id] = replace(data, record=replace(data.record, note=joined(data.record.note, note)))
 
-    def _bound_data(self) -> None:
+    def _drop_oldest(self) -> None:
+        """Drop the oldest candidate that no selector of a few episodes, such as ``best``, chooses."""
+        few = [one for one in self._plan.selectors if one.local and (one.limit or MAX_CANDIDATES) < MAX_CANDIDATES]
+        chosen = survivors(self.records(), few, lambda selector, error: None)  # add() has reported the error
+        del self._held[next((id for id in self._held if id not in chosen), next(iter(self._held)))]
+        many = [one for one in self._plan.selectors if one not in few] or self._plan.selectors
+        self._problems.report(
+            f"more than {MAX_CANDIDATES} episodes are held for keep={', '.join(repr(one.name) for one in many)} until "
+            f"the round ends (or take() is called): the choice is now among the newest {MAX_CANDIDATES}; keep='best' "
+            "holds fewer",
+            "the oldest clips are dropped",
+            lost=1,
+        )
+
+    def _bound_data(self, newest: str) -> None:
+        """Drop the data of the oldest episode that is no candidate; a candidate without data is never collected."""
         if len(self._data) > (MAX_EPISODES if self._untaken is None else self._untaken):
-            oldest = next(iter(self._data))
+            oldest = next((id for id in self._data if id not in self._held and id != newest), next(iter(self._data)))
+            self._held.pop(oldest, None)
             self._points -= points_of(self._data.pop(oldest))
             self._more.pop(oldest, None)
             self.dropped += 1
             if self._untaken is None:
                 self._problems.report(
-                    f"more than {MAX_EPISODES:,} episodes are waiting for take()", "dropping the data of the oldest"
+                    f"more than {MAX_EPISODES:,} episodes ended in one round (or since the last take())",
+                    "the data of the oldest are dropped",
                 )
         if self._points > MAX_ROUND_POINTS:
             some = thinned(list(self._data.values()), MAX_ROUND_POINTS // 2)
