@@ -17,6 +17,12 @@ def candidate(record, **media):
     return Candidate(record, {}, media=media)
 
 
+def test_a_winner_without_a_clip_keeps_its_pictures():
+    one, image = record("a"), picture()
+    result = laid_out(as_selectors("best"), {"best": [one]}, {"a": candidate(one, map=image)}, lost={"a"})
+    assert result == {"map": {"best": image}}
+
+
 def picture():
     return Image(np.zeros((8, 8), np.uint8))
 

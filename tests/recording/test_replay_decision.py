@@ -96,8 +96,10 @@ def test_all_replays_take_place_in_one_env_that_is_closed_at_the_end():
 def test_the_first_difference_ends_replays_and_is_counted():
     loop = Loop(drifts=True)
     taken = loop.round(12)
-    assert len(taken.kept) + len(taken.lost) == 12
+    assert len(taken.kept) == 12
     assert taken.lost
+    assert {id for id, kept in taken.kept.items() if not kept.clips} == set(taken.lost)
+    assert all(kept.taped is None for kept in taken.kept.values())
     assert sum(problem.lost for problem in taken.problems) == len(taken.lost)
     assert all("the replay has another observation" in reason for reason in taken.lost.values())
     assert rendered(loop.round(2)) == ["direct"] * 2

@@ -103,9 +103,8 @@ def test_a_winner_whose_replay_differs_is_counted_once_and_its_record_says_why(p
     def lose_best(env_runner, winners):
         best = next(id for id, winner in winners.items() if winner.record.episode_id == "b")
         problem = RecordingProblem("no clip: at step 3, the replay differs", 1)
-        return Taken(
-            {id: winner for id, winner in winners.items() if id != best}, {best: "no clip: differs"}, [problem]
-        )
+        kept = {**winners, best: dataclasses.replace(winners[best], clips={}, trajectory="its steps")}
+        return Taken(kept, {best: "no clip: differs"}, [problem])
 
     monkeypatch.setattr(recording.replays, "taken_from", lose_best)
     found = round_of(group, seen)
@@ -114,3 +113,4 @@ def test_a_winner_whose_replay_differs_is_counted_once_and_its_record_says_why(p
     assert [problem.lost for problem in found.problems] == [1]
     notes = {episode.record.episode_id: episode.record.note for episode in found.chosen["data"].episodes}
     assert notes == {"a": None, "b": "no clip: differs"}
+    assert list(found.chosen["data"].trajectories.values()) == ["its steps"]

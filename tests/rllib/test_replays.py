@@ -152,7 +152,8 @@ def test_an_env_that_does_not_repeat_itself_costs_its_clip_and_is_recorded_direc
     assert all(step in ("2", "3") for step in _steps_of(taken.lost.values()))
     assert sum(problem.lost for problem in taken.problems) == len(taken.lost)
     assert "env 'FrozenLake-v1' does not repeat its episodes" in taken.problems[0].text
-    assert len(taken.kept) + len(taken.lost) == len(answer.candidates)
+    assert len(taken.kept) == len(answer.candidates)
+    assert {id for id, kept in taken.kept.items() if not kept.clips} == set(taken.lost)
     _, taken = round_of(env_runner, recording, 3)
     assert [kept.record.rendered for kept in taken.kept.values()] == ["direct"] * 3
     assert (taken.lost, taken.problems) == ({}, [])

@@ -62,10 +62,9 @@ class Taking:
         chosen = chosen_by(plan.selectors, records, report)
         seen = [record.id for record in records] + [episode.record.id for episode in episodes]
         winners = candidates.take({record.id for found in chosen.values() for record in found}, seen)
-        if self._finish is not None:
-            taken = self._finish(winners)
-            winners, episodes = taken.kept, [with_note(one, taken.lost.get(one.record.id)) for one in episodes]
-        result = laid_out(plan.selectors, chosen, winners)
+        taken = Taken(winners) if self._finish is None else self._finish(winners)
+        winners, episodes = taken.kept, [with_note(one, taken.lost.get(one.record.id)) for one in episodes]
+        result = laid_out(plan.selectors, chosen, winners, taken.lost)
         note = self._note_dropped()
         if not episodes:
             return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tune_media.recording.episode import Candidate
@@ -67,7 +67,10 @@ def chosen_by(
 
 
 def laid_out(
-    selectors: Sequence[Selector], chosen: Mapping[str, Sequence[EpisodeRecord]], held: Mapping[str, Candidate]
+    selectors: Sequence[Selector],
+    chosen: Mapping[str, Sequence[EpisodeRecord]],
+    held: Mapping[str, Candidate],
+    lost: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the part of a result that holds the winners.
 
@@ -75,12 +78,14 @@ def laid_out(
         selectors: The selectors.
         chosen: The records that each of them chose, by its name.
         held: The winners, by the id of their record. A winner that is missing here is left out.
+        lost: The ids of the winners whose clip could not be made: only their pictures and files are there.
 
     Returns:
         By selector, the clip, record, or dict of clips by view of the chosen episode; a list of these if the selector
         may choose several. By the name of a picture or file, the same for it.
     """
-    result = as_result(selectors, chosen, {id: candidate.in_result() for id, candidate in held.items()})
+    clips = {id: candidate.in_result() for id, candidate in held.items() if id not in lost}
+    result = as_result(selectors, chosen, clips)
     taken = RESERVED | {selector.name for selector in selectors}
     for name in dict.fromkeys(name for candidate in held.values() for name in candidate.media):
         media = {id: candidate.media[name] for id, candidate in held.items() if name in candidate.media}

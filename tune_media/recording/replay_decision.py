@@ -33,7 +33,7 @@ class Taken:
     """The winners that one env runner, or several, handed over.
 
     Attributes:
-        kept: The winners with their clips, by the id of their record.
+        kept: The winners by the id of their record, with their clips; those in ``lost`` have none.
         lost: Why a winner has no clip, by the id of its record.
         problems: The problems of making the clips.
     """
@@ -204,7 +204,7 @@ class Replayer:
             if self.plan.strict:
                 raise
             reason = self._failed(error)
-            result.lost[id] = f"no clip: {reason}"
+            result.kept[id], result.lost[id] = replace(winner, taped=None), f"no clip: {reason}"
             self.give_up(reason, lost=1)
 
     def _choose(self, winners: Sequence[Candidate], make: Callable[[int], Any]) -> None:

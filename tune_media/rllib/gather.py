@@ -201,7 +201,7 @@ class _Choice:
         kept = {id: held.of_record(records[id]) for id, held in taken.kept.items() if id in wanted}
         self._problems += taken.problems
         episodes = [with_note(episode, taken.lost.get(episode.record.id)) for episode in episodes]
-        missing = len(wanted - taken.kept.keys() - taken.lost.keys())
+        missing = len(wanted - taken.kept.keys())
         if missing:
             times = _times_to_wait(self._plan, len(wanted))
             text = _did_not_answer("their env runner", self._round.timeout, times)
@@ -211,7 +211,7 @@ class _Choice:
             {id: held.trajectory for id, held in kept.items() if held.trajectory is not None},
             holds_legacy=self._plan.sees_all and self._round.on_old_stack,
         )
-        result |= laid_out(self._plan.selectors, chosen, kept) | {DATA: batch}
+        result |= laid_out(self._plan.selectors, chosen, kept, taken.lost) | {DATA: batch}
         matched = [answer.unfinished for answer in self._answers if answer.data]
         return Collected(result, batch.metrics(), self._problems, unfinished, matched)
 
