@@ -30,6 +30,36 @@ def test_a_fixed_length_cuts_each_triggered_episode(tmp_path):
         assert [count.step for count in read_clip(tmp_path / f"rl-video-episode-{n}.mp4")] == [0, 1, 2, 3]
 
 
+def test_without_a_trigger_clips_of_a_fixed_length_go_on_over_resets_one_after_the_other(tmp_path):
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 5}), tmp_path, video_length=20)
+    play(env, 8)
+    env.close()
+    assert names(tmp_path) == ["rl-video-episode-0.mp4", "rl-video-episode-4.mp4"]
+    counts = read_clip(tmp_path / "rl-video-episode-0.mp4")
+    assert [(count.episode, count.step) for count in counts] == [
+        *((episode, step) for episode in range(3) for step in range(6)), (3, 0), (3, 1),
+    ]  # fmt: skip
+
+
+def test_an_episode_of_a_trigger_ends_the_clip_that_runs(tmp_path):
+    env = tm.gym.RecordEpisodes(
+        CountingEnv({"length": 5}), tmp_path, episode_trigger=lambda n: n in (0, 2), video_length=20
+    )
+    play(env, 6)
+    env.close()
+    assert names(tmp_path) == ["rl-video-episode-0-unfinished.mp4", "rl-video-episode-2.mp4"]
+
+
+def test_several_views_in_a_clip_of_a_fixed_length_are_refused(tmp_path, caplog):
+    env = tm.gym.RecordEpisodes(
+        CountingEnv(), tmp_path, video_length=4, frame=lambda env: {"a": env.render(), "b": env.render()}
+    )
+    play(env, 1)
+    env.close()
+    (record,) = caplog.records
+    assert "frame= returned several views ('a', 'b'), which are for clips of whole episodes" in record.getMessage()
+
+
 def test_a_clip_of_a_step_trigger_ends_where_its_episode_is_broken_off(tmp_path):
     env = tm.gym.RecordEpisodes(CountingEnv({"length": 9}), tmp_path, step_trigger=lambda step: step == 1)
     env.reset()

@@ -97,6 +97,19 @@ def test_a_vector_env_that_resets_in_the_same_step_shows_no_frame_of_the_next_ep
         assert len({count.episode for count in counts}) == 1
 
 
+@pytest.mark.parametrize("options", [{"video": None}, {"render": "replay", "env_fn": CountingEnv}])
+def test_no_frame_is_said_to_be_missing_if_none_was_recorded_while_the_episode_ran(options):
+    vector = gym.vector.SyncVectorEnv([CountingEnv] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    env = tm.gym.RecordEpisodes(vector, keep="all", **options)
+    env.reset()
+    for _ in range(30):
+        env.step(np.zeros(2, int))
+    notes = [episode.record.note for episode in env.take()["data"].episodes]
+    assert len(notes) >= 2
+    assert not any("final frame" in (note or "") for note in notes)
+    env.close()
+
+
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_masked_resets_one_after_the_other_show_each_new_episode(tmp_path, kind):
     make = {"sync": gym.vector.SyncVectorEnv, "async": gym.vector.AsyncVectorEnv}[kind]

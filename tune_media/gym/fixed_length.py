@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tune_media.encoding import VideoEncoder
+from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import Renderer
 from tune_media.values.options import VideoOptions
 from tune_media.values.video import Video
@@ -86,8 +87,13 @@ class FixedLengthClips:
     def _encode(self, index: int) -> None:
         _, encoder = self._clips[index]
         try:
-            (frame,) = self._renderer.frames(index).values()
-            encoder.feed(frame)
+            views = self._renderer.frames(index)
+            if len(views) > 1:
+                raise FrameError(
+                    f"frame= returned several views ({', '.join(map(repr, views))}), which are for clips of whole "
+                    "episodes; return one picture, or leave video_length and step_trigger out"
+                )
+            encoder.feed(*views.values())
         except Exception:
             del self._clips[index]
             encoder.cancel()

@@ -117,8 +117,9 @@ class Recording:
                 tape=tape,
             )
             if self._clips is not None:
+                may_end_clip = self._plan.trigger is not None or index not in self._clips
                 is_first = is_wanted and not self._records_whole_episodes and self._step_trigger is None
-                self._record_clip(index, f"episode-{self._episodes[index]}" if is_first else self._due)
+                self._record_clip(index, f"episode-{self._episodes[index]}" if is_first and may_end_clip else self._due)
 
     def step(
         self,
@@ -153,9 +154,9 @@ class Recording:
         if index in self._indices:
             if picture:
                 self.show_last(index)
-            note = None if picture else _SAME_STEP_NOTE
-            metrics = by_objective(ended["r"])
-            self.recorder.end(index, metrics=metrics, terminated=terminated, note=note)
+            episode, metrics = self.recorder.running(index), by_objective(ended["r"])
+            is_cut = not picture and episode is not None and episode.clips is not None
+            self.recorder.end(index, metrics=metrics, terminated=terminated, note=_SAME_STEP_NOTE if is_cut else None)
             if self._clips is not None and self._clips.end_with_episodes:
                 self._close_clip(index, whole=True)
         return ended
@@ -195,8 +196,6 @@ class Recording:
         """Save an episode that is over before its end, unless it has not made a step."""
         if self._clips is not None and self._clips.end_with_episodes:
             self._close_clip(index, whole=False)
-        if self.recorder.running(index) is None:
-            return
         if self.statistics.lengths[index] == 0:
             self.recorder.abandon(index)
             return
