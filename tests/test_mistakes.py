@@ -17,6 +17,7 @@ MISTAKES = [
     ("tm.rllib.record_episodes(keep={'best': 1})", "selector's name such as 'best'"),
     ("tm.rllib.record_episodes(trigger=10)", "selection.every(10)"),
     ("tm.rllib.record_episodes(trigger=tm.selection.every)", "made by a call"),
+    ("tm.rllib.record_episodes(trigger=tm.selection.RenderBudget)", "made by a call"),
     ("tm.rllib.record_episodes(video=tm.VideoOptions)", "got the class VideoOptions"),
     ("tm.rllib.record_episodes(frame='')", "name of a method"),
     ("tm.rllib.record_episodes(name=3)", "name=...) takes text"),
@@ -55,6 +56,13 @@ MISTAKES = [
     ("tm.Video(FRAMES, options={'fps': 3})", "tune_media.VideoOptions, got {'fps': 3}"),
     ("tm.Video(FRAMES, episode='best')", "tune_media.EpisodeRecord"),
     ("tm.Video(FRAMES, note=3)", "note=...) takes text"),
+    ("tm.Video(FRAMES + 200, value_range=1.0)", "floats in 0..1"),
+    ("tm.EpisodeRecord('e', 'high', 5)", "episode_return=...) takes a number, got 'high'"),
+    ("tm.EpisodeRecord('e', None, 5)", "episode_return=...) takes a number, got None"),
+    ("tm.EpisodeRecord('e', np.ones(2), 5)", "episode_return=...) takes a number, got array"),
+    ("tm.EpisodeRecord('e', 1.0, '5')", "episode_length=...) takes a whole number, got '5'"),
+    ("tm.EpisodeRecord('e', 1.0, 5.5)", "episode_length=...) takes a whole number, got 5.5"),
+    ("tm.EpisodeRecord('e', 1.0, float('nan'))", "episode_length=...) takes a whole number, got nan"),
     ("tm.Image('a.png')", "Image.from_png takes bytes"),
     ("tm.Image(FRAMES)", "For a clip, use tune_media.Video"),
     ("tm.Image(FRAMES[0], caption=3)", "caption=...) takes text"),
@@ -66,13 +74,19 @@ MISTAKES = [
     ("tm.Histogram([1, 2], bins='auto')", "number of bins"),
     ("tm.Histogram([1, 2], bins=[3, 1])", "rising edges"),
     ("tm.Histogram([1, 2], weights=[1])", "one weight a value: 2, got 1"),
+    ("tm.Histogram([1, 2], weights=[1, float('nan')])", "finite weights=... from 0"),
+    ("tm.Histogram([1, 2], weights=[1, -1])", "finite weights=... from 0"),
     ("tm.Histogram.from_counts(3, 4)", "list of edges"),
+    ("tm.Histogram.from_counts([0, 1, 2], ['a', 'b'])", "takes numbers"),
+    ("tm.Histogram.from_counts([0, 1, 2], [-1, 3])", "finite counts from 0"),
+    ("tm.Histogram.from_counts([0, 1, 2], [float('nan'), 3])", "finite counts from 0"),
     ("tm.Artifact({'a': 1}, name='x.json')", "json.dumps"),
     ("tm.load('nothing')", "pass the experiment's folder"),
     ("tm.load(None)", "a folder, a URI, a ResultGrid"),
     ("tm.selection.best(by=3)", "by=...) takes text"),
     ("tm.selection.best(name=3)", "name=...) takes text"),
     ("tm.selection.median(3)", "by=...) takes text"),
+    ("tm.selection.every(2, start='1')", "index of an episode, got '1'"),
     ("tm.selection.failures('low')", "below=...) takes a number"),
     ("tm.selection.where(bool, 'x', limit='3')", "whole number of episodes"),
     ("tm.selection.Selector('x', 3)", "function of the candidates' records"),
@@ -86,7 +100,7 @@ def test_a_mistake_gets_a_message_of_ours(mistake, words, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     env = gym.make("CartPole-v1", render_mode="rgb_array")
     with pytest.raises((TypeError, ValueError, OSError, AttributeError)) as caught:
-        eval(mistake, {"tm": tm, "env": env, "FRAMES": FRAMES})
+        eval(mistake, {"tm": tm, "env": env, "np": np, "FRAMES": FRAMES})
     assert words in str(caught.value)
     last = traceback.extract_tb(caught.value.__traceback__)[-1]
     assert last.filename.startswith(PACKAGE)

@@ -23,6 +23,8 @@ def every(n: int, start: int = 0) -> Trigger:
     [1, 5, 9]
     """
     check_positive("every", n, "n")
+    if not isinstance(start, numbers.Integral) or isinstance(start, bool):
+        raise TypeError(f"every(n, start=...) takes the index of an episode, got {start!r}.")
     return lambda index: index >= start and (index - start) % n == 0
 
 

@@ -33,6 +33,19 @@ def test_floats_are_scaled_clipped_and_rounded():
     assert np.asarray(frame).tolist() == [[0, 128, 255, 255, 0, 0]]
 
 
+def test_whole_numbers_of_0_and_1_are_black_and_white():
+    (frame,) = frames_in_layout(np.array([[[0, 1]]], np.uint8), "THW", value_range=1.0)
+    assert np.asarray(frame).tolist() == [[0, 255]]
+
+
+def test_the_remedies_for_floats_work():
+    floats = np.linspace(0, 1, 12).reshape(1, 2, 2, 3)
+    with pytest.raises(ValueError, match=r"\(255 \* x\)\.astype\('uint8'\).* value_range=1\.0 to Video"):
+        as_rgb(floats[0])
+    assert as_rgb((255 * floats[0]).astype("uint8")).max() == 255
+    assert len(list(map(as_rgb, frames_in_layout(floats, value_range=1.0)))) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "words"), [({"layout": "HWC"}, "layout must be one of"), ({"value_range": 2}, "255 or 1.0")]
 )

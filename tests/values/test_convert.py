@@ -55,6 +55,11 @@ def test_a_frame_becomes_a_file_that_pandas_reads():
     assert mixed.name == "table.csv"
 
 
+def test_tables_of_types_that_parquet_cannot_hold_become_csv():
+    table = converted(pd.DataFrame({"wave": [1 + 2j]}))
+    assert (table.name, table.data) == ("table.csv", b",wave\n0,(1+2j)\n")
+
+
 @pytest.mark.parametrize("value", [1, "x", None, [1], {"a": 1}, np.zeros(3), object(), lambda: 0])
 def test_everything_else_is_left_alone(value):
     assert converted(value) is value

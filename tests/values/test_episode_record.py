@@ -1,9 +1,11 @@
 import json
 import pickle
 
+import numpy as np
 import pytest
 
 import tune_media as tm
+from tune_media.callbacks.best_clip import BestClip
 
 
 def test_facts_that_are_not_known_are_left_out_and_zero_and_false_are_known():
@@ -11,6 +13,15 @@ def test_facts_that_are_not_known_are_left_out_and_zero_and_false_are_known():
     assert record.facts() == {
         **{"episode_id": "e", "episode_return": 0.0, "episode_length": 0, "env_runner": 0, "terminated": False}
     }
+
+
+@pytest.mark.parametrize("of", [float, np.float32, np.array, int])
+def test_numbers_of_any_library_are_pythons_own(of):
+    record = tm.EpisodeRecord("e", of(3), of(5))
+    numbers = record.episode_return, record.episode_length
+    assert numbers == (3, 5)
+    assert tuple(map(type, numbers)) == (float, int)
+    assert BestClip.of(record.facts(), section="train", step=1, file="a.mp4").caption == "return 3, length 5, step 1"
 
 
 def test_its_file_is_strict_json_with_its_metrics():

@@ -34,7 +34,7 @@ def as_rgb(frame: npt.ArrayLike) -> Frame:
     if array.dtype != np.uint8:
         raise ValueError(
             f"A frame must be uint8 in 0..255, got {array.dtype} of shape {shape}. "
-            "Multiply floats in 0..1 by 255, or pass value_range=1.0 to Video."
+            "Convert floats in 0..1 with (255 * x).astype('uint8'); for a clip, you can pass value_range=1.0 to Video."
         )
     if array.ndim == 2:
         array = array[:, :, None]
@@ -59,7 +59,7 @@ def frames_in_layout(
         value_range: The value of full brightness: 255, or 1.0 for floats in 0..1.
 
     Raises:
-        ValueError: The layout or the range is not supported.
+        ValueError: The layout or the range is not supported, or does not fit the frames.
 
     Example:
         >>> clip = np.zeros((5, 3, 48, 64), np.float32)
@@ -82,6 +82,10 @@ def _converted(frames: Iterable[npt.ArrayLike], layout: str, value_range: float)
         elif layout == "THW" and array.ndim != 2:
             raise ValueError(f"A frame of layout THW has two axes, got shape {array.shape}.")
         if value_range == 1:
+            if array.dtype.kind in "iu" and array.max(initial=0) > 1:
+                raise ValueError(
+                    f"value_range=1.0 is for floats in 0..1, got {array.dtype} up to {array.max()}; leave it out."
+                )
             array = np.rint(np.clip(np.nan_to_num(array), 0, 1) * 255).astype(np.uint8)
         yield array
 

@@ -23,7 +23,7 @@ def check_recording(trigger: Any, video: Any, frame: Any) -> None:
             "a trigger is a callable or a RenderBudget, for example tune_media.selection.every(10); "
             f"got {as_shown(trigger)}."
         )
-    if any(trigger is maker for maker in (every, first_episodes, sometimes)):
+    if any(trigger is maker for maker in (every, first_episodes, sometimes, RenderBudget)):
         raise TypeError(f"a trigger is made by a call, for example tune_media.selection.{trigger.__name__}(...).")
     if callable(trigger) and not takes_one(trigger):
         raise TypeError(f"a trigger is called with one argument, the index of an episode; {trigger!r} cannot be.")

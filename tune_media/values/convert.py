@@ -161,7 +161,7 @@ def _frame(frame: Any) -> Artifact:
     file = io.BytesIO()
     try:
         frame.to_parquet(file)
-    except (ValueError, TypeError, ImportError, OSError):  # columns of mixed kinds
+    except Exception:  # columns of mixed kinds, or of a type that Parquet does not have
         return Artifact(frame.to_csv().encode(), name="table.csv")
     return Artifact(file.getvalue(), name="table.parquet")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from tune_media.values.checks import as_shown, is_number
 from tune_media.values.medium import Medium, new_id
 from tune_media.values.strict_json import json_bytes
 
@@ -58,6 +59,9 @@ class EpisodeRecord(Medium):
         rendered: How its frames are rendered: ``direct``, while it ran, or ``replay``, after it was chosen. None: not.
         finished_at: When it ended, Unix time in seconds.
         metrics: Further numbers of the episode, by name: the statistics of what ``collect=`` took from its steps.
+
+    Raises:
+        TypeError: The return is not a number, or the length is not a whole number; NumPy's numbers are fine.
     """
 
     kind: ClassVar[str] = "episode"
@@ -83,6 +87,12 @@ class EpisodeRecord(Medium):
     id: str = field(default_factory=new_id)
     note: str | None = None
 
+    def __post_init__(self) -> None:
+        if type(self.episode_return) is not float or type(self.episode_length) is not int:  # NumPy's, for example
+            episode_return = _plain("episode_return", "a number", self.episode_return, float)
+            episode_length = _plain("episode_length", "a whole number", self.episode_length, int)
+            self._set(episode_return=episode_return, episode_length=episode_length)
+
     @property
     @override
     def suffix(self) -> str:
@@ -96,3 +106,15 @@ class EpisodeRecord(Medium):
     def facts(self) -> dict[str, Any]:
         known = {name: getattr(self, name) for name in _FACTS if getattr(self, name) is not None}
         return known | ({"metrics": dict(self.metrics)} if self.metrics else {})
+
+
+def _plain(name: str, kind: str, value: Any, as_kind: Callable[[Any], float]) -> float:
+    """Return a number of any library as one of Python's own."""
+    try:
+        plain = value if is_number(value) else value.item()
+        number = as_kind(plain)
+        if is_number(plain) and (as_kind is float or number == plain):
+            return number
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        pass
+    raise TypeError(f"EpisodeRecord({name}=...) takes {kind}, got {as_shown(value)}.")

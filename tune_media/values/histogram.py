@@ -44,7 +44,7 @@ class Histogram(Medium):
 
     Raises:
         TypeError: Values or weights that are no numbers, or ``bins`` of the wrong type.
-        ValueError: No bins, falling edges, or another number of weights than of values.
+        ValueError: No bins, falling edges, another number of weights than of values, or weights below 0 or NaN.
     """
 
     kind: ClassVar[str] = "histogram"
@@ -66,6 +66,8 @@ class Histogram(Medium):
         each = np.ones(array.size) if weights is None else _numbers("Histogram(weights=...) takes numbers", weights)
         if each.size != array.size:
             raise ValueError(f"Histogram(weights=...) takes one weight a value: {array.size}, got {each.size}.")
+        if weights is not None:
+            _check_heights("weights=...", each)
         _check_bins(bins)
         is_finite = np.isfinite(array)
         finite, each_finite = array[is_finite], each[is_finite]
@@ -94,7 +96,7 @@ class Histogram(Medium):
             counts: Number of values in each bin, one fewer than there are edges.
 
         Raises:
-            ValueError: The lengths do not fit together, or the edges do not rise.
+            ValueError: The lengths do not fit together, the edges do not rise, or counts are below 0 or NaN.
             TypeError: Something other than two lists of numbers.
         """
         if np.ndim(edges) != 1 or np.ndim(counts) != 1:
@@ -102,22 +104,24 @@ class Histogram(Medium):
                 "Histogram.from_counts takes a list of edges and one of counts, got "
                 f"{as_shown(edges)} and {as_shown(counts)}."
             )
-        if len(edges) != len(counts) + 1 or not np.all(np.diff(edges) > 0):
+        borders = _numbers("Histogram.from_counts takes numbers as edges", edges)
+        weights = _numbers("Histogram.from_counts takes numbers as counts", counts)
+        if borders.size != weights.size + 1 or not np.all(np.diff(borders) > 0):
             raise ValueError(
                 f"Histogram.from_counts needs rising edges, one more than counts; got {len(edges)} edges and "
                 f"{len(counts)} counts."
             )
-        middles = (np.asarray(edges[:-1], float) + np.asarray(edges[1:], float)) / 2
-        weights = np.asarray(counts, float)
+        _check_heights("counts", weights)
+        middles = (borders[:-1] + borders[1:]) / 2
         filled = np.flatnonzero(weights)
         histogram = cls.__new__(cls)
         histogram._set(
-            edges=tuple(float(edge) for edge in edges),
-            counts=tuple(float(count) for count in counts),
+            edges=tuple(borders.tolist()),
+            counts=tuple(weights.tolist()),
             count=int(weights.sum()),
             nonfinite=0,
-            minimum=float(edges[filled[0]]) if filled.size else math.nan,
-            maximum=float(edges[filled[-1] + 1]) if filled.size else math.nan,
+            minimum=float(borders[filled[0]]) if filled.size else math.nan,
+            maximum=float(borders[filled[-1] + 1]) if filled.size else math.nan,
             total=float((middles * weights).sum()),
             squares=float((middles**2 * weights).sum()),
             id=new_id(),
@@ -160,6 +164,11 @@ def _numbers(what: str, values: Any) -> npt.NDArray[np.float64]:
         return np.asarray(values, dtype=np.float64).ravel()
     except (TypeError, ValueError):
         raise TypeError(f"{what}, any shape with rows of equal length; got {as_shown(values)}.") from None
+
+
+def _check_heights(what: str, heights: npt.NDArray[np.float64]) -> None:
+    if not np.all(np.isfinite(heights) & (heights >= 0)):
+        raise ValueError(f"A Histogram takes finite {what} from 0, got {as_shown(heights)}.")
 
 
 def _check_bins(bins: Any) -> None:
