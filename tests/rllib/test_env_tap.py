@@ -39,6 +39,22 @@ def test_each_sub_env_of_a_vector_env_has_its_own_part():
     assert [tap.last.of_sub_env(index).total_reward for index in range(3)] == list(rewards)
 
 
+def test_observations_that_gymnasium_does_not_stack_are_told_from_the_parts_of_a_tuple():
+    text, count = gym.spaces.Text(9), gym.spaces.Discrete(9)
+
+    class Telling(gym.Env):
+        observation_space = gym.spaces.Dict({"text": text, "both": gym.spaces.Tuple((count, text))})
+        action_space = gym.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return {"text": f"text {seed}", "both": (seed, f"more {seed}")}, {}
+
+    env = gym.vector.SyncVectorEnv([Telling] * 3)
+    tap = tapped(env)
+    env.reset(seed=[1, 2, 3])
+    assert tap.last.of_sub_env(1, space=tap.space).observation == {"text": "text 2", "both": (2, "more 2")}
+
+
 def test_rewards_of_agents_are_summed_and_only_the_envs_end_counts():
     step = Transition(reward={"left": 1.0, "right": 2.0}, terminated={"left": True, "right": False, "__all__": False})
     assert step.total_reward == 3.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 
 _KEY = "tune_media_tap"
@@ -49,12 +50,13 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
         over = self.terminated
         return bool(over.get(_ALL_AGENTS, False) if isinstance(over, Mapping) else over)
 
-    def of_sub_env(self, index: int, *, whole: bool = True) -> Transition:
+    def of_sub_env(self, index: int, *, whole: bool = True, space: gym.Space[Any] | None = None) -> Transition:
         """Return the step of one sub-env of a vector env.
 
         Args:
             index: The index of the sub-env.
             whole: False: only its reward and its info, in half the time.
+            space: The observation space of a sub-env. Without it, tuples are taken for those of a ``Tuple`` space.
 
         Example:
             >>> both = Transition({"x": ["a", "b"]}, [0, 1], [0.5, 1.5], [False, True], [{}, {}])
@@ -63,8 +65,8 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
         """
         if not whole:
             return Transition(reward=_item(self.reward, index), info=_item(self.info, index))
-        values = (self.observation, self.action, self.reward, self.terminated, self.info)
-        return Transition(*(_item(value, index) for value in values))
+        values = (self.action, self.reward, self.terminated, self.info)
+        return Transition(_item(self.observation, index, space), *(_item(value, index) for value in values))
 
 
 class EnvTap:
@@ -77,10 +79,12 @@ class EnvTap:
 
     Attributes:
         last: The last transition; None before the first reset.
+        space: The observation space of a sub-env, if the env is a vector env of Gymnasium's.
     """
 
     def __init__(self, env: Any) -> None:
         self.last: Transition | None = None
+        self.space = getattr(env, "single_observation_space", None)
         self._step, self._reset = env.step, env.reset
         env.step, env.reset = self.step, self.reset
         env.__dict__[_KEY] = self
@@ -114,12 +118,17 @@ def tap_of(env: Any) -> EnvTap | None:
     return tap
 
 
-def _item(batch: Any, index: int) -> Any:
-    """Return the part of a batched value that belongs to one sub-env."""
+def _item(batch: Any, index: int, space: gym.Space[Any] | None = None) -> Any:
+    """Return the part of a batched value that belongs to one sub-env, which has this space if it is known."""
     if isinstance(batch, (list, np.ndarray)):  # by far the most; an instance check of Mapping takes a microsecond
         return batch[index]
     if isinstance(batch, Mapping):  # one array for each key of a Dict space
-        return {key: _item(value, index) for key, value in batch.items()}
+        spaces: Any = space.spaces if isinstance(space, gym.spaces.Dict) else {}
+        return {key: _item(value, index, spaces.get(key)) for key, value in batch.items()}
     if isinstance(batch, tuple):
-        return tuple(_item(value, index) for value in batch)
+        if isinstance(space, gym.spaces.Tuple):
+            return tuple(_item(value, index, inner) for value, inner in zip(batch, space.spaces, strict=True))
+        if space is None:
+            return tuple(_item(value, index) for value in batch)
+        return batch[index]  # Gymnasium stacks no values of other spaces: texts, sequences, graphs
     return batch

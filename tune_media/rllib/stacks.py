@@ -70,7 +70,7 @@ class NewStackEpisode:
         """
         tap = tap_of(_stepped_env(self._env_runner, self._env))
         if tap is not None and tap.last is not None:
-            return tap.last.of_sub_env(self._index, whole=whole)
+            return tap.last.of_sub_env(self._index, whole=whole, space=tap.space)
         episode = self._episode  # an env runner that steps its env in another way
         return Transition(
             episode.get_observations(-1), episode.get_actions(-1), episode.get_rewards(-1), False, episode.get_infos(-1)
