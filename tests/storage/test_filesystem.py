@@ -67,6 +67,7 @@ def test_a_filesystem_in_a_folder_of_this_machine_is_local(tmp_path):
     assert not is_local(pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(fsspec.filesystem("memory"))))
 
 
+@pytest.mark.skipif(int(pyarrow.__version__.split(".")[0]) < 20, reason="this pyarrow has no such options")
 def test_an_s3_filesystem_is_made_once_that_sends_small_files_in_one_request():
     def s3():
         return pyarrow.fs.S3FileSystem(
