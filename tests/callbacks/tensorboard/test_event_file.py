@@ -103,5 +103,5 @@ def test_checksums_are_computed_natively():
     """The pure-Python CRC of tensorboardX held the GIL for 3 s on a GIF of 9 MB."""
     from tensorboardX.crc32c import crc32c
 
-    assert event_file.crc32c.__module__ == "crc32c._crc32c"
+    assert event_file.crc32c.__module__.split(".")[0] == "crc32c"
     assert event_file.crc32c(b"123456789") == crc32c(b"123456789") == 0xE3069283
