@@ -10,8 +10,10 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 import tune_media as tm
-from tests.support.stores import ITERATIONS, LOCAL, index_of, lose_lines
+from tests.support.stores import ITERATIONS, LOCAL, index_of, lose_lines, opened
+from tune_media.storage.entry import KEPT_ON_DRIVER
 from tune_media.storage.index_lines import INDEX_PATH
+from tune_media.storage.location import TrialLocation
 from tune_media.storage.recovery import heal, read_trial
 
 FACTS = {"episode_id", "episode_return", "episode_length", "terminated", "seed", "env_runner", "metrics"}
@@ -71,7 +73,7 @@ def test_a_catalog_finds_unlisted_files_by_itself_and_says_so(trial, caplog):
         assert row["id"] == before[row["path"]]["id"]
     assert len(catalog.episodes()) == len(ITERATIONS)
     (message,) = [record.getMessage() for record in caplog.records if "index.jsonl" in record.getMessage()]
-    assert "does not name 4 of their files: a running driver has not listed them yet" in message  # the reports are new
+    assert "does not list 4 of their files: a running driver has not listed them yet" in message  # the reports are new
     assert "Tuner.restore" in message
     assert len(index_of(trial)) == 2  # a reader changes nothing
 
@@ -88,6 +90,50 @@ def test_files_that_no_running_driver_will_list_are_a_warning(trial, caplog):
     (record,) = [record for record in caplog.records if "index.jsonl" in record.getMessage()]
     assert record.levelno == logging.WARNING
     assert "the driver was killed before it could list them" in record.getMessage()
+
+
+def fail_lines(trial, lines, **changes):
+    changed = [{**line, "status": "failed", **changes} for line in lines]
+    (trial / INDEX_PATH).write_text("".join(json.dumps(line) + "\n" for line in changed))
+
+
+@pytest.mark.parametrize("remedy", ["heal", "restore"])
+def test_files_that_came_to_the_storage_after_they_were_listed_as_failed_are_listed_as_stored(trial, tmp_path, remedy):
+    """The docs say to copy the driver's folder to the storage; the files stayed invisible."""
+    lines = index_of(trial)
+    kept = f"{KEPT_ON_DRIVER}: TimeoutError: not done within 120 s"
+    fail_lines(trial, lines, note=f"cut; {kept}")
+    read = read_trial(LOCAL, str(trial))
+    assert ([line["status"] for _, line in read.lines], read.unlisted) == (["stored"] * 6, 6)
+    assert len(tm.load(trial)) == len(ITERATIONS)
+    if remedy == "heal":
+        assert heal(LOCAL, str(trial)) == 6
+        assert heal(LOCAL, str(trial)) == 0
+    else:
+        opened(TrialLocation(LOCAL, str(trial), tmp_path / "new driver", "t1")).finish()
+    assert index_of(trial) == [line | {"note": "cut"} for line in lines]
+
+
+def test_a_dropped_clip_whose_file_is_there_gets_the_facts_that_the_storage_tells(trial):
+    lines = index_of(trial)
+    names = ("v", "id", "kind", "section", "key", "path", "training_iteration", "step", "time", "trial_id")
+    bare = [{name: line[name] for name in names} for line in lines]
+    fail_lines(trial, bare, status="dropped", note="more than MediaOptions(max_pending_bytes=...) wait")
+    assert heal(LOCAL, str(trial)) == len(lines)
+    for after, before in zip(index_of(trial), lines, strict=True):
+        assert before.items() >= after.items()
+        assert before == after or before["kind"] == "episodes"
+
+
+def test_a_file_that_is_listed_as_failed_stays_so_while_it_is_not_whole_or_not_there(trial):
+    lines = index_of(trial)
+    fail_lines(trial, lines, note=f"{KEPT_ON_DRIVER}: it was away")
+    first, *others = (trial / line["path"] for line in lines)
+    first.write_bytes(first.read_bytes()[:-1])
+    for other in others:
+        other.unlink()
+    assert heal(LOCAL, str(trial)) == 0
+    assert read_trial(LOCAL, str(trial)).unlisted == 0
 
 
 def test_half_files_and_deleted_files_go_and_foreign_files_stay(trial):

@@ -24,6 +24,8 @@ from tune_media.values.histogram import Histogram
 from tune_media.values.medium import Medium
 
 STORED, FAILED, DROPPED, DELETED = "stored", "failed", "dropped", "deleted"
+LOST = (FAILED, DROPPED)
+KEPT_ON_DRIVER = "kept in the driver's folder, not on the storage"
 
 
 @dataclass(eq=False)
@@ -66,7 +68,7 @@ class MediaEntry:
     @property
     def is_lost(self) -> bool:
         """Whether there is nothing to show."""
-        return self.status in (FAILED, DROPPED)
+        return self.status in LOST
 
     @property
     def show_bytes(self) -> int:

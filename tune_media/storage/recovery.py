@@ -1,8 +1,9 @@
-"""Files that a killed driver wrote and did not list: finding them, and listing them.
+"""Files that the index does not list as stored: finding them, and listing them.
 
-Their facts are put together from the file's own name (section, key, step, the first characters of the id), the Parquet
-row of its episode (return, length, seed, metrics), ``result.json`` (the training iteration, whether the trial went back
-behind it), and the file itself (size, frames, checksum).
+A killed driver wrote them and did not list them; or they came to the storage after they were listed as lost. Their
+facts are put together from the file's own name (section, key, step, the first characters of the id), the Parquet row of
+its episode (return, length, seed, metrics), ``result.json`` (the training iteration, whether the trial went back behind
+it), and the file itself (size, frames, checksum).
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from dataclasses import dataclass
 
 import pyarrow.fs
 
-from tune_media.storage.entry import DELETED, STORED
+from tune_media.storage.entry import DELETED, KEPT_ON_DRIVER, LOST, STORED
 from tune_media.storage.episode_files import FOLDER, parquet_name, report_step
 from tune_media.storage.filesystem import PARTIAL, is_local, read_if_there, write_atomically
 from tune_media.storage.found_facts import EpisodeFacts, ResultMarks, facts_of_content, kind_of
-from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, changed_line, valid_raw_lines
+from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, changed_line, key_of, valid_raw_lines
 from tune_media.storage.index_table import IndexTable
 from tune_media.storage.location import TrialLocation, media_folder, path_of
 from tune_media.storage.names import FILE_NAME
@@ -44,8 +45,8 @@ class TrialContents:
     Attributes:
         media_folder: The folder that the paths of the lines are relative to: the trial's own, unless that is its folder
             on the driver; then a path, or a URI. See ``tune_media.storage.location.media_folder``.
-        lines: The valid lines of the index, and the lines of files that the index does not name; as JSON and parsed.
-        unlisted: How many files the index does not name.
+        lines: The valid lines of the index, and the lines of files that it does not list; as JSON and parsed.
+        unlisted: How many files the index does not list.
         may_run: Whether a driver that runs may still list these files.
     """
 
@@ -56,7 +57,7 @@ class TrialContents:
 
 
 def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
-    """Read a trial's index and find the files that it does not name; nothing is changed.
+    """Read a trial's index and find the files that it does not list; nothing is changed.
 
     Several threads may call this at once. On an object store it takes the requests of reading one file and of listing
     one folder; more only if there is no index, or if files are unlisted.
@@ -88,7 +89,8 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
     found = find_unlisted(filesystem, place, lines, files)
     ages = [time.time() - files[line["path"]].mtime_ns / 1e9 for line in found if files[line["path"]].mtime_ns]
     may_run = bool(ages) and min(ages) < _RUNNING_SECONDS
-    return TrialContents(place, listed + [(json_bytes(line), line) for line in found], len(found), may_run)
+    valid = {key_of(line): (raw, line) for raw, line in [*listed, *((json_bytes(line), line) for line in found)]}
+    return TrialContents(place, list(valid.values()), len(found), may_run)
 
 
 def warn_of_unlisted(found: Mapping[str, TrialContents]) -> None:
@@ -103,12 +105,14 @@ def warn_of_unlisted(found: Mapping[str, TrialContents]) -> None:
     may_run = any(contents.may_run for contents in unlisted.values())
     logger.log(
         logging.INFO if may_run else logging.WARNING,
-        "tune_media: the index.jsonl of %d trial(s) (%r ...) does not name %d of their files: %s. They are included, "
+        "tune_media: the index.jsonl of %d trial(s) (%r ...) does not list %d of their files: %s. They are included, "
         "with the facts that their names and the episode data tell. Tuner.restore(...) adds them to the index.",
         len(unlisted),
         min(unlisted),
         sum(contents.unlisted for contents in unlisted.values()),
-        "a running driver has not listed them yet" if may_run else "the driver was killed before it could list them",
+        "a running driver has not listed them yet"
+        if may_run
+        else "the driver was killed before it could list them, or they came later",
     )
 
 
@@ -157,7 +161,9 @@ def find_unlisted(
     trial_id: str | None = None,
     marks: ResultMarks | None = None,
 ) -> list[Line]:
-    """Return a line for each file of a trial that no line of its index names.
+    """Return a line for each file of a trial that its index does not list.
+
+    If a line lists a file as lost, and all of the file is there, its line has the same key and the same facts.
 
     Args:
         filesystem: Any pyarrow filesystem.
@@ -176,24 +182,37 @@ def find_unlisted(
     episodes = EpisodeFacts(filesystem, folder, [path for path in files if report_step(path) is not None])
     known = (line["trial_id"] for line in lines if isinstance(line.get("trial_id"), str))
     trial_id = trial_id or next(known, None) or (marks.trial_id if marks else None)
-    found = [line for path in unlisted if path.startswith(f"{FOLDER}/") for line in episodes.lines_of(path)]
-    for path in (path for path in unlisted if path.startswith(f"{_MEDIA}/")):
-        line = _line_of_name(path)
-        suffix, step = line["format"], line["step"]
-        if marks is not None:
-            line |= facts_of_content(suffix, read_if_there(filesystem, files[path].path) or b"") | marks.facts_of(path)
-        found.append({"trial_id": trial_id, **line, **episodes.of_clip(path, step)})
-    return [_finished(line, files[line["path"]]) for line in found]
+    lost: dict[str, list[Line]] = {}
+    for line in filter(_is_lost, lines):
+        lost.setdefault(line["path"], []).append(line)
+    found = []
+    for path in unlisted:
+        info = files[path]
+        if path.startswith(f"{FOLDER}/"):
+            of_file = list(episodes.lines_of(path))
+        else:
+            line = _line_of_name(path)
+            suffix, step = line["format"], line["step"]
+            if marks is not None:
+                line |= facts_of_content(suffix, read_if_there(filesystem, info.path) or b"") | marks.facts_of(path)
+            of_file = [{"trial_id": trial_id, **line, **episodes.of_clip(path, step)}]
+        of_file = [_finished(line, info) for line in of_file]
+        if path in lost:
+            facts = of_file[0] if of_file else _finished({}, info)
+            of_file = [_as_stored(line, facts) for line in lost[path] if line.get("bytes", info.size) == info.size]
+        found += of_file
+    return found
 
 
 def unlisted_of(files: Iterable[str], lines: Iterable[Line]) -> list[str]:
-    """Return the paths of media and reports that no line names; other files have no lines.
+    """Return the paths of media and reports that no line lists, or one lists as lost; other files have no lines.
 
     Example:
         >>> unlisted_of(["media/train/clip/step_000000001-0123456789ab.mp4", "media/notes.txt"], [])
         ['media/train/clip/step_000000001-0123456789ab.mp4']
     """
-    listed = {line["path"] for line in lines}
+    lines = list(lines)
+    listed = {line["path"] for line in lines} - {line["path"] for line in lines if _is_lost(line)}
     listed |= {parquet_name(path) for path in listed if path.endswith(".json")}  # lines name the JSON files only
     others = sorted(path for path in files if path not in listed)
     return [path for path in others if _is_medium(path) or report_step(path) is not None]
@@ -211,7 +230,7 @@ def marks_of_results(filesystem: pyarrow.fs.FileSystem, folder: str) -> ResultMa
 def recover(
     location: TrialLocation, lines: Collection[Line], reserve: Callable[[Iterable[str]], None]
 ) -> tuple[list[Line], ResultMarks]:
-    """Find the files of a trial that starts again which no line names; delete its leftovers.
+    """Find the files of a trial that starts again which its index does not list; delete its leftovers.
 
     Args:
         location: Where the trial's files are.
@@ -235,14 +254,14 @@ def recover(
 
 
 def heal(filesystem: pyarrow.fs.FileSystem, folder: str) -> int:
-    """List the files of a trial that has ended, whose driver was killed before it could list them.
+    """List the files of a trial that has ended which its index does not list.
 
     Args:
         filesystem: The filesystem of the results.
         folder: The trial's folder on it. No driver may be writing to it.
 
     Returns:
-        How many lines were added.
+        How many lines were added or changed.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -261,12 +280,16 @@ def heal(filesystem: pyarrow.fs.FileSystem, folder: str) -> int:
     if found:
         for line in found:
             table.add(json_bytes(line), line)
-        for line in lines:
+        for line in table.lines():
             change = marks.change_of(line)
             if change is not None:
                 table.add(changed_line(line, change), line)
         write_atomically(filesystem, posixpath.join(folder, INDEX_PATH), table.content())
     return len(found)
+
+
+def _is_lost(line: Line) -> bool:
+    return line.get("status") in LOST
 
 
 def _is_medium(path: str) -> bool:
@@ -294,6 +317,14 @@ def _line_of_name(path: str) -> Line:
 def _finished(line: Line, info: pyarrow.fs.FileInfo) -> Line:
     line = {"v": INDEX_VERSION, **line, "bytes": info.size, "status": STORED, "note": _NOTE}
     line["time"] = round(info.mtime_ns / 1e9 if info.mtime_ns else time.time(), 3)
+    return {name: value for name, value in line.items() if value is not None}
+
+
+def _as_stored(line: Line, facts: Line) -> Line:
+    """Return the line of a lost medium whose file is there after all, without the reason for the loss."""
+    own_note, is_kept, _ = str(line.get("note")).partition(KEPT_ON_DRIVER)
+    note = own_note.removesuffix("; ") if is_kept else ""
+    line = {**facts, **line, "v": INDEX_VERSION, "status": STORED, "note": note or None}
     return {name: value for name, value in line.items() if value is not None}
 
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable
 import pyarrow.fs
 
 from tune_media.storage.deletion import Deletions
-from tune_media.storage.entry import FAILED, STORED, MediaEntry, NotMadeError, PendingWrite, line_of
+from tune_media.storage.entry import FAILED, KEPT_ON_DRIVER, STORED, MediaEntry, NotMadeError, PendingWrite, line_of
 from tune_media.storage.filesystem import write_once
 from tune_media.storage.index import Index
 from tune_media.storage.index_lines import Line
@@ -162,7 +162,7 @@ class TrialStore:
             for entry in package.entries:
                 self.give_up(entry, FAILED, f"{reason}; and in the driver's folder: {type(error).__name__}: {error}")
             raise
-        self._list(package, FAILED, f"kept in the driver's folder, not on the storage: {reason}")
+        self._list(package, FAILED, f"{KEPT_ON_DRIVER}: {reason}")
 
     def give_up(self, entry: MediaEntry, status: str, reason: str) -> None:
         """List an entry that has no file, and why; if the medium comes again, it is tried again."""

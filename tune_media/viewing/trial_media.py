@@ -28,7 +28,7 @@ class TrialMedia:
         media_path: The folder that the paths of the index are relative to, on ``media_filesystem``.
         media: Its stored media, without the files of episode data.
         reports: The files of its episode data: paths of ``episode_data/data-<step>.json``.
-        contents: How many files its index does not name; without the lines.
+        contents: How many files its index does not list; without the lines.
     """
 
     folder: Folder
@@ -42,7 +42,7 @@ class TrialMedia:
 
     @classmethod
     def read(cls, folder: Folder, episodes_kind: str) -> TrialMedia:
-        """Read a trial's index, and find the files that it does not name.
+        """Read a trial's index, and find the files that it does not list.
 
         Args:
             folder: The trial's folder.
