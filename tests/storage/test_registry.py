@@ -1,10 +1,13 @@
 import dataclasses
 
+import pytest
+
 import tune_media as tm
-from tests.support.stores import lines, opened, store_one
+from tests.support.stores import lines, opened, raw, store_one
 from tune_media.storage.entry import PendingWrite
 from tune_media.storage.registry import Registry
 from tune_media.storage.rollback import Rollbacks
+from tune_media.storage.trial_store import TrialStore
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 
@@ -64,6 +67,36 @@ def test_episodes_get_no_plain_name_while_the_lines_of_earlier_runs_are_unknown(
     registry.load([])
     assert registry.wait_until_complete(0)
     assert registry.report_path(6) == "episode_data/data-00000006.json"
+
+
+@pytest.mark.parametrize("status", ["failed", "dropped"])
+def test_a_medium_that_an_earlier_run_lost_is_stored_if_it_comes_again(place, tmp_path, status):
+    """Its file name was taken, as if a killed run had written it: the result named a path without a file."""
+    first = opened(place)
+    _, entry = first.registry.register(raw(b"clip"), "train", "clip", 7, 3)
+    first.give_up(entry, status, "there was no room")
+    first.finish()
+    path = store_one(opened(place), raw(b"clip"), "train", "clip", 7, 3)
+    assert (tmp_path / "storage/trial" / path).read_bytes() == b"clip"
+    assert [line["status"] for line in lines(tmp_path / "staging")] == ["stored"]
+
+
+def test_a_lost_medium_that_comes_again_before_the_index_is_read_is_stored(place, tmp_path):
+    first = opened(place)
+    _, entry = first.registry.register(raw(b"clip"), "train", "clip", 7, 3)
+    first.give_up(entry, "dropped", "there was no room")
+    second = TrialStore(place)
+    path, entry = second.registry.register(raw(b"clip"), "train", "clip", 7, 3)
+    second.load()
+    second.write(PendingWrite("trial_1", [entry]))
+    assert (tmp_path / "storage/trial" / path).read_bytes() == b"clip"
+
+
+def test_the_name_of_a_lost_report_is_not_given_again():
+    """Its file may be in the driver's folder, from which the user copies it to the storage."""
+    registry, path = Registry("t1", Rollbacks()), "episode_data/data-00000005.json"
+    registry.load([{"id": "e", "section": "train", "key": "k", "path": path, "trial_id": "t1", "status": "failed"}])
+    assert registry.report_path(5) != path
 
 
 def test_a_lineage_of_endless_clones_is_cut():

@@ -7,7 +7,7 @@ import posixpath
 import threading
 from collections.abc import Callable, Iterable
 
-from tune_media.storage.entry import DELETED, STORED, MediaEntry
+from tune_media.storage.entry import DELETED, LOST, STORED, MediaEntry
 from tune_media.storage.episode_files import file_names
 from tune_media.storage.index_lines import Key, Line, key_of
 from tune_media.storage.names import ID_DIGITS, file_name, safe_key
@@ -48,8 +48,9 @@ class Registry:
         self._by_content: dict[str | None, str] = {}  # the content of a repeated medium -> the id of the first
         self._hashes: dict[str, ContentHash] = {}  # of media whose ids are made from a sample, by their content
         self._taken: set[str] = set()  # names of files that others may not have
+        self._lost: set[str] = set()  # names of files that were not stored; no other report may have them either
         self._listed: set[Key] = set()
-        self._earlier: set[Key] = set()  # keys of lines that earlier runs wrote
+        self._earlier: set[Key] = set()  # keys of lines that earlier runs wrote, but for lost media
         self._earlier_ids: set[str] = set()
         self._complete = threading.Event()
         self._lock = threading.Lock()
@@ -61,7 +62,8 @@ class Registry:
             for line in lines:
                 self._know(line)
                 if self.owns(line):
-                    self._earlier.add(key_of(line))
+                    if line.get("status") not in LOST:
+                        self._earlier.add(key_of(line))
                     self._earlier_ids.add(str(line["id"]))
                 if isinstance(line.get("lineage"), list):
                     lineage = tuple(map(str, line["lineage"]))
@@ -86,11 +88,6 @@ class Registry:
         with self._lock:
             return medium.id in self._paths or medium.may_repeat in self._by_content
 
-    def is_taken(self, path: str) -> bool:
-        """Say whether a file name is in use."""
-        with self._lock:
-            return path in self._taken
-
     def path_of(self, id: str) -> str | None:
         """Return the file of a medium, or None if it is not known."""
         with self._lock:
@@ -100,7 +97,7 @@ class Registry:
         """Return a file name for the episodes of a result that no other result at the same step has."""
         with self._lock:
             path = file_names(step)
-            if path in self._taken or not self.is_complete:
+            if path in self._taken or path in self._lost or not self.is_complete:
                 path = file_names(step, new_id()[:ID_DIGITS])
             self._taken.add(path)
         return path
@@ -175,7 +172,7 @@ class Registry:
             self._listed.discard((id, entry.section, entry.key))
 
     def is_from_earlier_run(self, entry: MediaEntry) -> bool:
-        """Say whether an earlier run has listed an entry already."""
+        """Say whether an earlier run has stored an entry already."""
         return (entry.medium.id, entry.section, entry.key) in self._earlier
 
     def is_of_earlier_run(self, entry: MediaEntry) -> bool:
@@ -196,7 +193,7 @@ class Registry:
 
     def _know(self, line: Line) -> None:
         path = str(line["path"])
-        self._taken.add(path)
+        (self._lost if line.get("status") in LOST else self._taken).add(path)
         if self.owns(line) and line.get("status") in (STORED, DELETED):
             self._remember(key_of(line), path)
 
