@@ -60,11 +60,12 @@ def test_a_file_name_that_is_taken_is_not_given_again():
     assert registry.register(medium, "train", "weights", 7, 3) == (path, None)  # a run that was killed wrote it
 
 
-def test_episodes_get_no_plain_name_while_the_lines_of_earlier_runs_are_unknown():
+def test_episodes_get_no_plain_name_while_the_files_of_earlier_runs_are_unknown():
     registry = Registry("t1", Rollbacks())
     assert not registry.wait_until_complete(0)
-    assert registry.report_path(5) != "episode_data/data-00000005.json"
     registry.load([])
+    assert registry.report_path(5) != "episode_data/data-00000005.json"
+    registry.complete()
     assert registry.wait_until_complete(0)
     assert registry.report_path(6) == "episode_data/data-00000006.json"
 
@@ -96,6 +97,7 @@ def test_the_name_of_a_lost_report_is_not_given_again():
     """Its file may be in the driver's folder, from which the user copies it to the storage."""
     registry, path = Registry("t1", Rollbacks()), "episode_data/data-00000005.json"
     registry.load([{"id": "e", "section": "train", "key": "k", "path": path, "trial_id": "t1", "status": "failed"}])
+    registry.complete()
     assert registry.report_path(5) != path
 
 
@@ -108,4 +110,5 @@ def test_a_lineage_of_endless_clones_is_cut():
 def registry_of():
     registry = Registry("t1", Rollbacks())
     registry.load([])
+    registry.complete()
     return registry

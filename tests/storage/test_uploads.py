@@ -73,7 +73,7 @@ def test_an_index_that_cannot_be_copied_is_told_and_copied_at_the_end(place, mon
         away.setattr("tune_media.storage.index.write_atomically", lambda *_: (_ for _ in ()).throw(OSError("away")))
         waiting.pop()()
     assert [str(error) for error in errors] == ["away"]
-    assert store.index_is_late
+    assert store.uploads.index_is_late
     store.finish()
     assert place.filesystem.get_file_info(place.on_storage("media/index.jsonl")).size > 0
 
@@ -83,7 +83,7 @@ def test_the_index_of_an_ended_trial_is_copied_early_unless_files_wait_to_be_del
     store.load()
     store.write(PendingWrite("t1", [entry_of(store, tm.Artifact(b"x", name="x.bin"))]))
     store.uploads.copy_index_early()
-    assert not store.index_is_late
+    assert not store.uploads.index_is_late
     content = place.filesystem.open_input_stream(place.on_storage("media/index.jsonl")).read()
     assert len(content.splitlines()) == 1
     store.delete(list(store.files.values()))

@@ -89,7 +89,7 @@ class Pruner:
         surplus = take_surplus_of_experiment(files, self.policy, self.best[0] if self.best else None)
         for store in stores:
             own = [file for file in surplus if file.trial_id == store.location.trial_id] if surplus else []
-            if own or store.index_is_late:
+            if own or store.uploads.index_is_late:
                 store.delete(own)
 
     def _look_around(self, location: TrialLocation) -> None:

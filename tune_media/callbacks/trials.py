@@ -95,7 +95,7 @@ class Trials:
         former = self.keeper.saw(trial.trial_id, result) if self.keeper is not None else None
         if former is not None and self.keeper is not None:
             queue.put(Task("deleting media", functools.partial(self.keeper.tidy_former_best, former)))
-        if store.index_is_late:
+        if store.uploads.index_is_late:
             queue.put(Task("copying an index", store.uploads.copy_index, key=("index", trial.trial_id)))
 
     def prune(self, store: TrialStore) -> None:

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import posixpath
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.fs
@@ -23,7 +23,7 @@ from tune_media.storage.filesystem import PARTIAL, is_local, read_if_there, writ
 from tune_media.storage.found_facts import EpisodeFacts, ResultMarks, facts_of_content, kind_of
 from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, changed_line, key_of, valid_raw_lines
 from tune_media.storage.index_table import IndexTable
-from tune_media.storage.location import TrialLocation, media_folder, path_of
+from tune_media.storage.location import media_folder, path_of
 from tune_media.storage.names import FILE_NAME
 from tune_media.values.strict_json import json_bytes
 
@@ -225,32 +225,6 @@ def marks_of_results(filesystem: pyarrow.fs.FileSystem, folder: str) -> ResultMa
     except OSError as error:
         logger.info("tune_media: result.json of %r was not read (%s)", folder, error)
         return ResultMarks(b"")
-
-
-def recover(
-    location: TrialLocation, lines: Collection[Line], reserve: Callable[[Iterable[str]], None]
-) -> tuple[list[Line], ResultMarks]:
-    """Find the files of a trial that starts again which its index does not list; delete its leftovers.
-
-    Args:
-        location: Where the trial's files are.
-        lines: The valid lines of its index.
-        reserve: Called with the names of all reports that are there, listed or not.
-
-    Returns:
-        The lines of these files, and the marks that a killed driver could not make.
-
-    Raises:
-        OSError: The storage does not answer.
-    """
-    filesystem, folder = location.filesystem, location.path
-    files = list_files(filesystem, folder)
-    delete_leftovers(filesystem, files, lines)
-    reserve(path for path in files if report_step(path) is not None)
-    if not unlisted_of(files, lines):
-        return [], ResultMarks(b"")
-    marks = marks_of_results(filesystem, folder)
-    return find_unlisted(filesystem, folder, lines, files, trial_id=location.trial_id, marks=marks), marks
 
 
 def heal(filesystem: pyarrow.fs.FileSystem, folder: str) -> int:

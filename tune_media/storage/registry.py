@@ -28,6 +28,7 @@ class Registry:
         >>> from tune_media import Artifact
         >>> registry = Registry("trial", Rollbacks())
         >>> registry.load([])
+        >>> registry.complete()
         >>> path, entry = registry.register(Artifact(b"x", name="x.bin"), "train", "weights", 7, 3)
         >>> path.startswith("media/train/weights/step_000000007-"), entry.training_iteration
         (True, 3)
@@ -56,7 +57,7 @@ class Registry:
         self._lock = threading.Lock()
 
     def load(self, lines: Iterable[Line]) -> None:
-        """Remember the index lines of earlier runs."""
+        """Remember the index lines of earlier runs; may be called again."""
         with self._lock:
             lineage: tuple[str, ...] = ()
             for line in lines:
@@ -68,15 +69,18 @@ class Registry:
                 if isinstance(line.get("lineage"), list):
                     lineage = tuple(map(str, line["lineage"]))
             self.lineage = self.lineage or lineage
+
+    def complete(self) -> None:
+        """Take note that the files of earlier runs are known: their lines are loaded, their names are reserved."""
         self._complete.set()
 
     @property
     def is_complete(self) -> bool:
-        """Whether the index lines of earlier runs are known."""
+        """Whether the files of earlier runs are known."""
         return self._complete.is_set()
 
     def wait_until_complete(self, seconds: float) -> bool:
-        """Wait at most so many seconds until the lines of earlier runs are known; return whether they are."""
+        """Wait at most so many seconds until the files of earlier runs are known; return whether they are."""
         return self._complete.wait(seconds)
 
     def owns(self, line: Line) -> bool:

@@ -22,6 +22,7 @@ Example:
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterable
 
 import pyarrow.fs
@@ -32,10 +33,10 @@ from tune_media.storage.filesystem import write_once
 from tune_media.storage.index import Index
 from tune_media.storage.index_lines import Line
 from tune_media.storage.location import TrialLocation
-from tune_media.storage.recovery import recover
 from tune_media.storage.registry import Registry
 from tune_media.storage.retention import StoredFile, TrialFiles
 from tune_media.storage.rollback import Rollbacks
+from tune_media.storage.unlisted_files import UnlistedFiles
 from tune_media.storage.uploads import Uploads
 from tune_media.values.options import Retention
 
@@ -73,6 +74,8 @@ class TrialStore:
         self.registry = Registry(location.trial_id, self.rollbacks)
         self.files = TrialFiles(retention, location.trial_id)
         self.is_over, self._report = False, report
+        self._loading = threading.Lock()
+        self._unlisted = UnlistedFiles(location, self.registry, report)
         self._index = Index(location, report)
         self._deletions = Deletions(location, self._index)
         self.uploads = Uploads(location, self.registry, self._index, self._deletions, beside, report)
@@ -81,19 +84,21 @@ class TrialStore:
         """Read the index lines of earlier runs; list the files that they wrote and did not list.
 
         Raises:
-            OSError: The storage does not answer.
+            OSError: The storage does not answer; the next call tries it again.
         """
-        if self.registry.is_complete:
-            return
-        lines = self._index.load()
-        self.registry.load(lines)
-        self.files.add_lines(lines)
-        try:
+        with self._loading:
+            if self.registry.is_complete:
+                return
+            lines = self._index.load()
+            self.registry.load(lines)
+            self.files.add_lines(lines)
             self._recover(lines)
+            self.registry.complete()
+            self.uploads.may_go_ahead = True  # not before: recovery would list the files as those of a killed driver
+        try:
             self.location.write_pointer()
         except Exception as error:
             self._report(error)
-        self.uploads.may_go_ahead = True  # not before: recovery would list the files as those of a killed driver
 
     def go_on_without(self, error: Exception) -> None:
         """List media in the driver's folder only, because the index lines of earlier runs cannot be read."""
@@ -136,9 +141,10 @@ class TrialStore:
             for entry in package.entries:
                 entry.status = STORED
             return 0
-        self.uploads.write(package, files)
-        size = self.list_written(package)
-        if self.index_is_late:
+        with self._loading:  # recovery would list the files as those of a killed driver
+            self.uploads.write(package, files)
+            size = self.list_written(package)
+        if self.uploads.index_is_late:
             self.uploads.copy_index()
         return size
 
@@ -180,13 +186,8 @@ class TrialStore:
             self.files.discard(file.path)
             self._deletions.add(file)
             self._index.add_recorded(file.nbytes)
-        if self.index_is_late:
+        if self.uploads.index_is_late:
             self.uploads.copy_index()
-
-    @property
-    def index_is_late(self) -> bool:
-        """Whether the storage's copy of the index is out of date and may be replaced."""
-        return self.uploads.index_is_late
 
     @property
     def index_is_held(self) -> bool:
@@ -202,8 +203,8 @@ class TrialStore:
         self._deletions.carry_out(self._index.close)
 
     def _recover(self, lines: list[Line]) -> None:
-        """List the files that no line names, and mark the lines that a killed driver could not mark."""
-        found, marks = recover(self.location, lines, self.registry.reserve)
+        """List the files that the index does not list, and mark the lines that a killed driver could not mark."""
+        found, marks = self._unlisted.find(lines)
         for line in found:
             self._index.append(line)
             self.registry.know(line)
