@@ -1,6 +1,8 @@
 """The files that retention removes, during a sweep, after it and after a restore."""
 
 import functools
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from tune_media.callbacks.pruning import Pruner
 from tune_media.encoding import probe_video
 from tune_media.storage import filesystem as storage_filesystem
 from tune_media.storage.copy_pause import CopyPause
+from tune_media.storage.deletion import Deletions
 from tune_media.storage.entry import PendingWrite
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
@@ -123,6 +126,60 @@ def test_trials_that_were_over_before_a_restore_are_tidied_too(recorded, tmp_pat
     assert stored_at(listed, "rollout") == ITERATIONS[-left:]
     assert len(stored_files(tmp_path / "sweep" / "over")) == left
     assert len(stored_files(tmp_path / "sweep" / "going_on")) == 1
+
+
+def failing_once(method):
+    """Return a method that fails at its first call."""
+    calls = []
+
+    def fails(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise OSError("the storage is away")
+        return method(*arguments)
+
+    return fails
+
+
+@pytest.mark.parametrize("tidies", ["what is too much", "the former best"])
+def test_a_trial_whose_index_could_not_be_read_at_once_is_tidied_too(recorded, tmp_path, monkeypatch, tidies):
+    """Its store stayed in the table without its files, so that nothing of it was ever deleted."""
+    for step in ITERATIONS:
+        recorded("over", step)
+    going_on = recorded("going_on", 1)
+    monkeypatch.setattr(TrialStore, "load", failing_once(TrialStore.load))
+    if tidies == "the former best":
+        keeper = Pruner(Retention(last=1, best_trial="score"), {"going_on": going_on})
+        tidy = functools.partial(keeper.tidy_former_best, "over")
+    else:
+        tidy = functools.partial(Pruner(Retention(experiment_bytes=1)).tidy, going_on)
+    with pytest.raises(OSError):
+        tidy()
+    tidy()
+    assert len(stored_files(tmp_path / "sweep" / "over")) <= 1
+
+
+def test_a_failed_deletion_in_one_trial_does_not_keep_the_files_of_the_others(recorded, tmp_path, monkeypatch):
+    """They were no longer counted, and were never deleted."""
+    for trial in ("a", "b", "c"):
+        for step in ITERATIONS:
+            recorded(trial, step)
+    going_on = recorded("going_on", 1)
+    pruner = Pruner(Retention(experiment_bytes=1))
+    monkeypatch.setattr(Deletions, "carry_out", failing_once(Deletions.carry_out))
+    with pytest.raises(OSError):
+        pruner.tidy(going_on)
+    pruner.tidy(going_on)
+    assert [len(stored_files(tmp_path / "sweep" / trial)) for trial in ("a", "b", "c")] == [0, 0, 0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text there")
+def test_a_folder_whose_name_is_no_text_is_none_of_a_trial(recorded, tmp_path):
+    for step in ITERATIONS:
+        recorded("over", step)
+    Path(os.fsdecode(os.fsencode(tmp_path / "sweep") + b"/\xff")).mkdir()
+    Pruner(Retention(experiment_bytes=1)).tidy(recorded("going_on", 1))
+    assert len(stored_files(tmp_path / "sweep" / "over")) == 0
 
 
 def test_a_sweep_keeps_so_many_bytes(ray_session, tmp_path):

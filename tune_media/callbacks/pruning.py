@@ -6,8 +6,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow.fs
-
+from tune_media.storage.filesystem import folders_in
 from tune_media.storage.index_lines import read_index
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.retention import take_surplus_of_experiment
@@ -72,6 +71,7 @@ class Pruner:
         """
         is_best = self.best is not None and self.best[0] == store.location.trial_id
         store.delete(store.files.take_surplus(is_best=is_best))
+        _copy_if_late(store)
 
     def tidy_former_best(self, trial_id: str) -> None:
         """Apply the policy to a trial of which everything was kept.
@@ -82,29 +82,37 @@ class Pruner:
         if trial_id not in self._stores and self._stores:
             self._look_around(next(iter(self._stores.values())).location)
         if trial_id in self._stores:
+            self._stores[trial_id].load()
             self.tidy_trial(self._stores[trial_id])
 
     def _tidy_experiment(self, stores: list[TrialStore]) -> None:
         files = [store.files for store in stores]
         surplus = take_surplus_of_experiment(files, self.policy, self.best[0] if self.best else None)
+        for store in stores:  # all of them before the first request: it may fail
+            store.delete(file for file in surplus if file.trial_id == store.location.trial_id)
         for store in stores:
-            own = [file for file in surplus if file.trial_id == store.location.trial_id] if surplus else []
-            if own or store.uploads.index_is_late:
-                store.delete(own)
+            _copy_if_late(store)
 
     def _look_around(self, location: TrialLocation) -> None:
         """Open the trials that had ended before the experiment was restored."""
         if self._has_looked:
             return
         filesystem, experiment = location.filesystem, posixpath.dirname(location.path)
-        for info in filesystem.get_file_info(pyarrow.fs.FileSelector(experiment, allow_not_found=True)):
-            ids = {line.get("trial_id") for line in read_index(filesystem, info.path)} if not info.is_file else set()
-            for trial_id in {id for id in ids if isinstance(id, str)} - self._stores.keys():
-                local = location.local_path.parent / posixpath.basename(info.path)
-                store = TrialStore(TrialLocation(filesystem, info.path, local, trial_id), self.policy)
-                store.is_over = True
-                self._stores.setdefault(trial_id, store).load()  # Tune's loop may have opened it just now
+        for folder in folders_in(filesystem, experiment):
+            ids = {line.get("trial_id") for line in read_index(filesystem, folder)}
+            for trial_id in {id for id in ids if isinstance(id, str)}:
+                if trial_id not in self._stores:
+                    local = location.local_path.parent / posixpath.basename(folder)
+                    store = TrialStore(TrialLocation(filesystem, folder, local, trial_id), self.policy)
+                    store.is_over = True
+                    self._stores.setdefault(trial_id, store)  # Tune's loop may have opened it just now
+                self._stores[trial_id].load()  # if that failed before, it is tried again
         self._has_looked = True
+
+
+def _copy_if_late(store: TrialStore) -> None:
+    if store.uploads.index_is_late:
+        store.uploads.copy_index()
 
 
 def number_at(result: Mapping[str, Any], path: str) -> float | None:

@@ -114,6 +114,19 @@ def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
         return None  # a folder
 
 
+def folders_in(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
+    """Return the paths of the folders in a folder, but for those whose names are no text: none of them is ours.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    paths = []
+    for info in filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)):
+        with contextlib.suppress(UnicodeDecodeError):
+            paths += [] if info.is_file else [info.path]
+    return paths
+
+
 def for_small_files(filesystem: pyarrow.fs.FileSystem) -> pyarrow.fs.FileSystem:
     """Return a copy of an S3 filesystem that sends a small file in one request, not in three; others as they are.
 

@@ -177,17 +177,11 @@ class TrialStore:
         self._index.append(self._line(entry, {"note": reason[:500]}))
 
     def delete(self, files: Iterable[StoredFile]) -> None:
-        """Delete files, as soon as the index may be copied to the storage and lists them as deleted there.
-
-        Raises:
-            OSError: The storage does not answer; the files are deleted with a later copy.
-        """
+        """Have files deleted with the next copy of the index, which lists them as deleted; this makes no request."""
         for file in files:
             self.files.discard(file.path)
             self._deletions.add(file)
             self._index.add_recorded(file.nbytes)
-        if self.uploads.index_is_late:
-            self.uploads.copy_index()
 
     @property
     def index_is_held(self) -> bool:
