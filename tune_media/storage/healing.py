@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import posixpath
 import time
@@ -11,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow.fs
 
+from tune_media.storage.filesystem import folders_in
 from tune_media.storage.recovery import heal
 
 logger = logging.getLogger("tune_media")
@@ -46,20 +46,26 @@ class EndedTrials:
     def heal_some(self) -> bool:
         """List the unlisted files of some trials; return whether trials are left for the next call.
 
+        A trial that fails is tried again after all others.
+
         Raises:
-            OSError: The storage does not answer; the next call tries these trials again.
+            OSError: None of these trials could be read: the storage does not answer, or no others are left.
         """
         if self._folders is None:
-            selector = pyarrow.fs.FileSelector(self._experiment, allow_not_found=True)
-            self._folders = [info.path for info in self._filesystem.get_file_info(selector) if not info.is_file]
+            self._folders = folders_in(self._filesystem, self._experiment)
         some, in_use = self._folders[:_AT_ONCE], {_name_of(path) for path in self._in_use()}
+        del self._folders[:_AT_ONCE]
         some = [folder for folder in some if _name_of(folder) not in in_use]
         if some:
             with ThreadPoolExecutor(len(some), "tune_media heal") as pool:
-                added = list(pool.map(functools.partial(heal, self._filesystem), some))
+                found = list(pool.map(self._try_to_heal, some))
+            errors = {folder: error for folder, error in zip(some, found, strict=True) if isinstance(error, Exception)}
+            self._folders += errors
+            if len(errors) == len(some):
+                raise errors[some[0]]
+            added = [lines for lines in found if isinstance(lines, int)]
             self._lines += sum(added)
             self._trials += sum(map(bool, added))
-        del self._folders[:_AT_ONCE]
         if not self._folders and self._lines:
             logger.info(
                 "tune_media: the driver of an earlier run was killed before it could list all files. %d of them, of %d "
@@ -69,6 +75,12 @@ class EndedTrials:
                 self._experiment,
             )
         return bool(self._folders)
+
+    def _try_to_heal(self, folder: str) -> int | Exception:
+        try:
+            return heal(self._filesystem, folder)
+        except Exception as error:
+            return error
 
 
 def heal_experiment(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) -> None:
