@@ -53,6 +53,26 @@ def test_a_medium_that_could_not_be_stored_is_tried_again_when_it_comes_again():
     assert registry.register(medium, "train", "weights", 9, 5)[1] is not None
 
 
+def test_a_medium_that_is_forgotten_late_leaves_the_one_of_the_next_round_known():
+    """The repeat of the next round was stored twice."""
+    registry, (first, second, repeat) = registry_of(), map(round_of, ("1", "2", "0"))
+    _, entry = registry.register(first, "train", "clip", 7, 3)
+    path, _ = registry.register(second, "train", "clip", 8, 4)
+    registry.forget(entry)
+    object.__setattr__(repeat, "may_repeat", CONTENT)
+    assert registry.register(repeat, "train", "clip", 9, 5) == (path, None)
+
+
+CONTENT = "a" * 24
+
+
+def round_of(digit):
+    """Return a medium whose id says its content, and the round that recorded it."""
+    medium = tm.Artifact(b"x", name="x.bin")
+    object.__setattr__(medium, "id", CONTENT + 8 * digit)
+    return medium
+
+
 def test_a_file_name_that_is_taken_is_not_given_again():
     registry, medium = registry_of(), tm.Artifact(b"x", name="x.bin")
     path = f"media/train/weights/step_000000007-{medium.id[:12]}.bin"

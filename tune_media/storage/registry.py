@@ -168,11 +168,13 @@ class Registry:
     def forget(self, entry: MediaEntry) -> None:
         """Forget a medium that could not be stored: if it comes again, it is tried again."""
         id = entry.medium.id
+        content_id = id[:CONTENT_DIGITS]
         with self._lock:
             self._paths.pop(id, None)
-            self._by_content.pop(id[:CONTENT_DIGITS], None)
-            self._hashes.pop(id[:CONTENT_DIGITS], None)
             self._hashes.pop(id, None)
+            if self._by_content.get(content_id) == id:  # not that of a later round
+                del self._by_content[content_id]
+                self._hashes.pop(content_id, None)
             self._listed.discard((id, entry.section, entry.key))
 
     def is_from_earlier_run(self, entry: MediaEntry) -> bool:
