@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import threading
+import time
 
 import pyarrow.fs
 import pytest
@@ -110,6 +111,22 @@ def test_media_that_the_storage_does_not_take_in_time_are_kept_on_the_driver(pla
     (line,) = lines(tmp_path / "staging")
     assert line["status"] == "failed"
     assert (tmp_path / "staging" / line["path"]).read_bytes() == b"x"
+
+
+def test_a_medium_of_which_only_the_index_cannot_be_copied_is_stored(place, tmp_path, monkeypatch):
+    """It was counted as lost and kept on the driver, too, when other trials' media were stored."""
+    monkeypatch.setattr("tune_media.callbacks.work_queue._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("tune_media.callbacks.work_queue._LONGEST_PAUSE", 0.01)
+    desk = Desk(place, tmp_path / "waiting")
+    (tmp_path / "storage/trial/media/index.jsonl").mkdir(parents=True)
+    desk.put(artifact())
+    for step in range(30):
+        desk.writer.later(f"work of another trial, {step}", functools.partial(time.sleep, 0.01))
+    desk.writer.close(30)
+    assert "could not be stored" not in desk.summary.line()
+    assert not list((tmp_path / "staging").rglob("*.bin"))
+    (line,) = lines(tmp_path / "staging")
+    assert line["status"] == "stored"
 
 
 class Remote(LocalFileSystem):

@@ -56,6 +56,7 @@ class Uploads:
         for name, content in files.items():
             if not package.is_on_storage:
                 write(self._location.filesystem, self._location.on_storage(name), content)
+        package.is_on_storage = True
 
     def write_early(self, package: PendingWrite) -> None:
         """Write the files of new media to a remote storage, before ``TrialStore.write`` lists them.
