@@ -5,16 +5,27 @@ import json
 import pyarrow.fs
 import pytest
 
+from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE, TrialLocation, filesystem_of, media_folder, path_of
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 
 
-def test_the_drivers_folder_leads_to_the_media(tmp_path):
-    (tmp_path / "storage").mkdir()
-    TrialLocation(LOCAL, str(tmp_path / "storage"), tmp_path / "driver" / "trial", "t").write_pointer()
-    assert media_folder(LOCAL, str(tmp_path / "driver" / "trial")) == str(tmp_path / "storage")
-    assert media_folder(LOCAL, str(tmp_path / "storage")) == str(tmp_path / "storage")
+def write_index(folder, trial_id):
+    line = {"id": "a", "section": "train", "key": "k", "path": "media/x.mp4", "trial_id": trial_id}
+    (folder / INDEX_PATH).parent.mkdir(parents=True)
+    (folder / INDEX_PATH).write_text(json.dumps(line) + "\n")
+
+
+def test_the_drivers_folder_leads_to_the_media_of_the_same_trial_only(tmp_path):
+    storage, driver = tmp_path / "storage", tmp_path / "driver" / "trial"
+    storage.mkdir()
+    TrialLocation(LOCAL, str(storage), driver, "t").write_pointer()
+    assert media_folder(LOCAL, str(driver), {"t"}) == str(driver)  # any folder of this machine
+    write_index(storage, "t")
+    assert media_folder(LOCAL, str(driver), {"t"}) == str(storage)
+    assert media_folder(LOCAL, str(driver), {"other"}) == str(driver)
+    assert media_folder(LOCAL, str(storage), {"t"}) == str(storage)
 
 
 def test_the_pointer_to_an_object_store_is_a_uri(tmp_path):
@@ -27,7 +38,7 @@ def test_the_pointer_to_an_object_store_is_a_uri(tmp_path):
 
 def test_the_filesystem_of_a_bucket_is_made_once_until_the_settings_change(tmp_path, monkeypatch):
     (tmp_path / LOCATION_FILE).write_text('{"media_of": "s3://bucket/sweep/trial"}')
-    place = media_folder(LOCAL, str(tmp_path))
+    place = media_folder(LOCAL, str(tmp_path), {"t"})
     assert (place, path_of(place)) == ("s3://bucket/sweep/trial", "bucket/sweep/trial")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # nothing answers there, and nothing is asked
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
@@ -44,4 +55,4 @@ def test_the_filesystem_of_a_bucket_is_made_once_until_the_settings_change(tmp_p
 )
 def test_a_pointer_that_leads_nowhere_is_passed_over(tmp_path, pointer):
     (tmp_path / LOCATION_FILE).write_text(pointer)
-    assert media_folder(LOCAL, str(tmp_path)) == str(tmp_path)
+    assert media_folder(LOCAL, str(tmp_path), {"t"}) == str(tmp_path)

@@ -1,5 +1,6 @@
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +107,26 @@ def test_nothing_outside_the_media_folder_is_a_media_file(experiment, tmp_path):
     trial = Trials([LogDirectory.of(str(experiment))]).all()[0]
     assert trial.media_file(line["path"]) is not None
     assert [trial.media_file(name) for name in names] == [None] * len(names)
+
+
+def test_a_media_folder_that_is_a_link_to_another_folder_is_not_followed(experiment, tmp_path):
+    media = experiment / "trial_0" / "media"
+    media.rename(tmp_path / "elsewhere")
+    media.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "link").symlink_to(experiment)  # the way to the trial may be one
+    trials = Trials([LogDirectory.of(str(tmp_path / "link"))]).all()
+    found = [{trial.media_file(line["path"]) is not None for line in trial.lines} for trial in trials]
+    assert found == [{False}, {True}]
+
+
+def test_a_pointer_to_another_folder_is_not_followed(experiment, tmp_path):
+    trial = experiment / "trial_0"
+    (tmp_path / "private" / "media").mkdir(parents=True)
+    (tmp_path / "private" / "media" / "private.mp4").write_text("private")
+    line = json.loads((trial / "media" / "index.jsonl").read_text().splitlines()[0])
+    (trial / "media" / "index.jsonl").write_text(json.dumps({**line, "path": "media/private.mp4"}) + "\n")
+    for target in (tmp_path / "private", experiment / "trial_1"):
+        (trial / ".tune_media.json").write_text(json.dumps({"media_of": str(target)}))
+        first = Trials([LogDirectory.of(str(experiment))]).all()[0]
+        assert first.place[1] == str(trial)
+        assert not Path(first.media_file("media/private.mp4")[1]).exists()

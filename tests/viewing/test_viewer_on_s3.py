@@ -1,6 +1,7 @@
 """The viewer with an experiment on S3: from the storage, and from the folder that Tune prints."""
 
 import json
+import shutil
 import time
 import urllib.request
 
@@ -64,6 +65,24 @@ def test_clips_play_from_the_storage_and_from_the_folder_that_tune_prints(stagin
     assert client.get(clip, headers={"Range": "bytes=9999999-"}).status_code == 416
     details = client.get("/data/clip.json", query_string={"trial": trial.id, "path": line["path"]}).json
     assert details["series"]["angle"][-1] == 2.0
+
+
+def test_a_pointer_to_an_object_of_somebody_else_is_not_followed(s3, staging, tmp_path):
+    s3.create_dir("results/private/media", recursive=True)
+    with s3.open_output_stream("results/private/media/private.mp4") as file:
+        file.write(b"private")
+    shutil.copytree(staging / "trial_0", tmp_path / "exp" / "trial_0")
+    index = tmp_path / "exp" / "trial_0" / "media" / "index.jsonl"
+    line = json.loads(index.read_text().splitlines()[0])
+    index.write_text(json.dumps({**line, "path": "media/private.mp4"}) + "\n")
+    for target in ("private", "exp/trial_1"):
+        (tmp_path / "exp" / "trial_0" / ".tune_media.json").write_text(
+            json.dumps({"media_of": f"s3://results/{target}"})
+        )
+        app = ViewerApp(Trials([LogDirectory.of(str(tmp_path / "exp"))]), "exp")
+        (trial,) = app.trials.all()
+        assert Client(app).get(f"/media/{trial.id}/media/private.mp4").status_code == 404
+        assert trial.place[1] == trial.path
 
 
 @pytest.mark.parametrize("is_staging", [False, True])

@@ -6,12 +6,14 @@ import functools
 import json
 import os
 import posixpath
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.fs
 
 from tune_media.storage.filesystem import is_local, read_if_there
+from tune_media.storage.index_lines import INDEX_PATH, parse_index
 
 LOCATION_FILE = ".tune_media.json"
 """A file in the trial's folder on the driver that says where the trial's media are."""
@@ -58,21 +60,42 @@ class TrialLocation:
             file.write_text(json.dumps({"media_of": f"{scheme}://{self.path}" if scheme else self.path}))
 
 
-def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
+def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Collection[object]) -> str:
     """Return the folder that holds a trial's media: ``folder``, unless that is the trial's folder on the driver.
 
+    Args:
+        filesystem: Any pyarrow filesystem.
+        folder: The folder.
+        trial_ids: The trial ids in its index. A pointer to a folder of another trial, or of none, is not followed.
+
     Returns:
-        A path on ``filesystem``, or the URI of a folder on an object store, which is not asked.
+        A path on ``filesystem``, or the URI of a folder on an object store, which is not asked: call ``is_of_trial``
+        before its files are shown.
+
+    Raises:
+        OSError: The filesystem does not answer.
     """
     try:
         pointer = json.loads(read_if_there(filesystem, posixpath.join(folder, LOCATION_FILE)) or b"{}")
         path = pointer.get("media_of")
-        if isinstance(path, str) and path.startswith(_URIS):
-            return path
-        is_there = isinstance(path, str) and filesystem.get_file_info(path).type == pyarrow.fs.FileType.Directory
+        is_ours = isinstance(path, str) and (path.startswith(_URIS) or is_of_trial(filesystem, path, trial_ids))
     except (ValueError, AttributeError, RecursionError):
         return folder
-    return path if is_there else folder
+    return path if is_ours else folder
+
+
+def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Collection[object]) -> bool:
+    """Say whether a folder has the index of one of these trials: anybody can write a pointer to any folder.
+
+    Raises:
+        OSError: The filesystem does not answer.
+
+    Example:
+        >>> is_of_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial", {"t1"})
+        False
+    """
+    first = next(parse_index(read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) or b""), {})
+    return first.get("trial_id") in set(trial_ids) - {None}
 
 
 def path_of(place: str) -> str:

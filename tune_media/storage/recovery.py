@@ -83,7 +83,7 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
     place = folder
     stored = next((line["path"] for line in lines if line.get("status") == STORED), None)
     if stored is not None and stored not in files and is_local(filesystem):
-        place = media_folder(filesystem, folder)
+        place = media_folder(filesystem, folder, [line.get("trial_id") for line in lines])
         if place != folder:  # an object store is not listed: that is left to readers of the storage itself
             files = list_files(filesystem, place) if path_of(place) == place else {}
     found = find_unlisted(filesystem, place, lines, files)

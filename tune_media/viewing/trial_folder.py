@@ -15,7 +15,7 @@ import pyarrow.fs
 from tune_media.storage.entry import STORED
 from tune_media.storage.filesystem import is_local, read_if_there
 from tune_media.storage.index_lines import INDEX_PATH
-from tune_media.storage.location import filesystem_of, path_of
+from tune_media.storage.location import filesystem_of, is_of_trial, path_of
 from tune_media.storage.recovery import read_trial
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.viewing.metrics import RESULTS, finite_metrics, json_object, last_metrics
@@ -60,13 +60,13 @@ class TrialFolder:
         self.metrics: dict[str, float] = {}
         self._by_path: dict[str, Line] = {}
         self._media_folder = path
+        self._checked_folder = path  # the one on an object store that is known to be of this trial
 
     def refresh(self, version: Version) -> bool:
         """Read the index and the hyperparameters if the index is not the one that was read last.
 
         Args:
-            metrics: The trial's last metrics, see ``tune_media.viewing.metrics.last_metrics``.
-        version: Size and modification time of the index file; zeros if there is none.
+            version: Size and modification time of the index file; zeros if there is none.
 
         Returns:
             Whether they were read.
@@ -101,8 +101,18 @@ class TrialFolder:
 
     @property
     def place(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        """The filesystem and the folder of the media: those of the trial, unless this is its folder on the driver."""
-        return filesystem_of(self._media_folder, self.filesystem), path_of(self._media_folder)
+        """The filesystem and the folder of the media: those of the trial, unless this is its folder on the driver.
+
+        Raises:
+            OSError: The object store that holds the media does not answer.
+        """
+        place = filesystem_of(self._media_folder, self.filesystem), path_of(self._media_folder)
+        if self._media_folder == place[1] or self._media_folder == self._checked_folder:
+            return place
+        if not is_of_trial(*place, [line.get("trial_id") for line in (*self.lines, *self.reports)]):
+            return self.filesystem, self.path
+        self._checked_folder = self._media_folder
+        return place
 
     def _read_params(self) -> dict[str, Any]:
         return dict(flat_values(json_object(read_if_there(self.filesystem, posixpath.join(self.path, PARAMS)))))
@@ -202,6 +212,6 @@ def _lines_of(stream: Any) -> Iterator[bytes]:
 
 
 def _is_inside(path: str, folder: str) -> bool:
-    """Say whether a local file, with symbolic links followed, is inside a trial's media folder."""
-    root = os.path.realpath(posixpath.join(folder, "media"))
+    """Say whether a local file, with symbolic links followed, is inside a trial's media folder, which is not one."""
+    root = posixpath.join(os.path.realpath(folder), "media")
     return os.path.commonpath([root, os.path.realpath(path)]) == root
