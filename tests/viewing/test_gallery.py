@@ -1,10 +1,16 @@
 import json
 
+import numpy as np
+import pyarrow.fs
 import pytest
 from click.testing import CliRunner
 
+import tune_media as tm
 from tests.support.viewing import write_trial
 from tune_media import cli
+from tune_media.storage.entry import PendingWrite
+from tune_media.storage.location import TrialLocation
+from tune_media.storage.trial_store import TrialStore
 from tune_media.viewing.gallery import Gallery
 
 
@@ -57,6 +63,30 @@ def test_only_some_clips(experiment, tmp_path):
     assert "is of besst" in unknown.output
     assert not (tmp_path / "none").exists()
     assert Gallery.of(str(experiment), ["train"]).count == 0
+
+
+def test_media_that_the_page_cannot_show_are_not_copied(tmp_path):
+    media = [tm.Artifact(b"replay buffer", name="buffer.bin"), tm.Artifact(b"<script>", name="page.html")]
+    record_all(tmp_path / "exp" / "trial", [*media, tm.Histogram([1.0, 2.0])])
+    nothing = run(tmp_path / "exp", "-o", tmp_path / "out")
+    assert (nothing.exit_code, "No clip or picture is recorded" in nothing.output) == (1, True)
+    record_all(tmp_path / "exp" / "other", [*media, tm.Image(np.zeros((4, 4, 3), np.uint8))])
+    index = tmp_path / "exp" / "other" / "media" / "index.jsonl"
+    index.write_text(index.read_text().replace('"artifact"', '"image"'))  # a line that says so
+    run(tmp_path / "exp", "-o", tmp_path / "out")
+    assert [path.suffix for path in (tmp_path / "out" / "media").rglob("*.*")] == [".png"]
+    assert len(delivered(tmp_path / "out", "index")["trials"]) == 2
+
+
+def record_all(folder, media):
+    folder.mkdir(parents=True)
+    (folder / "params.json").write_text("{}")
+    store = TrialStore(TrialLocation(pyarrow.fs.LocalFileSystem(), str(folder), folder, "t"))
+    store.load()
+    for number, medium in enumerate(media):
+        _, entry = store.registry.register(medium, "train", f"key_{number}", 1, 1)
+        store.write(PendingWrite("t", [entry]))
+    store.finish()
 
 
 def test_a_gallery_is_brought_up_to_date_and_a_folder_of_other_files_is_left_alone(experiment, tmp_path):

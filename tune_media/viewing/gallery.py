@@ -19,7 +19,7 @@ from tune_media.viewing.payload import first_payload, index_payload, json_conten
 from tune_media.viewing.places import find_folders
 from tune_media.viewing.trial_folder import Line, TrialFolder
 from tune_media.viewing.trials import LogDirectory, Trials
-from tune_media.viewing.web import STATIC, static_files
+from tune_media.viewing.web import SHOWN, STATIC, static_files
 
 logger = logging.getLogger(__name__)
 
@@ -27,12 +27,13 @@ POSTER = ".jpg"
 _MARK = "data/index.js"  # a folder that has it is a gallery
 _THREADS = 4
 _PRELOAD = '<link rel="preload" href="data/first.json" as="fetch" crossorigin>\n'  # a page from disk may not fetch
+_KINDS = ("video", "image")  # that the page shows; other media would be published unseen
 _NOT_COPIED = ("index.html", "tensorboard.js")
 
 
 @dataclass
 class Gallery:
-    """The clips of an experiment that go into a gallery.
+    """The clips and pictures of an experiment that go into a gallery.
 
     Attributes:
         title: The name of the experiment.
@@ -152,6 +153,8 @@ def default_folder(experiment: str) -> Path:
 
 
 def _is_wanted(line: Line, only: Collection[str]) -> bool:
+    if line.get("kind") not in _KINDS or posixpath.splitext(line["path"])[1].lower() not in SHOWN:
+        return False
     names = {line["key"], line["section"], *line["key"].split("/")}
     return not only or bool(names & set(only))
 

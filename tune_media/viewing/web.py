@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
-_SHOWN = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
+SHOWN = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
+"""The files that the page shows, by their suffix; a browser runs none of them."""
 _FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
 _CHUNK = 65536
 
@@ -110,7 +111,7 @@ class ViewerApp:
             raise NotFound("The index of this trial names no such file.")
         filesystem, full = found
         suffix = posixpath.splitext(path)[1].lower()
-        mimetype = _SHOWN.get(suffix, "application/octet-stream")
+        mimetype = SHOWN.get(suffix, "application/octet-stream")
         try:
             response = _file_response(request, filesystem, full, mimetype)
         except (FileNotFoundError, IsADirectoryError) as error:
@@ -118,7 +119,7 @@ class ViewerApp:
         except RequestedRangeNotSatisfiable as error:
             response = Response("", 416, {"Content-Range": f"bytes */{error.length}"}, mimetype="text/plain")
         response.headers["Cache-Control"] = _FOREVER
-        if suffix not in _SHOWN:
+        if suffix not in SHOWN:
             response.headers["Content-Disposition"] = "attachment"
         return response
 
