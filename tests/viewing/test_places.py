@@ -3,7 +3,15 @@ import pyarrow.fs
 import pytest
 
 from tests.support.recorded import make_experiment
-from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, is_trial, name_some
+from tune_media.viewing.places import (
+    OTHER_FOLDERS,
+    Folder,
+    allow_many_requests,
+    experiments_in,
+    find_folders,
+    is_trial,
+    name_some,
+)
 
 
 def test_a_path_a_uri_and_a_list_name_folders(tmp_path):
@@ -36,6 +44,7 @@ def test_experiments_inside_a_folder_are_named(tmp_path):
         (tmp_path / "sweep" / name).mkdir()
     folder = Folder(pyarrow.fs.LocalFileSystem(), str(tmp_path))
     assert experiments_in(folder) == ["sweep"]
+    assert not OTHER_FOLDERS.match("checkpoint_frequency=5_lr=0.1_3")
     assert [inner.name for inner in folder.subfolders()] == ["notes", "sweep"]
     assert is_trial(Folder(folder.filesystem, str(tmp_path / "sweep" / "trial_c")))
 

@@ -34,6 +34,12 @@ def test_a_trial_that_has_recorded_nothing_yet_is_there(experiment):
     assert names(experiment) == ["trial_0", "trial_1", "young"]
 
 
+def test_a_trial_named_after_a_hyperparameter_that_begins_like_a_checkpoint_is_there(experiment):
+    write_trial(experiment / "checkpoint_frequency=5_lr=0.1_3", 3)
+    (experiment / "trial_0" / "checkpoint_000001").mkdir()
+    assert names(experiment) == ["checkpoint_frequency=5_lr=0.1_3", "trial_0", "trial_1"]
+
+
 def test_names_follow_the_runs_of_a_logdir_spec(experiment):
     spec = f"a:{experiment},b:{experiment / 'trial_1'},{experiment}"
     trials = Trials(LogDirectory.of_spec(spec)).all()
