@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import sys
 
 from tune_media.steps import StepFacts
 from tune_media.viewing import demo
@@ -24,8 +25,23 @@ def test_only_trackers_that_recorded_the_sweep_are_named(tmp_path):
     assert tensorboard_command(str(tmp_path)) == shown[0]
 
 
-def test_a_folder_with_a_space_is_one_argument_of_the_command():
+def test_a_folder_with_a_space_is_one_argument_of_the_command(tmp_path):
     assert watch_command("/my results/demo").endswith("tune-media watch --open '/my results/demo'")
+    folder = tmp_path / "my results"
+    (folder / "trial" / "wandb" / "offline-run-1").mkdir(parents=True)
+    (folder / "mlflow.db").touch()
+    shown = " ; ".join(commands(folder).values())
+    assert f"--logdir '{folder}' --samples" in shown
+    assert f"--backend-store-uri 'sqlite:///{folder}/mlflow.db'" in shown
+    assert f"sync '{folder}'/*/wandb/offline-run-*" in shown
+
+
+def test_a_program_in_a_folder_with_a_space_is_one_word(tmp_path, monkeypatch):
+    program = tmp_path / "my env" / "tune-media"
+    program.parent.mkdir()
+    program.touch()
+    monkeypatch.setattr(sys, "executable", str(program.with_name("python")))
+    assert f"'{program}' watch" in watch_command("/demo")
 
 
 def test_the_angle_of_the_pole_is_in_degrees():

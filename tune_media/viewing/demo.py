@@ -160,11 +160,11 @@ def where_to_look(path: str) -> list[tuple[str, str]]:
     if find_spec("tensorboard"):
         commands.append(("TensorBoard: the Episodes tab, and GIFs in the Images tab", tensorboard_command(path)))
     if (Path(path) / _MLFLOW).exists():
-        program = _beside("mlflow")
-        shown = f"{program} server --backend-store-uri sqlite:///{Path(path) / _MLFLOW}"
-        commands.append(("MLflow, on port 5000", shown))
+        uri = shlex.quote(f"sqlite:///{Path(path) / _MLFLOW}")
+        commands.append(("MLflow, on port 5000", f"{_beside('mlflow')} server --backend-store-uri {uri}"))
     if list(Path(path).glob("*/wandb/offline-run-*")):
-        commands.append(("W&B, once you are logged in", f"{_beside('wandb')} sync {path}/*/wandb/offline-run-*"))
+        runs = f"{shlex.quote(path)}/*/wandb/offline-run-*"
+        commands.append(("W&B, once you are logged in", f"{_beside('wandb')} sync {runs}"))
     return commands
 
 
@@ -181,10 +181,10 @@ def _trial_folder(trial: Any) -> str:
 
 def tensorboard_command(path: str) -> str:
     """Return the command that shows an experiment's clips, all of them."""
-    return f"{_beside('tensorboard')} --logdir {path} --samples_per_plugin images=1000"
+    return f"{_beside('tensorboard')} --logdir {shlex.quote(path)} --samples_per_plugin images=1000"
 
 
 def _beside(program: str) -> str:
     """Return how to call a program that is installed with us: by its name where the shell finds it."""
     beside = Path(sys.executable).with_name(program)
-    return str(beside) if beside.exists() and shutil.which(program) != str(beside) else program
+    return shlex.quote(str(beside)) if beside.exists() and shutil.which(program) != str(beside) else program
