@@ -54,6 +54,19 @@ def test_grid_writes_a_file_or_says_why_not(tmp_path):
     assert "There is no clip" in none.output
 
 
+def test_grid_takes_names_of_trials_with_commas(tmp_path):
+    folder, output = tmp_path / "exp", str(tmp_path / "g.mp4")
+    for name in ("PPO_0_gamma=0.9,lr=0.1", "PPO_1_gamma=0.9,lr=0.2", "c", "d"):
+        make_trial(folder / name, {}, {10: 1.0})
+    chosen = ["PPO_0_gamma=0.9,lr=0.1", "--trials", "PPO_1_gamma=0.9,lr=0.2", "--trials", "c,d"]
+    result = CliRunner().invoke(main, ["grid", str(folder), "-o", output, "--trials", *chosen])
+    assert "4 clips in" in result.output
+    result = CliRunner().invoke(main, ["grid", str(folder), "-o", output, "--trials", chosen[0]])
+    assert "1 clips in" in result.output
+    result = CliRunner().invoke(main, ["grid", str(folder), "-o", output, "--trials", "c,e"])
+    assert "There is no trial 'e'" in result.output
+
+
 def test_watch_says_that_there_is_no_folder_and_that_a_port_is_taken(tmp_path):
     missing = CliRunner().invoke(main, ["watch", str(tmp_path / "nothing")])
     assert missing.exit_code == 1

@@ -30,10 +30,10 @@ def main(context: click.Context) -> None:
         click.echo(f"{context.get_help()}\n\n{next_steps()}")
 
 
-def _nothing(path: str) -> str:
+def _nothing(path: str, wanted: str = "Nothing") -> str:
     """Return the message for an experiment without media."""
     return (
-        f"Nothing is recorded in {path}. If its sweep has run, add a recorder and a logger callback of tune_media to "
+        f"{wanted} is recorded in {path}. If its sweep has run, add a recorder and a logger callback of tune_media to "
         "the script (`tune-media` shows how); if this is a folder of experiments, pass one of them."
     )
 
@@ -109,7 +109,9 @@ def list_media(experiment: str, every: bool, as_json: bool) -> None:
 @main.command(short_help="Put the clips side by side into one video.")
 @click.argument("experiment")
 @click.option("-o", "output", required=True, type=click.Path(), help="The .mp4 or .gif file to write.")
-@click.option("--trials", default="", help="Names of trials, separated by commas. Default: all.")
+@click.option(
+    "--trials", multiple=True, help="A trial, or several, separated by commas; may be repeated. Default: all."
+)
 @click.option("--step", default="best", show_default=True, help="best, last, or a step.")
 @click.option("--over-training", metavar="TRIAL", help="The clips of one trial, from its first to its last step.")
 @click.option("--key", help="Key of the clips. Default: the best episodes of the evaluation.")
@@ -118,7 +120,7 @@ def list_media(experiment: str, every: bool, as_json: bool) -> None:
 def grid(
     experiment: str,
     output: str,
-    trials: str,
+    trials: tuple[str, ...],
     step: str,
     over_training: str | None,
     key: str | None,
@@ -137,7 +139,8 @@ def grid(
         raise click.BadParameter(f"best, last, or a step such as 4000, not {step!r}", param_hint="--step")
     try:
         catalog = load(experiment)
-        names = [name for name in trials.split(",") if name]
+        known = {trial.name for trial in catalog.trials}  # Tune's own names have commas
+        names = [name for text in trials for name in ([text] if text in known else text.split(",")) if name]
         at = int(step) if step.isdecimal() else step
         tiles = choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
         with click.progressbar(length=100, label=f"{len(tiles)} clips") as bar:
@@ -197,7 +200,7 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
         made = Gallery.of(experiment, only)
         if not made.count:
             unknown = f"No clip in {experiment} is of {', '.join(only)}: look at `tune-media list --all`."
-            raise click.ClickException(unknown if only else _nothing(experiment))
+            raise click.ClickException(unknown if only else _nothing(experiment, "No clip or picture"))
         folder = Path(output) if output else default_folder(made.title)
         click.echo(f"{made.count} media of {len(made.trials)} trials, {human_size(made.nbytes)}, go to {folder}")
         if made.nbytes > _MUCH and not yes:
