@@ -9,14 +9,55 @@ from typing import Any
 
 import numpy as np
 import pyarrow.fs
+from fsspec.implementations.local import LocalFileSystem
 
 import tune_media as tm
 from tune_media.storage.entry import PendingWrite
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
+from tune_media.viewing.places import Folder
 
 FPS = 10
+
+
+class RefusingStorage(LocalFileSystem):
+    """This machine's files, as a filesystem that may pass for remote and may refuse some of them.
+
+    Attributes:
+        refused: Each call about a path with one of these texts in it raises.
+        listed: The folders that were listed.
+    """
+
+    cachable = False
+
+    def __init__(self, protocol: str = "file", **more: Any) -> None:
+        super().__init__(**more)
+        self.protocol = protocol
+        self.refused: list[str] = []
+        self.listed: list[str] = []
+
+    def info(self, path: Any, **more: Any) -> Any:
+        """Return the facts of a file, which is a path, or an entry of a folder that is listed."""
+        return super().info(self._asked(path) if isinstance(path, str) else path, **more)
+
+    def find(self, path: str, *more: Any, **options: Any) -> Any:
+        """List a folder."""
+        self.listed.append(path)
+        return super().find(self._asked(path), *more, **options)
+
+    def _open(self, path: str, mode: str = "rb", **more: Any) -> Any:
+        return super()._open(self._asked(path), mode, **more)
+
+    def _asked(self, path: str) -> str:
+        if any(text in path for text in self.refused):
+            raise PermissionError(13, "Permission denied", path)
+        return path
+
+
+def on(storage: LocalFileSystem, path: Path) -> Folder:
+    """Return a folder as a filesystem of fsspec shows it."""
+    return Folder(pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(storage)), str(path))
 
 
 def write_trial(

@@ -5,6 +5,7 @@ import pytest
 
 import tune_media as tm
 from tests.support.recorded import make_experiment
+from tests.support.viewing import RefusingStorage, on
 from tune_media.storage.entry import PendingWrite
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
@@ -131,3 +132,14 @@ def test_a_trial_that_recorded_nothing_is_among_the_trials(sweep):
     catalog = tm.load(sweep)
     assert [trial.name for trial in catalog.trials] == ["trial_a", "trial_b", "trial_c"]
     assert catalog.differing_params == ["lr"]
+
+
+def test_a_trial_that_cannot_be_read_is_named_and_the_others_are_there(sweep, caplog):
+    storage = RefusingStorage()
+    folder = on(storage, sweep)
+    storage.refused = ["trial_a/media"]
+    catalog = tm.load(folder.path, folder.filesystem)
+    assert {row["trial"] for row in catalog} == {"trial_b"}
+    assert "1 trial(s) are left out ('trial_a'): PermissionError" in caplog.text
+    with pytest.raises(PermissionError):
+        tm.load(f"{folder.path}/trial_a", folder.filesystem)

@@ -6,12 +6,13 @@ import pytest
 from click.testing import CliRunner
 
 import tune_media as tm
-from tests.support.viewing import write_trial
+from tests.support.viewing import RefusingStorage, on, write_trial
 from tune_media import cli
 from tune_media.storage.entry import PendingWrite
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
 from tune_media.viewing.gallery import Gallery
+from tune_media.viewing.trials import LogDirectory, Trials
 
 
 @pytest.fixture
@@ -110,6 +111,16 @@ def test_missing_files_are_counted_and_the_rest_is_written(experiment, tmp_path)
     result = run(experiment, "-o", tmp_path / "out")
     assert result.exit_code == 0
     assert "1 files could not be read; the first: trial_0/media/evaluation/episodes/" in result.output
+
+
+def test_results_that_cannot_be_read_leave_the_chart_empty(experiment, tmp_path):
+    storage = RefusingStorage()
+    storage.refused = ["trial_0/result.json"]
+    gallery = Gallery("exp", Trials([LogDirectory(on(storage, experiment))]).all())
+    gallery.write(tmp_path / "out")
+    assert gallery.missing == ["trial_0/result.json"]
+    curves = [delivered(tmp_path / "out", f"trial-{trial.id}")["curves"]["step"] for trial in gallery.trials]
+    assert curves == [[], [10, 20]]
 
 
 def test_names_with_html_and_odd_characters_do_no_harm(tmp_path):

@@ -5,6 +5,7 @@ import pyarrow.fs
 from tune_media.viewing import metrics
 from tune_media.viewing.metrics import Metric, read_metrics
 from tune_media.viewing.places import Folder
+from tune_media.viewing.trial_folder import TrialFolder
 
 
 def results(folder, *lines):
@@ -43,3 +44,10 @@ def test_the_last_metrics_have_the_numbers_of_the_last_evaluation(tmp_path, monk
     results(tmp_path, *map(json.dumps, [*evaluated, {"loss": 8}, {"loss": 9, "gap": float("nan")}]), '{"loss": 10')
     found = metrics.last_metrics(pyarrow.fs.LocalFileSystem(), str(tmp_path))
     assert found == {"evaluation/score": 1, "old": 1, "loss": 9}
+
+
+def test_a_number_that_no_float_holds_is_left_out(tmp_path):
+    folder = results(tmp_path, '{"score": 1}', f'{{"score": 2, "steps": {10**400}, "timesteps_total": {10**400}}}')
+    assert read_metrics(folder) == {"score": Metric(2, 2, 1)}
+    assert metrics.last_metrics(folder.filesystem, folder.path) == {"score": 2}
+    assert TrialFolder("x", folder.filesystem, folder.path).curves() == {"step": [], "metrics": {}}

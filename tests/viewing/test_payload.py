@@ -71,6 +71,12 @@ def test_hostile_values_do_no_harm(tmp_path):
     assert len(clips["note"]["same"]) < 200
 
 
+def test_a_number_that_no_float_holds_is_none(trials):
+    trials[0].lines[0]["step"] = trials[0].lines[1]["bytes"] = 10**400
+    clips = index_payload(trials, "x")["clips"]
+    assert (read(clips["step"], 0), read(clips["bytes"], 1)) == (None, None)
+
+
 def test_a_hundred_thousand_clips_are_a_few_megabytes(trials):
     line = trials[0].lines[0]
     trials[0].lines = [{**line, "step": step, "path": f"{line['path']}{step}"} for step in range(100_000)]

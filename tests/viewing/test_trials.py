@@ -1,11 +1,16 @@
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.viewing import write_trial
+from tests.support.viewing import RefusingStorage, on, write_trial
+from tune_media.storage.filesystem import is_local
 from tune_media.viewing import trial_folder
+from tune_media.viewing import trials as trials_module
+from tune_media.viewing.pages import TrialPages
 from tune_media.viewing.trials import LogDirectory, Trials
 
 
@@ -136,3 +141,81 @@ def test_a_pointer_to_another_folder_is_not_followed(experiment, tmp_path):
         first = Trials([LogDirectory.of(str(experiment))]).all()[0]
         assert first.place[1] == str(trial)
         assert not Path(first.media_file("media/private.mp4")[1]).exists()
+
+
+@pytest.mark.parametrize("protocol", ["file", "far"])
+@pytest.mark.parametrize("refused", ["trial_0/", "trial_0/media/index.jsonl", "trial_0/params.json"])
+def test_a_trial_that_cannot_be_read_leaves_the_others_alone(experiment, caplog, protocol, refused):
+    storage = RefusingStorage(protocol)
+    trials = Trials([LogDirectory(on(storage, experiment))])
+    assert is_local(trials.roots[0].folder.filesystem) == (protocol == "file")
+    storage.refused = [refused]
+    assert trials.all()[-1].name == "trial_1"
+    assert trials.metrics_of(trials.all())[-1] == {"training_iteration": 20, "episode_return_mean": 21}
+    storage.refused = []
+    count = [len(trial.lines) for trial in trials.all(max_age=0)]
+    assert count == [4, 4]
+    storage.refused = [refused]
+    write_trial(experiment / "trial_2", 2)
+    index = experiment / "trial_0" / "media" / "index.jsonl"
+    index.write_text(index.read_text() + "{}\n")
+    caplog.clear()
+    for _ in range(2):
+        assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 4, 4]  # as they were read last
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert "trial_0" in message
+    assert "Permission denied" in message
+
+
+def test_results_that_cannot_be_read_are_asked_for_again_only_after_a_pause(experiment, monkeypatch):
+    storage = RefusingStorage()
+    storage.refused = ["trial_0/result.json"]
+    trials = Trials([LogDirectory(on(storage, experiment))])
+    assert trials.metrics_of(trials.all()) == [{}, {"training_iteration": 20, "episode_return_mean": 21}]
+    storage.refused = []
+    assert trials.metrics_of(trials.all())[0] == {}
+    monkeypatch.setattr(trials, "_pause", -1.0)
+    assert trials.metrics_of(trials.all())[0] == {"training_iteration": 20, "episode_return_mean": 20}
+
+
+def test_a_storage_that_refuses_everything_is_an_error(experiment):
+    storage = RefusingStorage("far")
+    storage.refused = ["media/index.jsonl"]
+    with pytest.raises(PermissionError, match="Permission denied"):
+        Trials([LogDirectory(on(storage, experiment))]).all()
+
+
+def test_files_that_a_remote_index_does_not_name_yet_are_found(experiment, monkeypatch):
+    trials = Trials([LogDirectory(on(RefusingStorage("far"), experiment))])
+    pages = TrialPages(trials, "x")
+    before = pages.index()
+    clip = experiment / "trial_1" / trials.all()[1].lines[0]["path"]
+    shutil.copy(clip, clip.with_name("step_000000099-0123456789ab.mp4"))
+    assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 4]
+    monkeypatch.setattr(trial_folder, "_LISTING_PAUSE", 0.0)
+    monkeypatch.setattr(trial_folder, "_SHARE_OF_AGE", 0.0)
+    assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 5]
+    assert pages.index().content != before.content
+
+
+def test_trials_on_remote_storage_are_listed_again_a_few_at_a_time_and_old_ones_rarely(experiment, monkeypatch):
+    monkeypatch.setattr(trial_folder, "_LISTING_PAUSE", 0.0)
+    monkeypatch.setattr(trial_folder, "_SHARE_OF_AGE", 0.001)
+    monkeypatch.setattr(trials_module, "_MAX_LISTED", 1)
+    write_trial(experiment / "trial_2", 2)
+    for name in ("media/index.jsonl", "result.json"):
+        os.utime(experiment / "trial_2" / name, (0, time.time() - 1e6))
+    storage = RefusingStorage("far")
+    trials = Trials([LogDirectory(on(storage, experiment))])
+    trials.metrics_of(trials.all())
+    time.sleep(0.1)  # more than a thousandth of the age of the young ones
+    storage.listed.clear()
+    for _ in range(2):
+        trials.all(max_age=0)
+    assert [path.rpartition("/")[2] for path in storage.listed if "trial_" in path] == ["trial_0", "trial_1"]
+    nearby = RefusingStorage()
+    trials = Trials([LogDirectory(on(nearby, experiment))])
+    trials.all()
+    nearby.listed.clear()
+    trials.all(max_age=0)
+    assert not [path for path in nearby.listed if "media" in path]

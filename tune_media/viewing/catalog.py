@@ -279,6 +279,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
 
     Raises:
         FileNotFoundError: There is no such folder.
+        OSError: No trial can be read. If only some cannot, they are left out, with a warning.
         ValueError: The folder holds experiments, and is none itself; the message names them.
         TypeError: ``source`` is something else.
 
@@ -291,7 +292,11 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     """
     folders = find_folders(source, filesystem)
     candidates = [inner for folder in folders for inner in (folder, *folder.subfolders())]
-    trials = [trial for trial in _in_parallel(_read_trial, candidates) if trial is not None]
+    read = _in_parallel(_read_trial, candidates)
+    trials = [trial for trial in read if isinstance(trial, TrialMedia)]
+    _warn_of_errors(
+        {inner.path: error for inner, error in zip(candidates, read, strict=True) if isinstance(error, OSError)}, trials
+    )
     if not trials and len(folders) == 1:
         inside = experiments_in(folders[0])
         if inside:
@@ -304,9 +309,23 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
 
 
-def _read_trial(folder: Folder) -> TrialMedia | None:
-    trial = TrialMedia.read(folder, EpisodeBatch.kind)
-    return trial if len(trial.media) or trial.reports or folder.has_file("params.json") else None
+def _read_trial(folder: Folder) -> TrialMedia | OSError | None:
+    try:
+        trial = TrialMedia.read(folder, EpisodeBatch.kind)
+        return trial if len(trial.media) or trial.reports or folder.has_file("params.json") else None
+    except OSError as error:
+        return error
+
+
+def _warn_of_errors(errors: dict[str, OSError], trials: Sequence[TrialMedia]) -> None:
+    """Name the trials that cannot be read; if there are no others, raise the first error."""
+    if not errors:
+        return
+    first = next(iter(errors.values()))
+    if not trials:
+        raise first
+    names = name_some(map(posixpath.basename, errors))
+    logger.warning("tune_media: %d trial(s) are left out (%s): %s: %s", len(errors), names, type(first).__name__, first)
 
 
 def _in_parallel(read: Callable[[Any], _Found], of: Sequence[Any]) -> list[_Found]:

@@ -10,11 +10,13 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from tune_media.storage.filesystem import read_if_there
 from tune_media.viewing.episode_details import episode_details
+from tune_media.viewing.metrics import RESULTS
 from tune_media.viewing.payload import first_payload, index_payload, json_content, metrics_payload
 from tune_media.viewing.places import find_folders
 from tune_media.viewing.trial_folder import Line, TrialFolder
@@ -38,7 +40,7 @@ class Gallery:
     Attributes:
         title: The name of the experiment.
         trials: Its trials.
-        missing: Files that the index names but that could not be read, after ``write``.
+        missing: Files that could not be read, after ``write``.
 
     Example:
         >>> import tempfile
@@ -139,7 +141,14 @@ class Gallery:
         yield "metrics", json_content(metrics_payload(self.trials, metrics))
         for trial in self.trials:
             clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in trial.lines}
-            yield f"trial-{trial.id}", json_content({"curves": trial.curves(), "clips": clips})
+            yield f"trial-{trial.id}", json_content({"curves": self._curves(trial), "clips": clips})
+
+    def _curves(self, trial: TrialFolder) -> dict[str, Any]:
+        try:
+            return trial.curves()
+        except OSError:
+            self.missing.append(f"{trial.name}/{RESULTS}")
+            return {"step": [], "metrics": {}}
 
 
 def default_folder(experiment: str) -> Path:

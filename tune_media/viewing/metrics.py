@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.values.strict_json import parse_json
+from tune_media.viewing.media_columns import as_number
 from tune_media.viewing.places import Folder
 
 RESULTS = "result.json"
@@ -110,13 +111,13 @@ def _newest(lines: list[bytes]) -> dict[str, float]:
 
 
 def finite_metrics(result: dict[str, Any]) -> dict[str, float]:
-    """Return the finite numbers of a result by name; its copy of the hyperparameters is left out.
+    """Return the numbers of a result by name if a float can hold them; its copy of the hyperparameters is left out.
 
     Example:
         >>> finite_metrics({"a": {"b": 1}, "loss": float("nan"), "done": True, "config": {"lr": 1}})
         {'a/b': 1}
     """
-    return {name: value for name, value in _numbers(result, "") if math.isfinite(value)}
+    return {name: value for name, value in _numbers(result, "") if math.isfinite(as_number(value))}
 
 
 def json_object(content: bytes | None) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def _numbers(result: dict[str, Any], prefix: str) -> Iterator[tuple[str, float]]
         if isinstance(value, dict):
             if prefix or name != "config":
                 yield from _numbers(value, f"{prefix}{name}/")
-        elif isinstance(value, (int, float)) and not isinstance(value, bool) and value == value:
+        elif not isinstance(value, bool) and not math.isnan(as_number(value)):
             yield f"{prefix}{name}", value
 
 

@@ -62,13 +62,13 @@ class TrialPages:
         trials = self._trials.known()
         is_read = all(trial.results_version is not None for trial in trials)
         metrics = [trial.metrics for trial in trials] if is_read else self._trials.metrics_of(trials)
-        version = [(trial.name, trial.version, trial.results_version) for trial in trials]
+        version = [(trial.name, trial.state, trial.results_version) for trial in trials]
         return self._page("first", version, lambda: first_payload(trials, self._title, metrics))
 
     def index(self) -> Page:
         """Return all trials and their clips."""
         trials = self._trials.all()
-        version = [(trial.name, trial.version) for trial in trials]
+        version = [(trial.name, trial.state) for trial in trials]
         return self._page("index", version, lambda: index_payload(trials, self._title))
 
     def metrics(self) -> Page:

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tune_media.values.score import RETURNS, known_returns
+from tune_media.viewing.media_columns import as_number
 from tune_media.viewing.trial_folder import Line, TrialFolder
 
 _MAX_PARAMS = 40
@@ -235,7 +236,7 @@ def _text(value: Any) -> str | None:
 def _number(value: Any) -> float | int | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return value if math.isfinite(value) else None
+    return value if math.isfinite(as_number(value)) else None
 
 
 def _comparable(value: Any) -> Any:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import posixpath
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,15 +19,19 @@ from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import filesystem_of, is_of_trial, path_of
 from tune_media.storage.recovery import read_trial
 from tune_media.values.episodes import EpisodeBatch
+from tune_media.viewing.media_columns import as_number
 from tune_media.viewing.metrics import RESULTS, finite_metrics, json_object, last_metrics
 
 PARAMS = "params.json"
 _MAX_PARSED = 64 * 1024 * 1024  # bytes of results that are parsed for one chart
 _MAX_LIST = 8  # longer lists are no hyperparameter that anyone reads in a table
 _MEDIA_FOLDERS = ("media/",)
+_LISTING_PAUSE = 30.0  # seconds until a trial on remote storage is listed again though its index is the same
+_SHARE_OF_AGE = 0.1  # of the time since its last result: the same for a trial that has ended
 
 Line = dict[str, Any]
 Version = tuple[int, int]
+NO_FILE: Version = (0, 0)
 
 
 class TrialFolder:
@@ -40,6 +45,8 @@ class TrialFolder:
         metrics: The trial's last metrics, see ``tune_media.viewing.metrics.last_metrics``.
         version: Size and modification time of the index that was read.
         results_version: The same of the results.
+        state: Another value whenever the index has other lines or there are other files that it does not name.
+        read_at: When the index was read and the files were listed, by the monotonic clock.
 
     Example:
         >>> trial = TrialFolder("PPO_1", pyarrow.fs.LocalFileSystem(), "/tmp/no/such/experiment/PPO_1")
@@ -54,6 +61,8 @@ class TrialFolder:
         self.path = path
         self.version: Version | None = None
         self.results_version: Version | None = None
+        self.state: tuple[Version | None, int] = (None, 0)
+        self.read_at = float("-inf")
         self.lines: list[Line] = []
         self.reports: list[Line] = []
         self.params: dict[str, Any] = {}
@@ -62,17 +71,30 @@ class TrialFolder:
         self._media_folder = path
         self._checked_folder = path  # the one on an object store that is known to be of this trial
 
-    def refresh(self, version: Version) -> bool:
+    @property
+    def may_have_unlisted(self) -> bool:
+        """Whether it is time to look for files that the index does not name yet.
+
+        On remote storage the index may lag behind by a quarter of the trial's age. Other trials are not listed again.
+        """
+        changed_at = max((self.version or NO_FILE)[1], (self.results_version or NO_FILE)[1]) / 1e9
+        quiet = time.time() - changed_at if changed_at else 0.0
+        pause = max(_LISTING_PAUSE, _SHARE_OF_AGE * quiet)
+        return not is_local(self.filesystem) and time.monotonic() - self.read_at > pause
+
+    def refresh(self, version: Version, *, again: bool = False) -> bool:
         """Read the index and the hyperparameters if the index is not the one that was read last.
 
         Args:
             version: Size and modification time of the index file; zeros if there is none.
+            again: Read it anyway, and look for files that it does not name.
 
         Returns:
             Whether they were read.
         """
-        if version == self.version:
+        if version == self.version and not again:
             return False
+        self.read_at = time.monotonic()
         contents = read_trial(self.filesystem, self.path)  # of files that are not listed yet, too
         stored = [line for _, line in contents.lines if line.get("status") == STORED]
         self.lines = [line for line in stored if line.get("kind") != EpisodeBatch.kind]
@@ -80,7 +102,8 @@ class TrialFolder:
         self._by_path = {line["path"]: line for line in self.lines}
         self._media_folder = contents.media_folder
         self.params = self._read_params()
-        self.version = version
+        unlisted = contents.lines[len(contents.lines) - contents.unlisted :]
+        self.version, self.state = version, (version, hash(tuple(raw for raw, _ in unlisted)))
         return True
 
     def line(self, path: str) -> Line | None:
@@ -131,6 +154,7 @@ class TrialFolder:
         try:
             self.metrics = last_metrics(self.filesystem, self.path)
         except OSError:  # the file is being replaced: the next look reads it
+            self.results_version = self.results_version or NO_FILE
             return False
         self.results_version = version
         return True
@@ -151,7 +175,7 @@ class TrialFolder:
             for number, raw in enumerate(_lines_of(stream)):
                 result = json_object(raw) if number % stride == 0 else {}
                 step = result.get("timesteps_total") or result.get("training_iteration")
-                if isinstance(step, (int, float)) and math.isfinite(step):
+                if isinstance(step, (int, float)) and math.isfinite(as_number(step)):
                     steps.append(int(step))
                     rows.append(finite_metrics(result))
         names = dict.fromkeys(name for row in rows for name in row)
@@ -170,7 +194,7 @@ def results_path(folder: str) -> str:
 
 def version_of(info: pyarrow.fs.FileInfo) -> Version:
     """Return size and modification time of a file, or zeros if there is none."""
-    return (info.size or 0, info.mtime_ns or 0) if info.is_file else (0, 0)
+    return (info.size or 0, info.mtime_ns or 0) if info.is_file else NO_FILE
 
 
 def index_path(folder: str) -> str:

@@ -16,14 +16,15 @@ from typing import TypeVar
 import pyarrow.fs
 
 from tune_media.storage.filesystem import is_local
-from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at
-from tune_media.viewing.trial_folder import PARAMS, TrialFolder, Version, index_path, results_path, version_of
+from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at, name_some
+from tune_media.viewing.trial_folder import NO_FILE, PARAMS, TrialFolder, Version, index_path, results_path, version_of
 
 logger = logging.getLogger(__name__)
 
 _MAX_DEPTH = 2  # a trial in an experiment in a folder of experiments
 _THREADS = 16
 _Item = TypeVar("_Item")
+_MAX_LISTED = 100  # trials that are listed in one look though their index is the same
 _PAUSE_LOCAL, _PAUSE_REMOTE = 1.0, 10.0  # seconds
 
 
@@ -76,6 +77,7 @@ class Trials:
         self._trials: dict[str, TrialFolder] = {}
         self._ids: dict[str, TrialFolder] = {}
         self._lock = threading.Lock()
+        self._unreadable: set[str] = set()
         self._read_at = self._metrics_at = float("-inf")
         self._pause = _PAUSE_LOCAL if all(is_local(root.folder.filesystem) for root in self.roots) else _PAUSE_REMOTE
 
@@ -133,30 +135,65 @@ class Trials:
         return self._ids.get(id)
 
     def _refresh(self) -> None:
+        errors: dict[str, Exception] = {}
         with ThreadPoolExecutor(_THREADS) as pool:
-            found = [trial for root in self.roots for trial in self._refreshed(root, pool)]
+            found = [trial for root in self.roots for trial in self._refreshed(root, pool, errors)]
         self._trials = {trial.name: trial for trial in found}
         self._ids = {trial.id: trial for trial in self._trials.values()}
+        self._warn(errors)
 
-    def _refreshed(self, root: LogDirectory, pool: ThreadPoolExecutor) -> list[TrialFolder]:
+    def _refreshed(
+        self, root: LogDirectory, pool: ThreadPoolExecutor, errors: dict[str, Exception]
+    ) -> list[TrialFolder]:
+        """Return the trials of a log directory; one that cannot be read stays as it was, and its error is added."""
         level, depth = [root.folder.path], 0
         fresh: list[tuple[TrialFolder, Version]] = []
+        found: list[TrialFolder] = []
         known = {trial.path: trial for trial in self._trials.values() if trial.filesystem is root.folder.filesystem}
         while level and depth <= _MAX_DEPTH:
             versions = _versions(root.folder.filesystem, level, known.keys(), pool)
             for path, version in versions.items():
                 trial = known.get(path)
+                if isinstance(version, OSError):
+                    errors[path] = version
+                    found += [trial] if trial else []
+                    continue
                 if trial is None:
                     name = posixpath.join(root.prefix, posixpath.relpath(path, root.folder.path))
                     trial = TrialFolder(name, root.folder.filesystem, path)
+                found.append(trial)
                 fresh.append((trial, version))
             others = [path for path in level if path not in versions]
             level, depth = (
                 [path for paths in pool.map(partial(_inner_folders, root.folder.filesystem), others) for path in paths],
                 depth + 1,
             )
-        list(pool.map(lambda item: item[0].refresh(item[1]), fresh))
-        return [trial for trial, _ in fresh]
+        due = sorted((trial for trial, _ in fresh if trial.may_have_unlisted), key=lambda trial: trial.read_at)
+        again = {trial.path for trial in due[:_MAX_LISTED]}
+        read = pool.map(lambda item: _error_of_reading(*item, again=item[0].path in again), fresh)
+        errors |= {trial.path: error for (trial, _), error in zip(fresh, read, strict=True) if error is not None}
+        return found
+
+    def _warn(self, errors: dict[str, Exception]) -> None:
+        """Name the trials that cannot be read, once."""
+        new = sorted(errors.keys() - self._unreadable)
+        self._unreadable = set(errors)
+        if new:
+            logger.warning(
+                "tune_media: the viewer cannot read %d trial(s) (%s): %s: %s. They are shown as they were read last.",
+                len(new),
+                name_some(new),
+                type(errors[new[0]]).__name__,
+                errors[new[0]],
+            )
+
+
+def _error_of_reading(trial: TrialFolder, version: Version, *, again: bool) -> Exception | None:
+    try:
+        trial.refresh(version, again=again)
+    except Exception as error:  # of one trial; the others are shown
+        return error
+    return None
 
 
 def _inner_folders(filesystem: pyarrow.fs.FileSystem, path: str) -> list[str]:
@@ -169,9 +206,20 @@ def _inner_folders(filesystem: pyarrow.fs.FileSystem, path: str) -> list[str]:
 
 def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFolder]) -> None:
     """Read the metrics of the trials whose results have changed."""
-    infos = filesystem.get_file_info([results_path(trial.path) for trial in trials])
+    infos = _infos(filesystem, [results_path(trial.path) for trial in trials])
     for trial, info in zip(trials, infos, strict=True):
-        trial.refresh_metrics(version_of(info))
+        if isinstance(info, OSError):
+            trial.results_version = trial.results_version or NO_FILE  # the metrics stay until the next look
+        else:
+            trial.refresh_metrics(version_of(info))
+
+
+def _infos(filesystem: pyarrow.fs.FileSystem, paths: Sequence[str]) -> list[pyarrow.fs.FileInfo | OSError]:
+    """Return the facts of each file, or the error if the filesystem refuses them."""
+    try:
+        return list(filesystem.get_file_info(paths))
+    except OSError as error:
+        return [error] if len(paths) == 1 else [info for path in paths for info in _infos(filesystem, [path])]
 
 
 def _parts(items: Sequence[_Item], filesystem: pyarrow.fs.FileSystem) -> list[Sequence[_Item]]:
@@ -182,16 +230,30 @@ def _parts(items: Sequence[_Item], filesystem: pyarrow.fs.FileSystem) -> list[Se
 
 def _versions(
     filesystem: pyarrow.fs.FileSystem, folders: Sequence[str], known: Iterable[str], pool: ThreadPoolExecutor
-) -> dict[str, Version]:
-    """Return the folders that are a trial's, each with the version of its index."""
+) -> dict[str, Version | OSError]:
+    """Return the folders that are a trial's, each with the version of its index, or with the error of asking for it.
+
+    Raises:
+        OSError: The filesystem answers for none of the folders.
+    """
     is_known = set(known)
 
-    def look(part: Sequence[str]) -> list[tuple[str, Version | None]]:
-        indices = filesystem.get_file_info([index_path(folder) for folder in part])
-        unsure = [f for f, info in zip(part, indices, strict=True) if not info.is_file and f not in is_known]
-        params = filesystem.get_file_info([posixpath.join(folder, PARAMS) for folder in unsure]) if unsure else []
-        no_trial = {folder for folder, info in zip(unsure, params, strict=True) if not info.is_file}
-        return [(f, None if f in no_trial else version_of(i)) for f, i in zip(part, indices, strict=True)]
+    def look(part: Sequence[str]) -> list[tuple[str, Version | OSError | None]]:
+        indices = dict(zip(part, _infos(filesystem, [index_path(folder) for folder in part]), strict=True))
+        unsure = [f for f, info in indices.items() if f not in is_known and not _is_there(info)]
+        params = _infos(filesystem, [posixpath.join(folder, PARAMS) for folder in unsure]) if unsure else []
+        no_trial = {f for f, info in zip(unsure, params, strict=True) if not _is_there(info)}
+        return [
+            (folder, info if isinstance(info, OSError) else None if folder in no_trial else version_of(info))
+            for folder, info in indices.items()
+        ]
 
-    looked = pool.map(look, _parts(folders, filesystem))
-    return {folder: version for found in looked for folder, version in found if version is not None}
+    looked = [found for part in pool.map(look, _parts(folders, filesystem)) for found in part]
+    errors = [version for _, version in looked if isinstance(version, OSError)]
+    if errors and len(errors) == len(looked):
+        raise errors[0]
+    return {folder: version for folder, version in looked if version is not None}
+
+
+def _is_there(info: pyarrow.fs.FileInfo | OSError) -> bool:
+    return not isinstance(info, OSError) and bool(info.is_file)
