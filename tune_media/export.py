@@ -95,11 +95,13 @@ def to_minari(
 
 def _step_tables(catalog: Any) -> Iterator[pa.Table]:
     """Yield the files of steps of an experiment."""
-    for folder in dict.fromkeys(posixpath.dirname(file) for _, file in catalog.reports):
-        for info in catalog.filesystem.get_file_info(pyarrow.fs.FileSelector(folder)):
-            if posixpath.basename(folder) == FOLDER and info.base_name.startswith("steps-"):
-                with catalog.filesystem.open_input_file(info.path) as file:
-                    yield pyarrow.parquet.read_table(file)
+    for trial in catalog.trials:
+        for folder in dict.fromkeys(map(posixpath.dirname, trial.reports)):
+            filesystem = trial.media_filesystem
+            for info in filesystem.get_file_info(pyarrow.fs.FileSelector(folder)):
+                if posixpath.basename(folder) == FOLDER and info.base_name.startswith("steps-"):
+                    with filesystem.open_input_file(info.path) as file:
+                        yield pyarrow.parquet.read_table(file)
 
 
 def _values(steps: pa.Table, name: str) -> Any:

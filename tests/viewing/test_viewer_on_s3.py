@@ -5,13 +5,16 @@ import shutil
 import time
 import urllib.request
 
+import pyarrow
 import pyarrow.fs
+import pyarrow.parquet
 import pytest
 from werkzeug.test import Client
 
 import tune_media as tm
 from tests.support.browser import tensorboard_url
 from tests.support.viewing import write_trial
+from tune_media.export import _step_tables
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.payload import url_path
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -134,3 +137,29 @@ def test_a_gallery_is_written_from_s3(staging, tmp_path):
     gallery.write(tmp_path / "out")
     assert gallery.missing == []
     assert len(list((tmp_path / "out").rglob("*.mp4"))) == 4
+
+
+@pytest.fixture
+def steps_on_s3(s3, tmp_path):
+    """Two trials with recorded steps: one with its folder on the driver and its media on S3, one on this machine."""
+    for name in ("far", "near"):
+        folder = tmp_path / name / "trial"
+        write_trial(folder, 0, steps=(10,), storage=(s3, "results/steps/trial") if name == "far" else None)
+        rows = [
+            {"recorder": "episodes", "episode_id": f"{name}-steps", "reward": 1.0, "terminated": step == 2,
+             "truncated": False, "observation": step, "action": 0 if step else None}
+            for step in range(3)
+        ]  # fmt: skip
+        filesystem, root = (s3, "results/steps/trial") if name == "far" else (pyarrow.fs.LocalFileSystem(), str(folder))
+        pyarrow.parquet.write_table(
+            pyarrow.Table.from_pylist(rows), f"{root}/episode_data/steps-00000010.parquet", filesystem=filesystem
+        )
+    return tmp_path
+
+
+def test_steps_are_exported_from_the_filesystem_of_each_trial(steps_on_s3):
+    folders = [str(steps_on_s3 / "far"), str(steps_on_s3 / "near")]
+    tables = list(_step_tables(tm.load(folders)))
+    assert sorted(table["episode_id"][0].as_py() for table in tables) == ["far-steps", "near-steps"]
+    both = ["s3://results/steps", folders[1]]
+    assert len(list(_step_tables(tm.load(both)))) == 2
