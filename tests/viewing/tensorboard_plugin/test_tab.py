@@ -1,6 +1,7 @@
 import configparser
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ from werkzeug.test import Client
 
 from tests.support.viewing import write_trial
 from tune_media.viewing.tensorboard_plugin import EpisodesLoader, tab
+from tune_media.viewing.trials import Trials
 
 
 @pytest.fixture
@@ -45,8 +47,11 @@ def test_a_failure_leaves_tensorboard_running_without_the_tab(monkeypatch, caplo
     assert "no Episodes tab (division by zero)" in caplog.text
 
 
-def test_the_tab_is_active_if_there_are_trials(experiment, tmp_path):
+def test_the_tab_is_active_if_there_are_trials_with_or_without_clips(experiment, tmp_path):
     (tmp_path / "empty").mkdir()
+    (tmp_path / "young" / "trial").mkdir(parents=True)
+    (tmp_path / "young" / "trial" / "params.json").write_text("{}")
+    assert EpisodesLoader().load(context(tmp_path / "young")).is_active()
     assert EpisodesLoader().load(context(experiment)).is_active()
     assert not EpisodesLoader().load(context(tmp_path / "empty")).is_active()
     assert not EpisodesLoader().load(context(tmp_path / "nothing")).is_active()
@@ -58,6 +63,21 @@ def test_a_tab_becomes_active_when_the_first_trial_starts(tmp_path):
     write_trial(tmp_path / "trial", 0)
     plugin._trials.all(max_age=0)
     assert plugin.is_active()
+
+
+def test_a_storage_that_hangs_has_one_thread_waiting_for_it(tmp_path, monkeypatch):
+    over, begun = threading.Event(), []
+    monkeypatch.setattr(Trials, "read_ahead", lambda self: begun.append(1) or over.wait(60))
+    monkeypatch.setattr(tab, "_FIRST_LOOK", 0.0)
+    plugin = EpisodesLoader().load(context(tmp_path))
+    assert [plugin.is_active() for _ in range(5)] == [False] * 5
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "tune_media-episodes"]
+    over.set()
+    thread.join()
+    assert len(begun) == 1
+    plugin.is_active()
+    plugin._look_thread.join()
+    assert len(begun) == 2
 
 
 def test_trials_are_named_like_tensorboards_runs(experiment):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NAME = "episodes"
 _ROUTES = ("/index.js", "/static/*", "/data/*", "/media/*")
-_FIRST_LOOK = 1.0  # seconds that the first listing of plugins waits to know whether there are clips
+_FIRST_LOOK = 1.0  # seconds that the first listing of plugins waits to know whether there are trials
 
 
 class EpisodesTab(base_plugin.TBPlugin):
@@ -38,22 +38,27 @@ class EpisodesTab(base_plugin.TBPlugin):
         self._trials = Trials(log_directories(context))
         self._app = ViewerApp(self._trials, _title(context))
         self._has_looked = threading.Event()
-        threading.Thread(target=self._look, name="tune_media-episodes", daemon=True).start()
+        self._look_thread = self._start_look()
 
     def get_plugin_apps(self) -> dict[str, WSGIApplication]:
         """Return the handlers of the tab's pages."""
         return dict.fromkeys(_ROUTES, _below(f"/data/plugin/{_NAME}", self._app))
 
     def is_active(self) -> bool:
-        """Return whether there are trials with clips; asks no filesystem, since the page waits for the answer."""
+        """Return whether there are trials, with or without clips; asks no filesystem, since the page waits for it."""
         self._has_looked.wait(_FIRST_LOOK)
-        if not self._trials.has_any:
-            threading.Thread(target=self._look, name="tune_media-episodes", daemon=True).start()
+        if not self._trials.has_any and not self._look_thread.is_alive():  # one thread, even if the storage hangs
+            self._look_thread = self._start_look()
         return self._trials.has_any
 
     def frontend_metadata(self) -> Any:
         """Return the name of the tab and of its script."""
         return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="Episodes")
+
+    def _start_look(self) -> threading.Thread:
+        thread = threading.Thread(target=self._look, name="tune_media-episodes", daemon=True)
+        thread.start()
+        return thread
 
     def _look(self) -> None:
         self._trials.read_ahead()
