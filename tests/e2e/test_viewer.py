@@ -352,6 +352,27 @@ def test_a_trial_without_a_clip_at_the_sliders_step_shows_its_nearest_earlier_on
         assert shown() == ({"long": 20}, {})
 
 
+def test_a_clip_that_was_rolled_back_is_no_best_clip_and_no_score(browser, tmp_path):
+    for number, steps in enumerate([(10, 20, 30), (25,)]):
+        folder = write_trial(tmp_path / "exp" / f"trial_{number}", number, steps=steps)
+        (folder / "result.json").unlink()
+        if number == 0:
+            index = folder / "media" / "index.jsonl"
+            lines = [json.loads(line) for line in index.read_text().splitlines()]
+            lines = [{**line, "rolled_back": line["step"] == 30} for line in lines]
+            index.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('.card video[src]').length === 2")
+        viewer.press("b")
+        viewer.wait("document.querySelector('.step-shown').innerText.includes('best')")
+        trials = viewer.frame.evaluate("tuneMedia.app.instance.data.trials.map((trial) => [trial.name, trial.score])")
+        steps = viewer.all(".card", "e.querySelector('dl div:nth-child(3) dd').innerText")
+        assert dict(trials) == {"trial_0": 21, "trial_1": 27}
+        assert sorted(steps) == ["20", "25"]
+        assert viewer.errors == []
+
+
 def test_clips_of_a_running_sweep_come_without_a_reload(browser, tmp_path):
     write_trial(tmp_path / "exp" / "trial_0", 0)
     with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:

@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pyarrow.fs
 import pytest
 
@@ -90,6 +91,18 @@ def test_rows_are_filtered_by_trial_section_key_kind_step_and_return(sweep):
     assert [row["step"] for row in catalog.filter(lambda row: row["params"]["lr"] == 0.1).filter(step=20)] == [20]
 
 
+def test_a_number_is_an_exact_value_and_anything_else_is_refused_by_name(sweep):
+    catalog = tm.load(sweep)
+    assert len(catalog.filter(step=np.int64(20))) == len(catalog.filter(step=20.0)) == 2
+    assert len(catalog.filter(episode_return=9.0)) == len(catalog.filter(episode_return=np.float32(9))) == 1
+    assert len(catalog.filter(step=np.array([10, 20]))) == len(catalog.filter(step=[10, 20])) == 4
+    for wrong in ("20", (1,), (1, None), (1, 2, 3), True, {}):
+        with pytest.raises(TypeError, match=r"filter\(step=\.\.\.\) takes a number, or the first and the last, got"):
+            catalog.filter(step=wrong)
+    with pytest.raises(TypeError, match=r"filter\(episode_return=\.\.\.\) takes a number"):
+        catalog.filter(episode_return="high")
+
+
 def test_the_best_row_by_return_a_field_or_a_metric(sweep):
     catalog = tm.load(sweep)
     assert (catalog.best()["trial"], catalog.best()["step"]) == ("trial_b", 20)
@@ -97,7 +110,14 @@ def test_the_best_row_by_return_a_field_or_a_metric(sweep):
     assert catalog.best(mode="min")["episode_return"] == 1.0
     assert catalog.filter(trial="trial_a").best("step")["step"] == 20
     assert catalog.filter(trial="trial_c").best() is None
-    assert catalog.best("no_such_metric") is None
+    assert catalog.best("seed") is None  # a field of the index that no row has
+    with pytest.raises(ValueError, match=r"no row has 'episode_retrun'; did you mean 'episode_return'"):
+        catalog.best("episode_retrun")
+    with pytest.raises(ValueError, match=r"no row has 'sped'; did you mean 'speed'"):
+        catalog.best("sped")
+    with pytest.raises(ValueError, match=r"no row has 'xyz'; the fields are .*'episode_return'"):
+        catalog.best("xyz")
+    assert catalog.filter(trial="trial_c").best("xyz") is None
     with pytest.raises(ValueError, match="'max' or 'min', got 'most'"):
         catalog.best(mode="most")
 

@@ -9,6 +9,7 @@ from tests.support.recorded import make_trial
 from tune_media.values.score import Scores, known_returns
 from tune_media.viewing.grid_choice import choose_tiles
 from tune_media.viewing.pages import TrialPages
+from tune_media.viewing.payload import shown_lines
 from tune_media.viewing.table import trial_table
 from tune_media.viewing.trials import LogDirectory, Trials
 
@@ -50,3 +51,33 @@ def test_without_results_the_best_clip_ranks_and_evaluation_comes_before_trainin
     catalog = tm.load(experiment)
     assert catalog.scores == Scores("best return of a clip", [99.0, 50.0, 30.0])
     assert (catalog.best()["trial"], catalog.best()["episode_return"]) == ("a", 99.0)
+
+
+def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_path):
+    folder = make_trial(tmp_path / "a", {}, {10: 9.0, 20: 5.0, 30: 99.0})
+    make_trial(tmp_path / "b", {}, {10: 50.0})
+    for path in tmp_path.glob("*/result.json"):
+        path.unlink()
+
+    def roll_back(*steps):
+        lines = [json.loads(line) for line in (folder / "media" / "index.jsonl").read_text().splitlines()]
+        lines = [{**line, "rolled_back": line["step"] in steps} for line in lines]
+        (folder / "media" / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return tm.load(tmp_path)
+
+    catalog = roll_back(30)
+    assert catalog.scores.values == [9.0, 50.0]
+    assert catalog.filter(trial="a").best()["step"] == catalog.filter(trial="a").best("episode_return")["step"] == 10
+    assert catalog.best()["trial"] == catalog.best("episode_return")["trial"] == "b"
+    assert catalog.filter(trial="a").best("episode_return", mode="min")["step"] == 20
+    assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"])] == [10]
+    assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"], step="last")] == [20]
+    assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"], step=30)] == [20]
+    assert [tile.row["step"] for tile in choose_tiles(catalog, over_training="a") if tile.mark] == [10]
+    trial = Trials([LogDirectory.of(str(tmp_path))]).all()[0]
+    assert [line["step"] for line in shown_lines(trial)] == [10, 30]  # the best, and the last
+    catalog = roll_back(10, 20, 30)
+    assert catalog.scores.values == [99.0, 50.0]
+    only = catalog.filter(trial="a")
+    assert only.best()["step"] == only.best("episode_return")["step"] == 30
+    assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"])] == [30]

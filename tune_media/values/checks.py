@@ -91,3 +91,27 @@ def check_positive(argument: str, value: Any, *, whole: bool = False) -> None:
         raise ValueError(f"{argument} must be positive, got {value!r}.")
     if whole and (value == math.inf or value != int(value)):
         raise ValueError(f"{argument} must be a whole number, got {value!r}.")
+
+
+def number_range(argument: str, value: Any) -> tuple[float, float] | None:
+    """Return the first and the last number of a range; a single number is both.
+
+    Raises:
+        TypeError: It is neither None, a number, nor a pair of numbers.
+
+    Example:
+        >>> number_range("filter(step=...)", 20), number_range("filter(step=...)", [10, 20])
+        ((20, 20), (10, 20))
+        >>> number_range("filter(step=...)", "20")
+        Traceback (most recent call last):
+        TypeError: filter(step=...) takes a number, or the first and the last, got '20'.
+    """
+    if value is None:
+        return None
+    try:
+        first, last = (value, value) if is_number(value) else value
+    except (TypeError, ValueError):
+        first = last = None
+    if is_number(first) and is_number(last):
+        return first, last
+    raise TypeError(f"{argument} takes a number, or the first and the last, got {as_shown(value)}.")

@@ -16,6 +16,7 @@ import pyarrow.fs
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import filesystem_of
 from tune_media.storage.recovery import warn_of_unlisted
+from tune_media.values.checks import number_range
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.score import Scores
 from tune_media.viewing import data_frames, notebook
@@ -138,8 +139,8 @@ class Catalog(Sequence[CatalogRow]):
         section: str | None = None,
         key: str | None = None,
         kind: str | None = None,
-        step: int | tuple[float, float] | None = None,
-        episode_return: tuple[float, float] | None = None,
+        step: float | Sequence[float] | None = None,
+        episode_return: float | Sequence[float] | None = None,
     ) -> Catalog:
         """Return the catalog of the rows that match everything that is given.
 
@@ -150,12 +151,16 @@ class Catalog(Sequence[CatalogRow]):
             key: The key inside the section, such as ``"episodes/best"``.
             kind: ``"video"``, ``"image"``, ``"histogram"``, ...
             step: A step, or the first and the last step, both included.
-            episode_return: The smallest and the largest return, both included.
+            episode_return: A return, or the smallest and the largest return, both included.
+
+        Raises:
+            TypeError: ``step`` or ``episode_return`` is something else.
 
         Example:
             ``catalog.filter(section="evaluation", key="episodes/best", step=(10_000, 20_000))``
         """
-        steps = (step, step) if isinstance(step, int) else step
+        steps = number_range("filter(step=...)", step)
+        returns = number_range("filter(episode_return=...)", episode_return)
         chosen = []
         for number, found in enumerate(self.trials):
             media, rows = found.media, self._chosen[number]
@@ -163,7 +168,7 @@ class Catalog(Sequence[CatalogRow]):
             for column, wanted in ((media.section, section), (media.key, key), (media.kind, kind)):
                 if wanted is not None:
                     matches &= np.array([column[row] == wanted for row in rows], bool)
-            for values, bounds in ((media.step, steps), (media.episode_return, episode_return)):
+            for values, bounds in ((media.step, steps), (media.episode_return, returns)):
                 if bounds is not None:
                     matches &= (values[rows] >= bounds[0]) & (values[rows] <= bounds[1])
             rows = rows[matches]
@@ -193,7 +198,7 @@ class Catalog(Sequence[CatalogRow]):
         Trials are ranked by their score: the mean return of the last evaluation. If no trial has one, it is the mean
         training return, and if there is none either, the best return of a clip. The viewer, ``tune-media list`` and
         ``tune-media grid`` rank by the same score. The best clip of a trial is the one with the highest return, of an
-        evaluation if there are any.
+        evaluation if there are any. A clip that was rolled back is taken only if there is no other.
 
         Args:
             metric: None for the score of the trials. Or a field of the rows, whatever trial they belong to:
@@ -201,7 +206,7 @@ class Catalog(Sequence[CatalogRow]):
             mode: ``"max"`` or ``"min"``.
 
         Raises:
-            ValueError: ``mode`` is something else.
+            ValueError: ``mode`` is something else, or no row has such a field.
         """
         if mode not in ("max", "min"):
             raise ValueError(f"best(mode=...) must be 'max' or 'min', got {mode!r}.")
@@ -209,12 +214,7 @@ class Catalog(Sequence[CatalogRow]):
         if metric is None:
             rows = (self._best_of(number, sign) for number in self.scores.best_first(sign))
             return next((row for row in rows if row is not None), None)
-        best, best_value = None, -np.inf
-        for row in self:
-            value = data_frames.value_of(row, metric)
-            if sign * value > best_value:
-                best, best_value = row, sign * value
-        return best
+        return data_frames.best_row(self, metric, sign)
 
     def to_pandas(self, *, params: str = "differing", metrics: bool | Sequence[str] = True) -> pd.DataFrame:
         """Return the rows as a DataFrame, each joined with its trial's hyperparameters and metrics.

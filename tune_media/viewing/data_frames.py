@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
+import math
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_name
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
 from tune_media.viewing.media_columns import as_number
+from tune_media.viewing.places import name_some
 from tune_media.viewing.trial_media import TrialMedia
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_FILE]
 _NUMBERS = {"step", "training_iteration", "episode_return", "episode_length", "frames", "fps", "width", "height"}
 _NUMBERS |= {"bytes", "seed", "env_index", "env_steps", "weights_version", "frame_stride", "time", "finished_at", "v"}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_Row = TypeVar("_Row", bound=dict[str, Any])
 
 
 def differing(params: Sequence[dict[str, Any]]) -> list[str]:
@@ -48,6 +52,27 @@ def value_of(row: dict[str, Any], metric: str) -> float:
     metrics = row.get("metrics")
     inside = metrics.get(metric) if isinstance(metrics, dict) else None
     return as_number(row.get(metric, inside))
+
+
+def best_row(rows: Sequence[_Row], metric: str, sign: int) -> _Row | None:
+    """Return the row with the largest value of a field or metric; one that was rolled back only if there is no other.
+
+    Args:
+        rows: The rows.
+        metric: The name, as for ``value_of``.
+        sign: -1 for the smallest value.
+
+    Raises:
+        ValueError: There are rows, and neither they nor the index have such a field.
+    """
+    best, best_rank = None, (False, -math.inf)
+    for row in rows:
+        rank = (not row.get("rolled_back"), sign * value_of(row, metric))
+        if rank[1] > -math.inf and rank > best_rank:
+            best, best_rank = row, rank
+    if best is None and rows:
+        _check_field(rows, metric)
+    return best
 
 
 def of_media(
@@ -88,6 +113,21 @@ def of_episodes(trials: Sequence[TrialMedia], params: str) -> pd.DataFrame:
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here
                 logger.warning("tune_media: %r is left out (%s: %s)", path, type(error).__name__, error)
     return _data_frame(rows, ["trial", *EPISODE_COLUMNS], [name for config in configs for name in config])
+
+
+def _check_field(rows: Iterable[dict[str, Any]], name: str) -> None:
+    """Raise an error that names similar fields, unless a name is a field of the index, or of a row or its metrics."""
+    known = set(MEDIA_COLUMNS)
+    numbers: dict[str, None] = {}
+    for row in rows:
+        metrics = row.get("metrics")
+        names = [*(metrics if isinstance(metrics, dict) else ()), *row]
+        known.update(names)
+        numbers |= {name: None for name in names if name not in numbers and not math.isnan(value_of(row, name))}
+    if name not in known:
+        near = difflib.get_close_matches(name, numbers, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the fields are {name_some(numbers)}."
+        raise ValueError(f"best: no row has {name!r}; {hint}")
 
 
 def _episodes_in(trial: TrialMedia, path: str) -> Iterator[dict[str, Any]]:

@@ -54,7 +54,7 @@ def choose_tiles(
         catalog: What was recorded.
         trials: The names of the trials to show. Empty: all.
         step: ``"best"`` for the clip with the best return of each trial, ``"last"`` for its last one, or a step: its
-            last clip up to that step.
+            last clip up to that step. Clips that were rolled back are chosen only if there are no others.
         over_training: The name of a trial: its clips from the first to the last step, instead of one of each trial.
         key: The key of the clips, such as ``"episodes/best"``. None: the evaluation's best episodes if there are
             any, or else the key that has most clips.
@@ -79,7 +79,7 @@ def choose_tiles(
         keys = name_some(sorted({row["key"] for row in clips}))
         raise ValueError(f"There is no clip with key {key!r} that matches; the keys with clips are {keys}.")
     if over_training:
-        marked, mark = max(chosen, key=_return_of), "best"
+        marked, mark = max(chosen, key=_rank), "best"
     else:
         order = {trial.name: place for place, (trial, *_) in enumerate(catalog.best_first())}
         chosen = sorted(chosen, key=lambda row: order[row["trial"]])
@@ -103,7 +103,7 @@ def _one_each(rows: Sequence[CatalogRow], step: str | int) -> list[CatalogRow]:
         held = chosen.get(row["trial"])
         if isinstance(step, int) and row.get("step", 0) > step:
             continue
-        if held is None or step != "best" or _return_of(row) > _return_of(held):
+        if held is None or (_rank(row) > _rank(held) if step == "best" else _rank(row)[0] >= _rank(held)[0]):
             chosen[row["trial"]] = row
     return list(chosen.values())
 
@@ -125,6 +125,8 @@ def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _return_of(row: CatalogRow) -> float:
+def _rank(row: CatalogRow) -> tuple[bool, float]:
+    """Return by which clips are ranked: those that were rolled back come after all others."""
     value = row.get("episode_return")
-    return float(value) if isinstance(value, (int, float)) and value == value else float("-inf")
+    known = float(value) if isinstance(value, (int, float)) and value == value else float("-inf")
+    return not row.get("rolled_back"), known

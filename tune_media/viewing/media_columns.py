@@ -30,6 +30,7 @@ class MediaColumns:
         kind: Its kind, such as ``video``.
         step: Its step; NaN if the line has none.
         episode_return: The return of its episode; NaN if it has none.
+        rolled_back: Whether the trial went back to a checkpoint before it.
 
     >>> line = b'{"section": "train", "key": "k", "kind": "video", "step": 3, "episode_return": 1.5}'
     >>> columns = MediaColumns.of_lines([(line, parse_json(line))])
@@ -42,6 +43,7 @@ class MediaColumns:
     kind: list[str]
     step: Numbers
     episode_return: Numbers
+    rolled_back: npt.NDArray[np.bool_]
     _packed: bytes
     _ends: Rows  # the end of each line in the unpacked bytes
 
@@ -68,6 +70,7 @@ class MediaColumns:
             [kinds[at] for at in ordered],
             steps[order],
             returns[order],
+            np.array([bool(line.get("rolled_back")) for line in parsed], bool)[order],
             pa.compress(content, codec=_CODEC, asbytes=True) if content else b"",  # a buffer would keep its spare room
             np.cumsum([len(lines[at][0]) for at in ordered], dtype=np.int64),
         )

@@ -110,15 +110,16 @@ def shown_lines(trial: TrialFolder) -> list[Line]:
         []
     """
     last: dict[tuple[str, str], float] = {}
-    best: dict[tuple[str, str], tuple[float, int]] = {}
+    best: dict[tuple[str, str], tuple[bool, float, int]] = {}
     facts = [_group_and_rank(line) for line in trial.lines]
-    for number, (group, step, value) in enumerate(facts):
+    for number, (line, (group, step, value)) in enumerate(zip(trial.lines, facts, strict=True)):
         last[group] = max(step, last.get(group, step))
-        best[group] = max((value, number), best.get(group, (value, number)))
+        rank = (not line.get("rolled_back"), value, number)
+        best[group] = max(rank, best.get(group, rank))
     return [
         line
         for number, (line, (group, step, _)) in enumerate(zip(trial.lines, facts, strict=True))
-        if step == last[group] or number == best[group][1]
+        if step == last[group] or number == best[group][-1]
     ]
 
 

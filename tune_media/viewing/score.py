@@ -30,6 +30,8 @@ def scores_of(trials: Sequence[TrialMedia], chosen: Sequence[Rows]) -> Scores:
 def best_clip(media: MediaColumns, rows: Rows, sign: int = 1) -> int | None:
     """Return the row with the highest return, of an evaluation if there are any; None if no row has a return.
 
+    A row that was rolled back is returned only if there is no other.
+
     Args:
         media: A trial's media.
         rows: The rows that count.
@@ -41,6 +43,8 @@ def best_clip(media: MediaColumns, rows: Rows, sign: int = 1) -> int | None:
         1
     """
     rows = rows[~np.isnan(media.episode_return[rows])]
+    of_present = rows[~media.rolled_back[rows]]
+    rows = of_present if len(of_present) else rows
     of_evaluation = rows[np.array([media.section[row] == "evaluation" for row in rows], bool)]
     rows = of_evaluation if len(of_evaluation) else rows
     return int(rows[np.argmax(sign * media.episode_return[rows])]) if len(rows) else None

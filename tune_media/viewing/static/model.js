@@ -76,7 +76,7 @@
 
   /** Order clips by step. Of several at one step the last one is shown: the best that was not rolled back. */
   function order(a, b, sign = 1) {
-    return a.step - b.step || Number(b.rolled_back) - Number(a.rolled_back) || sign * ((a.return ?? -Infinity) - (b.return ?? -Infinity)) || 0;
+    return a.step - b.step || Number(b.rolled_back) - Number(a.rolled_back) || sign * compareReturns(a, b) || 0;
   }
 
   const isWorst = (group) => /worst/.test(group);
@@ -121,14 +121,17 @@
     return clips[Math.max(0, low - 1)];
   }
 
-  /** Return a trial's clip with the highest return; of equal ones the latest. */
+  /** Return a trial's clip with the highest return, not rolled back if there are any; of equal ones the latest. */
   function bestClip(trial, section, key) {
     let best = null;
     for (const clip of trial.groups.get(groupName(section, key)) || []) {
-      if (!best || (clip.return ?? -Infinity) >= (best.return ?? -Infinity)) best = clip;
+      if (!best || compareBest(clip, best) >= 0) best = clip;
     }
     return best;
   }
+
+  const compareBest = (a, b) => Number(b.rolled_back) - Number(a.rolled_back) || compareReturns(a, b);
+  const compareReturns = (a, b) => (a.return ?? -Infinity) - (b.return ?? -Infinity) || 0;
 
   const clipsOf = (trial, section, key) => trial.groups.get(groupName(section, key)) || [];
 
@@ -164,14 +167,14 @@
     return trial.metrics[name] ?? null;
   }
 
-  /** Return the highest return of a trial's clips in a section, under any key. */
+  /** Return the highest return of a trial's clips in a section, under any key; of those not rolled back if there are any. */
   function highestReturn(trial, section) {
-    let highest = null;
+    let best = null;
     for (const [group, clips] of trial.groups) {
       if (!group.startsWith(`${section}\n`)) continue;
-      for (const clip of clips) if (clip.return != null && (highest == null || clip.return > highest)) highest = clip.return;
+      for (const clip of clips) if (clip.return != null && (!best || compareBest(clip, best) > 0)) best = clip;
     }
-    return highest;
+    return best && best.return;
   }
 
   /** Give each trial its score and rank (1 is the winner; trials with equal scores share a rank). */
