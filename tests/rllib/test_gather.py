@@ -3,16 +3,25 @@
 import dataclasses
 
 import pytest
+import ray
 
-from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, play, recording_on
+from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, fake_ray, play, recording_on
 from tune_media.recording.plan import Plan
 from tune_media.recording.replay_decision import Taken
 from tune_media.rllib.counting import ReportedEpisodes
-from tune_media.rllib.gather import EnvRunnersSeen, Round, collect
+from tune_media.rllib.gather import AsyncGather, EnvRunnersSeen, Round, collect
 from tune_media.selection import as_selectors
 from tune_media.values.recording_problems import RecordingProblem
 
 PLAN = Plan("episodes", as_selectors(("best", "worst")))
+
+
+DIED = ray.exceptions.ActorDiedError()
+
+
+@pytest.fixture(autouse=True)
+def _without_ray(monkeypatch):
+    fake_ray(monkeypatch)
 
 
 @pytest.fixture
@@ -29,7 +38,7 @@ def names(collected):
     return [episode.record.episode_id for episode in collected.chosen["data"].episodes]
 
 
-@pytest.mark.parametrize("lost", ["request", "answer"])
+@pytest.mark.parametrize("lost", [DIED, "answer"])
 def test_a_lost_request_for_the_winners_brings_no_episode_twice(place, lost):
     group, recording, seen = place
     play(recording, "a", 1.0)
@@ -52,7 +61,7 @@ def test_replays_get_more_time_and_that_time_is_named(place):
     group.loses = [None, "answer"]
     plan = dataclasses.replace(PLAN, render="replay")
     found = collect(group, plan, seen, Round("evaluation", 1, timeout=5.0))
-    assert group.timeouts == [5.0, 15.0]
+    assert group.timeouts == [(5.0, [1]), (15.0, [1])]
     (problem,) = found.problems
     assert "did not answer within 15 s (3 times config.evaluation(evaluation_sample_timeout_s=...))" in problem.text
 
@@ -114,3 +123,77 @@ def test_a_winner_whose_replay_differs_is_counted_once_and_its_record_says_why(p
     notes = {episode.record.episode_id: episode.record.note for episode in found.chosen["data"].episodes}
     assert notes == {"a": None, "b": "no clip: differs"}
     assert list(found.chosen["data"].trajectories.values()) == ["its steps"]
+
+
+def test_an_env_runner_that_hangs_costs_one_timeout_and_no_other_waits_for_a_replay():
+    runners = [FakeEnvRunner(index) for index in (1, 2, 3)]
+    group, seen = FakeGroup(*runners), EnvRunnersSeen()
+    recordings = [recording_on(runner) for runner in runners]
+    plan = dataclasses.replace(PLAN, render="replay")
+    group.hung = {3}
+    for iteration in (1, 2):
+        for value, recording in enumerate(recordings[:2]):
+            play(recording, f"{iteration} {value}", float(value))
+        group.timeouts.clear()
+        group.sent.clear()
+        best = dataclasses.replace(plan, selectors=as_selectors("best"))
+        found = collect(group, best, seen, Round("evaluation", iteration, timeout=5.0))
+        assert found.chosen["best"].episode.episode_id == f"{iteration} 1"
+        asked = [1, 2, 3] if iteration == 1 else [1, 2]
+        assert group.timeouts == [(5.0, asked), (10.0, [2])]
+        assert group.sent == [*(("ask", index) for index in asked), ("take", 1), ("take", 2)]
+    assert all(recording.answer([seen._serials[index]]).data == [] for index, recording in enumerate(recordings[:2], 1))
+
+
+def test_an_env_runner_that_owes_an_answer_still_begins_the_next_evaluation(place):
+    group, _, seen = place
+    group.hung = {1}
+    assert round_of(group, seen).chosen == {}
+    seen.begin_round(group, "episodes", 5.0)
+    assert group.sent == [("ask", 1), ("begin_round", 1)]
+    assert [asked for _, asked in group.timeouts] == [[1]]
+
+
+def test_an_env_runner_whose_late_answer_has_come_is_asked_again(place):
+    group, recording, seen = place
+    play(recording, "a", 1.0)
+    group.loses = ["answer"]
+    assert round_of(group, seen).chosen == {}
+    assert names(round_of(group, seen, 2)) == ["a"]
+
+
+def test_a_request_that_raises_is_told_with_its_text(place):
+    group, _, seen = place
+    group.loses = [ray.exceptions.RayTaskError("ask", "a traceback", KeyError("x"))]
+    (problem,) = round_of(group, seen).problems
+    assert problem.text == "episodes may be missing: the request to env runner 1 raised KeyError: 'x'"
+    assert problem.lost == 0
+
+
+def gathered(group, gather, iteration, count):
+    return gather.collect(group, Round("train", iteration, timeout=5.0, reported=ReportedEpisodes(count)))
+
+
+def test_an_asynchronous_algorithm_counts_no_episode_as_lost_that_is_still_to_come():
+    """The answers of one iteration come in a later one, and one that failed made all that were under way «lost»."""
+    runners = [FakeEnvRunner(1), FakeEnvRunner(2)]
+    group, gather = FakeGroup(*runners), AsyncGather(PLAN, EnvRunnersSeen())
+    recordings = [recording_on(runner) for runner in runners]
+    group.loses = [DIED]
+    assert gathered(group, gather, 1, count=4).chosen == {}
+    play(recordings[1], "a", 1.0)
+    found = gathered(group, gather, 2, count=9)
+    assert "num_lost" not in found.chosen
+    assert [(problem.text, problem.lost) for problem in found.problems] == [
+        ("episodes may be missing: env runner 1 died", 0)
+    ]
+    assert names(gathered(group, gather, 3, count=0)) == ["a"]
+
+
+def test_an_asynchronous_algorithm_asks_no_dead_env_runner_and_none_twice():
+    group, gather = FakeGroup(FakeEnvRunner(1), FakeEnvRunner(2)), AsyncGather(PLAN, EnvRunnersSeen())
+    group.dead, group.hung = {1}, {2}
+    for iteration in range(3):
+        assert gathered(group, gather, iteration, count=3).problems == []
+    assert group.sent == [("ask_and_take", 2)]
+    assert group.timeouts == []

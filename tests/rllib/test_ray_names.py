@@ -1,11 +1,14 @@
 """Pins each name of RLlib's that is not public and that we lean on. A failure names the release that changed it."""
 
 import inspect
+import os
+import threading
 
 import pytest
 import ray
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
@@ -13,6 +16,8 @@ from ray.rllib.evaluation.episode_v2 import EpisodeV2
 from ray.rllib.evaluation.metrics import RolloutMetrics
 from ray.rllib.evaluation.rollout_worker import RolloutWorker
 from ray.rllib.utils.actor_manager import FaultTolerantActorManager
+
+from tune_media.rllib import ray_names
 
 KNOWN = "It is there in Ray 2.50.1 and 2.60.0"
 
@@ -32,15 +37,47 @@ def says(function, text, used_by):
     )
 
 
-def test_env_runners_can_be_called_with_a_timeout():
-    parameters = inspect.signature(EnvRunnerGroup.foreach_env_runner).parameters
-    missing = {"local_env_runner", "timeout_seconds"} - set(parameters)
-    assert not missing, f"Ray {ray.__version__}: EnvRunnerGroup.foreach_env_runner has no {missing}. {KNOWN}."
-
-
-def test_a_groups_actors_are_within_reach():
+def test_a_groups_env_runners_are_within_reach():
     says(EnvRunnerGroup.__init__, "self._worker_manager", "ray_names.remote_env_runners")
+    has(EnvRunnerGroup, "local_env_runner", "ray_names.local_env_runner")
     has(FaultTolerantActorManager, "actors", "ray_names.remote_env_runners")
+    has(FaultTolerantActorManager, "healthy_actor_ids", "ray_names.healthy_env_runners")
+    says(FaultTolerantActorManager._call_actors, ".apply.remote(", "ray_names.send")
+
+
+def test_both_hooks_for_restarted_env_runners_are_told_which():
+    tells = Algorithm._make_on_env_runners_recreated_callbacks
+    for text in ("env_runner_group=", "env_runner_indices=", "worker_set=", "worker_ids=", "is_evaluation="):
+        says(tells, text, "callback.on_env_runners_recreated")
+    has(RLlibCallback, "on_workers_recreated", "callback.on_workers_recreated")
+
+
+class Actor:
+    def __init__(self):
+        self.is_open = threading.Event()
+
+    def apply(self, function):
+        return function(self)
+
+
+def exits(actor):
+    os._exit(1)
+
+
+def test_answers_and_errors_are_told_apart_and_a_slow_one_is_not_waited_for(ray_session):
+    requests = (lambda actor: "an answer", lambda actor: {}["x"], exits, lambda actor: actor.is_open.wait())
+    actors = [ray.remote(num_cpus=0)(Actor).remote() for _ in requests]
+    references = {index: ray_names.send(actors[index], request) for index, request in enumerate(requests)}
+    found = ray_names.finished({index: references[index] for index in range(3)}, None) | ray_names.finished(
+        references, 0
+    )
+    assert sorted(found) == [0, 1, 2]
+    assert found[0] == "an answer"
+    assert ray_names.raised_by(found[1]) == "KeyError: 'x'"
+    assert ray_names.raised_by(found[2]) is None
+    assert ray_names.finished({}, None) == {}
+    for actor in actors:
+        ray.kill(actor)
 
 
 @pytest.mark.parametrize("env_runner", [SingleAgentEnvRunner, MultiAgentEnvRunner])

@@ -4,11 +4,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, play, recording_on
+from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, fake_ray, play, recording_on
 from tune_media.recording.plan import Plan
+from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.rounds import Rounds
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import as_selectors
+
+
+@pytest.fixture(autouse=True)
+def _without_ray(monkeypatch):
+    fake_ray(monkeypatch)
 
 
 def algorithm_of(group):
@@ -91,6 +97,27 @@ def test_checkpoints_hold_windows_and_episode_counters(place):
 
 def test_a_fault_in_the_algorithm_costs_a_warning(place, caplog):
     rounds, algorithm, _ = place
-    del algorithm.env_runner_group.env_runners
+    del algorithm.env_runner_group._worker_manager
     rounds.end_iteration(algorithm, {"training_iteration": 1})
     assert "the collection of this round's episodes failed" in caplog.text
+
+
+def test_triggers_of_a_restarted_env_runner_go_on_and_nobody_waits(place):
+    """Without a timeout, an env runner that hung held up training for ever."""
+    rounds, algorithm, recording = place
+    group = algorithm.env_runner_group
+    play(recording, "a", 1.0)
+    rounds.end_iteration(algorithm, {"training_iteration": 1})
+    group.env_runners = [FakeEnvRunner(1), FakeEnvRunner(2)]
+    recording = recording_on(group.env_runners[0])
+    group.hung = {2}
+    group.sent.clear()
+    group.timeouts.clear()
+    callback = EpisodeRecorderCallback(rounds._settings)
+    callback._rounds = rounds
+    told = {"algorithm": algorithm, "is_evaluation": False}
+    callback.on_env_runners_recreated(env_runner_group=group, env_runner_indices=[1], **told)
+    callback.on_workers_recreated(worker_set=group, worker_ids=[1], **told)
+    assert recording.recorder.starts.counts() == {0: 1}
+    assert group.sent == [("go_on_from", 1)] * 2
+    assert group.timeouts == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from tune_media.recording.plan import Plan
+from tune_media.rllib import ray_names
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.registry import recordings_of
 from tune_media.rllib.settings import RecorderSettings
@@ -31,20 +34,72 @@ class FakeEnvRunner:
 
 
 class FakeGroup:
-    """Calls env runners; an answer can be lost on its way, or the request."""
+    """The env runner actors of an Algorithm; their answers can be lost.
 
-    def __init__(self, *env_runners):
-        self.env_runners = list(env_runners)
-        self.loses = []
-        self.timeouts = []
+    Attributes:
+        loses: What befalls each of the next requests: ``answer`` if its answer comes too late, or the error in place
+            of an answer. None: nothing.
+        hung: The indices of env runners that answer nothing.
+        dead: The indices of env runners that RLlib knows to be dead.
+        sent: The name of each request, and the index of the env runner that it was sent to.
+        timeouts: How long the answers were waited for each time, and from which env runners.
+    """
 
-    def foreach_env_runner(self, function, local_env_runner, timeout_seconds):
-        self.timeouts.append(timeout_seconds)
-        lost = self.loses.pop(0) if self.loses else None
-        if lost == "request":
-            return []
-        answers = [function(env_runner) for env_runner in self.env_runners]
-        return [] if lost == "answer" else answers
+    def __init__(self, *env_runners, local=None):
+        self.env_runners, self.local_env_runner = list(env_runners), local
+        self.loses, self.hung, self.dead = [], set(), set()
+        self.sent, self.timeouts = [], []
+        self._worker_manager = self
+
+    def actors(self):
+        return {env_runner.worker_index: FakeActor(env_runner, self) for env_runner in self.env_runners}
+
+    def healthy_actor_ids(self):
+        return [index for index in self.actors() if index not in self.dead]
+
+
+@dataclasses.dataclass
+class FakeActor:
+    """The handle of an env runner actor."""
+
+    env_runner: FakeEnvRunner
+    group: FakeGroup
+
+
+@dataclasses.dataclass
+class FakeReference:
+    """The reference to an answer, which arrives in time, late, or never."""
+
+    group: FakeGroup
+    answer: Any
+    is_late: bool = False
+    is_hung: bool = False
+
+
+def fake_ray(monkeypatch):
+    """Have requests go to env runners without Ray."""
+
+    def send(actor, request):
+        group, index = actor.group, actor.env_runner.worker_index
+        group.sent.append((request.func.__name__, index))
+        if index in group.hung:
+            return FakeReference(group, None, is_hung=True)
+        lost = group.loses.pop(0) if group.loses else None
+        if isinstance(lost, Exception):
+            return FakeReference(group, lost)
+        return FakeReference(group, request(actor.env_runner), is_late=lost == "answer")
+
+    def finished(references, timeout):
+        if timeout != 0 and references:
+            next(iter(references.values())).group.timeouts.append((timeout, sorted(references)))
+        return {
+            index: one.answer
+            for index, one in references.items()
+            if not one.is_hung and (timeout == 0 or not one.is_late)
+        }
+
+    monkeypatch.setattr(ray_names, "send", send)
+    monkeypatch.setattr(ray_names, "finished", finished)
 
 
 def recording_on(env_runner, name="episodes", keep=("best", "worst")):

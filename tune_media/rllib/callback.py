@@ -107,9 +107,23 @@ class EpisodeRecorderCallback(RLlibCallback):
 
     @override
     def on_env_runners_recreated(
-        self, *, algorithm: Any, env_runner_group: Any, is_evaluation: bool, **kwargs: Any
+        self,
+        *,
+        algorithm: Any,
+        env_runner_group: Any,
+        env_runner_indices: list[int],
+        is_evaluation: bool,
+        **kwargs: Any,
     ) -> None:
-        self._rounds.env_runners_are_new(env_runner_group, EVALUATION if is_evaluation else TRAIN)
+        section = EVALUATION if is_evaluation else TRAIN
+        self._rounds.env_runners_are_new(env_runner_group, section, env_runner_indices)
+
+    @override
+    def on_workers_recreated(
+        self, *, algorithm: Any, worker_set: Any, worker_ids: list[int], is_evaluation: bool, **kwargs: Any
+    ) -> None:
+        """Do the same: RLlib calls both, but ``make_multi_callbacks`` of the old API stack hands on only this one."""
+        self._rounds.env_runners_are_new(worker_set, EVALUATION if is_evaluation else TRAIN, worker_ids)
 
     @override
     def on_evaluate_start(self, *, algorithm: Any, **kwargs: Any) -> None:

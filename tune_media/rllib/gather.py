@@ -6,24 +6,21 @@ An env runner is asked twice: for its finished episodes, and, when it is known w
 from __future__ import annotations
 
 import functools
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tune_media.recording.choosing import DATA, NUM_ABANDONED, NUM_LOST, chosen_by, laid_out, selector_reason
 from tune_media.recording.plan import Plan
 from tune_media.recording.replay_decision import Taken, with_note
-from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
-from tune_media.rllib.registry import Answer, ask, ask_and_take, take
+from tune_media.rllib.registry import Answer, ask, ask_and_take, begin_round, take
+from tune_media.rllib.requests import Requests
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.selection import Selector
 from tune_media.values.episode_record import DIRECT, EpisodeRecord
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, thinned, with_progress
 from tune_media.values.recording_problems import RecordingProblem
-
-logger = logging.getLogger(__name__)
 
 _TIMEOUT = "config.evaluation(evaluation_sample_timeout_s=...)"
 
@@ -78,20 +75,25 @@ class EnvRunnersSeen:
     Attributes:
         recordings: The id of each env runner's recording, by its index. Another one means that it was restarted.
         starts: The number of episodes that each sub-env of each env runner has begun.
+        requests: The requests to them.
     """
 
     def __init__(self) -> None:
         self.recordings: dict[int, str] = {}
         self.starts: dict[str, dict[str, int]] = {}
         self._serials: dict[int, str] = {}
+        self.requests = Requests()
 
     @property
     def received(self) -> list[str]:
         """The serials of the last answers, for the next request."""
         return list(self._serials.values())
 
-    def begin_round(self, found: Iterable[tuple[int, str] | None]) -> None:
-        """Hold the env runners that take part in an evaluation."""
+    def begin_round(self, group: Any, name: str, timeout: float | None) -> None:
+        """Begin an evaluation on the env runners of a group, and hold those that take part; see ``registry``."""
+        request = functools.partial(begin_round, name=name)
+        self.requests.tell(group, request, only=self.requests.owing())
+        found = self.requests.call(group, request, timeout).answers.values()
         self.recordings = dict(pair for pair in found if pair is not None)
 
     def arrived(self, answers: Sequence[Answer]) -> list[int]:
@@ -115,25 +117,31 @@ def collect(group: Any, plan: Plan, seen: EnvRunnersSeen, of_round: Round) -> Co
         of_round: The round.
     """
     request = functools.partial(ask, name=plan.name, received=seen.received)
-    found = ray_names.call_env_runners(group, request, of_round.timeout)
-    answers = [answer for answer in found if answer is not None]
+    replies = seen.requests.call(group, request, of_round.timeout)
+    by_index = {index: answer for index, answer in replies.answers.items() if answer is not None}
+    answers = list(by_index.values())
 
     def fetch(wanted: set[str], present: set[str]) -> Taken:
         taken, times = Taken(), _times_to_wait(plan, len(wanted))
         timeout = None if of_round.timeout is None else of_round.timeout * times
         request = functools.partial(take, name=plan.name, winners=wanted, seen=present)
-        for of_env_runner in ray_names.call_env_runners(group, request, timeout):
+        holders = {index for index, answer in by_index.items() if wanted.intersection(answer.candidates)}
+        seen.requests.tell(group, request, only=by_index.keys() - holders)  # these drop their losers
+        replies = seen.requests.call(group, request, timeout, only=holders)
+        for of_env_runner in replies.answers.values():
             taken.add(of_env_runner)
+        taken.problems.extend(replies.problems)
         return taken
 
-    return _Choice(plan, of_round, answers, seen.arrived(answers)).collected(fetch)
+    return _Choice(plan, of_round, answers, seen.arrived(answers), replies.problems).collected(fetch)
 
 
 class AsyncGather:
     """Collects without waiting, for algorithms whose env runners are always busy.
 
-    An env runner answers between two samples, so the answer to a request of one iteration is used in a later one. The
-    Algorithm's thread calls everything here.
+    An env runner answers between two samples, so the answer to a request of one iteration is used in a later one. So
+    nobody knows which of the episodes that RLlib counts in an iteration are still to come: none is counted as lost.
+    The Algorithm's thread calls everything here.
 
     Args:
         plan: The recorder's plan.
@@ -142,46 +150,33 @@ class AsyncGather:
 
     def __init__(self, plan: Plan, seen: EnvRunnersSeen) -> None:
         self._plan, self._seen = plan, seen
-        self._asked: dict[int, Any] = {}  # env runners that still owe an answer
 
     def collect(self, group: Any, of_round: Round) -> Collected:
         """Choose among the episodes that have arrived since the last time, and ask for more."""
-        answers, gone = self._take_ready()
+        replies = self._seen.requests.arrived()
+        answers = [answer for answer in replies.answers.values() if answer is not None]
         self._seen.arrived(answers)
         request = functools.partial(ask_and_take, name=self._plan.name, received=self._seen.received)
-        for index, actor in ray_names.remote_env_runners(group).items():
-            if index not in self._asked:
-                self._asked[index] = actor.apply.remote(request)
+        self._seen.requests.ask(group, request)
+        died = [RecordingProblem(f"episodes may be missing: env runner {index} died") for index in replies.died]
         kept = {id: taken for answer in answers for id, taken in answer.kept.items()}
-        return _Choice(self._plan, of_round, answers, gone).collected(lambda wanted, present: Taken(kept))
-
-    def _take_ready(self) -> tuple[list[Answer], list[int]]:
-        """Return the answers that have arrived, and the indices of the env runners that died instead."""
-        import ray
-
-        if not self._asked:
-            return [], []
-        ready = ray.wait(list(self._asked.values()), num_returns=len(self._asked), timeout=0)[0]
-        answers: list[Answer] = []
-        gone: list[int] = []
-        for index in [index for index, reference in self._asked.items() if reference in ready]:
-            try:
-                answer = ray.get(self._asked.pop(index))
-            except ray.exceptions.RayError as error:
-                logger.info("record_episodes %r: env runner %d is gone: %r", self._plan.name, index, error)
-                gone.append(index)
-                continue
-            if answer is not None:
-                answers.append(answer)
-        return answers, gone
+        choice = _Choice(self._plan, of_round, answers, problems=[*replies.problems, *died])
+        return choice.collected(lambda wanted, present: Taken(kept))
 
 
 class _Choice:
     """The choice among the episodes of one round."""
 
-    def __init__(self, plan: Plan, of_round: Round, answers: Sequence[Answer], gone: Sequence[int]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        of_round: Round,
+        answers: Sequence[Answer],
+        gone: Sequence[int] = (),
+        problems: Sequence[RecordingProblem] = (),
+    ) -> None:
         self._plan, self._round, self._answers, self._gone = plan, of_round, answers, gone
-        self._problems = [problem for answer in answers for problem in answer.problems]
+        self._problems = [*problems, *(problem for answer in answers for problem in answer.problems)]
 
     def collected(self, fetch: Callable[[set[str], set[str]], Taken]) -> Collected:
         """Choose, and fetch the chosen.

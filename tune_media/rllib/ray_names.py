@@ -2,25 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def call_env_runners(group: Any, function: Callable[[Any], Any], timeout_seconds: float | None = None) -> list[Any]:
-    """Run ``function(env_runner)`` on every env runner of a group, the local one included; wait for the answers.
-
-    Env runners that are dead or do not answer in time are left out.
-    """
-    return list(group.foreach_env_runner(function, local_env_runner=True, timeout_seconds=timeout_seconds))
+def local_env_runner(group: Any) -> Any:
+    """Return a group's env runner in the Algorithm's own process, or None if it has none."""
+    return group.local_env_runner
 
 
 def remote_env_runners(group: Any) -> dict[int, Any]:
-    """Return the handles of a group's env runner actors, by their index.
-
-    Ray 2.50's IMPALA takes any answer that is ready in the group's own request queue for samples of its own, so
-    requests of others must not go through it.
-    """
+    """Return the handles of a group's env runner actors, by their index."""
     return dict(group._worker_manager.actors())
+
+
+def healthy_env_runners(group: Any) -> dict[int, Any]:
+    """Return the handles of the env runner actors that RLlib does not know to be dead, by their index."""
+    actors = remote_env_runners(group)
+    return {index: actors[index] for index in group._worker_manager.healthy_actor_ids()}
+
+
+def send(actor: Any, function: Callable[[Any], Any]) -> Any:
+    """Have an env runner actor run ``function(env_runner)``; return the reference to the answer.
+
+    RLlib's ``foreach_env_runner`` would count a timeout of ours among its dropped env runners. Ray 2.50's IMPALA takes
+    any answer that is ready in the group's own request queue for samples of its own.
+    """
+    return actor.apply.remote(function)
+
+
+def finished(references: Mapping[int, Any], timeout: float | None) -> dict[int, Any]:
+    """Return the answers that have arrived, or the errors in their place, by the keys of their references.
+
+    Args:
+        references: The references.
+        timeout: How long to wait for them, seconds. None: as long as it takes.
+    """
+    import ray
+
+    if not references:
+        return {}
+    ready = ray.wait(list(references.values()), num_returns=len(references), timeout=timeout)[0]
+    return {key: _answer_or_error(reference) for key, reference in references.items() if reference in ready}
+
+
+def _answer_or_error(reference: Any) -> Any:
+    import ray
+
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayError as error:
+        return error
+
+
+def raised_by(error: Exception) -> str | None:
+    """Return the exception of a function that an env runner ran; None if the env runner died or is out of reach."""
+    import ray
+
+    if not isinstance(error, ray.exceptions.RayTaskError):
+        return None
+    cause = getattr(error, "cause", error)
+    return f"{type(cause).__name__}: {cause}"
 
 
 def is_asynchronous(algorithm: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from tune_media.recording.choosing import DATA
@@ -13,7 +13,8 @@ from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.gather import AsyncGather, Collected, EnvRunnersSeen, Round, collect
 from tune_media.rllib.problem_reports import ProblemReports
-from tune_media.rllib.registry import begin_round, go_on_from, problems_of
+from tune_media.rllib.registry import go_on_from, problems_of
+from tune_media.rllib.requests import Requests
 from tune_media.rllib.round_checks import RoundChecks
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing
@@ -59,10 +60,8 @@ class Rounds:
         """An evaluation starts: episodes that its env runners finished since the last one are late."""
         group = algorithm.eval_env_runner_group
         if EVALUATION in self._seen and group is not None:
-            request = functools.partial(begin_round, name=self._plan.name)
             with self._guard("the start of the evaluation"):
-                found = ray_names.call_env_runners(group, request, _timeout(algorithm))
-                self._seen[EVALUATION].begin_round(found)
+                self._seen[EVALUATION].begin_round(group, self._plan.name, _timeout(algorithm))
 
     def end_evaluation(self, algorithm: Any, metrics: dict[str, Any]) -> None:
         """Put the episodes of an evaluation into its metrics, and the values of a ``custom_evaluation_function``."""
@@ -89,12 +88,20 @@ class Rounds:
         else:
             self._put(algorithm, of_round, result, lambda: collect(group, self._plan, self._seen[TRAIN], of_round))
 
-    def env_runners_are_new(self, group: Any, section: str, timeout: float | None = None) -> None:
-        """Env runners were restarted, or a checkpoint was loaded: triggers go on counting episodes."""
+    def env_runners_are_new(self, group: Any, section: str, indices: Collection[int] | None = None) -> None:
+        """Env runners were restarted, or a checkpoint was loaded: triggers go on counting episodes.
+
+        Nobody waits: an env runner does this before the next sample that it is asked for.
+
+        Args:
+            group: The ``EnvRunnerGroup``.
+            section: Its section.
+            indices: The indices of the new env runners. None: all.
+        """
         if section in self._seen and group is not None and self._seen[section].starts:
             request = functools.partial(go_on_from, name=self._plan.name, starts=self._seen[section].starts)
             with self._guard("handing the episode counters to the env runners"):
-                ray_names.call_env_runners(group, request, timeout)
+                self._seen[section].requests.tell(group, request, indices)
 
     def _round(self, algorithm: Any, section: str, iteration: int, metrics: dict[str, Any]) -> Round:
         with self._guard("reading RLlib's metrics"):
@@ -118,7 +125,7 @@ class Rounds:
             self._problems.add(reason)
         request = functools.partial(problems_of, name=self._plan.name)
         for group in filter(None, (algorithm.env_runner_group, algorithm.eval_env_runner_group)):
-            for found in ray_names.call_env_runners(group, request, _timeout(algorithm)):
+            for found in Requests().call(group, request, _timeout(algorithm)).answers.values():
                 for problem in found:
                     self._problems.add(problem.text)
 
@@ -158,8 +165,8 @@ class Rounds:
             self._window.set_state(state["windows"])
             for section, seen in self._seen.items():
                 seen.starts = {**seen.starts, **state["starts"].get(section, {})}
-            self.env_runners_are_new(algorithm.env_runner_group, TRAIN, _timeout(algorithm))
-            self.env_runners_are_new(algorithm.eval_env_runner_group, EVALUATION, _timeout(algorithm))
+            self.env_runners_are_new(algorithm.env_runner_group, TRAIN)
+            self.env_runners_are_new(algorithm.eval_env_runner_group, EVALUATION)
 
     @contextlib.contextmanager
     def _guard(self, doing: str) -> Iterator[None]:

@@ -1,0 +1,117 @@
+"""The Algorithm's requests to the env runners of one group, beside RLlib's own: its counters never see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tune_media.rllib import ray_names
+from tune_media.values.recording_problems import RecordingProblem
+
+LOCAL = 0  # the index of the local env runner
+
+Request = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Replies:
+    """The replies to a request, by the index of the env runner.
+
+    Attributes:
+        answers: The answers that have arrived.
+        raised: Why an env runner that lives has no answer.
+        died: The indices of the env runners that died, or cannot be reached.
+    """
+
+    answers: dict[int, Any] = field(default_factory=dict)
+    raised: dict[int, str] = field(default_factory=dict)
+    died: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, arrived: Mapping[int, Any]) -> Replies:
+        """Sort answers and errors."""
+        answers = {index: one for index, one in arrived.items() if not isinstance(one, Exception)}
+        raised = {index: ray_names.raised_by(one) for index, one in arrived.items() if index not in answers}
+        return cls(
+            answers,
+            {index: text for index, text in raised.items() if text is not None},
+            tuple(index for index, text in raised.items() if text is None),
+        )
+
+    @property
+    def problems(self) -> list[RecordingProblem]:
+        """The requests that raised.
+
+        Example:
+            >>> Replies(raised={2: "KeyError: 'a'"}).problems[0].text
+            "episodes may be missing: the request to env runner 2 raised KeyError: 'a'"
+        """
+        return [
+            RecordingProblem(f"episodes may be missing: the request to env runner {index} raised {text}")
+            for index, text in self.raised.items()
+        ]
+
+
+class Requests:
+    """Sends requests to the env runners of one group. The Algorithm's thread calls everything here.
+
+    A request is a function of the env runner. An env runner runs what it is sent in order, between two samples. One
+    that has not answered in time is not asked again until it has: if it hangs, it costs one timeout, not one a round.
+    Env runners that RLlib knows to be dead are left out.
+    """
+
+    def __init__(self) -> None:
+        self._owed: dict[int, Any] = {}
+
+    def call(self, group: Any, request: Request, timeout: float | None, only: Collection[int] | None = None) -> Replies:
+        """Ask the env runners, the local one included, and wait for their answers.
+
+        Args:
+            group: The ``EnvRunnerGroup``.
+            request: The request.
+            timeout: How long to wait, seconds. None: as long as it takes.
+            only: The indices of the env runners. None: all.
+        """
+        self.arrived()
+        sent = self._send(group, request, only, self._owed)
+        local = _answer_of_local(group, request, only)
+        arrived = ray_names.finished(sent, timeout)
+        self._owed |= {index: reference for index, reference in sent.items() if index not in arrived}
+        return Replies.of(local | arrived)
+
+    def tell(self, group: Any, request: Request, only: Collection[int] | None = None) -> None:
+        """Send a request whose answer does not matter, without waiting; the arguments are those of ``call``."""
+        self._send(group, request, only)
+        _answer_of_local(group, request, only)
+
+    def ask(self, group: Any, request: Request) -> None:
+        """Ask the remote env runners without waiting; ``arrived`` will return their answers."""
+        self._owed |= self._send(group, request, None, self._owed)
+
+    def arrived(self) -> Replies:
+        """Return the answers that have arrived since the last time."""
+        arrived = ray_names.finished(self._owed, 0)
+        for index in arrived:
+            del self._owed[index]
+        return Replies.of(arrived)
+
+    def owing(self) -> set[int]:
+        """Return the indices of the env runners that still owe an answer."""
+        self.arrived()
+        return set(self._owed)
+
+    @staticmethod
+    def _send(
+        group: Any, request: Request, only: Collection[int] | None, without: Collection[int] = ()
+    ) -> dict[int, Any]:
+        return {
+            index: ray_names.send(actor, request)
+            for index, actor in ray_names.healthy_env_runners(group).items()
+            if (only is None or index in only) and index not in without
+        }
+
+
+def _answer_of_local(group: Any, request: Request, only: Collection[int] | None) -> dict[int, Any]:
+    local = ray_names.local_env_runner(group)
+    return {} if local is None or (only is not None and LOCAL not in only) else {LOCAL: request(local)}
