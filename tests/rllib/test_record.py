@@ -1,6 +1,7 @@
 import pickle
 
 import pytest
+from ray.rllib.utils import metrics
 
 import tune_media as tm
 from tune_media.rllib import record_episodes
@@ -77,3 +78,29 @@ def test_a_window_that_counts_no_episodes_is_refused(window):
     with pytest.raises(ValueError, match="takes a number of episodes or None, got") as failure:
         record_episodes(window=window)
     assert repr(window) in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            value
+            for name, value in vars(metrics).items()
+            if name.startswith(("EPISODE_", "NUM_EPISODES", "NUM_ENV_STEPS"))
+        ),
+        *(metrics.SAMPLE_TIMER, metrics.ENV_STEP_TIMER, metrics.WEIGHTS_SEQ_NO, metrics.MODULE_TO_ENV_CONNECTOR),
+        *("custom_metrics", "hist_stats", "episode_media", "sampler_perf", "policy_reward_mean", "episodes_this_iter"),
+        *("agent_episode_return_mean", "module_episode_return_mean", "connector_metrics", "num_faulty_episodes"),
+    ],
+)
+def test_a_name_that_rllib_uses_in_its_results_is_refused(name):
+    with pytest.raises(ValueError, match="RLlib's own key") as failure:
+        record_episodes(name=name)
+    assert repr(name) in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["episodes", "episode_clips", "best-episode", "samples", "agents", "env_steps", "policy_a"]
+)
+def test_other_names_are_free(name):
+    assert settings_of(name=name).plan.name == name
