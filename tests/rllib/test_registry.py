@@ -1,3 +1,4 @@
+import dataclasses
 import gc
 import weakref
 
@@ -88,3 +89,38 @@ def test_triggers_go_on_from_the_counts_of_the_same_env_runner():
     registry.go_on_from(env_runner, "episodes", {"1": {"0": 9}, "2": {"0": 4}})
     play(recording, "a", 1.0)
     assert registry.ask(env_runner, "episodes", ()).starts == {0: 5}
+
+
+@pytest.mark.parametrize(
+    ("fails", "request_of"),
+    [
+        ("begin_round", lambda env_runner: registry.begin_round(env_runner, "episodes")),
+        ("take", lambda env_runner: registry.take(env_runner, "episodes", (), ())),
+        ("go_on_from", lambda env_runner: registry.go_on_from(env_runner, "episodes", {})),
+        ("answer", lambda env_runner: registry.ask(env_runner, "episodes", ())),
+        ("answer_with_candidates", lambda env_runner: registry.ask_and_take(env_runner, "episodes", ())),
+    ],
+)
+def test_a_request_that_fails_costs_a_problem_and_not_the_env_runner(monkeypatch, fails, request_of):
+    """RLlib ends an env runner in which a function of the Algorithm raises."""
+    env_runner = FakeEnvRunner()
+    recording = recording_on(env_runner)
+
+    def fail(*args):
+        raise KeyError("x")
+
+    monkeypatch.setattr(recording, fails, fail)
+    answer = request_of(env_runner)
+    problems = getattr(answer, "problems", None) or registry.problems_of(env_runner, "episodes")
+    assert [problem.text for problem in problems] == [
+        "episodes may be missing: a request of the Algorithm raised KeyError: 'x'"
+    ]
+
+
+def test_a_strict_recorder_raises_when_a_request_fails(monkeypatch):
+    env_runner = FakeEnvRunner()
+    recording = recording_on(env_runner)
+    recording.recorder.plan = dataclasses.replace(recording.recorder.plan, strict=True)
+    monkeypatch.setattr(recording, "answer", None)
+    with pytest.raises(TypeError):
+        registry.ask(env_runner, "episodes", ())

@@ -61,11 +61,15 @@ class EnvRunnerRecording:
         settings: The arguments of ``record_episodes``.
         env_runner: The env runner, or the rollout worker of the old API stack.
         owner: The callback that made it; another of the same name does not record.
+
+    Attributes:
+        place: The env runner's index, and the id of this recording.
     """
 
     def __init__(self, settings: RecorderSettings, env_runner: Any, owner: Any) -> None:
         self.owner, self._settings = owner, settings
         self._id, self._index, self._section = new_id(), index_of(env_runner), section_of(env_runner)
+        self.place = (self._index, self._id)
         self.stack = stack_of(env_runner.config)
         self._counts_by_fetches = self._section == EVALUATION
         self._fetched = FetchedEpisodes(
@@ -192,7 +196,7 @@ class EnvRunnerRecording:
         self._fetched.begin_round()
         if self.stack is NewStackEpisode:
             self._sub_envs.start_seeds_over()
-        return self._index, self._id
+        return self.place
 
     def answer(self, received: Collection[str]) -> Answer:
         """Return the finished episodes, without those of an answer that the Algorithm has received.

@@ -5,19 +5,25 @@ Whatever the Algorithm sends is run between two samples, in the order in which i
 
 from __future__ import annotations
 
+import logging
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.recording.episode import Candidate
 from tune_media.recording.replay_decision import Taken
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episodes import EpisodeData
+from tune_media.values.medium import new_id
 from tune_media.values.recording_problems import RecordingProblem
 
 if TYPE_CHECKING:
     from tune_media.rllib.env_runner import EnvRunnerRecording
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 _RECORDINGS: weakref.WeakKeyDictionary[Any, dict[str, EnvRunnerRecording]] = weakref.WeakKeyDictionary()
 
@@ -60,8 +66,7 @@ def recordings_of(env_runner: Any) -> dict[str, EnvRunnerRecording]:
 
 def begin_round(env_runner: Any, name: str) -> tuple[int, str] | None:
     """Begin an evaluation on an env runner; return its index and its recording's id, or None if it does not record."""
-    recording = recordings_of(env_runner).get(name)
-    return None if recording is None else recording.begin_round(env_runner)
+    return _answered(env_runner, name, lambda recording: recording.begin_round(env_runner), lambda recording: None)
 
 
 def ask(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
@@ -72,20 +77,22 @@ def ask(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
         name: The recorder's name.
         received: The serials of the answers that have arrived.
     """
-    recording = recordings_of(env_runner).get(name)
-    return None if recording is None else recording.answer(received)
+    return _answered(env_runner, name, lambda recording: recording.answer(received), _only_problems)
 
 
 def take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[str]) -> Taken:
     """Hand over the winners that are on an env runner, and drop all other episodes that took part."""
-    recording = recordings_of(env_runner).get(name)
-    return Taken() if recording is None else recording.replays.taken_from(env_runner, recording.take(winners, seen))
+
+    def hand_over(recording: EnvRunnerRecording) -> Taken:
+        return recording.replays.taken_from(env_runner, recording.take(winners, seen))
+
+    taken = _answered(env_runner, name, hand_over, lambda recording: Taken(problems=recording.recorder.problems.take()))
+    return Taken() if taken is None else taken
 
 
 def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
     """Return the finished episodes of an env runner with all candidates."""
-    recording = recordings_of(env_runner).get(name)
-    return None if recording is None else recording.answer_with_candidates(received)
+    return _answered(env_runner, name, lambda recording: recording.answer_with_candidates(received), _only_problems)
 
 
 def problems_of(env_runner: Any, name: str) -> list[RecordingProblem]:
@@ -102,6 +109,33 @@ def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int
         name: The recorder's name.
         starts: Number of episodes that each sub-env has begun, by the index of the env runner.
     """
+    _answered(env_runner, name, lambda recording: recording.go_on_from(starts), lambda recording: None)
+
+
+def _answered(
+    env_runner: Any,
+    name: str,
+    request: Callable[[EnvRunnerRecording], T],
+    if_it_fails: Callable[[EnvRunnerRecording], T],
+) -> T | None:
+    """Return the answer of an env runner's recording; None if there is no recording.
+
+    A request that raises becomes a problem of the recording: RLlib would end the env runner.
+    """
     recording = recordings_of(env_runner).get(name)
-    if recording is not None:
-        recording.go_on_from(starts)
+    if recording is None:
+        return None
+    try:
+        return request(recording)
+    except Exception as error:
+        if recording.recorder.plan.strict:
+            raise
+        logger.info("record_episodes %r: a request of the Algorithm failed", name, exc_info=True)
+        recording.recorder.problems.report_error("a request of the Algorithm", error, "episodes may be missing")
+        return if_it_fails(recording)
+
+
+def _only_problems(recording: EnvRunnerRecording) -> Answer:
+    """Return an answer without episodes; these come with the next one."""
+    index, id = recording.place
+    return Answer(index, id, new_id(), problems=recording.recorder.problems.take())
