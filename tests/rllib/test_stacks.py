@@ -125,3 +125,13 @@ def test_an_env_without_a_task_has_none():
 
     assert task_of(OnlySets()) is None
     assert task_of(gym.make("CartPole-v1")) is None
+
+
+def test_an_env_that_fails_to_tell_its_task_has_none():
+    """Before, no episode of it was recorded."""
+
+    class NotSet(CountingEnv):
+        def get_task(self):
+            return self.not_set_yet
+
+    assert task_of(NotSet()) is None

@@ -1,9 +1,12 @@
+import gc
+import weakref
 from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.env.external_env import ExternalEnv
 
 from tests.support.envs import CountingEnv, read_frame
 from tests.support.envs.batch import Batch
@@ -176,3 +179,26 @@ def test_a_frame_function_that_cannot_reach_the_sub_envs_is_known_when_they_are_
     (text,) = problems_at_creation("async", frame=lambda env: env.render())
     assert "frame= is a function of the sub-env" in text
     assert "in other processes" in text
+
+
+def test_envs_that_replace_failed_ones_replace_their_seeds():
+    """Each failure of a sub-env kept the old env in memory."""
+    some, _ = access(seeds=(5, 6, 7, 8))
+    old = [vector_env() for _ in range(3)]
+    for envs in old:
+        some.are_new(env_runner(), envs)
+    gone = [weakref.ref(inner) for envs in old[:2] for inner in envs.envs]
+    del envs, old[:2]
+    gc.collect()
+    assert [ref() for ref in gone] == [None] * 4
+    assert seeds_of_resets(old[0], 1) == [(5, 6)]
+    some.start_seeds_over()
+    assert seeds_of_resets(old[0], 1) == [(5, 6)]
+
+
+def test_seeds_cannot_reach_an_external_env():
+    """It has no ``reset``, and training ended with an AttributeError."""
+    some, recorder = access(seeds=(5, 6))
+    some.are_new(env_runner(), ExternalEnv(gym.spaces.Discrete(2), gym.spaces.Discrete(2)))
+    (text,) = texts(recorder)
+    assert text.startswith("seeds= has no effect: nobody resets 'ExternalEnv' here")

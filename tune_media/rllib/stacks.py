@@ -167,7 +167,7 @@ def task_of(env: Any) -> Any:
         if hasattr(type(candidate), "get_task"):
             try:
                 task = candidate.get_task()
-            except NotImplementedError:  # an env that only sets its task
+            except Exception:  # an env that only sets its task, or has none yet
                 return None
             return task if isinstance(task, (bool, int, float, str)) else str(task)
     return None

@@ -25,7 +25,7 @@ class SubEnvAccess:
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: EpisodeRecorder) -> None:
         self._settings, self._section, self._index, self._recorder = settings, section, env_runner, recorder
         self._renderer: Renderer | None = None
-        self._seeds: list[SeededResets] = []
+        self._seeds: dict[int, SeededResets] = {}  # by sub-env
         self._has_tried_frame = False
 
     def are_new(self, env_runner: Any, env: Any, first: int = 0) -> None:
@@ -58,7 +58,7 @@ class SubEnvAccess:
 
     def start_seeds_over(self) -> None:
         """Go back to the first seed: an evaluation begins."""
-        for seeds in self._seeds:
+        for seeds in self._seeds.values():
             seeds.start_over()
 
     def _try_frame(self, env_runner: Any, env: Any) -> None:
@@ -86,6 +86,9 @@ class SubEnvAccess:
             )
         runners, count = max(1, config.num_env_runners), max(1, config.num_envs_per_env_runner)
         for index, inner in enumerate(reachable, start=first):
-            if seeded(inner) is None:  # two recorders in one list share the seeds of the first
+            if not hasattr(inner, "reset"):  # an ExternalEnv of the old API stack
+                reason = f"nobody resets {describe(inner)} here: its simulator is outside"
+                self._recorder.problems.report(reason, "seeds= has no effect")
+            elif seeded(inner) is None:  # two recorders in one list share the seeds of the first
                 own = share(self._settings.seeds, max(0, self._index - 1), runners, index, count)
-                self._seeds.append(SeededResets(inner, own))
+                self._seeds[index] = SeededResets(inner, own)
