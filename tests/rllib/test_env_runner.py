@@ -15,7 +15,7 @@ from tests.support.rllib_configs import multi_agent
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
 from tune_media.recording.plan import Plan
-from tune_media.rllib import record_episodes
+from tune_media.rllib import record_episodes, registry
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.registry import recordings_of
 from tune_media.rllib.settings import RecorderSettings
@@ -209,3 +209,16 @@ def test_each_agents_return_is_the_sum_of_its_rewards_across_turns_and_fragments
     assert recording.recorder.problems.take() == []
     assert data.record.metrics == {"return/a": 6.0, "return/b": 3.5}
     assert data.record.episode_return == 9.5
+
+
+def test_episodes_of_an_evaluation_on_a_training_env_runner_are_left_out():
+    env_runner, recording = recorded(video=None)
+    env_runner.sample(num_timesteps=2, random_actions=True)
+    registry.evaluates(env_runner, "episodes", True)
+    played(env_runner, 2)
+    registry.evaluates(env_runner, "episodes", False)
+    expected = played(env_runner, 2)
+    answer = recording.answer(())
+    assert returns(answer.data) == expected
+    assert answer.abandoned == 1
+    assert answer.starts == {0: 3}

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, fake_ray, play, recording_on
 from tune_media.recording.plan import Plan
+from tune_media.rllib import registry
 from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.rounds import Rounds
 from tune_media.rllib.settings import RecorderSettings
@@ -35,6 +36,7 @@ def algorithm_of(group):
     return SimpleNamespace(
         config=config,
         iteration=0,
+        step=lambda: None,
         env_runner_group=group,
         eval_env_runner_group=None,
         metrics=SimpleNamespace(peek=lambda key: 64),
@@ -121,3 +123,61 @@ def test_triggers_of_a_restarted_env_runner_go_on_and_nobody_waits(place):
     assert recording.recorder.starts.counts() == {0: 1}
     assert group.sent == [("go_on_from", 1)] * 2
     assert group.timeouts == []
+
+
+def evaluated(algorithm, rounds, returns, reported):
+    """Return the part of an evaluation's metrics that holds the recorder's."""
+    rounds.begin_evaluation(algorithm)
+    for index, value in enumerate(returns):
+        play(recording_on_evaluation(algorithm), f"episode {index}", value)
+    metrics = {"env_runners": {"num_episodes": reported}}
+    rounds.end_evaluation(algorithm, metrics)
+    return metrics["env_runners"].get("episodes", {})
+
+
+def recording_on_evaluation(algorithm):
+    return registry.recordings_of(algorithm.eval_env_runner_group.env_runners[0])["episodes"]
+
+
+@pytest.fixture
+def evaluation():
+    env_runner = FakeEnvRunner()
+    algorithm = algorithm_of(FakeGroup())
+    algorithm.eval_env_runner_group = FakeGroup(env_runner)
+    recording_on(env_runner)
+    return algorithm
+
+
+@pytest.mark.parametrize(
+    ("sees_all", "reported", "is_told"), [(True, 0, True), (True, 1, False), (False, 0, False), (False, 1, False)]
+)
+def test_an_evaluation_is_endless_only_if_rllib_says_so(evaluation, sees_all, reported, is_told):
+    """With ``env_indices=``, it was told that no episode ended if one ended on another sub-env."""
+    rounds = Rounds(RecorderSettings(Plan("episodes", as_selectors("best"), sees_all=sees_all)))
+    recorder = recording_on_evaluation(evaluation).recorder
+    recorder.start(0, "long", None, 1.0)
+    recorder.step(0, 1.0)
+    found = evaluated(evaluation, rounds, [], reported)
+    told = [problem for problem in found.get("problems", ()) if "no episode ended" in problem.text]
+    assert len(told) == is_told
+
+
+def test_an_evaluation_within_a_step_has_the_number_of_the_iteration_that_ends_with_it(evaluation):
+    rounds = Rounds(RecorderSettings(Plan("episodes", as_selectors("best"))))
+    evaluation.step = lambda: evaluated(evaluation, rounds, [1.0], 1)
+    rounds.begin(evaluation)
+    evaluation.iteration = 3
+    assert evaluation.step()["best"].episode.training_iteration == 4
+    assert evaluated(evaluation, rounds, [1.0], 1)["best"].episode.training_iteration == 3
+
+
+def test_an_evaluation_on_the_training_env_runner_is_no_training_episode():
+    """RLlib evaluates there if it has no evaluation env runners."""
+    local = FakeEnvRunner(0)
+    algorithm = algorithm_of(FakeGroup(local=local))
+    rounds, recording = Rounds(RecorderSettings(Plan("episodes", as_selectors("all")), ("train",))), recording_on(local)
+    recording.is_evaluating = False
+    rounds.begin_evaluation(algorithm)
+    assert recording.is_evaluating
+    rounds.end_evaluation(algorithm, {})
+    assert not recording.is_evaluating

@@ -22,6 +22,9 @@ def test_without_evaluations_the_evaluation_section_gets_nothing(interval):
     assert f"evaluation_interval={interval}" in reason
     assert "config.evaluation(evaluation_interval=1)" in reason
     assert "sections='train'" in reason
+    assert "If you call algo.evaluate() yourself, add config.evaluation(evaluation_num_env_runners=1)" in reason
+    (reason,) = reasons(PPOConfig().evaluation(evaluation_interval=interval, evaluation_num_env_runners=1))
+    assert "If you call algo.evaluate() yourself, ignore this." in reason
     assert reasons(evaluating()) == []
     assert reasons(PPOConfig(), sections=("train",)) == []
 

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tune_media.recording.episode import Candidate
-from tune_media.recording.plan import Plan
 from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import reset_seed, sub_env
@@ -64,6 +63,7 @@ class EnvRunnerRecording:
 
     Attributes:
         place: The env runner's index, and the id of this recording.
+        is_evaluating: Whether a training env runner plays an evaluation, whose episodes are left out.
     """
 
     def __init__(self, settings: RecorderSettings, env_runner: Any, owner: Any) -> None:
@@ -71,23 +71,20 @@ class EnvRunnerRecording:
         self._id, self._index, self._section = new_id(), index_of(env_runner), section_of(env_runner)
         self.place = (self._index, self._id)
         self.stack = stack_of(env_runner.config)
-        self._counts_by_fetches = self._section == EVALUATION
         self._fetched = FetchedEpisodes(
             env_runner.config.num_envs_per_env_runner, env_runner.config.max_requests_in_flight_per_env_runner
         )
-        if self._counts_by_fetches:
+        plan = settings.plan
+        if self._section == EVALUATION:
             watch_fetches(env_runner, self._fetched.fetch)
-        self.recorder = EpisodeRecorder(self._own_plan(settings.plan), problems_are_collected=True)
+            # these hold a winner, whatever number of episodes RLlib counts
+            plan = dataclasses.replace(plan, selectors=tuple(map(self._fetched.choosing_from_each, plan.selectors)))
+        self.recorder = EpisodeRecorder(plan, problems_are_collected=True)
         self._sub_envs = SubEnvAccess(settings, self._section, self._index, self.recorder)
         self.replays = Replays(settings, self._section, self._index, self.recorder)
         self._running: dict[int, _Running] = {}  # by sub-env
+        self.is_evaluating = False
         self._last: Answer | None = None
-
-    def _own_plan(self, plan: Plan) -> Plan:
-        """Return the plan with selectors that hold a winner whatever number of episodes RLlib counts."""
-        if not self._counts_by_fetches:
-            return plan
-        return dataclasses.replace(plan, selectors=tuple(map(self._fetched.choosing_from_each, plan.selectors)))
 
     # The env runner's events.
 
@@ -107,6 +104,8 @@ class EnvRunnerRecording:
 
     def start(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
         """An episode starts: the sub-env has been reset."""
+        if self.is_evaluating:
+            return
         renderer, no_clip = None, None
         try:
             renderer = self._sub_envs.renderer_of(env)

@@ -88,6 +88,24 @@ def env_steps_lifetime(algorithm: Any) -> int | None:
         return None
 
 
+def watch_steps(algorithm: Any) -> Callable[[], int]:
+    """Return a function that returns the training iteration that an Algorithm is in.
+
+    RLlib counts an iteration when its ``step`` has ended. An evaluation outside of it is one that the user called.
+    """
+    step, under_way = algorithm.step, []
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        under_way.append(True)
+        try:
+            return step(*args, **kwargs)
+        finally:
+            under_way.pop()
+
+    algorithm.step = watched
+    return lambda: int(algorithm.iteration) + len(under_way)
+
+
 def watch_custom_evaluation(algorithm: Any, see: Callable[[dict[str, Any]], None]) -> None:
     """Hand the result of an Algorithm's ``custom_evaluation_function`` to ``see``.
 

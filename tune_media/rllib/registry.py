@@ -95,6 +95,22 @@ def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> Answe
     return _answered(env_runner, name, lambda recording: recording.answer_with_candidates(received), _only_problems)
 
 
+def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
+    """Leave out the episodes that a training env runner starts from now on, or go on with them.
+
+    Args:
+        env_runner: The env runner; its running episodes are dropped.
+        name: The recorder's name.
+        is_evaluating: Whether it begins to play an evaluation.
+    """
+
+    def leave_out(recording: EnvRunnerRecording) -> None:
+        recording.recorder.abandon_all()
+        recording.is_evaluating = is_evaluating
+
+    _answered(env_runner, name, leave_out, lambda recording: None)
+
+
 def problems_of(env_runner: Any, name: str) -> list[RecordingProblem]:
     """Return the new problems of an env runner's recording."""
     recording = recordings_of(env_runner).get(name)

@@ -13,8 +13,8 @@ from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.gather import AsyncGather, Collected, EnvRunnersSeen, Round, collect
 from tune_media.rllib.problem_reports import ProblemReports
-from tune_media.rllib.registry import go_on_from, problems_of
-from tune_media.rllib.requests import Requests
+from tune_media.rllib.registry import evaluates, go_on_from, problems_of
+from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import RoundChecks
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing
@@ -41,10 +41,13 @@ class Rounds:
         self._async = AsyncGather(self._plan, self._seen[TRAIN]) if TRAIN in self._seen else None
         self._window = WindowedMeans(settings.window)
         self._returned: dict[str, Any] = {}
+        self._iteration: Callable[[], int] | None = None
         self._problems, self._checks = ProblemReports(self._plan.name), RoundChecks()
 
     def begin(self, algorithm: Any) -> None:
         """An Algorithm has been made."""
+        with self._guard("watching the training iterations"):
+            self._iteration = ray_names.watch_steps(algorithm)
         with self._guard("watching the custom_evaluation_function"):
             ray_names.watch_custom_evaluation(algorithm, self._returned.update)
         with self._guard("adding the recorder's state to the checkpoints"):
@@ -58,6 +61,7 @@ class Rounds:
 
     def begin_evaluation(self, algorithm: Any) -> None:
         """An evaluation starts: episodes that its env runners finished since the last one are late."""
+        self._leave_out_of_training(algorithm, True)
         group = algorithm.eval_env_runner_group
         if EVALUATION in self._seen and group is not None:
             with self._guard("the start of the evaluation"):
@@ -68,9 +72,11 @@ class Rounds:
         for name, value in self._returned.items():
             metrics.setdefault(name, value)
         self._returned.clear()
+        self._leave_out_of_training(algorithm, False)
         group = algorithm.eval_env_runner_group
         if EVALUATION in self._seen and group is not None:
-            of_round = self._round(algorithm, EVALUATION, algorithm.iteration + 1, metrics)  # counted up afterwards
+            iteration = algorithm.iteration if self._iteration is None else self._iteration()
+            of_round = self._round(algorithm, EVALUATION, iteration, metrics)
             self._put(
                 algorithm, of_round, metrics, lambda: collect(group, self._plan, self._seen[EVALUATION], of_round)
             )
@@ -87,6 +93,14 @@ class Rounds:
             self._put(algorithm, of_round, result, lambda: gather.collect(group, of_round))
         else:
             self._put(algorithm, of_round, result, lambda: collect(group, self._plan, self._seen[TRAIN], of_round))
+
+    def _leave_out_of_training(self, algorithm: Any, is_evaluating: bool) -> None:
+        """Record nothing while RLlib evaluates on the local training env runner: it has no other for evaluations."""
+        group = algorithm.env_runner_group
+        if TRAIN in self._seen and group is not None and algorithm.eval_env_runner_group is None:
+            request = functools.partial(evaluates, name=self._plan.name, is_evaluating=is_evaluating)
+            with self._guard("leaving an evaluation out of the training episodes"):
+                self._seen[TRAIN].requests.tell(group, request, only=[LOCAL])
 
     def env_runners_are_new(self, group: Any, section: str, indices: Collection[int] | None = None) -> None:
         """Env runners were restarted, or a checkpoint was loaded: triggers go on counting episodes.
@@ -150,8 +164,10 @@ class Rounds:
         """Add the problems that a round shows: paths that match nothing, episodes that do not end."""
         for reason in self._checks.paths(collected.matched, episodes):
             self._problems.add(reason)
-        if of_round.section == EVALUATION:
-            for reason in self._checks.endless(collected.unfinished, episodes, algorithm.config):
+        if of_round.section == EVALUATION and self._plan.sees_all:
+            reported = of_round.reported.count
+            ended = episodes if reported is None else reported
+            for reason in self._checks.endless(collected.unfinished, ended, algorithm.config):
                 self._problems.add(reason)
 
     def _state(self) -> dict[str, Any]:

@@ -21,6 +21,9 @@ _NOT_REPLAYED = (
     "replay holds up the env runner. To render fewer training episodes, give them a recorder of their own: "
     "record_episodes(sections='train', name='training', trigger=tune_media.selection.every(10))."
 )
+_WITHOUT_EVALUATION_ENV_RUNNERS = (
+    "add config.evaluation(evaluation_num_env_runners=1): it would play on a training env runner, and not be recorded."
+)
 _OF_THE_EPISODE = (TypeError, KeyError, ValueError, IndexError, ArithmeticError)  # a real episode may not raise these
 
 
@@ -49,14 +52,16 @@ def reasons_for_nothing(
         >>> print(*reasons_for_nothing(plan, ["evaluation"], None, None, config))
         sections='evaluation' records nothing, because evaluation_interval=None: RLlib runs no evaluation. Add \
 config.evaluation(evaluation_interval=1), or record training episodes: record_episodes(sections='train'). If you call \
-algo.evaluate() yourself, ignore this.
+algo.evaluate() yourself, add config.evaluation(evaluation_num_env_runners=1): it would play on a training env \
+runner, and not be recorded.
     """
     for section in sections:
         if section == "evaluation" and not config.evaluation_interval:
             yield (
                 f"sections='evaluation' records nothing, because evaluation_interval={config.evaluation_interval}: "
                 "RLlib runs no evaluation. Add config.evaluation(evaluation_interval=1), or record training episodes: "
-                "record_episodes(sections='train'). If you call algo.evaluate() yourself, ignore this."
+                "record_episodes(sections='train'). If you call algo.evaluate() yourself, "
+                + ("ignore this." if config.evaluation_num_env_runners else _WITHOUT_EVALUATION_ENV_RUNNERS)
             )
         else:
             yield from _unmatched_indices(section, env_runners, env_indices, config)
