@@ -1,8 +1,10 @@
 """Real PPO runs: what every evaluation and every training iteration leaves, frame by frame."""
 
 import functools
+import gc
 import json
 import os
+import weakref
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,13 @@ from packaging.version import Version
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.experiment import assert_whole_episode, image_steps, media_files, rows_of, trial_folders
+from tests.support.fake_env_runners import FakeEnvRunner
 from tests.support.faults import wait_until
 from tests.support.rllib_configs import multi_agent, own_env, ppo, small, written_by_the_env
 
 ray = pytest.importorskip("ray")
 tune = pytest.importorskip("ray.tune")
+from ray import cloudpickle  # noqa: E402
 from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
 from ray.rllib.callbacks.callbacks import RLlibCallback  # noqa: E402
 
@@ -536,3 +540,25 @@ class Evaluating(RLlibCallback):
     def on_evaluate_end(self, *, algorithm, **kwargs):
         if self.end:
             self.end(algorithm)
+
+
+def test_a_callback_that_serves_two_env_runners_does_not_mix_them():
+    callback = tm.rllib.record_episodes(sections="train")()
+    first, second, evaluating = FakeEnvRunner(1), FakeEnvRunner(2), FakeEnvRunner(1)
+    evaluating.config.in_evaluation = True
+    for _ in range(2):
+        places = [callback._recording(env_runner).place[0] for env_runner in (first, first, second)]
+        assert places == [1, 1, 2]
+        assert callback._recording(evaluating) is None
+
+
+def test_a_callback_holds_no_env_runner_and_its_copy_begins_anew():
+    callback, env_runner = tm.rllib.record_episodes(sections="train", name="small")(), FakeEnvRunner()
+    callback._recording(env_runner)
+    copy = cloudpickle.loads(cloudpickle.dumps(callback))
+    assert repr(copy) == "EpisodeRecorderCallback('small')"
+    assert copy._recording(FakeEnvRunner()).owner is copy
+    gone = weakref.ref(env_runner)
+    del env_runner
+    gc.collect()
+    assert gone() is None

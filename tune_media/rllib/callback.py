@@ -8,7 +8,8 @@ over all of them, fetches the clips it chose, and puts them into this evaluation
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -50,6 +51,12 @@ class EpisodeRecorderCallback(RLlibCallback):
         self._settings, self._name = settings, settings.plan.name
         self._rounds = Rounds(settings)
         self._has_warned_of_double = False
+        self._asked: Callable[[], Any] = _nobody  # returns the env runner that was asked for last; a weak reference
+        self._recording_of_asked: EnvRunnerRecording | None = None
+
+    def __reduce__(self) -> Any:
+        """Let copies begin anew: they are for other env runners."""
+        return type(self), (self._settings,)
 
     def __repr__(self) -> str:
         return f"EpisodeRecorderCallback({self._name!r})"
@@ -139,9 +146,14 @@ class EpisodeRecorderCallback(RLlibCallback):
 
     def _recording(self, env_runner: Any, env_index: int | None = None) -> EnvRunnerRecording | None:
         """Return the recording of an env runner, or None if the env runner or the sub-env is not recorded."""
-        if not self._settings.records_on(section_of(env_runner), index_of(env_runner)):
-            return None
+        if self._asked() is not env_runner:  # it is nearly always the same one, and each step asks
+            self._asked, self._recording_of_asked = weakref.ref(env_runner), self._find_recording(env_runner)
         if env_index is not None and not self._settings.records_sub_env(env_index):
+            return None
+        return self._recording_of_asked
+
+    def _find_recording(self, env_runner: Any) -> EnvRunnerRecording | None:
+        if not self._settings.records_on(section_of(env_runner), index_of(env_runner)):
             return None
         recordings = recordings_of(env_runner)
         if self._name not in recordings:
@@ -157,6 +169,10 @@ class EpisodeRecorderCallback(RLlibCallback):
                 self._name,
             )
         return None
+
+
+def _nobody() -> None:
+    """Return no env runner."""
 
 
 def _place(hooked: dict[str, Any]) -> tuple[Any, Any]:

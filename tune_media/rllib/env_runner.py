@@ -145,7 +145,7 @@ class EnvRunnerRecording:
         self._sub_envs.at(index)
         recorded = self.recorder.running(index)
         if recorded is None:
-            self.recorder.step(index, 0.0)  # time passes
+            self.recorder.clock.tick()
             return
         with self.recorder.guard(index, "a step"):
             last = self.stack(episode, env_runner, env, index).transition(
