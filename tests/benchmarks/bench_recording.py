@@ -141,8 +141,8 @@ def resident_mb() -> float:
     return int(line.split()[1]) / 1024
 
 
-def memory_of(method: str) -> None:
-    """Print the peak of resident memory of an env runner that plays one long episode, MB."""
+def memory_of(method: str, steps: int) -> None:
+    """Print the peak of resident memory of an env runner that plays one episode, MB."""
     from ray.rllib.callbacks.callbacks import RLlibCallback
 
     class Renders(RLlibCallback):
@@ -150,18 +150,22 @@ def memory_of(method: str) -> None:
             env.unwrapped.envs[env_index].render()
 
     callbacks = {"none": None, "renders": Renders, "records": tm.rllib.record_episodes(sections="train", keep="best")}
-    env_runner(callbacks[method], MEMORY_FRAMES).sample(num_episodes=1)
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    print(int(line.split()[1]) / 1024)
+    env_runner(callbacks[method], steps).sample(num_episodes=1)
+    print(resident_mb())
 
 
 def memory() -> None:
-    print(f"\nPeak of an env runner's resident memory over one episode of {MEMORY_FRAMES} frames of 400x600, MB\n")
+    print("\nPeak of an env runner's resident memory over one episode of frames of 400x600, MB\n")
     print("| method | three runs | above the first |\n|---|---|---|")
     first = None
-    names = {"none": "no recorder, no frames", "renders": "each frame rendered, none kept", "records": "tune_media"}
-    for method, name in names.items():
-        command = [sys.executable, "-m", "tests.benchmarks.bench_recording", "--memory", method]
+    methods = {
+        "no recorder, no frames": ("none", MEMORY_FRAMES),
+        f"{MEMORY_FRAMES} frames rendered, none kept": ("renders", MEMORY_FRAMES),
+        "tune_media, 10 frames": ("records", 10),
+        f"tune_media, {MEMORY_FRAMES} frames": ("records", MEMORY_FRAMES),
+    }
+    for name, (method, steps) in methods.items():
+        command = [sys.executable, "-m", "tests.benchmarks.bench_recording", "--memory", method, "--steps", str(steps)]
         outputs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(3)]
         runs = sorted(float(output.split()[-1]) for output in outputs)
         first = runs[1] if first is None else first
@@ -172,11 +176,16 @@ def memory() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--memory", help="measure the memory of one method, in this process")
+    parser.add_argument("--steps", type=int, default=MEMORY_FRAMES, help="of the episode whose memory is measured")
+    parser.add_argument("--only-memory", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.memory:
-        memory_of(arguments.memory)
+        memory_of(arguments.memory, arguments.steps)
+        return
+    if arguments.only_memory:
+        memory()
         return
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         for name, (_, steps) in ENVS.items():
