@@ -191,6 +191,7 @@ def test_early_parts_are_done_together_and_the_work_in_order():
     helpers, together, done, begun = Helpers("test", 4), threading.Barrier(4), [], threading.Event()
     _, outbox = outbox_of(lambda error: False, helpers=helpers)
     outbox.put(Task("first", lambda: begun.wait(30)))
+    outbox.put(Task("second", lambda: None))  # when this one begins, all that come after it wait
     for number in range(4):
         outbox.put(Task("a file", lambda number=number: done.append(number), early=lambda: together.wait(30)))
     begun.set()
