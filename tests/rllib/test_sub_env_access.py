@@ -111,7 +111,7 @@ def test_a_frame_is_tried_once_before_the_first_evaluation():
         ("train", {"video": Plan("episodes", ()).video}, False),  # the first episode shows it right away
         ("train", {"video": Plan("episodes", ()).video, "trigger": bool}, True),
         ("evaluation", {"video": None}, False),
-        ("evaluation", {"video": Plan("episodes", ()).video, "trial_frame": False}, False),
+        ("evaluation", {"video": Plan("episodes", ()).video, "check_frame": False}, False),
     ],
 )
 def test_a_frame_is_tried_only_if_one_will_be_needed_later(section, options, tries):

@@ -43,7 +43,7 @@ def record_episodes(
     trajectories: bool = False,
     strict: bool = False,
     render: str = DIRECT,
-    trial_frame: bool = True,
+    check_frame: bool = True,
 ) -> Callable[[], RLlibCallback]:
     """Record episodes, and put the chosen ones into RLlib's result.
 
@@ -90,7 +90,7 @@ def record_episodes(
             whether the env repeats its episodes, and whether that is faster; the next rounds are replayed if so. No
             reset gets another seed.
             Training episodes are always recorded directly.
-        trial_frame: Whether each env runner that records, before it plays, makes a second env, resets it, renders one
+        check_frame: Whether each env runner that records, before it plays, makes a second env, resets it, renders one
             frame and closes it, so that an env that cannot be recorded is reported before training. Use False if a
             second env would disturb the first one, for example in a simulator that both share.
 
@@ -113,7 +113,7 @@ def record_episodes(
     check_text("record_episodes(name=...)", name, "'episodes'", or_none=False)
     check_flag("record_episodes(trajectories=...)", trajectories)
     check_flag("record_episodes(strict=...)", strict)
-    check_flag("record_episodes(trial_frame=...)", trial_frame)
+    check_flag("record_episodes(check_frame=...)", check_frame)
     if not re.fullmatch(r"[\w.-]{1,60}", name):
         raise ValueError(
             f"record_episodes(name=...) takes letters, digits, '_', '-' and '.', at most 60, got {name!r}."
@@ -148,7 +148,7 @@ def record_episodes(
         env_indices=as_indices("env_indices", env_indices),
         seeds=as_seeds(seeds),
         window=window,
-        trial_frame=trial_frame,
+        check_frame=check_frame,
     )
     return EpisodeRecorder(EpisodeRecorderCallback, settings)
 

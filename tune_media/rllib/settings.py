@@ -23,7 +23,7 @@ class RecorderSettings:
         env_indices: Indices of the sub-envs that are recorded. None: all.
         seeds: Seeds of the evaluation episodes; empty: RLlib's own.
         window: Number of episodes in the windowed means. None: no such means.
-        trial_frame: Whether a frame of a second env is rendered before the first episode.
+        check_frame: Whether a frame of a second env is rendered before the first episode.
     """
 
     plan: Plan
@@ -33,7 +33,7 @@ class RecorderSettings:
     env_indices: frozenset[int] | None = None
     seeds: tuple[int, ...] = ()
     window: int | None = None
-    trial_frame: bool = True
+    check_frame: bool = True
 
     def records_on(self, section: str, env_runner: int) -> bool:
         """Say whether an env runner of a section records.

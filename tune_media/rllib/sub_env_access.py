@@ -8,8 +8,8 @@ from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer, describe, sub_envs
 from tune_media.recording.seeding import SeededResets, seeded, share
+from tune_media.rllib.frame_check import try_frame
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
-from tune_media.rllib.trial_frame import try_frame
 
 
 class SubEnvAccess:
@@ -65,10 +65,10 @@ class SubEnvAccess:
         """Render a frame of another env like this one, once, unless the first episode will show it right away."""
         plan = self._settings.plan
         is_soon = self._section == TRAIN and plan.trigger is None
-        is_wanted = self._settings.trial_frame and plan.video is not None and not is_soon
+        is_wanted = self._settings.check_frame and plan.video is not None and not is_soon
         if is_wanted and not self._has_tried_frame and hasattr(env, "reset"):
             self._has_tried_frame = True
-            with self._recorder.guard(None, "a trial frame"):
+            with self._recorder.guard(None, "a frame check"):
                 try:
                     Renderer(env, self._settings.frame)
                 except FrameError as error:  # the sub-envs are out of reach, and another env would not be

@@ -11,7 +11,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from tests.support.envs import CountingEnv
 from tune_media.recording.problems import FrameError, Problems
 from tune_media.recording.rendering import Renderer
-from tune_media.rllib.trial_frame import try_frame
+from tune_media.rllib.frame_check import try_frame
 
 
 class Given(CountingEnv):
@@ -40,7 +40,7 @@ class Given(CountingEnv):
 
 
 def tried(env, frame=None, picture=None, named_after=None, **config):
-    """Return the problems that a trial frame of an env class finds, as the new API stack makes it."""
+    """Return the problems that a frame check of an env class finds, as the new API stack makes it."""
     Given.picture = picture
     Given.made.clear()
     problems = Problems("episodes", are_collected=True)

@@ -38,7 +38,7 @@ def try_frame(env_runner: Any, frame: Any, problems: Problems, *, named_after: A
             env = make()
             env.reset(seed=0)
         except Exception as error:
-            logger.info("no trial frame: a second env cannot be made or reset (%r)", error)
+            logger.info("no frame check: a second env cannot be made or reset (%r)", error)
             close_env(env, in_use)
             return
         try:
@@ -46,6 +46,6 @@ def try_frame(env_runner: Any, frame: Any, problems: Problems, *, named_after: A
         except FrameError as error:
             problems.report(str(error))
         except Exception as error:
-            problems.report_error("a trial frame", error)
+            problems.report_error("a frame check", error)
         finally:
             close_env(env, in_use)
