@@ -103,12 +103,12 @@ def slow(config):
 def test_what_there_is_can_be_read_at_any_time(ray_session, tmp_path):
     log = tmp_path / "told"
     log.mkdir()
-    accepted, reader = Accepted(), Reader(tmp_path / "sweep")
+    accepted, reader = Accepted(), Reader(tmp_path / "read")
     (result,) = tune.Tuner(
         slow,
         param_space={"log": str(log)},
         run_config=tune.RunConfig(
-            name="sweep",
+            name="read",  # Ray keeps experiments of one name that begin in the same second in one folder
             storage_path=str(tmp_path),
             verbose=0,
             callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), accepted, reader],
@@ -126,5 +126,5 @@ def test_what_there_is_can_be_read_at_any_time(ray_session, tmp_path):
         assert len({0, *counts}) > 2, (
             f"{name}: nothing, or nothing new, could be read while the sweep went on: {counts}"
         )
-    assert {row["id"] for row in tm.load(reader.staging)} == {row["id"] for row in tm.load(tmp_path / "sweep")}
+    assert {row["id"] for row in tm.load(reader.staging)} == {row["id"] for row in tm.load(tmp_path / "read")}
     assert all(Path(row["file"]).is_file() for row in tm.load(reader.staging))
