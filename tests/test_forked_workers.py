@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,30 @@ class Looker:
         worker = ray.get_runtime_context().get_worker_id()
         numbers = (random.random(), np.random.rand(), torch.rand(1).item(), worker, ray.WorkerID.from_random().hex())
         return "fork_workers.py" in parent, os.environ.get("OF_ONE_ACTOR"), os.environ.get("OMP_NUM_THREADS"), numbers
+
+
+class Logger:
+    def folder(self) -> Path:
+        """Return the folder of W&B's temporary files."""
+        from wandb.sdk.data_types import _private
+
+        return Path(_private.MEDIA_TMP.name)
+
+    def end(self) -> None:
+        import ray
+
+        ray.actor.exit_actor()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks the workers")
+def test_a_worker_that_ends_leaves_the_temporary_files_of_others_alone(ray_session):
+    logger = ray_session.remote(num_cpus=0)(Logger)
+    first, second = logger.remote(), logger.remote()
+    folders = ray_session.get([first.folder.remote(), second.folder.remote()])
+    with pytest.raises(ray_session.exceptions.RayActorError):
+        ray_session.get(first.end.remote())
+    time.sleep(2)  # its process ends after its answer
+    assert folders[1].exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks the workers")

@@ -10,6 +10,7 @@ and RLlib, and forks the workers.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -147,6 +148,11 @@ def _become(request: Any, streams: list[int]) -> None:
     os.chdir(request["folder"])
     np.random.seed()  # the server's state otherwise, in every worker; Python does this for `random`
     torch.seed()
+    for module, name in (("wandb.sdk.data_types._private", "MEDIA_TMP"), ("wandb.sdk.artifacts.artifact", "_TMP_DIR")):
+        folder = getattr(sys.modules.get(module), name, None)
+        if folder is not None:  # all forks have it, and the first to end would remove it
+            atexit.unregister(folder.cleanup)
+            folder._finalizer.detach()
     sys.argv = request["command"]
     sys.path[0] = str(Path(sys.argv[0]).parent)
     runpy.run_path(sys.argv[0], run_name="__main__")
