@@ -10,6 +10,7 @@ from ray.tune.logger import JsonLoggerCallback
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
+from tune_media.ray_compat import json_files
 
 
 class Own(JsonLoggerCallback):
@@ -83,6 +84,7 @@ def test_files_that_were_closed_since_many_trials_run_lose_no_line(tmp_path, mon
     callback.setup()
     for trial in trials:
         callback.on_trial_start(0, trials, trial)
+    assert len(json_files(callback)) == 1
     for score in (1, 2, 3):
         for trial in trials:
             callback.on_trial_result(score, trials, trial, {"score": score, "training_iteration": score})

@@ -63,6 +63,7 @@ class JsonBackend(Backend):
             self._open(trial)
         else:
             JsonLoggerCallback.log_trial_start(self._rays, trial.ray)
+            self._close_surplus()
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
@@ -79,7 +80,7 @@ class JsonBackend(Backend):
         JsonLoggerCallback.log_trial_end(self._rays, trial.ray, failed=status == "failed")
 
     def _open(self, trial: TrialInfo) -> None:
-        """Open result.json to append to it, and close the one that was used longest ago.
+        """Open result.json to append to it.
 
         Ray's ``log_trial_start`` would first replace the file by the storage's copy, which lacks the lines since
         Tune's last sync.
@@ -87,11 +88,16 @@ class JsonBackend(Backend):
         files = json_files(self._rays)
         if trial.ray in files:
             files.pop(trial.ray).close()
-        while len(files) >= _MAX_OPEN:
-            files.pop(next(iter(files))).close()
         file = _file_of(trial)
         file.parent.mkdir(parents=True, exist_ok=True)
         files[trial.ray] = file.open("at")
+        self._close_surplus()
+
+    def _close_surplus(self) -> None:
+        """Close the files that were used longest ago."""
+        files = json_files(self._rays)
+        while len(files) > _MAX_OPEN:
+            files.pop(next(iter(files))).close()
 
 
 def _file_of(trial: TrialInfo) -> Path:
