@@ -1,18 +1,6 @@
-from types import SimpleNamespace
-
 import pytest
 
 from tune_media.recording.render_clock import RenderClock
-
-
-@pytest.fixture
-def now(monkeypatch):
-    """The time of the clocks, seconds; the tests set it."""
-    now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr(
-        "tune_media.recording.render_clock.time", SimpleNamespace(perf_counter=lambda: float(now.seconds))
-    )
-    return now
 
 
 def test_the_time_between_ticks_is_sampling_time(now):

@@ -16,16 +16,6 @@ from tune_media.recording.taping import taping_of
 from tune_media.selection import as_selectors
 
 
-@pytest.fixture
-def now(monkeypatch):
-    """The time of the clocks, seconds: it passes only while an env is stepped or rendered."""
-    now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr(
-        "tune_media.recording.render_clock.time", SimpleNamespace(perf_counter=lambda: float(now.seconds))
-    )
-    return now
-
-
 class Lake(gym.Wrapper):
     """A frozen lake; ``drifts`` makes its first step depend on a generator that no seed reaches."""
 
