@@ -41,6 +41,11 @@ def latest_checkpoint_metrics(trial: Any) -> dict[str, Any] | None:
     return latest.metrics if latest is not None and isinstance(latest.metrics, dict) else None
 
 
+def experiment_timestamp(trial: Any) -> str:
+    """Return Tune's own time stamp of a trial's experiment, which a restore keeps."""
+    return str(getattr(trial.storage, "_timestamp", ""))
+
+
 def callbacks_of_experiment() -> list[Any]:
     """Return all callbacks of the experiment that is being set up, in Tune's order; [] outside of ``Callback.setup``.
 

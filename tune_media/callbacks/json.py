@@ -46,7 +46,7 @@ class JsonBackend(Backend):
     """
 
     name = "JSON"
-    in_loop = frozenset({"start", "metrics", "media", "end", "finish"})
+    in_loop = frozenset({"start", "metrics", "end", "finish"})
     same_files_as = JsonLoggerCallback
     files = "result.json"
 

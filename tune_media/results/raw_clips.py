@@ -96,6 +96,12 @@ class RawVideo(Medium):
     def facts(self) -> dict[str, Any]:
         return self._encoded().facts()
 
+    def made(self) -> Video:
+        """Return the encoded clip, with the same id."""
+        video = self._encoded()
+        video._set(id=self.id)
+        return video
+
     def _encoded(self) -> Video:
         with self._lock:
             if self._video is None:

@@ -93,9 +93,9 @@ class WandbBackend(Backend):
         if not is_excluded(entry, self._rays.excludes):
             self._started.ask("show", trial.trial_id, as_item(entry))
 
-    def checkpoint(self, trial_id: str, path: str) -> None:
-        """Log a checkpoint after all that was reported before it; Tune's loop calls this."""
-        self.context.later("logging a checkpoint", lambda: self._started.ask("checkpoint", trial_id, path))
+    @override
+    def checkpoint(self, trial: TrialInfo, path: str) -> None:
+        self._started.ask("checkpoint", trial.trial_id, path)
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:

@@ -105,7 +105,6 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         )
         self.episodes_artifact = episodes_artifact
         backend = WandbBackend(self, episodes_artifact=episodes_artifact, patience=float(upload_timeout))
-        self._wandb = backend
         MediaLoggerCallback.__init__(self, backend, media)
 
     @override
@@ -113,7 +112,7 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         super().log_trial_save(trial)
         checkpoint = trial.checkpoint if self.upload_checkpoints else None
         if checkpoint and isinstance(checkpoint.filesystem, pyarrow.fs.LocalFileSystem):
-            self._wandb.checkpoint(trial.trial_id, checkpoint.path)
+            self.hand_over_checkpoint(trial, checkpoint.path)
 
     def __del__(self) -> None:
         """Leave out the clean-up of Ray's callback, which waits for processes that this one does not have."""
