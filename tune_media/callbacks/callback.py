@@ -15,11 +15,14 @@ from tune_media.callbacks.backend import Backend, Report, TrialInfo
 from tune_media.callbacks.delivery import Delivery
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.late_readers import late_readers
-from tune_media.callbacks.session import MediaSession, result_step, trial_place, whole_number
+from tune_media.callbacks.session import MediaSession
+from tune_media.callbacks.trials import trial_place
+from tune_media.experiment.results import result_step
 from tune_media.ray_compat import callbacks_of_experiment, latest_checkpoint_metrics
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.healing import heal_experiment
 from tune_media.values.checks import as_shown
+from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
 
 if TYPE_CHECKING:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 from tune_media.callbacks.backend import Report
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.summary import Summary
-from tune_media.callbacks.trials import Trials, result_step, whole_number
+from tune_media.callbacks.trials import Trials
 from tune_media.callbacks.writing import Writer
+from tune_media.experiment.results import result_step
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.reader import Found, replace_media
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.episode_files import DATA_KEY
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import shown, without_address
+from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
 from tune_media.values.recording_problems import take_problems
 

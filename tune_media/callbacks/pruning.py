@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tune_media.storage.filesystem import folders_in
-from tune_media.storage.index_lines import read_index
+from tune_media.storage.index_lines import lines_of_trial
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.retention import take_surplus_of_experiment
 from tune_media.storage.trial_store import TrialStore
@@ -99,7 +99,7 @@ class Pruner:
             return
         filesystem, experiment = location.filesystem, posixpath.dirname(location.path)
         for folder in folders_in(filesystem, experiment):
-            ids = {line.get("trial_id") for line in read_index(filesystem, folder)}
+            ids = {line.get("trial_id") for _, line in lines_of_trial(filesystem, folder) or ()}
             for trial_id in {id for id in ids if isinstance(id, str)}:
                 if trial_id not in self._stores:
                     local = location.local_path.parent / posixpath.basename(folder)

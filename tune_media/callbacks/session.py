@@ -20,7 +20,7 @@ from tune_media.callbacks.backend import Report
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.intake import Intake
 from tune_media.callbacks.summary import Summary
-from tune_media.callbacks.trials import Trials, result_step, trial_place, whole_number
+from tune_media.callbacks.trials import Trials
 from tune_media.callbacks.writing import Writer
 from tune_media.ray_compat import mark_as_logged
 from tune_media.storage.entry import MediaEntry
@@ -28,8 +28,6 @@ from tune_media.values.options import MediaOptions
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
-
-__all__ = ["MediaSession", "result_step", "trial_place", "whole_number"]
 
 logger = logging.getLogger("tune_media")
 

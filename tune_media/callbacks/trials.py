@@ -16,6 +16,7 @@ from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.pruning import Pruner
 from tune_media.callbacks.retention_check import RetentionCheck
 from tune_media.callbacks.work_queue import Task
+from tune_media.experiment.results import result_step
 from tune_media.ray_compat import latest_checkpoint_metrics, leave_out_of_syncs, sync_everything
 from tune_media.storage.filesystem import for_small_files, is_local
 from tune_media.storage.final_copy import copy_index_again
@@ -23,6 +24,7 @@ from tune_media.storage.healing import EndedTrials
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
+from tune_media.values.number import whole_number
 from tune_media.values.options import Retention
 
 if TYPE_CHECKING:
@@ -216,26 +218,3 @@ def trial_place(trial: Trial) -> TrialLocation:
     return TrialLocation(
         for_small_files(storage.storage_filesystem), storage.trial_fs_path, Path(trial.local_path or ""), trial.trial_id
     )
-
-
-def result_step(result: dict[str, Any]) -> int:
-    """Return the step at which Ray's TensorBoard logger shows a result.
-
-    Example:
-        >>> result_step({"training_iteration": 3}), result_step({"training_iteration": 3, "timesteps_total": 400})
-        (3, 400)
-    """
-    return whole_number(result.get("timesteps_total")) or whole_number(result.get("training_iteration"))
-
-
-def whole_number(number: Any) -> int:
-    """Return a count as a whole number; 0 if it is not a number.
-
-    Example:
-        >>> whole_number(7.0), whole_number(None), whole_number(float("inf"))
-        (7, 0, 0)
-    """
-    try:
-        return int(number)
-    except (TypeError, ValueError, OverflowError):
-        return 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.fs
 
 from tune_media.storage.filesystem import is_local, read_if_there
-from tune_media.storage.index_lines import INDEX_PATH, parse_index
+from tune_media.storage.index_lines import lines_of_trial
 
 LOCATION_FILE = ".tune_media.json"
 """A file in the trial's folder on the driver that says where the trial's media are."""
@@ -94,7 +94,7 @@ def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Colle
         >>> is_of_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial", {"t1"})
         False
     """
-    first = next(parse_index(read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) or b""), {})
+    _, first = next(iter(lines_of_trial(filesystem, folder) or ()), (b"", {}))
     return first.get("trial_id") in set(trial_ids) - {None}
 
 

@@ -21,7 +21,7 @@ from tune_media.storage.entry import DELETED, KEPT_ON_DRIVER, LOST, STORED
 from tune_media.storage.episode_files import FOLDER, parquet_name, report_step
 from tune_media.storage.filesystem import PARTIAL, is_local, read_if_there, write_atomically
 from tune_media.storage.found_facts import EpisodeFacts, ResultMarks, facts_of_content, kind_of
-from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, changed_line, key_of, valid_raw_lines
+from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, changed_line, key_of, lines_of_trial
 from tune_media.storage.index_table import IndexTable
 from tune_media.storage.location import media_folder, path_of
 from tune_media.storage.names import FILE_NAME
@@ -73,12 +73,12 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
         >>> len(read_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial").lines)
         0
     """
-    content = read_if_there(filesystem, posixpath.join(folder, INDEX_PATH))
-    listed = valid_raw_lines(content or b"")
+    index = lines_of_trial(filesystem, folder)
+    listed = index or []
     lines = [line for _, line in listed]
     # With an index it is a trial, and one listing of all its files is cheaper than two. Without, it may be a folder of
     # a thousand experiments.
-    in_one = content is not None and not is_local(filesystem)
+    in_one = index is not None and not is_local(filesystem)
     files = list_files(filesystem, folder, ("",) if in_one else _FOLDERS)
     place = folder
     stored = next((line["path"] for line in lines if line.get("status") == STORED), None)
