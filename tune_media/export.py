@@ -96,7 +96,7 @@ def to_minari(
 def _step_tables(catalog: Any) -> Iterator[pa.Table]:
     """Yield the files of steps of an experiment."""
     for trial in catalog.trials:
-        for folder in dict.fromkeys(map(posixpath.dirname, trial.reports)):
+        for folder in dict.fromkeys(map(posixpath.dirname, trial.report_paths)):
             filesystem = trial.media_filesystem
             for info in filesystem.get_file_info(pyarrow.fs.FileSelector(folder)):
                 if posixpath.basename(folder) == FOLDER and info.base_name.startswith("steps-"):

@@ -44,7 +44,7 @@ def test_rows_are_ordered_and_carry_their_hyperparameters(experiment):
         ("trial_1", 3),
         ("trial_1", 20),
     ]
-    assert catalog[2]["params"] == {"lr": 0.1, "env_config/size": 3}
+    assert catalog[2]["params"] == {"lr": 0.1, "env_config/size": 3, "list": "[1]"}
     assert all((experiment / row["trial"] / row["path"]).read_bytes() for row in catalog)
     assert "4 media of 2 trials" in repr(catalog)
 

@@ -116,7 +116,9 @@ def test_missing_files_are_counted_and_the_rest_is_written(experiment, tmp_path)
 def test_results_that_cannot_be_read_leave_the_chart_empty(experiment, tmp_path):
     storage = RefusingStorage()
     storage.refused = ["trial_0/result.json"]
-    gallery = Gallery("exp", Trials([LogDirectory(on(storage, experiment))]).all())
+    trials = Trials([LogDirectory(on(storage, experiment))])
+    trials.metrics_of(trials.all())
+    gallery = Gallery("exp", trials.all())
     gallery.write(tmp_path / "out")
     assert gallery.missing == ["trial_0/result.json"]
     curves = [delivered(tmp_path / "out", f"trial-{trial.id}")["curves"]["step"] for trial in gallery.trials]

@@ -14,9 +14,11 @@ from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.late_readers import late_readers
 from tune_media.callbacks.outbox import outbox_root
 from tune_media.callbacks.readers import BackendReader, status_of
-from tune_media.callbacks.session import MediaSession, result_step, whole_number
+from tune_media.callbacks.session import MediaSession
+from tune_media.experiment.results import result_step
 from tune_media.ray_compat import callbacks_of_experiment, latest_checkpoint_metrics
 from tune_media.values.checks import as_shown
+from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Report
 from tune_media.callbacks.outbox import NewRow, OutboxFullError
+from tune_media.experiment.results import result_step
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.reader import Found, replace_media
 from tune_media.storage.entry import DROPPED, FAILED, MediaEntry, clips_by_episode, packed_episodes, packed_medium
@@ -19,6 +20,7 @@ from tune_media.storage.known_media import KnownMedia
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.file_medium import FileMedium
 from tune_media.values.foreign import shown, without_address
+from tune_media.values.number import whole_number
 from tune_media.values.plain import MEDIA, pack, pack_each, unpack
 from tune_media.values.recording_problems import take_problems
 
@@ -276,26 +278,3 @@ def plain_config(config: Any) -> Any:
     except Exception:
         return without_address(shown(config, str))
     return config
-
-
-def result_step(result: dict[str, Any]) -> int:
-    """Return the step at which Ray's TensorBoard logger shows a result.
-
-    Example:
-        >>> result_step({"training_iteration": 3}), result_step({"training_iteration": 3, "timesteps_total": 400})
-        (3, 400)
-    """
-    return whole_number(result.get("timesteps_total")) or whole_number(result.get("training_iteration"))
-
-
-def whole_number(number: Any) -> int:
-    """Return a count as a whole number; 0 if it is not a number.
-
-    Example:
-        >>> whole_number(7.0), whole_number(None), whole_number(float("inf"))
-        (7, 0, 0)
-    """
-    try:
-        return int(number)
-    except (TypeError, ValueError, OverflowError):
-        return 0

@@ -23,7 +23,7 @@ from ray.tune.utils import flatten_dict
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.intake import Intake, plain_config, result_step, whole_number
+from tune_media.callbacks.intake import Intake, plain_config
 from tune_media.callbacks.maker import Maker
 from tune_media.callbacks.outbox import STORAGE, NewRow, Outbox, find_outbox, outbox_root, remove_expired
 from tune_media.callbacks.readers import BackendReader
@@ -40,8 +40,6 @@ from tune_media.values.plain import pack, unpack
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
-
-__all__ = ["MediaSession", "result_step", "trial_place", "whole_number"]
 
 logger = logging.getLogger("tune_media")
 

@@ -29,7 +29,7 @@ from tune_media.storage.entry import FAILED, KEPT_ON_DRIVER, FileSet, MediaEntry
 from tune_media.storage.experiment_log import Event, ExperimentLog, read_log
 from tune_media.storage.filesystem import folders_in, is_local, link_once, write_atomically, write_once
 from tune_media.storage.index import event_line
-from tune_media.storage.index_lines import INDEX_PATH, read_index
+from tune_media.storage.index_lines import INDEX_PATH, lines_of_trial
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
@@ -413,6 +413,7 @@ class StorageReader(Reader):
         store.index.add_recorded(write.files.nbytes)
         store.files.add_lines(lines)
         store.waiting -= 1
+        store.has_news = True
         self._count(write, is_first=is_first)
         if not write.files.episodes and self._pruner is not None:
             self._to_prune[store.location.trial_id] = store
@@ -491,7 +492,7 @@ class StorageReader(Reader):
             return
         here = self._experiment
         for folder in folders_in(here.filesystem, posixpath.dirname(here.path.rstrip("/"))):
-            ids = {line.get("trial_id") for line in read_index(here.filesystem, folder)}
+            ids = {line.get("trial_id") for _, line in lines_of_trial(here.filesystem, folder) or ()}
             for trial_id in {id for id in ids if isinstance(id, str)} - self._stores.keys():
                 local = here.local_path.parent / posixpath.basename(folder)
                 store = self._opened(TrialLocation(here.filesystem, folder, local, trial_id))
@@ -507,6 +508,9 @@ class StorageReader(Reader):
         """
         due: list[TrialStore] = []
         for store in self._stores.values():
+            if store.has_news:
+                with self._faults.guard("the index", "telling that there are new media", background=True):
+                    store.touch_pointer()
             is_last = store.is_over and not store.waiting
             if store.index.may_copy or (is_last and store.index.is_stale):
                 due.append(store)

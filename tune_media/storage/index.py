@@ -14,7 +14,7 @@ import pyarrow.fs
 from tune_media.storage.copy_pause import CopyPause
 from tune_media.storage.experiment_log import Event, stamp_of
 from tune_media.storage.filesystem import is_local, read_if_there, write_atomically
-from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, changed_line, key_of
+from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, changed_line, is_line, key_of
 from tune_media.storage.index_table import IndexTable
 from tune_media.storage.location import TrialLocation
 from tune_media.values.strict_json import json_bytes
@@ -35,8 +35,11 @@ class Index:
         self._backs: list[tuple[tuple[int, int], int]] = []  # stamp and iteration of each time the trial went back
         self.is_stale = False
 
-    def load(self, events: Iterable[Event]) -> None:
+    def load(self, events: Iterable[Event]) -> int:
         """Read the index on the storage, and add the events of the log that it does not show yet.
+
+        Returns:
+            How many files only the log names.
 
         Raises:
             OSError: The storage does not answer.
@@ -45,7 +48,7 @@ class Index:
         table = IndexTable()
         table.add_all(content)
         self._table = table
-        new = [event for event in events if "event" in event or table.get(key_of(event)) is None]
+        new = [event for event in events if "event" in event or (is_line(event) and table.get(key_of(event)) is None)]
         there = self._files_there(event["path"] for event in new if "event" not in event)
         for event in new:
             if "event" in event:
@@ -53,6 +56,7 @@ class Index:
             elif event["path"] in there:
                 self.add(event)
         self.is_stale = table.content() != content
+        return len(there)
 
     def _files_there(self, paths: Iterable[str]) -> set[str]:
         """Return the files that are on the storage; the log names a file before it is there."""
@@ -125,7 +129,7 @@ class Index:
 
     def _change(self, change: Callable[[Line], Line | None], event: Event) -> list[Line]:
         changed = []
-        for key in self._table.keys():
+        for key in self._table.keys():  # noqa: SIM118 - a table is no dict
             line = self._table[key]
             changes = change(line)
             is_own = line.get("trial_id") == event.get("trial_id")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.fs
 
 from tune_media.storage.filesystem import is_local, read_if_there
-from tune_media.storage.index_lines import INDEX_PATH, parse_index
+from tune_media.storage.index_lines import lines_of_trial
 
 LOCATION_FILE = ".tune_media.json"
 """A file in the trial's folder on the driver that says where the trial's media are."""
@@ -57,16 +57,16 @@ class TrialLocation:
         if scheme or is_local(self.filesystem):
             file = self.local_path / LOCATION_FILE
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps({"media_of": f"{scheme}://{self.path}" if scheme else self.path}))
+            place = f"{scheme}://{self.path}" if scheme else self.path
+            file.write_text(json.dumps({"media_of": place, "trial_id": self.trial_id}))
 
 
-def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Collection[object]) -> str:
+def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
     """Return the folder that holds a trial's media: ``folder``, unless that is the trial's folder on the driver.
 
     Args:
         filesystem: Any pyarrow filesystem.
         folder: The folder.
-        trial_ids: The trial ids in its index. A pointer to a folder of another trial, or of none, is not followed.
 
     Returns:
         A path on ``filesystem``, or the URI of a folder on an object store, which is not asked: call ``is_of_trial``
@@ -77,8 +77,8 @@ def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Coll
     """
     try:
         pointer = json.loads(read_if_there(filesystem, posixpath.join(folder, LOCATION_FILE)) or b"{}")
-        path = pointer.get("media_of")
-        is_ours = isinstance(path, str) and (path.startswith(_URIS) or is_of_trial(filesystem, path, trial_ids))
+        path, trial_id = pointer.get("media_of"), pointer.get("trial_id")
+        is_ours = isinstance(path, str) and (path.startswith(_URIS) or is_of_trial(filesystem, path, {trial_id}))
     except (ValueError, AttributeError, RecursionError):
         return folder
     return path if is_ours else folder
@@ -94,7 +94,7 @@ def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Colle
         >>> is_of_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial", {"t1"})
         False
     """
-    first = next(parse_index(read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) or b""), {})
+    _, first = next(iter(lines_of_trial(filesystem, folder) or ()), (b"", {}))
     return first.get("trial_id") in set(trial_ids) - {None}
 
 

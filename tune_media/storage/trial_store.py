@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterable
 
 from tune_media.storage.entry import DELETED
 from tune_media.storage.experiment_log import Event
 from tune_media.storage.index import Index, event_line
 from tune_media.storage.index_lines import INDEX_PATH
-from tune_media.storage.location import TrialLocation
+from tune_media.storage.location import LOCATION_FILE, TrialLocation
 from tune_media.storage.own_files import delete_own
 from tune_media.storage.retention import StoredFile, TrialFiles
 from tune_media.values.options import Retention
@@ -23,6 +25,7 @@ class TrialStore:
         files: The files that retention chooses from; empty if all are kept.
         waiting: How many rows of the trial are read and not done.
         is_over: Whether the trial has ended.
+        has_news: Whether media were listed since ``touch_pointer``.
 
     Args:
         location: Where the trial's files are.
@@ -34,7 +37,7 @@ class TrialStore:
         self.index = Index(location)
         self.files = TrialFiles(retention, location.trial_id)
         self.waiting = 0
-        self.is_over = False
+        self.is_over = self.has_news = False
         self._deleted: list[str] = []  # files that are listed as deleted, and are still there
 
     @property
@@ -101,3 +104,13 @@ class TrialStore:
             OSError: The driver's folder cannot be written.
         """
         self.location.write_pointer()
+
+    def touch_pointer(self) -> None:
+        """Tell readers of the driver's folder that there are new media.
+
+        Raises:
+            OSError: The driver's folder cannot be written.
+        """
+        self.has_news = False
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self.location.local_path / LOCATION_FILE)

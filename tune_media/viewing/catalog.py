@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.fs
 
+from tune_media.experiment.params import PARAMS, differing
+from tune_media.experiment.state import Snapshots
+from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import is_local
-from tune_media.storage.location import filesystem_of
-from tune_media.storage.recovery import warn_of_unlisted
+from tune_media.storage.trial_contents import warn_of_unlisted
 from tune_media.values.checks import number_range
-from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.score import Scores
 from tune_media.viewing import data_frames, notebook
 from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, name_some
-from tune_media.viewing.score import best_clip, scores_of
-from tune_media.viewing.trial_media import TrialMedia
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,8 @@ class CatalogRow(dict[str, Any]):
     """One recorded medium: a dict of its index line, with its trial, its hyperparameters and its file added.
 
     The fields of the index line are listed in ``docs/files.md``. Added are ``trial`` (the name of the trial's folder),
-    ``params`` (its hyperparameters) and ``file`` (the path of the medium on its filesystem).
+    ``params`` (its hyperparameters) and ``file`` (the path of the medium on its filesystem). ``abandoned`` is
+    true, and there at all, if a killed driver left the trial and Tune started it again under another id.
 
     Example:
         ``catalog.best()["file"]``
@@ -81,7 +82,7 @@ class Catalog(Sequence[CatalogRow]):
     """
 
     def __init__(
-        self, folders: Sequence[Folder], trials: Sequence[TrialMedia], chosen: Sequence[npt.NDArray[np.int64]]
+        self, folders: Sequence[Folder], trials: Sequence[TrialFiles], chosen: Sequence[npt.NDArray[np.int64]]
     ) -> None:
         self.path, self.filesystem = folders[0].path, folders[0].filesystem
         self.trials = list(trials)
@@ -121,15 +122,15 @@ class Catalog(Sequence[CatalogRow]):
         return notebook.as_html(self)
 
     @property
-    def reports(self) -> list[tuple[TrialMedia, str]]:
+    def reports(self) -> list[tuple[TrialFiles, str]]:
         """The files of episode data: each trial with the path of one of its ``episode_data/data-<step>.json``."""
-        return [(trial, path) for trial in self.trials for path in trial.reports]
+        return [(trial, path) for trial in self.trials for path in trial.report_paths]
 
     @cached_property
     def differing_params(self) -> list[str]:
         """The names of the hyperparameters that differ between the trials."""
         self._read_of_all(lambda trial: trial.params)
-        return data_frames.differing([trial.params for trial in self.trials])
+        return differing([trial.params for trial in self.trials])
 
     def filter(
         self,
@@ -181,13 +182,19 @@ class Catalog(Sequence[CatalogRow]):
     def scores(self) -> Scores:
         """The score of each trial, by which the viewer and ``tune-media list`` rank them, see ``best``."""
         self._read_of_all(lambda trial: trial.last_metrics)
-        return scores_of(self.trials, self._chosen)
+        metrics: list[dict[str, float]] = []
+        returns: list[float | None] = []
+        for trial, rows in zip(self.trials, self._chosen, strict=True):
+            row = None if trial.is_abandoned else trial.media.best(rows)
+            metrics.append({} if trial.is_abandoned else trial.last_metrics)
+            returns.append(None if row is None else float(trial.media.episode_return[row]))
+        return Scores.of(metrics, returns)
 
-    def best_first(self) -> list[tuple[TrialMedia, float | None, CatalogRow | None]]:
+    def best_first(self) -> list[tuple[TrialFiles, float | None, CatalogRow | None]]:
         """Return each trial with its score and its best medium, the trial with the highest score first.
 
         The best medium is the one with the highest return, of an evaluation if there are any. Trials without a score
-        come last.
+        come last, and so do abandoned trials, which have none.
         """
         scores = self.scores
         return [(self.trials[number], scores.values[number], self._best_of(number)) for number in scores.best_first()]
@@ -251,20 +258,21 @@ class Catalog(Sequence[CatalogRow]):
 
     def _rows(self, number: int, rows: npt.NDArray[np.int64]) -> Iterator[CatalogRow]:
         trial = self.trials[number]
-        open_filesystem = partial(filesystem_of, trial.contents.media_folder, trial.filesystem)
         for line in trial.media.lines(rows):
-            added = {
+            added: dict[str, Any] = {
                 "trial": trial.name,
                 "params": trial.params,
                 "file": posixpath.join(trial.media_path, line["path"]),
             }
-            yield CatalogRow({**line, **added}, open_filesystem)
+            if trial.is_abandoned:
+                added["abandoned"] = True
+            yield CatalogRow({**line, **added}, lambda trial=trial: trial.media_filesystem)  # type: ignore[misc]
 
     def _best_of(self, number: int, sign: int = 1) -> CatalogRow | None:
-        row = best_clip(self.trials[number].media, self._chosen[number], sign)
+        row = self.trials[number].media.best(self._chosen[number], sign)
         return None if row is None else next(self._rows(number, np.array([row], np.int64)))
 
-    def _read_of_all(self, read: Callable[[TrialMedia], Any]) -> None:
+    def _read_of_all(self, read: Callable[[TrialFiles], Any]) -> None:
         """Read a file of each trial, several at a time; the trials keep what they have read."""
         _in_parallel(read, self.trials)
 
@@ -293,7 +301,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     folders = find_folders(source, filesystem)
     candidates = [inner for folder in folders for inner in (folder, *folder.subfolders())]
     read = _in_parallel(_read_trial, candidates)
-    trials = [trial for trial in read if isinstance(trial, TrialMedia)]
+    trials = [trial for trial in read if isinstance(trial, TrialFiles)]
     _warn_of_errors(
         {inner.path: error for inner, error in zip(candidates, read, strict=True) if isinstance(error, OSError)}, trials
     )
@@ -304,20 +312,28 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
                 f"{folders[0].path!r} is not an experiment; it contains {len(inside)}: {name_some(inside)}. "
                 f"Load one of them, or several: load([...])."
             )
-    warn_of_unlisted({trial.folder.path: trial.contents for trial in trials})
+    warn_of_unlisted({trial.path: trial.contents for trial in trials})
+    _in_parallel(_look_for_results, trials)
+    with contextlib.suppress(OSError):  # nobody knows which were abandoned, and everything else is there
+        mark_abandoned(trials, Snapshots())
     trials.sort(key=lambda trial: trial.name)
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
 
 
-def _read_trial(folder: Folder) -> TrialMedia | OSError | None:
+def _read_trial(folder: Folder) -> TrialFiles | OSError | None:
     try:
-        trial = TrialMedia.read(folder, EpisodeBatch.kind)
-        return trial if len(trial.media) or trial.reports or folder.has_file("params.json") else None
+        trial = TrialFiles(folder.name, folder.filesystem, folder.path).read()
+        return trial if len(trial.media) or len(trial.reports) or folder.has_file(PARAMS) else None
     except OSError as error:
         return error
 
 
-def _warn_of_errors(errors: dict[str, OSError], trials: Sequence[TrialMedia]) -> None:
+def _look_for_results(trial: TrialFiles) -> None:
+    with contextlib.suppress(OSError):
+        _ = trial.has_results
+
+
+def _warn_of_errors(errors: dict[str, OSError], trials: Sequence[TrialFiles]) -> None:
     """Name the trials that cannot be read; if there are no others, raise the first error."""
     if not errors:
         return

@@ -12,10 +12,10 @@ import pyarrow.compute
 import pyarrow.fs
 import pyarrow.parquet
 
+from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.episode_files import parquet_name, steps_name
 from tune_media.storage.filesystem import read_if_there
 from tune_media.viewing.payload import finite
-from tune_media.viewing.trial_folder import Line, TrialFolder
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _MAX_NUMBERS = 200_000  # of a trajectory that go to the browser
 _ROUND = ("section", "training_iteration")
 
 
-def episode_details(trial: TrialFolder, line: Line, *, with_steps: bool = True) -> dict[str, Any]:
+def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -> dict[str, Any]:
     """Return everything known of a clip's episode.
 
     Args:
@@ -40,7 +40,7 @@ def episode_details(trial: TrialFolder, line: Line, *, with_steps: bool = True) 
     episode = line.get("episode_id")
     if not isinstance(episode, str):
         return details
-    for report in (r for r in trial.reports if all(r.get(name) == line.get(name) for name in _ROUND)):
+    for report in (r for r in trial.report_lines if all(r.get(name) == line.get(name) for name in _ROUND)):
         path = report["path"]
         try:
             filesystem, folder = trial.place

@@ -22,11 +22,11 @@ from werkzeug.utils import send_file
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
 
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import is_local
 from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.pages import Page, TrialPages
 from tune_media.viewing.payload import etag_of, json_content
-from tune_media.viewing.trial_folder import TrialFolder
 from tune_media.viewing.trials import Trials
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class ViewerApp:
             raise NotFound("The index of this trial names no such clip.")
         return Page(json_content(episode_details(trial, line)))
 
-    def _trial(self, id: str) -> TrialFolder:
+    def _trial(self, id: str) -> TrialFiles:
         trial = self.trials.by_id(id)
         if trial is None:
             raise NotFound(f"There is no trial {id!r}.")

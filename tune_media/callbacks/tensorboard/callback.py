@@ -81,12 +81,14 @@ class TensorBoardBackend(Backend):
         self._in_segments = False
         self._last_trial: TrialInfo | None = None
         self._steps: dict[str, tuple[int, int]] = {}  # each trial's last iteration and step
+        self._live: dict[str, Any] = {}  # Ray's trials, by id
         self._tables: dict[str, HparamsTable] = {}
         self._best: dict[str, dict[str, float]] = {}  # the largest returns of trials that are restored
         self._announced: Path | None = None  # the experiment whose command for TensorBoard was printed
 
     @override
     def start(self, trial: TrialInfo) -> None:
+        self._live[trial.trial_id] = trial.ray
         if trial.ray in event_writers(self._rays) or self._is_second:
             return  # paused, cloned or retried: it goes on in the file that it has, with the clips still to come
         self._announce(trial.location.local_path.parent)
@@ -153,8 +155,9 @@ class TensorBoardBackend(Backend):
             if status != "interrupted":
                 self._table(trial).end(self._writer(trial), failed=status == "failed")
         self._tables.pop(trial.trial_id, None)
-        forget_last_result(self._rays, trial.ray)
-        writer = event_writers(self._rays).pop(trial.ray)
+        rays = self._live.pop(trial.trial_id)
+        forget_last_result(self._rays, rays)
+        writer = event_writers(self._rays).pop(rays)
         self._steps.pop(trial.trial_id, None)
         try:
             writer.file_writer.flush()
@@ -178,7 +181,7 @@ class TensorBoardBackend(Backend):
     def _table(self, trial: TrialInfo) -> HparamsTable:
         """Return the trial's line in the HParams tab; a trial without hyperparameters of its own writes nothing."""
         if trial.trial_id not in self._tables:
-            params = flatten_dict(trial.ray.evaluated_params) if trial.ray is not None else {}
+            params = flatten_dict(self._live[trial.trial_id].evaluated_params)
             self._tables[trial.trial_id] = HparamsTable(params, self._best.pop(trial.trial_id, {}))
         return self._tables[trial.trial_id]
 
@@ -190,7 +193,8 @@ class TensorBoardBackend(Backend):
             logger.info("tune_media: TensorBoard: %d events of trial %s were recovered", len(events), trial.trial_id)
 
     def _writer(self, trial: TrialInfo) -> Any:
-        return event_writers(self._rays)[trial.ray]
+        writers = event_writers(self._rays)
+        return writers[trial.ray] if trial.ray is not None else writers[self._live[trial.trial_id]]
 
     @property
     def _is_second(self) -> bool:

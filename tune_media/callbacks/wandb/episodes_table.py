@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tune_media.callbacks.best_clip import BestClip
-from tune_media.values.score import Scores
+from tune_media.values.score import BestClip, Scores
 
 MAX_ROWS = 10_000
 """Rows of the table; the oldest are left out."""

@@ -11,12 +11,11 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from tune_media.callbacks.best_clip import BestClip, better
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
 from tune_media.callbacks.wandb.offline_runs import OFFLINE, wait_until_whole
 from tune_media.callbacks.wandb.values import is_under
-from tune_media.values.score import known_returns
+from tune_media.values.score import BestClip, better, known_returns
 
 MEDIA_STEP = "media_step"
 """The axis of media: the training iteration of the result that brought them."""

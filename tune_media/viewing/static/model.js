@@ -2,6 +2,8 @@
 (function (tm) {
   "use strict";
 
+  const ABANDONED = "its driver was killed before Tune knew this trial, which started again under another id; not ranked";
+
   const COLORS = [
     "#4269d0", "#e08b1d", "#d2485c", "#3a9e92", "#3f9b57", "#a463c2", "#c2672b", "#6b8fd6", "#9c6b4e", "#7a828e",
     "#1f8fb8", "#b3a125", "#c0569b", "#5f7f33", "#7d6be0", "#b5493a",
@@ -160,9 +162,9 @@
   const scoreLabel = (name) => (name === CLIP_SCORE ? "best return of a clip" : labels.get(name) || name);
   const isSmallerBetter = (name) => SMALLER_IS_BETTER.test(name.split("/").pop());
 
-  /** Return a trial's score, or null. */
+  /** Return a trial's score, or null; an abandoned trial has none. */
   function scoreOf(trial, name, section) {
-    if (!name) return null;
+    if (!name || trial.abandoned) return null;
     if (name === CLIP_SCORE) return highestReturn(trial, section);
     return trial.metrics[name] ?? null;
   }
@@ -255,10 +257,10 @@
   }
 
   /** Return a trial's name and its differing hyperparameters as one text. */
-  const describe = (trial) => [trial.name, ...Object.entries(trial.params).map(([name, value]) => `${name}=${value}`)].join(" ");
+  const describe = (trial) => [trial.name, ...(trial.abandoned ? ["abandoned"] : []), ...Object.entries(trial.params).map(([name, value]) => `${name}=${value}`)].join(" ");
 
   tm.model = {
     decode, addMetrics, stepsOf, clipAt, bestClip, clipsOf, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
-    parseFilter, describe,
+    parseFilter, describe, ABANDONED,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tune_media.values.number import as_number
 from tune_media.values.strict_json import parse_json
 
 _CODEC = "lz4"
@@ -75,23 +75,32 @@ class MediaColumns:
             np.cumsum([len(lines[at][0]) for at in ordered], dtype=np.int64),
         )
 
-    def lines(self, rows: Sequence[int] | Rows) -> Iterator[dict[str, Any]]:
-        """Yield the whole index lines of some rows."""
+    def best(self, rows: Rows | None = None, sign: int = 1) -> int | None:
+        """Return the row of the best clip, as ``tune_media.values.score.clip_rank`` has it; None if none has a return.
+
+        Args:
+            rows: The rows that count. None: all.
+            sign: -1 for the lowest return.
+
+        Example:
+            >>> lines = [{"section": "train", "key": "a", "step": 1, "episode_return": x} for x in (1.0, 3.0, 2.0)]
+            >>> MediaColumns.of_lines([(b"{}", line) for line in lines]).best()
+            1
+        """
+        rows = np.arange(len(self)) if rows is None else rows
+        rows = rows[~np.isnan(self.episode_return[rows])]
+        counts = rows[~self.rolled_back[rows]]
+        rows = counts if len(counts) else rows
+        of_evaluation = rows[np.array([self.section[row] == "evaluation" for row in rows], bool)]
+        rows = of_evaluation if len(of_evaluation) else rows
+        return int(rows[np.argmax(sign * self.episode_return[rows])]) if len(rows) else None
+
+    def lines(self, rows: Sequence[int] | Rows | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the whole index lines of some rows, or of all."""
+        rows = range(len(self)) if rows is None else rows
         if not self._packed or not len(rows):
             return
         content = memoryview(pa.decompress(self._packed, int(self._ends[-1]), codec=_CODEC))
         for row in rows:
             begin = int(self._ends[row - 1]) if row else 0
             yield parse_json(content[begin : int(self._ends[row])])
-
-
-def as_number(value: Any) -> float:
-    """Return a value as a float; NaN if it is not a number.
-
-    >>> as_number(3), as_number("3")
-    (3.0, nan)
-    """
-    try:
-        return float(value) if isinstance(value, (int, float)) else math.nan
-    except OverflowError:
-        return math.nan

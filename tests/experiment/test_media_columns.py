@@ -2,7 +2,8 @@ import json
 
 import numpy as np
 
-from tune_media.viewing.media_columns import MediaColumns, as_number
+from tune_media.experiment.media_columns import MediaColumns
+from tune_media.values.number import as_number
 
 
 def columns(*lines):
