@@ -150,6 +150,7 @@ class Outbox:
         facts: What it was created with.
         last: The number of the last row.
         nbytes: The size of all contents that it holds.
+        version: It grows whenever there is something new for readers.
     """
 
     def __init__(self, folder: Path, lock_file: Any) -> None:
@@ -159,7 +160,7 @@ class Outbox:
             folder / "outbox.sqlite", check_same_thread=False, isolation_level=None, timeout=30
         )
         self._lock, self._bytes_lock = threading.Lock(), threading.Lock()
-        self.changed = threading.Condition()
+        self.changed, self.version = threading.Condition(), 0
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0"):
             self._database.execute(f"PRAGMA {pragma}")
         if not self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone():
@@ -413,12 +414,11 @@ class Outbox:
         with contextlib.suppress(sqlite3.Error):
             self._checkpoints.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def wait(self, after: int, seconds: float) -> bool:
-        """Wait until there is a row after a number, or something has changed; return whether there is one."""
+    def wait(self, version: int, seconds: float) -> None:
+        """Wait until something has changed since ``version`` had a value, at most so long."""
         with self.changed:
-            if self.last <= after and not self._is_closed:
+            if self.version == version and not self._is_closed:
                 self.changed.wait(seconds)
-        return self.last > after
 
     def wake(self) -> None:
         """Have all that wait look again."""
@@ -519,6 +519,7 @@ class Outbox:
 
     def _notify(self) -> None:
         with self.changed:
+            self.version += 1
             self.changed.notify_all()
 
 

@@ -554,10 +554,6 @@ class StorageReader(Reader):
             self._outbox.checkpoint()
             self._checkpointed_at = time.monotonic()
 
-    @property
-    def _seen(self) -> int:
-        return self._read_to
-
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def keep_rest_here(self, seconds: float) -> list[str]:
