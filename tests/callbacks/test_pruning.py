@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.fs
 import pytest
 from ray import tune
+from tune_media.storage.deletion import Deletions
 
 import tune_media as tm
 from tests.support.experiment import image_steps
@@ -19,7 +20,6 @@ from tune_media.callbacks.pruning import Pruner
 from tune_media.encoding import probe_video
 from tune_media.storage import filesystem as storage_filesystem
 from tune_media.storage.copy_pause import CopyPause
-from tune_media.storage.deletion import Deletions
 from tune_media.storage.entry import PendingWrite
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore

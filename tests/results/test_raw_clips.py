@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from tune_media.storage.registry import Registry
+from tune_media.storage.rollback import Rollbacks
 
 from tests.support.results import clip, places, read
 from tune_media.results.raw_clips import look_of, raw_layout
-from tune_media.storage.registry import Registry
-from tune_media.storage.rollback import Rollbacks
 
 
 @pytest.mark.parametrize(

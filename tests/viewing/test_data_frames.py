@@ -45,7 +45,7 @@ def test_rows_are_joined_with_their_trials_metrics(experiment):
 def test_the_columns_are_the_same_if_nothing_was_recorded(experiment, tmp_path):
     recorded = tm.load(experiment).to_pandas()
     assert list(recorded)[: len(MEDIA_COLUMNS)] == MEDIA_COLUMNS
-    shutil.copytree(experiment, tmp_path / "exp", ignore=shutil.ignore_patterns("media"))
+    shutil.copytree(experiment, tmp_path / "exp", ignore=shutil.ignore_patterns("media", ".tune_media.json"))
     empty = tm.load(tmp_path / "exp").to_pandas()
     assert list(empty) == list(recorded)
     assert len(empty) == len(tm.load(tmp_path / "exp").to_pandas(params="all")) == 0

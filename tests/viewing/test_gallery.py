@@ -1,16 +1,13 @@
 import json
 
 import numpy as np
-import pyarrow.fs
 import pytest
 from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.stores import StoredTrial
 from tests.support.viewing import RefusingStorage, on, write_trial
 from tune_media import cli
-from tune_media.storage.entry import PendingWrite
-from tune_media.storage.location import TrialLocation
-from tune_media.storage.trial_store import TrialStore
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.trials import LogDirectory, Trials
 
@@ -82,11 +79,9 @@ def test_media_that_the_page_cannot_show_are_not_copied(tmp_path):
 def record_all(folder, media):
     folder.mkdir(parents=True)
     (folder / "params.json").write_text("{}")
-    store = TrialStore(TrialLocation(pyarrow.fs.LocalFileSystem(), str(folder), folder, "t"))
-    store.load()
+    store = StoredTrial.in_folder(folder, "t")
     for number, medium in enumerate(media):
-        _, entry = store.registry.register(medium, "train", f"key_{number}", 1, 1)
-        store.write(PendingWrite("t", [entry]))
+        store.add(medium, "train", f"key_{number}", 1)
     store.finish()
 
 

@@ -191,6 +191,10 @@ def test_files_that_a_remote_index_does_not_name_yet_are_found(experiment, monke
     before = pages.index()
     clip = experiment / "trial_1" / trials.all()[1].lines[0]["path"]
     shutil.copy(clip, clip.with_name("step_000000099-0123456789ab.mp4"))
+    line = {**trials.all()[1].lines[0], "id": "0123456789ab" * 3, "trial": "trial_1", "at": [2, 1]}
+    line["path"] = str(clip.with_name("step_000000099-0123456789ab.mp4").relative_to(experiment / "trial_1"))
+    (experiment / ".tune_media_log").mkdir()
+    (experiment / ".tune_media_log" / "x.jsonl").write_text(json.dumps(line) + "\n")
     assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 4]
     monkeypatch.setattr(trial_files, "_LISTING_PAUSE", 0.0)
     monkeypatch.setattr(trial_files, "_SHARE_OF_AGE", 0.0)
@@ -212,7 +216,7 @@ def test_trials_on_remote_storage_are_listed_again_a_few_at_a_time_and_old_ones_
     storage.listed.clear()
     for _ in range(2):
         trials.all(max_age=0)
-    assert [path.rpartition("/")[2] for path in storage.listed if "trial_" in path] == ["trial_0", "trial_1"]
+    assert sum(path.endswith(".tune_media_log") for path in storage.listed) == 2
     nearby = RefusingStorage()
     trials = Trials([LogDirectory(on(nearby, experiment))])
     trials.all()

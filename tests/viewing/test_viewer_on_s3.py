@@ -76,7 +76,9 @@ def test_a_pointer_to_an_object_of_somebody_else_is_not_followed(s3, staging, tm
         file.write(b"private")
     shutil.copytree(staging / "trial_0", tmp_path / "exp" / "trial_0")
     index = tmp_path / "exp" / "trial_0" / "media" / "index.jsonl"
-    line = json.loads(index.read_text().splitlines()[0])
+    with s3.open_input_stream("results/exp/trial_0/media/index.jsonl") as file:
+        line = json.loads(file.read().splitlines()[0])
+    index.parent.mkdir()
     index.write_text(json.dumps({**line, "path": "media/private.mp4"}) + "\n")
     for target in ("private", "exp/trial_1"):
         (tmp_path / "exp" / "trial_0" / ".tune_media.json").write_text(

@@ -13,6 +13,7 @@ from tune_media.callbacks.backend import Report
 from tune_media.callbacks.outbox import NewRow, OutboxFullError
 from tune_media.experiment.results import result_step
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
+from tune_media.results.raw_clips import RawVideo
 from tune_media.results.reader import Found, replace_media
 from tune_media.storage.entry import DROPPED, FAILED, MediaEntry, clips_by_episode, packed_episodes, packed_medium
 from tune_media.storage.episode_files import DATA_KEY
@@ -153,7 +154,7 @@ class Intake:
             with session.faults.guard("the outbox", "reading a result"):
                 row, live = self._result_row(trial_id, result, at)
                 rows.append(row)
-        result_at = len(rows)
+        media_at = len(rows)
         media = self._media_rows(trial_id, entries)
         rows = [*rows, *(row for row, _ in media)]
         if not rows:
@@ -175,11 +176,11 @@ class Intake:
             return
         first = last - len(rows) + 1
         if live and len(self._live) < _MAX_LIVE:
-            self._live[first + result_at - 1] = live
+            self._live[first + media_at - 1] = live
             self._live = {row: values for row, values in self._live.items() if row > session.delivered()}
-        for number, (_, entry) in enumerate(media):
+        for number, (row, entry) in enumerate(media):
             if entry is not None:
-                session.make_later(first + result_at + number, entry)
+                session.make_later(first + media_at + number, None if row.content else entry)
 
     def _result_row(self, trial_id: str, result: dict[str, Any], at: float) -> tuple[NewRow, dict[str, Any]]:
         iteration = whole_number(result.get("training_iteration"))
@@ -200,7 +201,10 @@ class Intake:
             if type(entry.medium) in MEDIA:
                 found.append((NewRow(trial_id, "media", *packed_medium(entry)), None))
             else:
-                found.append((NewRow(trial_id, "media", lost_data(entry, FAILED, _KILLED), ready=False), entry))
+                data, content = lost_data(entry, FAILED, _KILLED), None
+                if isinstance(entry.medium, RawVideo) and not self._session.may_make_in_memory(entry.medium.nbytes):
+                    content = entry.medium.packed()  # the array waits on the disk
+                found.append((NewRow(trial_id, "media", data, content, ready=False), entry))
         if episodes:
             clips = clips_by_episode(entries)
             found.append((NewRow(trial_id, "episodes", *packed_episodes(trial_id, episodes, clips)), None))

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.outbox import Outbox
-from tune_media.storage.entry import FAILED, MediaEntry, packed_medium
+from tune_media.results.raw_clips import RawVideo
+from tune_media.storage.entry import FAILED, MediaEntry, entries_of, packed_medium
 from tune_media.values.file_medium import FileMedium
 from tune_media.values.medium import Medium
 from tune_media.values.plain import MEDIA, pack, unpack
@@ -30,7 +31,7 @@ class Maker:
 
     def __init__(self, outbox: Outbox, faults: Faults) -> None:
         self._outbox, self._faults = outbox, faults
-        self._work: queue.SimpleQueue[tuple[int, MediaEntry] | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[tuple[int, MediaEntry | None] | None] = queue.SimpleQueue()
         self._nbytes = 0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -39,10 +40,11 @@ class Maker:
         """Say whether a medium of so many bytes may wait; the first one always may."""
         return not self._nbytes or self._nbytes + nbytes <= most_bytes
 
-    def make(self, seq: int, entry: MediaEntry) -> None:
-        """Have the content of a row made."""
-        with self._lock:
-            self._nbytes += entry.medium.nbytes
+    def make(self, seq: int, entry: MediaEntry | None) -> None:
+        """Have the content of a row made: of a medium in memory, or of the raw array that the row holds."""
+        if entry is not None:
+            with self._lock:
+                self._nbytes += entry.medium.nbytes
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="tune_media maker", daemon=True)
             self._thread.start()
@@ -57,16 +59,22 @@ class Maker:
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
             seq, entry = work
-            nbytes = entry.medium.nbytes
+            nbytes = entry.medium.nbytes if entry is not None else 0
             try:
-                self._complete(seq, entry)
+                self._complete(seq, entry if entry is not None else self._of_row(seq))
             except BaseException as error:
-                self._faults.report(
-                    "the store", f"keeping {entry.path}", RuntimeError(f"{type(error).__name__}: {error}")
-                )
+                name = entry.path if entry is not None else f"a raw array (row {seq})"
+                reason = RuntimeError(f"{type(error).__name__}: {error}")
+                self._faults.report("the store", f"keeping {name}", reason)
             with self._lock:
                 self._nbytes -= nbytes
             del work, entry  # the next one may be long in coming
+
+    def _of_row(self, seq: int) -> MediaEntry:
+        (row,) = self._outbox.read(seq - 1, 1)
+        facts = row.facts()
+        (named,) = entries_of({name: facts[name] for name in facts if name not in ("lost", "note")}, None, seq)
+        return dataclasses.replace(named, medium=RawVideo.unpacked(row.content() or b""))
 
     def _complete(self, seq: int, entry: MediaEntry) -> None:
         try:

@@ -283,11 +283,14 @@ class Outbox:
         files: list[Path] = []
         small, name, nbytes = self._put_content(content, files)
         with self._lock:
+            before = self._database.execute("SELECT file, nbytes FROM rows WHERE seq = ?", (seq,)).fetchone()
             self._database.execute(
                 "UPDATE rows SET data = ?, content = ?, file = ?, nbytes = ?, ready = 1 WHERE seq = ?",
                 (data, small, name, nbytes, seq),
             )
-        self._add_bytes(nbytes)
+        if before is not None and before[0]:
+            (self.folder / before[0]).unlink(missing_ok=True)
+        self._add_bytes(nbytes - (before[1] or 0 if before is not None else 0))
         self._notify()
 
     def read(self, after: int, count: int = 64) -> list[Row]:

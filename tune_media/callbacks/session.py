@@ -229,12 +229,16 @@ class MediaSession:
                 reader.begin()
         return last
 
-    def make_later(self, row: int, entry: MediaEntry) -> None:
-        """Have the content of a row made."""
-        if not self._maker.has_room(entry.medium.nbytes, self.options.max_pending_bytes):
+    def may_make_in_memory(self, nbytes: int) -> bool:
+        """Say whether a raw array may wait in memory until it is encoded."""
+        return self._maker.has_room(nbytes, self.options.max_pending_bytes)
+
+    def make_later(self, row: int, entry: MediaEntry | None) -> None:
+        """Have the content of a row made: of a medium, or of the raw array that the row holds."""
+        if entry is not None and not self.may_make_in_memory(entry.medium.nbytes):
             reason = (
-                f"more than MediaOptions(max_pending_bytes={self.options.max_pending_bytes}) of raw arrays wait to be "
-                "encoded; report a tune_media.Video, which is encoded where it is recorded"
+                f"more than MediaOptions(max_pending_bytes={self.options.max_pending_bytes}) wait in memory for "
+                "their files to be made"
             )
             self.faults.report("the store", f"keeping {entry.path}", RuntimeError(reason), kind="dropped")
             self.outbox.complete(row, self._lost(row, "dropped", reason), None)
@@ -248,7 +252,9 @@ class MediaSession:
     def _give_up_half_made(self) -> None:
         """Name the media whose content a killed process had not made."""
         for row in self.outbox.read_kinds(0, ("media",)):
-            if not row.ready:
+            if not row.ready and row.file is not None:
+                self._maker.make(row.seq, None)
+            elif not row.ready:
                 self.outbox.complete(row.seq, row.data, None)  # its data says so already
                 self.summary.lost(str(row.facts()["path"]))
 

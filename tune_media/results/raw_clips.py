@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from tune_media.values.content_hash import ContentHash
 from tune_media.values.medium import Medium
+from tune_media.values.plain import pack, unpack
 from tune_media.values.video import Video
 
 CHANNELS = (1, 3, 4)
@@ -95,6 +96,16 @@ class RawVideo(Medium):
     @override
     def facts(self) -> dict[str, Any]:
         return self._encoded().facts()
+
+    def packed(self) -> bytes:
+        """Return the array and all that it takes to encode it, as plain data."""
+        return pack([self.frames, tuple(self.layout), self._fps, self.id])
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> RawVideo:
+        """Return the clip that ``packed`` wrote."""
+        frames, layout, fps, id = unpack(data)
+        return cls(frames, RawLayout(*layout), fps, id)
 
     def made(self) -> Video:
         """Return the encoded clip, with the same id."""

@@ -61,12 +61,14 @@ class TrialLocation:
             file.write_text(json.dumps({"media_of": place, "trial_id": self.trial_id}))
 
 
-def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
+def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Collection[object] = ()) -> str:
     """Return the folder that holds a trial's media: ``folder``, unless that is the trial's folder on the driver.
 
     Args:
         filesystem: Any pyarrow filesystem.
         folder: The folder.
+        trial_ids: The trial ids in its index, if it has one. The pointer names one, too. A pointer to a folder of
+            another trial, or of none, is not followed.
 
     Returns:
         A path on ``filesystem``, or the URI of a folder on an object store, which is not asked: call ``is_of_trial``
@@ -78,7 +80,9 @@ def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
     try:
         pointer = json.loads(read_if_there(filesystem, posixpath.join(folder, LOCATION_FILE)) or b"{}")
         path, trial_id = pointer.get("media_of"), pointer.get("trial_id")
-        is_ours = isinstance(path, str) and (path.startswith(_URIS) or is_of_trial(filesystem, path, {trial_id}))
+        is_ours = isinstance(path, str) and (
+            path.startswith(_URIS) or is_of_trial(filesystem, path, {*trial_ids, trial_id})
+        )
     except (ValueError, AttributeError, RecursionError):
         return folder
     return path if is_ours else folder

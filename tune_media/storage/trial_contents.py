@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pyarrow.fs
 
+from tune_media.storage.entry import STORED
 from tune_media.storage.experiment_log import FOLDER, Event, read_log
 from tune_media.storage.index import Index
-from tune_media.storage.filesystem import read_if_there
-from tune_media.storage.index_lines import INDEX_PATH, Line
+from tune_media.storage.filesystem import is_local
+from tune_media.storage.index_lines import Line, lines_of_trial
 from tune_media.storage.location import TrialLocation, filesystem_of, media_folder, path_of
 from tune_media.values.strict_json import json_bytes
 
@@ -62,8 +63,7 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
         >>> len(read_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial").lines)
         0
     """
-    has_index = read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) is not None
-    place = folder if has_index else media_folder(filesystem, folder)  # a copied experiment has its own
+    place = _place_of(filesystem, folder)
     if place != folder:
         filesystem = filesystem_of(place, filesystem)
     path = path_of(place).rstrip("/")
@@ -94,6 +94,21 @@ def warn_of_unlisted(found: Mapping[str, TrialContents]) -> None:
         sum(contents.unlisted for contents in unlisted.values()),
         "a running driver has not added them yet" if may_run else "the driver was killed before it could add them",
     )
+
+
+def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
+    """Return the folder of a trial's media: that folder, unless it is the driver's, and the media are elsewhere.
+
+    A folder that has an index is the trial's own, also in an experiment that was copied. Versions before 3 wrote an
+    index into the driver's folder, too.
+    """
+    listed = lines_of_trial(filesystem, folder)
+    stored = [line for _, line in listed or () if line.get("status") == STORED]
+    if listed is not None and (not stored or not is_local(filesystem)):
+        return folder
+    if stored and filesystem.get_file_info(posixpath.join(folder, stored[0]["path"])).is_file:
+        return folder
+    return media_folder(filesystem, folder, {line.get("trial_id") for line in stored})
 
 
 def _log_of(filesystem: pyarrow.fs.FileSystem, experiment: str) -> tuple[float, dict[str, list[Event]]]:

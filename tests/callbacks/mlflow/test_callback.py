@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from ray import tune
 from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining, TrialScheduler
+from tune_media.callbacks.work_queue import WorkQueue
 
 import tune_media as tm
 from tests.support.faults import At, episodes
 from tests.support.trackers import MlflowServer, read_mlflow
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.names import valid_name
-from tune_media.callbacks.work_queue import WorkQueue
 from tune_media.encoding import probe_video
 
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import ray
 from ray import tune
+from tune_media.callbacks.work_queue import WorkQueue
 
 import tune_media as tm
 from tests.support.experiment import trial_folders
 from tests.support.faults import episodes, wait_until
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
-from tune_media.callbacks.work_queue import WorkQueue
 from tune_media.encoding import probe_video
 
 
