@@ -67,8 +67,8 @@ def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Coll
     Args:
         filesystem: Any pyarrow filesystem.
         folder: The folder.
-        trial_ids: The trial ids in its index, if it has one. The pointer names one, too. A pointer to a folder of
-            another trial, or of none, is not followed.
+        trial_ids: The trial ids in its index; if it has none, the pointer says which trial it is of. A pointer to a
+            folder of another trial, or of none, is not followed.
 
     Returns:
         A path on ``filesystem``, or the URI of a folder on an object store, which is not asked: call ``is_of_trial``
@@ -81,7 +81,7 @@ def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Coll
         pointer = json.loads(read_if_there(filesystem, posixpath.join(folder, LOCATION_FILE)) or b"{}")
         path, trial_id = pointer.get("media_of"), pointer.get("trial_id")
         is_ours = isinstance(path, str) and (
-            path.startswith(_URIS) or is_of_trial(filesystem, path, {*trial_ids, trial_id})
+            path.startswith(_URIS) or is_of_trial(filesystem, path, trial_ids or {trial_id})
         )
     except (ValueError, AttributeError, RecursionError):
         return folder
