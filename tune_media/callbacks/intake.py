@@ -238,7 +238,7 @@ class Intake:
             new_in_lists.update({where: [] if is_known else values for where, values in new.lists.items()})
 
     def _has_other_config(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return whether a trial's hyperparameters differ from those of its last result; asked for the last one only."""
+        """Return whether a trial's hyperparameters differ from those of its result before this one."""
         if self._compared is None or self._compared[0] is not result:
             now = without_address(shown(result.get("config")))
             before, self._configs[trial_id] = self._configs.get(trial_id), now

@@ -44,8 +44,8 @@ _COLUMNS = "seq, generation, trial, kind, data, content, file, nbytes, ready"
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE rows (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, generation INTEGER, trial TEXT, kind TEXT, data BLOB, content BLOB, file TEXT,
-    nbytes INTEGER, ready INTEGER);
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, generation INTEGER, trial TEXT, kind TEXT, data BLOB, content BLOB,
+    file TEXT, nbytes INTEGER, ready INTEGER);
 CREATE TABLE cursors (reader TEXT PRIMARY KEY, seq INTEGER);
 CREATE TABLE trials (trial TEXT PRIMARY KEY, data BLOB, has_ended INTEGER);
 """
@@ -555,9 +555,10 @@ def find_outbox(root: Path, timestamp: str, storage: str, trials: Iterable[str])
     wanted = set(trials)
     for folder in sorted(root.iterdir(), reverse=True):
         facts = _facts_of(folder)
-        if facts is not None and (facts.get("timestamp"), facts.get("storage")) == (timestamp, storage):
-            if wanted & set(facts.get("trials", "").split()):
-                return folder
+        if facts is None or (facts.get("timestamp"), facts.get("storage")) != (timestamp, storage):
+            continue
+        if wanted & set(facts.get("trials", "").split()):
+            return folder
     return None
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
-import posixpath
 import signal
 import socket
 import threading
@@ -34,7 +33,6 @@ from tune_media.ray_compat import experiment_timestamp, latest_checkpoint_metric
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import for_small_files
 from tune_media.storage.known_media import KnownMedia
-from tune_media.storage.location import TrialLocation
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import pack, unpack
 
@@ -89,11 +87,9 @@ class MediaSession:
         self.wants_results = False
         self.running: dict[str, Trial] = {}
         self.outbox = _opened_outbox(trial, state)
-        storage = trial.storage
-        self._filesystem = for_small_files(storage.storage_filesystem)
-        self._experiment, self._experiment_name = storage.experiment_fs_path, trial.experiment_dir_name
-        self._staging = Path(key)
-        self.storage = StorageReader(self.outbox, self.faults, self.summary, self.location, lambda: self.options)
+        filesystem, experiment = for_small_files(trial.storage.storage_filesystem), trial.storage.experiment_fs_path
+        self._experiment_name = trial.experiment_dir_name
+        self.storage = StorageReader(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key))
         self._maker = Maker(self.outbox, self.faults)
         self._intake = Intake(self)
         self._known: dict[str, KnownMedia] = {}
@@ -273,14 +269,9 @@ class MediaSession:
 
     # -- what readers ask ---------------------------------------------------------------------------------------------
 
-    def location(self, trial_id: str, facts: dict[str, Any]) -> TrialLocation:
-        """Return where a trial's files are."""
-        path = posixpath.join(self._experiment, facts["folder"])
-        return TrialLocation(self._filesystem, path, self._staging / facts["folder"], trial_id)
-
     def trial_info(self, trial_id: str, facts: dict[str, Any]) -> TrialInfo:
         """Return a trial as a backend gets it."""
-        place = self.location(trial_id, facts)
+        place = self.storage.location(trial_id, facts["folder"])
         return TrialInfo(
             trial_id, facts["name"], self._experiment_name, facts["config"], place, None, facts["searched"]
         )
@@ -289,7 +280,7 @@ class MediaSession:
         """Return a trial as Tune's loop hands it to a backend."""
         config = dict(trial.config or {})
         searched = flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
-        place = self.location(trial.trial_id, {"folder": trial.storage.trial_dir_name})
+        place = self.storage.location(trial.trial_id, trial.storage.trial_dir_name)
         return TrialInfo(trial.trial_id, str(trial), trial.experiment_dir_name, config, place, trial, searched)
 
     def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
@@ -445,14 +436,6 @@ class MediaSession:
         if known.lineage[:1] != (link,):
             others = self._known[donor].lineage if donor in self._known else ()
             known.descends_from((link, *others))
-
-
-def trial_place(trial: Trial) -> TrialLocation:
-    """Return the location of a trial's files."""
-    storage = trial.storage
-    return TrialLocation(
-        for_small_files(storage.storage_filesystem), storage.trial_fs_path, Path(trial.local_path or ""), trial.trial_id
-    )
 
 
 def _facts_of(trial: Trial) -> dict[str, Any]:

@@ -8,14 +8,14 @@ its line is there before it.
 from __future__ import annotations
 
 import errno
+import functools
 import logging
 import posixpath
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.fs
 
@@ -33,7 +33,7 @@ from tune_media.storage.index_lines import INDEX_PATH, lines_of_trial
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
-from tune_media.values.options import MediaOptions, Retention
+from tune_media.values.options import Retention
 
 logger = logging.getLogger("tune_media")
 
@@ -79,8 +79,9 @@ class StorageReader(Reader):
         outbox: The outbox.
         faults: Counts faults.
         summary: Counts files.
-        location: Returns the location of a trial, from the data that the outbox keeps about it.
-        options: Returns the user's options.
+        filesystem: The storage.
+        experiment: The experiment's folder on it.
+        staging: The experiment's folder on the driver.
     """
 
     def __init__(
@@ -88,18 +89,19 @@ class StorageReader(Reader):
         outbox: Outbox,
         faults: Faults,
         summary: Summary,
-        location: Callable[[str, dict[str, Any]], TrialLocation],
-        options: Callable[[], MediaOptions],
+        filesystem: pyarrow.fs.FileSystem,
+        experiment: str,
+        staging: Path,
     ) -> None:
         super().__init__(STORAGE, outbox)
-        self._faults, self._summary, self._location, self._options = faults, summary, location, options
+        self._faults, self._summary = faults, summary
+        self._filesystem, self._experiment, self._staging = filesystem, experiment, staging
         self._stores: dict[str, TrialStore] = {}
         self._writes: list[_Write] = []
         self._events: list[Event] = []  # that are still to be logged
         self._deletions: list[tuple[TrialStore, list[Event]]] = []  # whose events are still to be logged
         self._to_know: list[KnownMedia] = []
         self._log: ExperimentLog | None = None
-        self._experiment: TrialLocation  # of any trial
         self._earlier: dict[str, list[Event]] = {}  # the log of earlier processes, by the trial's folder
         self._to_heal: dict[str, list[Event]] = {}  # the part of it that indexes may lack
         self._helpers = Helpers(STORAGE, _REQUESTS)
@@ -153,6 +155,7 @@ class StorageReader(Reader):
     def turn(self) -> bool:
         """Read what is known, log and write what waits, copy indexes, and tidy up."""
         with self._turning:
+            self._open_log()
             self._read_known()
             if not self._may_turn():
                 return False
@@ -198,14 +201,28 @@ class StorageReader(Reader):
             OSError: The storage does not answer.
         """
         for name, events in list(self._to_heal.items()):
-            first, here = events[0], self._experiment
-            path = posixpath.join(posixpath.dirname(here.path.rstrip("/")), name)
-            place = TrialLocation(here.filesystem, path, here.local_path.parent / name, str(first.get("trial_id")))
-            store = TrialStore(place)
+            store = TrialStore(self.location(str(events[0].get("trial_id")), name))
             store.load(events)
             store.delete_listed()
             store.index.copy()
             del self._to_heal[name]
+
+    def _open_log(self) -> None:
+        """Read what earlier processes left of the experiment's log, before all else.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        if self._log is None:
+            self._earlier = read_log(self._filesystem, self._experiment, done=True)
+            self._to_heal = read_log(self._filesystem, self._experiment) if self._earlier else {}
+            name = f"{self._outbox.id}-{self._outbox.generation}"
+            self._log = ExperimentLog(self._filesystem, self._experiment, name)
+
+    def location(self, trial_id: str, folder: str) -> TrialLocation:
+        """Return where a trial's files are, by the name of its folder."""
+        path = posixpath.join(self._experiment, folder)
+        return TrialLocation(self._filesystem, path, self._staging / folder, trial_id)
 
     def _may_turn(self) -> bool:
         """Say whether it is time: on a remote storage a part of the log is to have several lines."""
@@ -240,7 +257,7 @@ class StorageReader(Reader):
             facts = self._outbox.trial(trial_id)
             if facts is None:
                 return None
-            store = self._stores[trial_id] = self._opened(self._location(trial_id, facts))
+            store = self._stores[trial_id] = self._opened(self.location(trial_id, facts["folder"]))
         return store
 
     def _opened(self, location: TrialLocation) -> TrialStore:
@@ -249,13 +266,6 @@ class StorageReader(Reader):
         Raises:
             OSError: The storage does not answer.
         """
-        if self._log is None:
-            experiment = posixpath.dirname(location.path.rstrip("/"))
-            self._earlier = read_log(location.filesystem, experiment, done=True)
-            self._to_heal = read_log(location.filesystem, experiment)
-            name = f"{self._outbox.id}-{self._outbox.generation}"
-            self._log = ExperimentLog(location.filesystem, experiment, name)
-            self._experiment = location
         store = TrialStore(location, self._retention)
         store.load(self._earlier.get(store.name, ()))
         try:
@@ -352,7 +362,7 @@ class StorageReader(Reader):
         if not self._writes:
             return False
         errors: list[tuple[_Write, Exception]] = []
-        if is_local(self._writes[0].store.location.filesystem):
+        if is_local(self._filesystem):
             for write in self._writes:
                 error = self._try_to_write(write)
                 if error is not None:
@@ -360,7 +370,7 @@ class StorageReader(Reader):
                     if self._faults.strict or len(errors) == len(self._writes) or _has_no_room(error):
                         break
         else:
-            under_way = [(write, self._helpers.start(lambda write=write: self._put(write))) for write in self._writes]
+            under_way = [(write, self._helpers.start(functools.partial(self._put, write))) for write in self._writes]
             for write, future in under_way:
                 failure = future.exception()
                 if isinstance(failure, Exception):
@@ -422,8 +432,7 @@ class StorageReader(Reader):
         if write.row.kind == "episodes":
             self._summary.episodes(write.row.trial, write.files.episodes, write.files.nbytes)
         elif is_first:
-            folder = posixpath.dirname(write.store.location.path.rstrip("/"))
-            self._summary.stored(write.row.trial, folder, write.files.nbytes)
+            self._summary.stored(write.row.trial, self._experiment, write.files.nbytes)
 
     def _rescue(self, write: _Write, error: Exception) -> None:
         """Keep files in the driver's folder that the storage refuses, and list that."""
@@ -488,14 +497,12 @@ class StorageReader(Reader):
         Raises:
             OSError: The storage does not answer.
         """
-        if self._has_looked or self._log is None:
+        if self._has_looked:
             return
-        here = self._experiment
-        for folder in folders_in(here.filesystem, posixpath.dirname(here.path.rstrip("/"))):
-            ids = {line.get("trial_id") for _, line in lines_of_trial(here.filesystem, folder) or ()}
+        for folder in folders_in(self._filesystem, self._experiment):
+            ids = {line.get("trial_id") for _, line in lines_of_trial(self._filesystem, folder) or ()}
             for trial_id in {id for id in ids if isinstance(id, str)} - self._stores.keys():
-                local = here.local_path.parent / posixpath.basename(folder)
-                store = self._opened(TrialLocation(here.filesystem, folder, local, trial_id))
+                store = self._opened(self.location(trial_id, posixpath.basename(folder)))
                 store.is_over = True
                 self._stores[trial_id] = store
         self._has_looked = True
@@ -514,7 +521,7 @@ class StorageReader(Reader):
             is_last = store.is_over and not store.waiting
             if store.index.may_copy or (is_last and store.index.is_stale):
                 due.append(store)
-        if due and not is_local(due[0].location.filesystem):
+        if due and not is_local(self._filesystem):
             for future in [self._helpers.start(store.index.copy) for store in due]:
                 failure = future.exception()
                 if isinstance(failure, Exception):
@@ -589,7 +596,7 @@ class StorageReader(Reader):
         facts = row.facts() if row.ready else None
         store = self._stores.get(row.trial)
         if store is None and (trial := self._outbox.trial(row.trial)) is not None:
-            store = self._stores[row.trial] = TrialStore(self._location(row.trial, trial))
+            store = self._stores[row.trial] = TrialStore(self.location(row.trial, trial["folder"]))
         if facts is None or "lost" in facts or store is None:
             return None
         try:

@@ -71,9 +71,7 @@ class ExperimentLog:
             return
         if self.grows:
             self._filesystem.create_dir(self._folder, recursive=True)
-            path = Path(self._folder, f"{self._name}{_PART}")
-            append_whole(path, content)
-            self._parts = [[(str(path), b"")]]
+            append_whole(Path(self._folder, f"{self._name}{_PART}"), content)
             return
         self._write_part(0, content)
         for level in range(len(self._parts)):
@@ -90,12 +88,11 @@ class ExperimentLog:
         Raises:
             OSError: The storage does not answer.
         """
-        mine = [path for level in self._parts for path, _ in level]
         parts = _parts_in(self._filesystem, self._folder)
         if self.grows:
             for path in parts:
                 self._filesystem.move(path, path.removesuffix(_PART) + _DONE)
-        elif parts or mine:
+        elif parts:
             content = b"".join(read_if_there(self._filesystem, path) or b"" for path in parts)
             write_atomically(self._filesystem, posixpath.join(self._folder, f"{self._name}{_DONE}"), content)
             for path in parts:

@@ -12,8 +12,8 @@ from tune_media.storage.filesystem import read_if_there
 from tune_media.values.strict_json import json_bytes, parse_json
 
 INDEX_VERSION = 3
-"""Version 1 had one line for each key at any time. From version 2 on, a change of a medium is one more line. Version 3 has
-the stamp ``at`` in each line, and is a view of the experiment's log."""
+"""Version 1 had one line for each key at any time. From version 2 on, a change of a medium is one more line. Version 3
+has the stamp ``at`` in each line, and is a view of the experiment's log."""
 
 INDEX_PATH = "media/index.jsonl"
 

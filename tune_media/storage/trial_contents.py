@@ -14,8 +14,8 @@ import pyarrow.fs
 
 from tune_media.storage.entry import STORED
 from tune_media.storage.experiment_log import FOLDER, Event, read_log
-from tune_media.storage.index import Index
 from tune_media.storage.filesystem import is_local
+from tune_media.storage.index import Index
 from tune_media.storage.index_lines import Line, lines_of_trial
 from tune_media.storage.location import TrialLocation, filesystem_of, media_folder, path_of
 from tune_media.values.strict_json import json_bytes

@@ -115,7 +115,7 @@ def _read(code: int, data: bytes) -> Any:
         return np.frombuffer(content, np.dtype(dtype)).reshape(shape)
     if code == _OBJECT:
         name, fields = unpack(data)
-        made = object.__new__(_CLASSES[name])
+        made: Any = object.__new__(_CLASSES[name])
         made.__dict__.update(fields)
         return made
     raise ValueError(f"an extension of an unknown kind: {code}")
