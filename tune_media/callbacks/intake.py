@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.summary import Summary
 from tune_media.callbacks.trials import Trials
 from tune_media.callbacks.writing import Writer
-from tune_media.experiment.results import result_step
+from tune_media.experiment.results import result_step, result_time
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.reader import Found, replace_media
 from tune_media.storage.entry import MediaEntry
@@ -69,6 +70,7 @@ class Intake:
                 whole_number(result.get("training_iteration")),
                 result,
                 self._new_in_lists.get(trial.trial_id, {}),
+                time=result_time(result) or time.time(),
                 changed=functools.partial(self._has_other_config, trial.trial_id, result.get("config")),
             )
             self._last = (last, entries)
@@ -126,6 +128,7 @@ class Intake:
             store = self._trials.store(trial)
             path, entry = store.registry.register(medium, found.section, found.key, step, iteration, own_path)
             if entry is not None:
+                entry.time = result_time(result) or entry.time
                 entries.append(entry)
             return path
         return f"not stored: {medium.kind} {found.section}/{found.key}"

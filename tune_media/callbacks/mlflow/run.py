@@ -12,6 +12,7 @@ from typing import Any
 
 from ray.tune.utils import flatten_dict
 
+from tune_media.callbacks.best_clip import BestClip, better
 from tune_media.callbacks.mlflow.names import (
     artifact_name,
     clip_path,
@@ -29,7 +30,6 @@ from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import without_address
 from tune_media.values.histogram import Histogram
 from tune_media.values.image import Image
-from tune_media.values.score import BestClip, better
 from tune_media.values.strict_json import json_bytes
 
 BEST_TAG, SEARCHED_TAG = "tune_media.best_clip", "tune_media.searched"

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tune_media.callbacks.best_clip import BestClip
 from tune_media.callbacks.mlflow.private_names import NOTE_TAG, PARENT_TAG
 from tune_media.callbacks.mlflow.run import BEST_TAG, SEARCHED_TAG
 from tune_media.callbacks.mlflow.saved_view import BEST_RETURN, view_link
 from tune_media.callbacks.mlflow.sweep_page import TrialLine, as_text, best_first, sweep_page
-from tune_media.values.score import CLIP_LABEL, BestClip
+from tune_media.values.score import CLIP_LABEL
 
 PAGE = "trials.html"
 """The page of the sweep, an artifact of the parent run."""

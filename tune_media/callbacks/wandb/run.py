@@ -11,11 +11,13 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from tune_media.callbacks.best_clip import BestClip, better
+from tune_media.callbacks.export import AlreadyThereError
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
 from tune_media.callbacks.wandb.offline_runs import OFFLINE, wait_until_whole
 from tune_media.callbacks.wandb.values import is_under
-from tune_media.values.score import BestClip, better, known_returns
+from tune_media.values.score import known_returns
 
 MEDIA_STEP = "media_step"
 """The axis of media: the training iteration of the result that brought them."""
@@ -45,6 +47,9 @@ class WandbRun:
         if not isinstance(init.get("settings"), wandb.Settings):
             init["settings"] = wandb.Settings(**{"silent": True, **(init.get("settings") or {})})
         self._run = wandb.init(**init)
+        if settings.get("must_be_new") and self._run.resumed:
+            self._run.finish()
+            raise AlreadyThereError(f"W&B has run {self._run.id} already; delete it there, or pass another project")
         self._run.config.update({"trial_log_path": settings["trial_log_path"]}, allow_val_change=True)
         private_names.run_info_hook(self._run)
         self._run.define_metric(MEDIA_STEP, hidden=True)

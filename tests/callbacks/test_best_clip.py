@@ -2,7 +2,7 @@
 
 import pytest
 
-from tune_media.values.score import BestClip, better
+from tune_media.callbacks.best_clip import BestClip, better
 
 
 def clip(episode_return, section="evaluation"):
