@@ -34,8 +34,9 @@ class TrialInfo:
         experiment: The name of the Tune experiment.
         config: The hyperparameters. PBT may start the trial again with other ones.
         location: The trial's folders: on the storage, and the one on the driver that Tune copies there.
-        ray: Ray's own object, which Tune changes as it goes. None if the message waited on disk.
+        ray: Ray's own object, which Tune changes as it goes. Only methods that run in Tune's loop see it.
         searched: The hyperparameters that Tune chose for this trial, by their path: ``{"env_config/gravity": 9.8}``.
+        time: When Tune started it, seconds since 1970.
     """
 
     trial_id: str
@@ -45,6 +46,7 @@ class TrialInfo:
     location: TrialLocation
     ray: Trial | None = field(default=None, repr=False, compare=False)
     searched: Mapping[str, Any] = field(default_factory=dict)
+    time: float = field(default_factory=time.time, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "ray"}
@@ -62,6 +64,8 @@ class Report:
             message waited on disk.
         new_in_lists: The values that are new in lists of which the old API stack repeats a window, by place.
         changed: Whether the hyperparameters differ from those of the trial's last result.
+        row: The number of the call: it rises with each result and medium of an experiment, and a call that is repeated
+            has its number again. 0 if it is not known.
     """
 
     step: int
@@ -70,6 +74,7 @@ class Report:
     new_in_lists: Mapping[tuple[str, ...], list[Any]] = field(default_factory=dict, repr=False)
     time: float = field(default_factory=time.time)
     changed: Callable[[], bool] = field(default=lambda: False, repr=False)
+    row: int = 0
 
     @functools.cached_property
     def flat(self) -> dict[str, Any]:

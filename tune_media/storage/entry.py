@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tune_media.storage.episode_files import (
     EpisodeReport,
@@ -45,6 +45,8 @@ class MediaEntry:
         package: Its files, if they are made together with those of other entries.
         is_sure: Whether the lines of earlier runs were known when it was found to be new.
         shares_file: Whether the medium has this file under another key already.
+        time: When the driver got its result, seconds since 1970.
+        row: The number of the call that logs it, as for ``Report``; 0 if it is not known.
     """
 
     medium: Medium
@@ -59,6 +61,8 @@ class MediaEntry:
     package: PendingWrite | None = None
     is_sure: bool = True
     shares_file: bool = False
+    time: float = field(default_factory=time.time)
+    row: int = 0
 
     @property
     def is_episodes(self) -> bool:
