@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 import tune_media as tm
 from tests.support.experiment import tensorboard_events
+from tests.support.fake_trial import FakeTrial
+from tests.support.fake_trial import run as play
 from tests.support.faults import episodes
 from tests.support.trackers import read_mlflow, read_wandb, wandb_runs
 from tune_media.cli import main
@@ -320,3 +322,71 @@ def test_what_comes_back_from_the_storage_is_what_was_recorded(experiment):
     }
     stored = next(entry for entry in entries if entry.is_episodes)
     assert stored.content() == (first / stored.path).read_bytes()
+
+
+def test_what_mlflow_got_during_training_is_not_doubled_and_what_it_missed_is_added(tmp_path):
+    """Points had the time at which the driver logged them, and results know another one."""
+    pytest.importorskip("mlflow")
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    options = {"tracking_uri": uri, "artifact_location": f"file://{tmp_path}/artifacts"}
+    config = {"lr": 0.5, "sizes": [1, 2]}
+
+    def results(count):
+        for at in range(1, count + 1):
+            frames = np.random.default_rng(at).integers(0, 255, (3, 16, 16, 3), np.uint8)
+            record = tm.EpisodeRecord(f"e{at}", float(at), 3)
+            media = {"rollout": tm.Video(iter(frames), fps=5, episode=record), "map": tm.Image(frames[0])}
+            media |= {"weights": tm.Histogram(np.arange(10.0 * at)), "episodes": {"data": episodes("speed", at)}}
+            yield {
+                **media,
+                "score": at,
+                "config": config,
+                "timestamp": 1_700_000_000 + at,
+                "trial_id": "t1",
+                "done": at == 4,
+            }
+
+    whole = FakeTrial(tmp_path, **config)
+    whole.experiment_dir_name = whole.storage.experiment_dir_name = "storage"
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.MLflowMediaLoggerCallback(**options, experiment_name="whole")]
+    play([*callbacks], whole, list(results(4)))
+    shutil.copy(Path(whole.local_path, "result.json"), whole.storage.trial_fs_path)
+    shutil.copy(Path(whole.local_path, "params.json"), whole.storage.trial_fs_path)
+
+    def export_to(name):
+        callback = tm.MLflowMediaLoggerCallback(**options, experiment_name=name)
+        done = tm.export.to_tracker(whole.storage.experiment_fs_path, callback)
+        assert (done.trials, done.results, done.media, done.problems) == (1, 4, 16, [])
+        return mlflow_state(uri, name)
+
+    during = mlflow_state(uri, "whole")
+    assert export_to("whole") == during
+    ((status, *afterwards),) = export_to("nowhere before").values()
+    assert [status, *afterwards] == list(during["train_t1"])
+
+
+def test_an_experiment_on_s3_is_exported_from_there_and_its_offline_runs_are_stored_there(s3, experiment, tmp_path):
+    pytest.importorskip("wandb")
+    for file in (path for path in experiment.rglob("*") if path.is_file()):
+        with s3.open_output_stream(f"results/sweep/{file.relative_to(experiment).as_posix()}") as stream:
+            stream.write(file.read_bytes())
+    assert "1 trials" not in run("s3://results/sweep", "--to", "tensorboard", "-o", tmp_path / "logs")
+    for trial in trials_of(experiment):
+        events = tensorboard_events(tmp_path / "logs" / trial.name)
+        assert [event.step for event in events.Images("train/rollout")] == COUNTING
+    for _ in range(2):
+        output = run("s3://results/sweep", "--to", "wandb", "--project", "p", "--offline")
+        assert "wandb has 2 trials, with 8 results and 40 media." in output
+        for trial in trials_of(experiment):
+            shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+            pyarrow.fs.copy_files(
+                f"results/sweep/{trial.name}/wandb",
+                str(tmp_path / "copy" / "wandb"),
+                source_filesystem=s3,
+                destination_filesystem=pyarrow.fs.LocalFileSystem(),
+            )
+            (_,) = wandb_runs(tmp_path / "copy")
+            held = read_wandb(tmp_path / "copy")
+            assert dict(held.clips["train/rollout"]) == clips_of(trial)
+            assert held.scalars["score"] == scores()
+    s3.delete_dir("results/sweep")  # moto's buckets live as long as the process
