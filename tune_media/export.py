@@ -111,19 +111,19 @@ def _export(
     from tune_media.callbacks.faults import redacted
 
     exported = Exported()
-    trials = load(path, filesystem).trials
+    catalog = load(path, filesystem)
     snapshots = Snapshots()
     backend.prepare_export()
     backend.context = ExportContext(exported, options)
     try:
-        for trial in trials:
+        for trial in catalog.trials:
             if trial.is_abandoned:
                 exported.left_alone[trial.name] = "abandoned: Tune started it again under another id"
                 continue
             progress(trial.name)
             try:
                 state = snapshots.of(trial.filesystem, posixpath.dirname(trial.path.rstrip("/")))
-                export_trial(backend, FinishedTrial.of(trial, trials, state), exported)
+                export_trial(backend, FinishedTrial.of(trial, catalog.differing_params, state), exported)
             except AlreadyThereError as error:
                 exported.left_alone[trial.name] = str(error)
             except Exception as error:  # of one trial; the others are logged

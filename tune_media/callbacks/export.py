@@ -16,7 +16,6 @@ from ray.tune.utils import flatten_dict
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.faults import redacted
-from tune_media.experiment.params import differing
 from tune_media.experiment.results import json_object, result_step, result_time, results_of_trial, without_lists
 from tune_media.experiment.state import ExperimentState, trial_name
 from tune_media.experiment.stored_media import entry_of_line
@@ -123,13 +122,13 @@ class FinishedTrial:
     status: Status
 
     @classmethod
-    def of(cls, files: TrialFiles, others: Sequence[TrialFiles], state: ExperimentState) -> FinishedTrial:
+    def of(cls, files: TrialFiles, differing: Sequence[str], state: ExperimentState) -> FinishedTrial:
         """Read a trial.
 
         Args:
             files: Its files.
-            others: All trials of the experiment; the hyperparameters that differ between them are taken as those that
-                Tune chose, if no snapshot tells.
+            differing: The hyperparameters that differ between the trials, which are taken as those that Tune chose if
+                no snapshot tells.
             state: Tune's snapshots.
 
         Raises:
@@ -144,8 +143,7 @@ class FinishedTrial:
         if known is not None and known.searched:
             searched = flatten_dict(dict(known.searched), delimiter="/")
         else:
-            names = differing([other.params for other in others])
-            searched = {name: files.params[name] for name in names if name in files.params}
+            searched = {name: files.params[name] for name in differing if name in files.params}
         config = first.get("config")
         info = TrialInfo(
             id,
