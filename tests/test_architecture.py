@@ -40,8 +40,8 @@ BELOW = {  # wing: the wings that it may import
         ),
         "ray_compat",
     },
-    "export": {"viewing", "storage", "values"},
-    "cli": {"viewing", "rllib", "values"},
+    "export": {"viewing", "callbacks", "experiment", "storage", "values"},
+    "cli": {"export", "callbacks", "viewing", "rllib", "values"},
     "trial_names": {"values"},
 }
 FOREIGN = {  # library: the folders that may import it

@@ -373,6 +373,21 @@ def test_a_clip_that_was_rolled_back_is_no_best_clip_and_no_score(browser, tmp_p
         assert viewer.errors == []
 
 
+def test_an_abandoned_trial_says_so_and_has_no_rank(browser, tmp_path):
+    for number in range(2):
+        write_trial(tmp_path / "exp" / f"trial_{number}", number)
+    (tmp_path / "exp" / "trial_1" / "result.json").unlink()
+    state = {"trial_data": [[json.dumps({"trial_id": "id_0", "relative_logdir": "trial_0"}), "{}"]]}
+    (tmp_path / "exp" / "experiment_state-2026-01-01_00-00-00.json").write_text(json.dumps(state))
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('.card').length === 2")
+        viewer.wait("document.querySelector('em.abandoned')")
+        names = viewer.all(".card", "[e.dataset.trial, !!e.querySelector('em.abandoned'), !!e.querySelector('.rank')]")
+        assert sorted(names) == [["trial_0", False, True], ["trial_1", True, False]]
+        assert viewer.errors == []
+
+
 def test_clips_of_a_running_sweep_come_without_a_reload(browser, tmp_path):
     write_trial(tmp_path / "exp" / "trial_0", 0)
     with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:

@@ -63,7 +63,7 @@ def test_results_that_were_rolled_back_count_nowhere(tmp_path):
         "step": [1, 2, 3],
         "metrics": {"training_iteration": [1, 2, 3], "score": [5, 6, 7]},
     }
-    assert metrics.read_results(*folder) == [json.loads(text) for text in (texts[0], *texts[3:])]
+    assert metrics.results_of_trial(*folder) == [text.encode() for text in (texts[0], *texts[3:])]
 
 
 def test_the_last_evaluation_is_not_one_that_was_rolled_back(tmp_path):

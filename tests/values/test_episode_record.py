@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tune_media.values.score import BestClip
+from tune_media.callbacks.best_clip import BestClip
 
 
 def test_facts_that_are_not_known_are_left_out_and_zero_and_false_are_known():

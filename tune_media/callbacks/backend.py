@@ -36,6 +36,7 @@ class TrialInfo:
         location: The trial's folders: on the storage, and the one on the driver that Tune copies there.
         ray: Ray's own object, which Tune changes as it goes; only methods that run in Tune's loop see it.
         searched: The hyperparameters that Tune chose for this trial, by their path: ``{"env_config/gravity": 9.8}``.
+        time: When Tune started it, seconds since 1970.
     """
 
     trial_id: str
@@ -45,6 +46,7 @@ class TrialInfo:
     location: TrialLocation
     ray: Trial | None = field(default=None, repr=False, compare=False)
     searched: Mapping[str, Any] = field(default_factory=dict)
+    time: float = field(default_factory=time.time, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +184,14 @@ class Backend:
                 f"{name} is a backend, not a callback: pass tune.RunConfig(callbacks="
                 f"[tune_media.MediaLoggerCallback({name}(...))])."
             )
+
+    def prepare_export(self) -> None:
+        """Get ready to log a finished experiment, instead of ``setup``: no Ray runs, and nobody waits.
+
+        Raises:
+            Exception: As for ``setup``; or the backend cannot log a finished experiment.
+        """
+        self.setup()
 
     def start(self, trial: TrialInfo) -> None:
         """Begin a trial, or go on with it: after a pause, a retry or a PBT exploit it is called again before ``end``.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Report
 from tune_media.callbacks.outbox import NewRow, OutboxFullError
-from tune_media.experiment.results import result_step
+from tune_media.experiment.results import result_step, result_time
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.raw_clips import RawVideo
 from tune_media.results.reader import Found, replace_media
@@ -60,7 +60,7 @@ class Intake:
             return self._last
         session, trial_id = self._session, trial.trial_id
         known = session.known_of(trial)
-        iteration, now = whole_number(result.get("training_iteration")), time.time()
+        iteration, now = whole_number(result.get("training_iteration")), result_time(result) or time.time()
         rows: list[NewRow] = []
         with session.faults.guard("the store", "reading where a trial goes on"):
             session.wait_for_known(trial, known)

@@ -54,6 +54,10 @@ class JsonBackend(Backend):
         self._rays = rays
 
     @override
+    def prepare_export(self) -> None:
+        raise TypeError("an experiment's files are what an export reads; there is nothing to write as JSON.")
+
+    @override
     def start(self, trial: TrialInfo) -> None:
         if self.yields_to is not None:
             return

@@ -272,9 +272,8 @@ class MediaSession:
     def trial_info(self, trial_id: str, facts: dict[str, Any]) -> TrialInfo:
         """Return a trial as a backend gets it."""
         place = self.storage.location(trial_id, facts["folder"])
-        return TrialInfo(
-            trial_id, facts["name"], self._experiment_name, facts["config"], place, None, facts["searched"]
-        )
+        name, config, searched, time = (facts[name] for name in ("name", "config", "searched", "time"))
+        return TrialInfo(trial_id, name, self._experiment_name, config, place, None, searched, time)
 
     def live_info(self, trial: Trial) -> TrialInfo:
         """Return a trial as Tune's loop hands it to a backend."""
@@ -447,6 +446,7 @@ def _facts_of(trial: Trial) -> dict[str, Any]:
         "folder": str(trial.storage.trial_dir_name),
         "config": plain_config(config),
         "searched": plain_config(searched),
+        "time": time.time(),
     }
 
 

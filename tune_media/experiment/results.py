@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,8 +80,11 @@ def counting(iterations: Sequence[Any]) -> list[bool]:
     return found[::-1]
 
 
-def read_results(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[dict[str, Any]]:
-    """Return all results of a trial that count, see ``counting``; lines that are not whole are left out.
+def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[bytes]:
+    """Return the lines of a trial's results that count, see ``counting``; ``json_object`` parses one.
+
+    Lines that are not whole are left out. The lines are not parsed, because the results of a long trial would fill the
+    memory.
 
     Args:
         filesystem: Any pyarrow filesystem.
@@ -91,23 +94,46 @@ def read_results(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[dict[st
         OSError: The file is there and cannot be read.
 
     Example:
-        >>> read_results(pyarrow.fs.LocalFileSystem(), "/no/such/trial")
+        >>> results_of_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial")
         []
     """
     content = read_if_there(filesystem, posixpath.join(folder, RESULTS)) or b""
-    return counting_results(content.split(b"\n"))
+    lines, iterations = [], []
+    for line in content.split(b"\n"):
+        result = json_object(line)
+        if result:
+            lines.append(line)
+            iterations.append(result.get("training_iteration"))
+    return [line for line, does in zip(lines, counting(iterations), strict=True) if does]
 
 
-def counting_results(lines: Iterable[bytes]) -> list[dict[str, Any]]:
-    r"""Return the results among some lines that count.
+def result_time(result: dict[str, Any]) -> float:
+    """Return when a trial reported a result, as Tune notes it, seconds since 1970; 0 if it does not say.
+
+    Trackers get this time while the trial runs and afterwards, so that a point that is logged again is the same.
 
     Example:
-        >>> counting_results([b'{"training_iteration": 1, "a": 1}', b'{"training_iteration": 1, "a": 2}', b'{"half'])
-        [{'training_iteration': 1, 'a': 2}]
+        >>> result_time({"timestamp": 1700000000}), result_time({})
+        (1700000000.0, 0.0)
     """
-    results = [result for result in map(json_object, lines) if result]
-    counts = counting([result.get("training_iteration") for result in results])
-    return [result for result, does in zip(results, counts, strict=True) if does]
+    found = as_number(result.get("timestamp"))
+    return found if 0 < found < math.inf else 0.0
+
+
+def without_lists(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result without its lists, of which JSON does not tell whether they were arrays, or windows that repeat.
+
+    Example:
+        >>> without_lists({"a": 1, "b": {"c": [1, 2], "d": 2}})
+        {'a': 1, 'b': {'d': 2}}
+    """
+    kept = {}
+    for key, value in result.items():
+        if isinstance(value, dict):
+            kept[key] = without_lists(value)
+        elif not isinstance(value, list):
+            kept[key] = value
+    return kept
 
 
 def read_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, Metric]:

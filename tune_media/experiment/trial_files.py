@@ -36,6 +36,7 @@ from tune_media.values.number import as_number
 
 _MAX_PARSED = 64 * 1024 * 1024  # bytes of results that are parsed for one chart
 _MEDIA_FOLDERS = ("media/",)
+_EPISODE_FOLDER = "episode_data/"
 _LISTING_PAUSE = 30.0  # seconds until a trial on remote storage is listed again though its index is the same
 _SHARE_OF_AGE = 0.1  # of the time since its last result: the same for a trial that has ended
 
@@ -166,9 +167,12 @@ class TrialFiles:
     def params(self) -> dict[str, Any]:
         """Its hyperparameters that are scalars or short lists, nested ones as ``outer/inner``."""
         if self._params is None:  # functools.cached_property holds one lock for all trials before Python 3.12
-            content = read_if_there(self.filesystem, posixpath.join(self.path, PARAMS))
-            self._params = dict(flat_values(json_object(content)))
+            self._params = dict(flat_values(self.read_config()))
         return self._params
+
+    def read_config(self) -> dict[str, Any]:
+        """Return its ``params.json`` as it is: the hyperparameters that it had last."""
+        return json_object(read_if_there(self.filesystem, posixpath.join(self.path, PARAMS)))
 
     @property
     def metrics(self) -> dict[str, Metric]:
@@ -228,6 +232,21 @@ class TrialFiles:
             self._rows = media, rows
         row = rows.get(path)
         return None if row is None else next(media.lines([row]))
+
+    def read_media(self, path: str) -> bytes:
+        """Return the content of a file of ``media`` or ``episode_data``, by its path in the index.
+
+        Raises:
+            FileNotFoundError: There is no such file inside the trial's folder.
+            OSError: The storage does not answer.
+        """
+        filesystem, folder = self.place
+        full = posixpath.join(folder, path)
+        is_ours = path.startswith((*_MEDIA_FOLDERS, _EPISODE_FOLDER))
+        if not is_ours or (is_local(filesystem) and not _is_inside(full, folder, path.partition("/")[0])):
+            raise FileNotFoundError(f"the trial's folder {folder!r} has no media file {path!r}")
+        with filesystem.open_input_stream(full) as stream:
+            return bytes(stream.read())
 
     def media_file(self, path: str) -> tuple[pyarrow.fs.FileSystem, str] | None:
         """Return the filesystem and the full path of a media file.
@@ -367,7 +386,7 @@ def _lines_of(stream: Any) -> Iterator[bytes]:
     yield rest
 
 
-def _is_inside(path: str, folder: str) -> bool:
-    """Say whether a local file, with symbolic links followed, is inside a trial's media folder, which is not one."""
-    root = posixpath.join(os.path.realpath(folder), "media")
+def _is_inside(path: str, folder: str, inner: str = "media") -> bool:
+    """Say whether a local file, with symbolic links followed, is inside a folder of a trial's, which is not one."""
+    root = posixpath.join(os.path.realpath(folder), inner)
     return os.path.commonpath([root, os.path.realpath(path)]) == root

@@ -104,6 +104,19 @@ def parts_of_parquet(content: bytes) -> list[tuple[str, str, str, int]]:
     return [(str(trial), str(section), str(name), int(iteration)) for trial, section, name, iteration in rows]
 
 
+def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
+    """Return the rows of a report's Parquet file, one an episode; maps are lists of pairs.
+
+    Raises:
+        ValueError: It is none, or not whole.
+    """
+    try:
+        rows: list[dict[str, Any]] = pa.parquet.read_table(io.BytesIO(content), schema=_EPISODES).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"no Parquet file of a report: {type(error).__name__}: {error}") from error
+    return rows
+
+
 def clips_of_parquet(content: bytes) -> dict[str, dict[str, Any]]:
     """Return the facts of the clips that a report's Parquet file names, by path; none if the file is not whole."""
     try:

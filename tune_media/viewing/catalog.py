@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.fs
 
-from tune_media.experiment.params import PARAMS, differing
+from tune_media.experiment.params import differing
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import is_local
@@ -22,7 +22,7 @@ from tune_media.storage.trial_contents import warn_of_unlisted
 from tune_media.values.checks import number_range
 from tune_media.values.score import Scores
 from tune_media.viewing import data_frames, notebook
-from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, name_some
+from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, is_trial, name_some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -323,7 +323,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
 def _read_trial(folder: Folder) -> TrialFiles | OSError | None:
     try:
         trial = TrialFiles(folder.name, folder.filesystem, folder.path).read()
-        return trial if len(trial.media) or len(trial.reports) or folder.has_file(PARAMS) else None
+        return trial if len(trial.media) or len(trial.reports) or is_trial(folder) else None
     except OSError as error:
         return error
 

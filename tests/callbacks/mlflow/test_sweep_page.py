@@ -3,9 +3,9 @@
 import base64
 import re
 
+from tune_media.callbacks.best_clip import BestClip
 from tune_media.callbacks.mlflow.sweep_chart import color_of
 from tune_media.callbacks.mlflow.sweep_page import TrialLine, best_first, sweep_page
-from tune_media.values.score import BestClip
 
 
 def best(episode_return, section="evaluation"):

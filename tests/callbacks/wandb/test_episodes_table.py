@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tune_media as tm
+from tune_media.callbacks.best_clip import BestClip
 from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
-from tune_media.values.score import BestClip
 
 wandb = pytest.importorskip("wandb")
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tune_media.callbacks.best_clip import BestClip
 from tune_media.callbacks.mlflow.sweep_chart import Points, color_of, sweep_chart
-from tune_media.values.score import CLIP_LABEL, BestClip, Scores
+from tune_media.values.score import CLIP_LABEL, Scores
 
 _MAX_CLIPS, _MAX_CLIP_BYTES, _MAX_BYTES = 50, 4_000_000, 30_000_000
 _MAX_PLAYING = 9  # clips that play at once on a slow machine; the others start at a click

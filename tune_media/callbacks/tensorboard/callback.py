@@ -87,6 +87,12 @@ class TensorBoardBackend(Backend):
         self._announced: Path | None = None  # the experiment whose command for TensorBoard was printed
 
     @override
+    def prepare_export(self) -> None:
+        raise TypeError(
+            "TBXMediaLoggerCallback writes into a running experiment; use tune_media.export.to_tensorboard."
+        )
+
+    @override
     def start(self, trial: TrialInfo) -> None:
         self._live[trial.trial_id] = trial.ray
         if trial.ray in event_writers(self._rays) or self._is_second:

@@ -18,7 +18,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tune_media.callbacks.backend import TrialInfo
 from tune_media.callbacks.tensorboard.event_file import EventWriter
 from tune_media.callbacks.tensorboard.summaries import add_gif, add_histogram, add_image
-from tune_media.experiment.results import read_results, result_step
+from tune_media.experiment.results import json_object, result_step, results_of_trial, without_lists
 from tune_media.ray_compat import event_writers
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.index_lines import lines_of_trial
@@ -52,11 +52,11 @@ def missing_events(trial: TrialInfo, iteration: int, options: MediaOptions) -> l
     rays = TBXLoggerCallback()
     event_writers(rays)[trial.ray] = writer
     last_scalar = max((step for tag, step in last.items() if tag.startswith(_SCALARS)), default=-1)
-    for result in read_results(filesystem, folder):
+    for result in map(json_object, results_of_trial(filesystem, folder)):
         at = result.get("training_iteration")
         if isinstance(at, int) and at <= iteration and result_step(result) > last_scalar:
             writer.file_writer.wall_time = result.get("timestamp")
-            TBXLoggerCallback.log_trial_result(rays, result["training_iteration"], trial.ray, scalars_of(result))
+            TBXLoggerCallback.log_trial_result(rays, result["training_iteration"], trial.ray, without_lists(result))
     for _, line in lines_of_trial(filesystem, folder) or ():
         if line.get("trial_id") == trial.trial_id and _is_shown(line, iteration):
             tag = f"{line['section']}/{line['key']}"
@@ -85,17 +85,6 @@ def _is_shown(line: dict[str, Any], iteration: int) -> bool:
     if line.get("status") != "stored" or line.get("rolled_back") or line.get("kind") not in _KINDS:
         return False
     return isinstance(line.get("step"), int) and int(line.get("training_iteration") or iteration + 1) <= iteration
-
-
-def scalars_of(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a result without lists: JSON does not tell lists of numbers from other arrays."""
-    kept = {}
-    for key, value in result.items():
-        if isinstance(value, dict):
-            kept[key] = scalars_of(value)
-        elif not isinstance(value, list):
-            kept[key] = value
-    return kept
 
 
 def _last_steps(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[dict[str, int], bool]:

@@ -16,7 +16,7 @@ from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.faults import keep_secret
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.arguments import check_values
-from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
+from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.offline_runs import copy_runs
 from tune_media.callbacks.wandb.values import as_item, is_excluded, is_logged
 from tune_media.storage.entry import MediaEntry
@@ -44,6 +44,7 @@ class WandbBackend(Backend):
     def __init__(self, rays: WandbLoggerCallback, *, episodes_artifact: bool, patience: float) -> None:
         self._rays, self._episodes_artifact, self.patience = rays, episodes_artifact, patience
         self._helper: WandbHelper | None = None
+        self._exports = False  # a finished experiment, without Ray
         self._locations: dict[str, TrialLocation] = {}  # of the trials whose run has not ended
         self._configs: dict[str, Mapping[str, Any]] = {}
         self.use_key()
@@ -66,9 +67,15 @@ class WandbBackend(Backend):
         check_values({"project": self._rays.project, "group": self._rays.group, **self._rays.kwargs})
 
     @override
+    def prepare_export(self) -> None:
+        self.setup()
+        self._exports = True
+
+    @override
     def start(self, trial: TrialInfo) -> None:
         if self._helper is None:
-            self._helper = WandbHelper(self.context.seconds_left)
+            kind = DirectHelper if self._exports else WandbHelper
+            self._helper = kind(self.context.seconds_left)
         if self._helper.has(trial.trial_id):
             return
         self._helper.begin(trial.trial_id, self._settings(trial))
@@ -128,7 +135,7 @@ class WandbBackend(Backend):
         location = self._locations.pop(trial_id)
         self._configs.pop(trial_id, None)
         folder = (helper or self._started).folder / trial_id
-        copy = functools.partial(copy_runs, folder, location, unsent=unsent)
+        copy = functools.partial(copy_runs, folder, location, unsent=unsent, replace=self._exports)
         self.context.on_storage("copying a W&B run", copy)
 
     def _settings(self, trial: TrialInfo) -> dict[str, Any]:
@@ -153,6 +160,7 @@ class WandbBackend(Backend):
             "image_kwargs": rays.image_kwargs,
             "episodes_artifact": self._episodes_artifact,
             "trial": trial.name,
+            "must_be_new": self._exports,
             "searched": {name: value if is_logged(value) else str(value) for name, value in trial.searched.items()},
             "trial_log_path": str(trial.location.local_path),
             "init": init,

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tune_media.values.score import BestClip, Scores
+from tune_media.callbacks.best_clip import BestClip
+from tune_media.values.score import Scores
 
 MAX_ROWS = 10_000
 """Rows of the table; the oldest are left out."""

@@ -138,6 +138,19 @@ class WandbHelper:
         return RuntimeError(self._gave_up)
 
 
+class DirectHelper(WandbHelper):
+    """Calls W&B in this process: after an experiment there is no Ray, and no trial that could be hurt."""
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        if self._actor is None:
+            self._actor = WandbRuns(str(self.folder))
+        return getattr(self._actor, method)(*arguments)
+
+    def close(self) -> None:
+        """Let go of the runs, which have ended."""
+        self._actor = None
+
+
 def _last_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tune_media.callbacks.wandb import private_names
-from tune_media.storage.filesystem import write_once
+from tune_media.storage.filesystem import folders_in, write_once
 from tune_media.storage.location import TrialLocation
 
 OFFLINE = "offline-run-"
@@ -76,17 +76,20 @@ def wait_until_whole(run_folder: Path, seconds: float) -> bool:
     return True
 
 
-def copy_runs(folder: Path, location: TrialLocation, *, unsent: bool) -> None:
+def copy_runs(folder: Path, location: TrialLocation, *, unsent: bool, replace: bool = False) -> None:
     """Move a trial's runs to its folder on the storage; they are deleted when the storage has all of them.
 
     Args:
         folder: Where W&B keeps the trial's files.
         location: The trial's folders.
         unsent: Copy online runs, too, because W&B may not have all of them.
+        replace: Delete the trial's earlier offline runs there, once these are on the storage: W&B would take the run
+            that is synced last for the whole.
 
     Raises:
         OSError: The storage does not take a file, or has another size for it.
     """
+    copied = []
     for run in sorted(folder.glob("wandb/*run-*")):
         if run.is_symlink() or not (unsent or run.name.startswith(OFFLINE)):
             continue
@@ -96,4 +99,10 @@ def copy_runs(folder: Path, location: TrialLocation, *, unsent: bool) -> None:
             size = location.filesystem.get_file_info(target).size
             if size != len(content) or size != file.stat().st_size:
                 raise OSError(f"{target} has {size} bytes on the storage, and {file} has {file.stat().st_size}")
+        copied.append(run.name)
+    if replace and copied:
+        for place in folders_in(location.filesystem, f"{location.path}/wandb"):
+            name = place.rstrip("/").rpartition("/")[2]
+            if name.startswith(OFFLINE) and name.endswith(f"-{location.trial_id}") and name not in copied:
+                location.filesystem.delete_dir(place)
     shutil.rmtree(folder, ignore_errors=True)

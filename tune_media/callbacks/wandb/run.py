@@ -11,11 +11,13 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from tune_media.callbacks.best_clip import BestClip, BestClips
+from tune_media.callbacks.export import AlreadyThereError
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
 from tune_media.callbacks.wandb.offline_runs import OFFLINE, wait_until_whole
 from tune_media.callbacks.wandb.values import is_under
-from tune_media.values.score import BestClip, better, known_returns
+from tune_media.values.score import known_returns
 
 MEDIA_STEP = "media_step"
 """The axis of media: the training iteration of the result that brought them."""
@@ -45,6 +47,9 @@ class WandbRun:
         if not isinstance(init.get("settings"), wandb.Settings):
             init["settings"] = wandb.Settings(**{"silent": True, **(init.get("settings") or {})})
         self._run = wandb.init(**init)
+        if settings.get("must_be_new") and self._run.resumed:
+            self._run.finish()
+            raise AlreadyThereError(f"W&B has run {self._run.id} already; delete it there, or pass another project")
         self._run.config.update({"trial_log_path": settings["trial_log_path"]}, allow_val_change=True)
         private_names.run_info_hook(self._run)
         self._run.define_metric(MEDIA_STEP, hidden=True)
@@ -52,7 +57,7 @@ class WandbRun:
         self._step = int(getattr(self._run, "starting_step", 0) or 0) - 1
         self._waiting: deque[tuple[int, str, Any]] = deque()
         self._episodes = EpisodesTable()
-        self._best: BestClip | None = None
+        self._best = BestClips()
         self._returns: dict[str, float] = {}  # the last value of each metric that ranks trials
         self._kept_files: list[Path] = []
 
@@ -102,8 +107,8 @@ class WandbRun:
             self._add(item["step"], item["key"], video)
             if "episode_id" in item["facts"]:
                 self._episodes.add_clip(item["facts"]["episode_id"], file, item["caption"])
-            clip = BestClip.of(item["facts"], section=item["section"], step=item["step"], file=str(file))
-            self._best = better(self._best, clip)
+            place = {"section": item["section"], "step": item["step"], "training_iteration": item["step"]}
+            self._best.add(BestClip.of(item["facts"], file=str(file), **place))
         elif item["kind"] == "image":
             self._add(item["step"], item["key"], self._wandb.Image(str(file), caption=item["caption"]))
         else:
@@ -128,11 +133,11 @@ class WandbRun:
             self._flush()
             if self._episodes.last_step is not None:
                 self._add(self._episodes.last_step, "episodes", self._episodes.make(self._wandb, self._run.id))
-            if self._best is not None:
+            best = self._best.best
+            if best is not None:
                 trial, searched = self._settings["trial"], self._settings["searched"]
-                line = trial_line(self._wandb, trial, searched, self._best, self._returns)
-                self._add(self._best.step, "trials", line)
-                self._run.summary["best_return"] = self._best.episode_return
+                self._add(best.step, "trials", trial_line(self._wandb, trial, searched, best, self._returns))
+                self._run.summary["best_return"] = best.episode_return
             self._flush()
             if self._settings["episodes_artifact"] and self._kept_files:
                 artifact = self._wandb.Artifact(f"episodes-{self._run.id}", type="episodes")
