@@ -28,6 +28,7 @@ class TrialMedia:
         media_path: The folder that the paths of the index are relative to, on ``media_filesystem``.
         media: Its stored media, without the files of episode data.
         reports: The files of its episode data: paths of ``episode_data/data-<step>.json``.
+        rolled_back: The files among them whose episodes the trial has left behind, by going back to a checkpoint.
         contents: How many files its index does not list; without the lines.
     """
 
@@ -35,6 +36,7 @@ class TrialMedia:
     media_path: str
     media: MediaColumns
     reports: list[str] = field(default_factory=list)
+    rolled_back: frozenset[str] = frozenset()
     contents: TrialContents = field(default_factory=lambda: TrialContents(""))
     _params: dict[str, Any] | None = field(default=None, init=False, repr=False)
     _metrics: dict[str, Metric] | None = field(default=None, init=False, repr=False)
@@ -51,10 +53,14 @@ class TrialMedia:
         contents = read_trial(folder.filesystem, folder.path)
         stored = [(raw, line) for raw, line in contents.lines if line.get("status") == STORED]
         media = MediaColumns.of_lines([(raw, line) for raw, line in stored if line.get("kind") != episodes_kind])
-        reports = [line["path"] for _, line in stored if line.get("kind") == episodes_kind]
         place = path_of(contents.media_folder)
-        paths = [posixpath.join(place, path) for path in dict.fromkeys(reports)]
-        return cls(folder, place, media, paths, dataclasses.replace(contents, lines=()))
+        reports = {  # a file of several lines is one result's, which is rolled back as a whole
+            posixpath.join(place, line["path"]): bool(line.get("rolled_back"))
+            for _, line in stored
+            if line.get("kind") == episodes_kind
+        }
+        rolled_back = frozenset(path for path, is_rolled_back in reports.items() if is_rolled_back)
+        return cls(folder, place, media, list(reports), rolled_back, dataclasses.replace(contents, lines=()))
 
     @property
     def filesystem(self) -> pyarrow.fs.FileSystem:
