@@ -76,5 +76,6 @@ class _WayBack:
 
     def leaves_behind(self, entry: MediaEntry) -> bool:
         """Return whether a medium was reported before, and is played again."""
-        is_later = self.row > entry.row if entry.row else self.life > entry.life
+        life = getattr(entry, "life", self.life)  # of a call without a number
+        is_later = self.row > entry.row if self.row and entry.row else self.life > life
         return is_later and self.step <= entry.step
