@@ -374,6 +374,12 @@ class Outbox:
             found = self._database.execute("SELECT data FROM trials WHERE trial = ?", (trial,)).fetchone()
         return unpack(found[0]) if found else None
 
+    def all_trials(self) -> dict[str, Any]:
+        """Return the data that is kept about each trial."""
+        with self._lock:
+            found = self._database.execute("SELECT trial, data FROM trials").fetchall()
+        return {trial: unpack(data) for trial, data in found}
+
     def trials_without_end(self) -> list[str]:
         """Return the ids of the trials whose end has not been appended."""
         with self._lock:

@@ -29,7 +29,7 @@ from tune_media.callbacks.readers import BackendReader
 from tune_media.callbacks.retention_check import RetentionCheck
 from tune_media.callbacks.storage_reader import StorageReader
 from tune_media.callbacks.summary import Summary
-from tune_media.ray_compat import experiment_timestamp, latest_checkpoint_metrics, mark_as_logged
+from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import for_small_files
 from tune_media.storage.known_media import KnownMedia
@@ -94,6 +94,7 @@ class MediaSession:
         self._intake = Intake(self)
         self._known: dict[str, KnownMedia] = {}
         self._readers: dict[str, BackendReader] = {}
+        self._folders: dict[str, str] = {}  # the trials' ids, by their folders
         self._begun: dict[str, set[int]] = {}  # the callbacks that were told that a trial starts, by trial
         self._last_media: dict[str, int] = dict(state.get("outbox", {}).get("media", {}))  # the last row of each trial
         self._retention_check: RetentionCheck | None = None
@@ -427,14 +428,21 @@ class MediaSession:
 
         Only a start tells: Tune gives a trial its donor's checkpoint before it shows us the trial's own last result.
         """
-        metrics = latest_checkpoint_metrics(trial) or {}
-        donor, iteration = metrics.get("trial_id"), metrics.get("training_iteration")
-        if not isinstance(donor, str) or donor == trial.trial_id:
+        found = donor_of(trial)
+        if found is None:
             return
+        folder, iteration = found
+        donor = self._id_of(folder)
         link = f"{donor}@{iteration}"
         if known.lineage[:1] != (link,):
             others = self._known[donor].lineage if donor in self._known else ()
             known.descends_from((link, *others))
+
+    def _id_of(self, folder: str) -> str:
+        """Return the id of the trial that a folder belongs to, by its name."""
+        if folder not in self._folders:
+            self._folders |= {facts["folder"]: id for id, facts in self.outbox.all_trials().items()}
+        return self._folders.get(folder, folder)
 
 
 def _facts_of(trial: Trial) -> dict[str, Any]:

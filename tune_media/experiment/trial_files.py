@@ -146,8 +146,13 @@ class TrialFiles:
     @property
     def report_paths(self) -> list[str]:
         """The paths of its ``episode_data/data-<step>.json``, on the filesystem of its media."""
-        paths = dict.fromkeys(line["path"] for line in self.report_lines)
-        return [posixpath.join(self.media_path, path) for path in paths]
+        return list(self.report_files)
+
+    @property
+    def report_files(self) -> dict[str, bool]:
+        """The same paths, and whether the trial went back behind the episodes in the file."""
+        folder = self.media_path  # a file of several lines is one result's, which is rolled back as a whole
+        return {posixpath.join(folder, line["path"]): bool(line.get("rolled_back")) for line in self.report_lines}
 
     @property
     def media_path(self) -> str:
