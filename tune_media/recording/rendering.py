@@ -251,8 +251,12 @@ def describe(env: Any) -> str:
 
 
 def reset_seed(env: Any) -> int | None:
-    """Return the seed that an env's generator was last given, where it tells."""
-    seed = getattr(getattr(env, "unwrapped", None), "np_random_seed", None)
+    """Return the seed that an env's generator was last given, if the env knows it.
+
+    Gymnasium's public ``np_random_seed`` makes a new generator if the env has set the generator itself, which would
+    change the user's episodes. So the private field is read.
+    """
+    seed = getattr(getattr(env, "unwrapped", None), "_np_random_seed", None)
     return int(seed) if isinstance(seed, (int, np.integer)) and 0 <= seed < _OWN_ENTROPY else None
 
 
