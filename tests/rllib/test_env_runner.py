@@ -157,6 +157,55 @@ def test_the_seeds_start_over_with_each_evaluation():
     assert rounds == [[5, 6], [5, 6]]
 
 
+class TooManyEnvs(BaseException):
+    """RLlib replaces a failed env as often as it fails; this ends it."""
+
+
+def failing(seeds, num_episodes, bad):
+    """Play episodes in an env that fails with some seeds and is replaced; return the seeds and the problems."""
+    made = []
+
+    class Fails(CountingEnv):
+        def __init__(self, config=None):
+            super().__init__(config)
+            made.append(self)
+            if len(made) > 30:
+                raise TooManyEnvs
+
+        def reset(self, *, seed=None, options=None):
+            self.is_bad = bad(seed)
+            return super().reset(seed=seed, options=options)
+
+        def step(self, action):
+            if self.is_bad and self.counter.step_count == 2:
+                raise RuntimeError("the simulator broke")
+            return super().step(action)
+
+    recorder = record_episodes(keep="all", video=None, seeds=seeds, check_frame=False)
+    config = maker(Fails, recorder).fault_tolerance(restart_failed_sub_environments=True)
+    config.in_evaluation = True
+    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    recording = recordings_of(env_runner)["episodes"]
+    recording.begin_round(env_runner)
+    env_runner.sample(num_episodes=num_episodes, random_actions=True)
+    env_runner.get_metrics()
+    answer = recording.answer(())
+    return [episode.record.seed for episode in answer.data], [problem.text for problem in answer.problems]
+
+
+@pytest.mark.parametrize(("bad", "played"), [(0, [2, 1, 4]), (2, [0, 1, 4]), (None, [0, 2, 1])])
+def test_an_env_that_replaces_a_failed_one_goes_on_with_the_next_seed(bad, played):
+    assert failing([0, 2, 1, 4], 3, lambda seed: seed == bad) == (played, [])
+
+
+def test_an_env_that_fails_with_each_of_its_seeds_plays_without():
+    seeds, problems = failing([5, 6], 2, lambda seed: seed is not None)
+    assert seeds == [None, None]
+    (text,) = problems
+    assert text.startswith("seeds= has no effect until the next evaluation: ")
+    assert "failed with each of the seeds 5, 6" in text
+
+
 def test_a_trigger_goes_on_from_a_checkpoints_counts():
     env_runner, recording = recorded(trigger=lambda index: index == 7)
     recording.go_on_from({"0": {"0": 7}, "1": {"0": 100}})
