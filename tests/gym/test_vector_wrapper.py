@@ -205,3 +205,64 @@ def test_infos_that_are_a_list_get_statistics_too():
     env.step(np.zeros(2, int))
     *_, infos = env.step(np.zeros(2, int))
     assert [info["episode"]["l"] for info in infos] == [2, 2]
+
+
+def lengths_of_episodes(env, steps=60):
+    """Return the recorded lengths of each sub-env."""
+    env.reset(seed=1)
+    for _ in range(steps):
+        env.step(np.zeros(env.num_envs, int))
+    records = [episode.record for episode in env.take()["data"].episodes]
+    return [[record.episode_length for record in records if record.env_index == i] for i in range(env.num_envs)]
+
+
+@pytest.mark.parametrize("kind", [gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv])
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_another_vector_env_of_the_same_class_does_not_change_the_autoreset_mode(kind, mode):
+    """Gymnasium keeps the mode in the metadata of the sub-env's class, too, where the last vector env wins."""
+    env = kind([lambda n=n: CountingEnv({"length": n}) for n in (5, 9)], autoreset_mode=mode)
+    other = AutoresetMode.SAME_STEP if mode is AutoresetMode.NEXT_STEP else AutoresetMode.NEXT_STEP
+    gym.vector.SyncVectorEnv([CountingEnv], autoreset_mode=other).close()
+    env = tm.gym.RecordEpisodes(
+        gym.wrappers.vector.VectorizeTransformReward(env, gym.wrappers.TransformReward, func=float), video=None
+    )
+    try:
+        short, long = lengths_of_episodes(env)
+    finally:
+        env.close()
+    assert (set(short), set(long)) == ({5}, {9})
+    assert len(short) == (12 if mode is AutoresetMode.SAME_STEP else 10)
+
+
+class ResetsInTheSameStep(Batch):
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def step(self, actions):
+        observations, rewards, over, truncated, infos = super().step(actions)
+        if over.any():
+            final = observations.copy()
+            for index in np.flatnonzero(over):
+                observations[index] = self.members[index].reset()[0]
+            infos = {**infos, "final_obs": final, "_final_obs": over}
+        self.over[:] = False
+        return observations, rewards, over, truncated, infos
+
+
+@pytest.mark.parametrize(
+    ("batch", "stated", "said"),
+    [
+        (Batch, AutoresetMode.NEXT_STEP, None),
+        (Batch, "NextStep", None),
+        (Batch, None, "does not say when it resets"),
+        (ResetsInTheSameStep, AutoresetMode.SAME_STEP, None),
+        (ResetsInTheSameStep, None, None),
+        (ResetsInTheSameStep, AutoresetMode.NEXT_STEP, "states autoreset mode NEXT_STEP"),
+    ],
+)
+def test_the_autoreset_mode_of_a_batch_is_compared_with_its_infos(batch, stated, said, monkeypatch, caplog):
+    monkeypatch.setattr(batch, "metadata", {} if stated is None else {"autoreset_mode": stated})
+    each = lengths_of_episodes(tm.gym.RecordEpisodes(batch(2, {"length": 5}), video=None))
+    assert set(map(tuple, each)) == {(5,) * (10 if batch is Batch else 12)}
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == (said is not None)
+    assert said is None or said in messages[0]

@@ -210,3 +210,38 @@ def test_fps_and_every_can_be_given_together():
     env = tm.gym.RecordEpisodes(CountingEnv({"length": 4}), fps=20, video=tm.VideoOptions(every=2))
     play(env, 1)
     assert env.take()["last"].fps == 10
+
+
+class ResetsItself(gym.Wrapper):
+    """Resets the env in the step after the end of an episode, as Gymnasium's ``Autoreset`` does."""
+
+    over = False
+
+    def step(self, action):
+        if self.over:
+            self.over = False
+            observation, info = self.env.reset()
+            return observation, 0.0, False, False, info
+        result = self.env.step(action)
+        self.over = result[2] or result[3]
+        return result
+
+
+@pytest.mark.parametrize("wrapper", [gym.wrappers.Autoreset, ResetsItself])
+@pytest.mark.parametrize("options", [{}, {"render": "replay", "env_fn": CountingEnv}])
+def test_all_episodes_of_an_env_that_resets_itself_are_recorded(tmp_path, wrapper, options, caplog):
+    env = tm.gym.RecordEpisodes(wrapper(CountingEnv({"length": 4})), keep="all", **options)
+    env.reset(seed=1)
+    ended = [info["episode"] for *_, info in (env.step(0) for _ in range(4 + 9 * 5)) if "episode" in info]
+    assert [one["l"] for one in ended] == [4] * 10
+    assert len({one["r"] for one in ended}) == 10
+    clips = env.take()["all"]
+    is_lost = wrapper is ResetsItself and bool(options)  # the tape of the first episode: this was not known yet
+    assert len(clips) == 10 - is_lost
+    assert ("no clip" in caplog.text) is is_lost
+    for n, clip in enumerate(clips, start=is_lost):
+        (tmp_path / "clip.mp4").write_bytes(clip.data)
+        assert assert_whole_episode(tmp_path / "clip.mp4", 4).episode == n
+    said = "stepped after the end of an episode, and not reset" in caplog.text
+    assert said is (wrapper is ResetsItself)
+    env.close()

@@ -11,6 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from tune_media.gym.arguments import Arguments, FrameSource, StepTrigger, check_is_env
+from tune_media.gym.autoreset import Autoreset
 from tune_media.gym.recording import Recording, RecordingWrapper
 from tune_media.gym.statistics import Reward, are_added_outside, as_reward
 from tune_media.gym.vector_step import VectorStep, with_statistics
@@ -84,8 +85,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         gym.vector.VectorWrapper.__init__(self, env)
         self._recording = Recording(env, env.num_envs, Arguments(**given))
         self._restarts = np.zeros(env.num_envs, bool)  # sub-envs whose next step is a reset
-        mode = (env.metadata or {}).get("autoreset_mode")
-        self._autoreset = getattr(mode, "name", "NEXT_STEP")
+        self._autoreset = Autoreset(env, self._recording.recorder.problems)
 
     @property
     def episode_returns(self) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -123,6 +123,8 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         now = VectorStep(self.env, observations, infos, actions)
         looks_at_info = self._may_have_values(infos)
         over = np.logical_or(terminations, truncations)
+        if over.any():
+            self._autoreset.check(infos)
         ended = {}
         each = zip(_each_reward(rewards), self._restarts.tolist(), over.tolist(), strict=True)
         for index, (reward, restarts, is_over) in enumerate(each):
@@ -134,7 +136,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
                 self._record(index, reward, now, looks_at_info)
             else:
                 self._recording.statistics.add(index, reward)
-        if self._autoreset == "NEXT_STEP":
+        if self._autoreset.resets_in_next_step:
             self._restarts = over & ~self._restarts
         if ended and not are_added_outside():
             infos = with_statistics(infos, ended, self.num_envs)
@@ -165,7 +167,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self, index: int, reward: Reward, now: VectorStep, looks_at_info: bool, terminated: bool
     ) -> dict[str, Any]:
         """Record the last step of an episode, and start the next one if the sub-env has already been reset."""
-        if self._autoreset != "SAME_STEP":
+        if not self._autoreset.resets_in_same_step:
             self._record(index, reward, now, looks_at_info)
             return self._recording.end(index, terminated=terminated)
         looks = self._recording.recorder.looks_at_steps

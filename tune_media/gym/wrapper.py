@@ -13,6 +13,7 @@ from tune_media.gym.arguments import Arguments, FrameSource, StepTrigger, check_
 from tune_media.gym.recording import Recording, RecordingWrapper
 from tune_media.gym.statistics import KEY, Reward, are_added_outside, as_reward
 from tune_media.gym.vector_wrapper import RecordVectorEpisodes
+from tune_media.recording.rendering import describe, inside
 from tune_media.selection import RenderBudget, Selector, Trigger
 from tune_media.steps import Collect
 from tune_media.values.options import VideoOptions
@@ -121,6 +122,10 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         check_is_env(type(self).__name__, env, gym.Env)
         gym.Wrapper.__init__(self, env)
         self._recording = Recording(env, 1, Arguments(**given))
+        self._resets_itself = any(isinstance(one, gym.wrappers.Autoreset) for one in inside(env))
+        if self._resets_itself:
+            self._recording.resets_itself()
+        self._has_ended = False  # whether the last step ended the episode
 
     @property
     def episode_returns(self) -> Reward:
@@ -139,6 +144,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         observation, info = self.env.reset(seed=seed, options=options)
         self._recording.begin_reset()
         self._recording.start(0, seed, observation)
+        self._has_ended = False
         return observation, info
 
     @override
@@ -147,8 +153,12 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         observation, reward, terminated, truncated, info = self.env.step(action)
         recording = self._recording
         recording.begin_step()
+        if self._has_ended and not (terminated or truncated):
+            self._start_again(observation)
+            return observation, reward, terminated, truncated, info
         recording.step(0, as_reward(reward), action, info, observation=observation)
         if terminated or truncated:
+            self._has_ended = True
             ended = recording.end(0, terminated=bool(terminated))
             if not are_added_outside():
                 info = {**info, KEY: ended}
@@ -159,3 +169,16 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         """Save an unfinished clip and close the env."""
         self._recording.close()
         super().close()
+
+    def _start_again(self, observation: Any) -> None:
+        """The env has reset itself in the step after the end of an episode."""
+        self._has_ended = False
+        if not self._resets_itself:
+            self._resets_itself = True
+            self._recording.resets_itself()
+            self._recording.recorder.problems.report(
+                f"{describe(self.env)} was stepped after the end of an episode, and not reset. If it resets itself, "
+                "leave that to gymnasium.wrappers.Autoreset; otherwise call reset()",
+                "the step after the end of an episode is taken for its reset",
+            )
+        self._recording.start(0, observation=observation)
