@@ -11,6 +11,8 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.values.convert import as_array
+
 Reward: TypeAlias = "float | npt.NDArray[np.float64]"
 """One number, or a vector of them (MO-Gymnasium), one for each objective."""
 
@@ -86,7 +88,7 @@ def as_reward(reward: Any) -> Reward:
     """
     if isinstance(reward, (float, int)) or not np.ndim(reward):
         return float(reward)
-    vector = np.array(reward, np.float64)
+    vector = np.array(as_array(reward), np.float64)
     return float(vector.item()) if vector.size == 1 else vector
 
 

@@ -17,6 +17,7 @@ from tune_media.gym.statistics import Reward, are_added_outside, as_reward
 from tune_media.gym.vector_step import VectorStep, with_statistics
 from tune_media.selection import RenderBudget, Selector, Trigger
 from tune_media.steps import Collect
+from tune_media.values.convert import as_array
 from tune_media.values.options import VideoOptions
 
 _CONVENTION = frozenset({"data", "media", "final_info"})  # the keys of info that are collected by default
@@ -102,7 +103,8 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset the sub-envs: all, or those of ``options["reset_mask"]``."""
-        mask = np.array((options or {}).get("reset_mask", np.ones(self.num_envs)), bool)  # before the env removes it
+        mask = as_array((options or {}).get("reset_mask", np.ones(self.num_envs)))  # before the env removes it
+        mask = np.array(mask, bool)
         reset = list(map(int, np.flatnonzero(mask)))
         for index in reset:
             self._recording.show_last(index)
@@ -122,7 +124,8 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self._recording.begin_step()
         now = VectorStep(self.env, observations, infos, actions)
         looks_at_info = self._may_have_values(infos)
-        over = np.logical_or(terminations, truncations)
+        terminated = as_array(terminations)
+        over = np.logical_or(terminated, as_array(truncations))
         if over.any():
             self._autoreset.check(infos)
         ended = {}
@@ -131,7 +134,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
             if restarts:
                 self._start(index, now)
             elif is_over:
-                ended[index] = self._end(index, reward, now, looks_at_info, bool(terminations[index]))
+                ended[index] = self._end(index, reward, now, looks_at_info, bool(terminated[index]))
             elif self._recording.records(index):
                 self._record(index, reward, now, looks_at_info)
             else:
@@ -205,5 +208,5 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
 
 def _each_reward(rewards: Any) -> list[Reward]:
     """Return the reward of each sub-env; vectors if the rewards have a second axis (MO-Gymnasium)."""
-    array = np.asarray(rewards, np.float64)
+    array = as_array(rewards).astype(np.float64)
     return array.tolist() if array.ndim == 1 else [as_reward(reward) for reward in array]
