@@ -3,9 +3,11 @@
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.ppo_torch_policy import PPOTorchPolicy
+from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.evaluation.rollout_worker import RolloutWorker
 
 from tests.support.envs import CountingEnv, read_frame
@@ -204,6 +206,63 @@ def test_an_env_that_fails_with_each_of_its_seeds_plays_without():
     (text,) = problems
     assert text.startswith("seeds= has no effect until the next evaluation: ")
     assert "failed with each of the seeds 5, 6" in text
+
+
+class MadeByHand(EnvRunner):
+    """An env runner as users write it: no index, a single env, metrics of any kind."""
+
+    def __init__(self, config):
+        super().__init__(config=config)
+        self.callbacks = config.callbacks_class()
+        self.make_env()
+
+    def make_env(self):
+        self.env = CountingEnv(self.config.env_config)
+        self.callbacks.on_environment_created(env_runner=self, env=self.env, metrics_logger=self.metrics)
+
+    def sample(self, **kwargs):
+        episode, hooked = SingleAgentEpisode(), {"env_runner": self, "env": self.env, "env_index": 0}
+        observation, info = self.env.reset()
+        episode.add_env_reset(observation, info)
+        self.callbacks.on_episode_start(episode=episode, **hooked)
+        while not episode.is_done:
+            observation, reward, terminated, truncated, info = self.env.step(1)
+            info = {"data": {"running": {"pair": [reward, 2.0]}}}
+            episode.add_env_step(observation, 1, reward, info, terminated=terminated, truncated=truncated)
+            self.callbacks.on_episode_step(episode=episode, **hooked)
+        self.callbacks.on_episode_end(episode=episode, **hooked)
+        return [episode]
+
+    def get_metrics(self):
+        return [{"num_episodes": 1}]
+
+    def assert_healthy(self):
+        pass
+
+    def get_spaces(self):
+        return {}
+
+    def stop(self):
+        pass
+
+
+@pytest.mark.parametrize("evaluation", [False, True])
+def test_an_env_runner_made_by_hand_is_recorded(evaluation):
+    recorder = record_episodes(sections=("train", "evaluation"), keep="all", trajectories=True, strict=True)
+    config = maker(CountingEnv, recorder)
+    config.in_evaluation = evaluation
+    env_runner = MadeByHand(config)
+    recording = recordings_of(env_runner)["episodes"]
+    recording.begin_round(env_runner)
+    (episode,) = env_runner.sample()
+    assert env_runner.get_metrics() == [{"num_episodes": 1}]
+    answer = recording.answer_with_candidates(())
+    assert returns(answer.data) == {episode.id_: pytest.approx(episode.get_return())}
+    (candidate,) = answer.kept.values()
+    assert (candidate.record.env_runner, candidate.in_result().frames) == (0, 11)
+    columns = candidate.trajectory.columns
+    assert columns["reward"][1:] == pytest.approx(list(episode.get_rewards()))
+    assert [one.tolist() for one in columns["observation"]] == [one.tolist() for one in episode.get_observations()]
 
 
 def test_a_trigger_goes_on_from_a_checkpoints_counts():

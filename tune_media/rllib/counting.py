@@ -116,8 +116,9 @@ def watch_fetches(env_runner: Any, fetch: Callable[[int | None], None]) -> None:
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         metrics = get_metrics(*args, **kwargs)
-        is_list = isinstance(metrics, list)  # the old API stack: one entry an episode
-        fetch(sum(not one.episode_faulty for one in metrics) if is_list else None)
+        # the old API stack: one entry an episode; an env runner made by hand may return a list of anything
+        is_by_episode = isinstance(metrics, list) and all(hasattr(one, "episode_faulty") for one in metrics)
+        fetch(sum(not one.episode_faulty for one in metrics) if is_by_episode else None)
         return metrics
 
     env_runner.get_metrics = watched
