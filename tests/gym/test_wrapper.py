@@ -245,3 +245,20 @@ def test_all_episodes_of_an_env_that_resets_itself_are_recorded(tmp_path, wrappe
     said = "stepped after the end of an episode, and not reset" in caplog.text
     assert said is (wrapper is ResetsItself)
     env.close()
+
+
+def test_a_predicate_is_asked_once_an_episode():
+    """It was asked again for each candidate after each episode, so a random one kept next to nothing."""
+    asked = []
+
+    def every_second(record):
+        asked.append(record.id)
+        return len(asked) % 2 == 0
+
+    keep = [tm.selection.where(every_second, name="some"), tm.selection.where(lambda record: False, name="none")]
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 1}), video=None, keep=keep)
+    play(env, 40)
+    taken = env.take()
+    assert len(taken["some"]) == 20
+    assert len(asked) == len(set(asked)) == 40
+    assert "none" not in taken

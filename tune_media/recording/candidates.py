@@ -137,7 +137,8 @@ class Candidates:
                 raise
             self._problems.report_error("reading an episode's own fields", error, "they are left out")
         metrics = merged_metrics(data.record.metrics, data.series, values.metrics())
-        record = replace(data.record, metrics=metrics)
+        answers = data.record.answers if metrics == data.record.metrics else {}  # a predicate may look at the metrics
+        record = replace(data.record, metrics=metrics, answers=answers)
         series = {**data.series, **values.series()}
         return replace(data, record=record, series=series, values={**data.values, **values.values()}), values.media()
 
