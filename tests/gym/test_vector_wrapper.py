@@ -186,6 +186,15 @@ def test_seeds_of_sub_envs_stand_in_their_records():
     assert [record.seed for record in records if record.env_index == 2] == [7, 9]
 
 
+@pytest.mark.parametrize(("seed", "recorded"), [(5, [None, None]), ([7, 9], [7, 9])])
+def test_a_batch_is_not_said_to_have_used_seeds_that_it_may_not_know(seed, recorded):
+    env = tm.gym.RecordEpisodes(Batch(2, {"length": 2}), keep="all", video=None)
+    env.reset(seed=seed)
+    for _ in range(2):
+        env.step(np.zeros(2, int))
+    assert [record.seed for record in env.take()["all"]] == recorded
+
+
 def test_statistics_so_far_are_arrays():
     env = tm.gym.RecordVectorEpisodes(Batch(3, {"length": 9}), video=None)
     env.reset()

@@ -187,6 +187,7 @@ def test_a_predicate_is_asked_again_if_a_hook_adds_numbers_after_the_end():
     def more(values):
         for number in crashes:
             values.add(Named("crashes", number, Rule("crashes", FINAL)))
+        return ()
 
     recorder.start(0, "e", None, 0.0)
     recorder.step(0, 1.0)

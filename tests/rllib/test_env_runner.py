@@ -1,8 +1,11 @@
 """A real env runner of RLlib's, built without Ray, and what its recording tells the Algorithm."""
 
+import threading
+
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.ppo_torch_policy import PPOTorchPolicy
+from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
@@ -17,7 +20,7 @@ from tests.support.rllib_configs import multi_agent
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
 from tune_media.recording.plan import Plan
-from tune_media.rllib import record_episodes, registry
+from tune_media.rllib import record_episodes, registry, values_of
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.registry import recordings_of
 from tune_media.rllib.settings import RecorderSettings
@@ -263,6 +266,23 @@ def test_an_env_runner_made_by_hand_is_recorded(evaluation):
     columns = candidate.trajectory.columns
     assert columns["reward"][1:] == pytest.approx(list(episode.get_rewards()))
     assert [one.tolist() for one in columns["observation"]] == [one.tolist() for one in episode.get_observations()]
+
+
+def test_a_bad_own_value_costs_no_other():
+    class Hooks(RLlibCallback):
+        def on_episode_end(self, *, episode, **kwargs):
+            values_of(episode).update({"shots": 3, "lock": threading.Lock(), "goals": 2, "socket": open, "name": "a"})
+
+    config = maker(CountingEnv, [Hooks, record_episodes(sections="train", keep="all", video=None)])
+    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    played(env_runner, 2)
+    answer = recordings_of(env_runner)["episodes"].answer(())
+    for episode in answer.data:
+        assert episode.record.metrics == {"shots": 3, "goals": 2}
+        assert episode.values == {"name": "a"}
+    texts = sorted(problem.text for problem in answer.problems)
+    assert len(texts) == 2
+    assert "a value that a hook put into an episode is left out: TypeError: lock is a _thread.lock" in texts[0]
 
 
 def test_a_trigger_goes_on_from_a_checkpoints_counts():

@@ -10,7 +10,7 @@ from tune_media.rllib.stacks import EpisodeFields, fields_of
 
 def added(**fields):
     values = EpisodeValues()
-    add_own_values(EpisodeFields(**{"free": {}, **fields}), values)
+    assert not list(add_own_values(EpisodeFields(**{"free": {}, **fields}), values))
     return values
 
 
@@ -20,7 +20,7 @@ def test_values_of_hooks_are_the_episodes_and_stay_with_it(make):
     values_of(episode)["shots"] = 3
     values_of(episode)["shots"] += 1
     values = EpisodeValues()
-    add_own_values(fields_of(episode), values)
+    assert not list(add_own_values(fields_of(episode), values))
     assert values.metrics() == {"shots": 4}
     assert values_of(other) == {}
 

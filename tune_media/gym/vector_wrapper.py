@@ -112,8 +112,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self._recording.begin_reset()
         now = VectorStep(self.env, observations, infos, None)
         for index in reset:
-            own = None if seed is None else seed + index if isinstance(seed, (int, np.integer)) else seed[index]
-            self._start(index, now, None if own is None else int(own))
+            self._start(index, now, self._seed_of(index, seed))
         self._restarts[mask] = False
         return observations, infos
 
@@ -151,6 +150,17 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         if hasattr(self, "_recording"):  # Gymnasium also closes an env whose arguments were refused
             self._recording.close()
         super().close(**options)
+
+    def _seed_of(self, index: int, seed: int | Sequence[int | None] | None) -> int | None:
+        """Return the seed that a sub-env is reset with; None if that is not known.
+
+        Only Gymnasium's own vector envs are known to make one for each sub-env of a single number.
+        """
+        if isinstance(seed, (int, np.integer)):
+            counts_on = (gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv)
+            return int(seed) + index if isinstance(self.env.unwrapped, counts_on) else None
+        own = None if seed is None else seed[index]
+        return None if own is None else int(own)
 
     def _start(self, index: int, now: VectorStep, seed: int | None = None) -> None:
         looks = self._recording.recorder.looks_at_steps

@@ -182,8 +182,14 @@ def _of_returns(episodes: Sequence[EpisodeData], returns: Sequence[float]) -> Se
     counted = []
     for value in returns:
         for episode in rest:
-            if math.isclose(episode.record.episode_return, value, rel_tol=_RETURN_TOLERANCE, abs_tol=_RETURN_TOLERANCE):
+            if _is_return(episode.record.episode_return, value):
                 rest.remove(episode)
                 counted.append(episode)
                 break
     return counted if counted or not returns else episodes
+
+
+def _is_return(own: float, reported: float) -> bool:
+    if math.isnan(own) or math.isnan(reported):
+        return math.isnan(own) and math.isnan(reported)
+    return math.isclose(own, reported, rel_tol=_RETURN_TOLERANCE, abs_tol=_RETURN_TOLERANCE)
