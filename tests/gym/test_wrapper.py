@@ -1,4 +1,5 @@
 import copy
+import inspect
 import pickle
 
 import gymnasium as gym
@@ -84,7 +85,9 @@ def test_clips_that_are_cut_are_not_rendered_on():
 
 def test_gymnasiums_statistics_can_stand_outside_as_in_its_tutorial():
     env = gym.make("CartPole-v1", render_mode="rgb_array")
-    env = RecordEpisodeStatistics(gym.wrappers.TimeLimit(tm.gym.RecordEpisodes(env), 50), buffer_length=10)
+    env = RecordEpisodeStatistics(
+        gym.wrappers.TimeLimit(tm.gym.RecordEpisodes(env, statistics=False), 50), buffer_length=10
+    )
     ((total, length),) = play(env, 1)
     assert (list(env.return_queue), list(env.length_queue)) == ([total], [length])
     assert list(env.env.env.return_queue) == [total]
@@ -262,3 +265,17 @@ def test_a_predicate_is_asked_once_an_episode():
     assert len(taken["some"]) == 20
     assert len(asked) == len(set(asked)) == 40
     assert "none" not in taken
+
+
+def test_the_arguments_of_record_video_work_in_their_order(tmp_path):
+    theirs = list(inspect.signature(gym.wrappers.RecordVideo).parameters)
+    assert list(inspect.signature(tm.gym.RecordEpisodes.__init__).parameters)[1 : len(theirs) + 1] == theirs
+    options = {"disable_logger": True, "gc_trigger": lambda episode: True}
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 2}), str(tmp_path), lambda n: n == 1, **options)
+    play(env, 3)
+    assert names(tmp_path) == ["rl-video-episode-1.mp4"]
+    again = pickle.loads(
+        pickle.dumps(tm.gym.RecordEpisodes(CountingEnv(), tmp_path, None, None, 0, "x", 30, True, None))
+    )
+    play(again, 1)
+    assert "x-episode-0.mp4" in names(tmp_path)

@@ -36,6 +36,10 @@ class Recording:
         count: Number of sub-envs; 1 for a single env.
         arguments: The arguments of the wrapper.
 
+    Attributes:
+        statistics: The statistics of all sub-envs.
+        writes_statistics: Whether the wrapper writes them into the infos.
+
     Raises:
         ValueError: The env does not render.
         OSError: The folder for clips cannot be created.
@@ -58,6 +62,7 @@ class Recording:
         self._replayer.put_all_on_tape(env, self._indices)
         self.taking = Taking(self.recorder, functools.partial(self._replayer.taken, make=arguments.make_env))
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)
+        self.writes_statistics = arguments.statistics
 
     @property
     def is_running(self) -> bool:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from tune_media.gym.arguments import Arguments, FrameSource, StepTrigger, check_is_env
 from tune_media.gym.autoreset import Autoreset
 from tune_media.gym.recording import Recording, RecordingWrapper
-from tune_media.gym.statistics import Reward, are_added_outside, as_reward
+from tune_media.gym.statistics import Reward, as_reward
 from tune_media.gym.vector_step import VectorStep, with_statistics
 from tune_media.selection import RenderBudget, Selector, Trigger
 from tune_media.steps import Collect
@@ -29,12 +29,13 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
     Args:
         env: The vector env, with ``render_mode="rgb_array"``.
         video_folder: The folder that clips are written to. None: clips are only handed over by ``take()``.
-        name_prefix: The beginning of file names.
         episode_trigger: Called with the index of an episode of its sub-env; decides whether it is recorded.
         step_trigger: Called with the number of steps of the vector env so far, from 0; decides whether a clip of each
             recorded sub-env starts after this step.
         video_length: Frames of a clip. 0: a clip ends with its episode.
+        name_prefix: The beginning of file names.
         fps: Frames per second. None: the env's ``metadata["render_fps"]``.
+        disable_logger, gc_trigger: Without effect; see ``RecordEpisodes``.
         keep: The episodes that ``take()`` hands over, of all sub-envs together.
         video: Size, speed, quality and overlays of the clips. None: statistics only.
         frame: The source of frames, instead of ``render()``.
@@ -42,6 +43,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         trajectories: Whether ``take()`` hands over the steps of the chosen episodes, too.
         env_indices: The sub-envs to record. None: all. Statistics are kept of all in any case.
         buffer_length: Maximum length of the queues. None: unbounded.
+        statistics: Whether to write ``infos["episode"]``; see ``RecordEpisodes``.
         strict: Whether to raise if a frame cannot be recorded.
         render, env_fn: When frames are rendered; see ``RecordEpisodes``. ``env_fn`` makes an env like one sub-env.
 
@@ -64,12 +66,14 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self,
         env: gym.vector.VectorEnv,
         video_folder: str | os.PathLike[str] | None = None,
-        *,
-        name_prefix: str = "rl-video",
         episode_trigger: Trigger | RenderBudget | None = None,
         step_trigger: StepTrigger | None = None,
         video_length: int = 0,
+        name_prefix: str = "rl-video",
         fps: float | None = None,
+        disable_logger: bool = True,
+        gc_trigger: Trigger | None = None,
+        *,
         keep: str | Selector | Iterable[str | Selector] = "last",
         video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
         frame: FrameSource = None,
@@ -77,6 +81,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         trajectories: bool = False,
         env_indices: int | Iterable[int] | None = None,
         buffer_length: int | None = 100,
+        statistics: bool = True,
         strict: bool = False,
         render: str = "direct",
         env_fn: Callable[[], Any] | None = None,
@@ -84,7 +89,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         given = {name: value for name, value in locals().items() if name not in ("self", "env")}
         check_is_env(type(self).__name__, env, gym.vector.VectorEnv)
         gym.vector.VectorWrapper.__init__(self, env)
-        self._recording = Recording(env, env.num_envs, Arguments(**given))
+        self._recording = Recording(env, env.num_envs, Arguments.of(given))
         self._restarts = np.zeros(env.num_envs, bool)  # sub-envs whose next step is a reset
         self._autoreset = Autoreset(env, self._recording.recorder.problems)
 
@@ -140,7 +145,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
                 self._recording.statistics.add(index, reward)
         if self._autoreset.resets_in_next_step:
             self._restarts = over & ~self._restarts
-        if ended and not are_added_outside():
+        if ended and self._recording.writes_statistics:
             infos = with_statistics(infos, ended, self.num_envs)
         return observations, rewards, terminations, truncations, infos
 
