@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 from tests.support.results import clip, places, read
+from tune_media.encoding import decode_video
 from tune_media.results.raw_clips import look_of, raw_layout
+from tune_media.results.reader import replace_media
 from tune_media.storage.registry import Registry
 from tune_media.storage.rollback import Rollbacks
 
@@ -20,6 +22,11 @@ from tune_media.storage.rollback import Rollbacks
         clip() / 255.0,
         clip().astype(np.int64),
         clip().astype(np.float32),
+        clip(layout="THWC")[0],  # one clip, without the axis of several
+        [clip(layout="THWC")[0], clip(1, layout="THWC")[0]],
+        clip(layout="THWC")[0] / 255.0,
+        clip(layout="THWC")[0].astype(np.float32),
+        clip() / 255.0 * 1.0000001,  # rounded up
         np.array([clip(), None], dtype=object)[:1],
     ],
 )
@@ -48,6 +55,9 @@ def test_raw_clips_as_people_send_them(value):
         np.full((1, 4, 3, 16, 16), 256.0),
         np.zeros((1, 4, 3, 16, 16), bool),
         np.zeros((0, 4, 3, 16, 16), np.uint8),
+        np.random.default_rng(0).dirichlet(np.ones(3), (4, 16, 24)),  # probabilities of three classes
+        np.random.default_rng(0).normal(size=(4, 16, 24, 3)),
+        np.zeros((3, 3, 64, 3)),  # a small table
         [1.0, 2.0],
         ["a", "b"],
         [np.zeros(3), np.zeros(4)],
@@ -61,6 +71,43 @@ def test_numbers_are_left_alone(value):
     assert read(result) == []
     assert result["env_runners"]["x"] is value
     assert raw_layout(value) is None
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("scale", [None, 1.0, 1 / 255, 1.0000001 / 255], ids=["uint8", "0..255", "0..1", "rounded up"])
+def test_a_clip_is_as_bright_as_its_frames(several, scale):
+    frames = np.zeros((20, 64, 96, 3), np.uint8)
+    frames[5:], frames[:, 0, 0] = 200, 255
+    frames = frames if scale is None else frames * scale
+    result = {"rollout": frames[np.newaxis] if several else frames}
+    (found,) = read(result)
+    assert result == {"rollout": "path0"}
+    facts = found.medium.facts()
+    assert (facts["frames"], facts["width"], facts["height"]) == (20, 96, 64)
+    shown = decode_video(found.medium.content())
+    assert [int(frame.mean() > 100) for frame in shown] == [0] * 5 + [1] * 15
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (clip() / 128.0, "its floats are in 0..1.984, neither in 0..1 nor in 0..255"),
+        (clip(layout="THWC")[0] / 128.0, "its floats are in 0..1.984, neither in 0..1 nor in 0..255"),
+        (np.zeros((20, 4, 64, 4), np.uint8), "its channels may come first or last"),
+        (clip(layout="THWC")[0].astype(np.int64), "its pixels are int64"),
+    ],
+)
+def test_what_may_be_a_clip_stays_and_the_message_says_what_to_report(value, words):
+    """Floats in 0..2 became a clip that is almost black."""
+    result, unread = {"rollout": value}, []
+    replace_media(
+        result, lambda found: pytest.fail("it was taken for a clip"), unread=lambda *told: unread.append(told)
+    )
+    assert result["rollout"] is value
+    ((key, reason),) = unread
+    assert key == "rollout"
+    assert words in reason
+    assert "report tune_media.Video(frames" in reason
 
 
 def large(changed: int | None = None) -> np.ndarray:

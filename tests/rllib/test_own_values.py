@@ -51,3 +51,8 @@ def test_arrays_in_the_media_of_the_old_stack_are_kept_whole():
     values = added(media={"row": [1.0, 2.0], "table": np.zeros((2, 2))})
     assert (values.metrics(), values.series()) == ({}, {})
     assert {name: np.asarray(value).shape for name, value in values.values().items()} == {"row": (2,), "table": (2, 2)}
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 3, 16, 16), (5, 16, 16, 3)])
+def test_frames_in_the_media_of_the_old_stack_are_clips_and_no_values(shape):
+    assert added(media={"clip": np.zeros(shape, np.uint8)}).values() == {}

@@ -26,7 +26,7 @@ MAX_ELEMENTS = 64
 """The longest vector whose elements are values of their own (``<name>/0``, ...); a longer one is kept whole."""
 _MAX_REFUSED = 10_000
 _MAX_EXACT = 2**53  # the largest integer up to which every integer is a float, too
-_RAW_CLIP_AXES = 5
+_RAW_CLIP_AXES, _RAW_FRAMES_AXES = 5, 4
 
 
 class EpisodeValues:
@@ -93,7 +93,7 @@ class EpisodeValues:
             ValueError: The episode has too many names.
         """
         value = converted(value)
-        if isinstance(value, Medium) or (isinstance(value, np.ndarray) and value.ndim == _RAW_CLIP_AXES):
+        if isinstance(value, Medium) or _is_raw_clip(value):
             return
         plain = as_plain(value, name)
         self._hold(self._finals, name, _as_number(plain) if isinstance(plain, (bool, int, float)) else plain)
@@ -211,6 +211,14 @@ def merged_metrics(metrics: Mapping[str, float], series: Iterable[str], more: Ma
         elif not math.isclose(value, metrics[name], rel_tol=1e-6, abs_tol=1e-12):
             merged[f"{name}_final"] = value
     return merged
+
+
+def _is_raw_clip(value: Any) -> bool:
+    """Say whether a value is an array of frames, which becomes a clip where the result is read."""
+    if not isinstance(value, np.ndarray):
+        return False
+    is_frames = value.ndim == _RAW_FRAMES_AXES and value.dtype == np.uint8 and value.shape[-1] in (1, 3, 4)
+    return is_frames or value.ndim == _RAW_CLIP_AXES
 
 
 def _is_single(numbers: npt.NDArray[Any], value: Any, rule: Rule) -> bool:
