@@ -200,7 +200,8 @@ def failing(seeds, num_episodes, bad):
 
 @pytest.mark.parametrize(("bad", "played"), [(0, [2, 1, 4]), (2, [0, 1, 4]), (None, [0, 2, 1])])
 def test_an_env_that_replaces_a_failed_one_goes_on_with_the_next_seed(bad, played):
-    assert failing([0, 2, 1, 4], 3, lambda seed: seed == bad) == (played, [])
+    seeds, problems = failing([0, 2, 1, 4], 3, lambda seed: seed == bad)
+    assert (seeds[:3], problems) == (played, [])  # Ray 2.50 begins to count anew after a failure, and plays one more
 
 
 def test_an_env_that_fails_with_each_of_its_seeds_plays_without():
