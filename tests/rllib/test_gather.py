@@ -1,6 +1,7 @@
 """Gathering from env runners that time out, die, or tell twice: fakes stand in for what Ray does seldom."""
 
 import dataclasses
+import pickle
 
 import pytest
 import ray
@@ -8,9 +9,10 @@ import ray
 from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, fake_ray, play, recording_on
 from tune_media.recording.plan import Plan
 from tune_media.recording.replay_decision import Taken
+from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.gather import AsyncGather, EnvRunnersSeen, Round, collect
-from tune_media.selection import as_selectors
+from tune_media.selection import as_selectors, where
 from tune_media.values.recording_problems import RecordingProblem
 
 PLAN = Plan("episodes", as_selectors(("best", "worst")))
@@ -197,3 +199,25 @@ def test_an_asynchronous_algorithm_asks_no_dead_env_runner_and_none_twice():
         assert gathered(group, gather, iteration, count=3).problems == []
     assert group.sent == [("ask_and_take", 2)]
     assert group.timeouts == []
+
+
+def test_a_predicate_is_asked_once_an_episode_also_over_all_env_runners(monkeypatch):
+    asked = []
+
+    def every_second(record):
+        asked.append(record.id)
+        return len(asked) % 2 == 0
+
+    def pickled(actor, request, send=ray_names.send):
+        reference = send(actor, request)
+        return dataclasses.replace(reference, answer=pickle.loads(pickle.dumps(reference.answer)))
+
+    monkeypatch.setattr(ray_names, "send", pickled)
+    keep, env_runners = as_selectors(where(every_second, name="some")), [FakeEnvRunner(1), FakeEnvRunner(2)]
+    recordings = [recording_on(env_runner, keep=keep) for env_runner in env_runners]
+    for n in range(20):
+        for recording in recordings:
+            play(recording, f"episode {n}", float(n), metrics={"n": float(n)})
+    found = collect(FakeGroup(*env_runners), Plan("episodes", keep), EnvRunnersSeen(), Round("train", 1))
+    assert len(found.chosen["some"]) == 20
+    assert len(asked) == len(set(asked)) == 40

@@ -220,6 +220,7 @@ class MediaSession:
         for row in rows:
             if row.kind in ("media", "episodes"):
                 self._last_media[row.trial] = last
+                self.summary.begins(self.storage.experiment)
         self.storage.begin()
         for reader in self._readers.values():
             if _is_read(reader.backend):

@@ -95,7 +95,7 @@ class StorageReader(Reader):
     ) -> None:
         super().__init__(STORAGE, outbox)
         self._faults, self._summary = faults, summary
-        self._filesystem, self._experiment, self._staging = filesystem, experiment, staging
+        self._filesystem, self.experiment, self._staging = filesystem, experiment, staging
         self._stores: dict[str, TrialStore] = {}
         self._writes: list[_Write] = []
         self._events: list[Event] = []  # that are still to be logged
@@ -214,14 +214,14 @@ class StorageReader(Reader):
             OSError: The storage does not answer.
         """
         if self._log is None:
-            self._earlier = read_log(self._filesystem, self._experiment, done=True)
-            self._to_heal = read_log(self._filesystem, self._experiment) if self._earlier else {}
+            self._earlier = read_log(self._filesystem, self.experiment, done=True)
+            self._to_heal = read_log(self._filesystem, self.experiment) if self._earlier else {}
             name = f"{self._outbox.id}-{self._outbox.generation}"
-            self._log = ExperimentLog(self._filesystem, self._experiment, name)
+            self._log = ExperimentLog(self._filesystem, self.experiment, name)
 
     def location(self, trial_id: str, folder: str) -> TrialLocation:
         """Return where a trial's files are, by the name of its folder."""
-        path = posixpath.join(self._experiment, folder)
+        path = posixpath.join(self.experiment, folder)
         return TrialLocation(self._filesystem, path, self._staging / folder, trial_id)
 
     def _may_turn(self) -> bool:
@@ -432,7 +432,7 @@ class StorageReader(Reader):
         if write.row.kind == "episodes":
             self._summary.episodes(write.row.trial, write.files.episodes, write.files.nbytes)
         elif is_first:
-            self._summary.stored(write.row.trial, self._experiment, write.files.nbytes)
+            self._summary.stored(write.row.trial, self.experiment, write.files.nbytes)
 
     def _rescue(self, write: _Write, error: Exception) -> None:
         """Keep files in the driver's folder that the storage refuses, and list that."""
@@ -499,7 +499,7 @@ class StorageReader(Reader):
         """
         if self._has_looked:
             return
-        for folder in folders_in(self._filesystem, self._experiment):
+        for folder in folders_in(self._filesystem, self.experiment):
             ids = {line.get("trial_id") for _, line in lines_of_trial(self._filesystem, folder) or ()}
             for trial_id in {id for id in ids if isinstance(id, str)} - self._stores.keys():
                 store = self._opened(self.location(trial_id, posixpath.basename(folder)))

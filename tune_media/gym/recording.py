@@ -15,7 +15,7 @@ from tune_media.gym.statistics import EpisodeStatistics, Reward, by_objective, t
 from tune_media.gym.taking import Taking
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, reset_seed, sub_env
+from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, reset_seed, sub_env
 from tune_media.recording.replay_decision import Replayer
 from tune_media.recording.seeding import seeded
 from tune_media.selection import RenderBudget, Trigger, every
@@ -35,6 +35,10 @@ class Recording:
         env: The env.
         count: Number of sub-envs; 1 for a single env.
         arguments: The arguments of the wrapper.
+
+    Attributes:
+        statistics: The statistics of all sub-envs.
+        writes_statistics: Whether the wrapper writes them into the infos.
 
     Raises:
         ValueError: The env does not render.
@@ -58,6 +62,7 @@ class Recording:
         self._replayer.put_all_on_tape(env, self._indices)
         self.taking = Taking(self.recorder, functools.partial(self._replayer.taken, make=arguments.make_env))
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)
+        self.writes_statistics = arguments.statistics
 
     @property
     def is_running(self) -> bool:
@@ -120,6 +125,13 @@ class Recording:
                 may_end_clip = self._plan.trigger is not None or index not in self._clips
                 is_first = is_wanted and not self._records_whole_episodes and self._step_trigger is None
                 self._record_clip(index, f"episode-{self._episodes[index]}" if is_first and may_end_clip else self._due)
+
+    def resets_itself(self) -> None:
+        """The only env resets itself in a step, which no tape shows."""
+        self._replayer.give_up(
+            f"{describe(self._env)} resets itself, out of reach of a replay; put gymnasium.wrappers.Autoreset outside "
+            "of RecordEpisodes"
+        )
 
     def step(
         self,

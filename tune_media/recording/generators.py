@@ -61,7 +61,7 @@ def states_of(env: Any) -> States:
 
 def has_emulator(env: Any) -> bool:
     """Return whether an env is an Atari game: a reset with a seed loads it anew, which takes as long as many steps."""
-    return any(isinstance(generator, _Emulator) for generator in _generators_of(env))
+    return any(map(_is_emulator, inside(env)))
 
 
 def set_states(env: Any, states: Sequence[Any]) -> None:
@@ -106,6 +106,10 @@ def _generators_of(env: Any) -> list[_NumPy | _Emulator]:
         for value in (of_gymnasium, *getattr(candidate, "__dict__", {}).values()):
             if isinstance(value, np.random.Generator):
                 found[id(value)] = _NumPy(value)
-        if hasattr(type(candidate), "clone_state") and hasattr(candidate, "ale"):
+        if _is_emulator(candidate):
             found[id(candidate)] = _Emulator(candidate)
     return list(found.values())
+
+
+def _is_emulator(env: Any) -> bool:
+    return hasattr(type(env), "clone_state") and hasattr(env, "ale")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.results.raw_clips import RawVideo, look_of, raw_layout
+from tune_media.results.raw_clips import RawVideo, advice, look_of, raw_layout
 from tune_media.results.raw_pictures import raw_pixels
 from tune_media.results.rounds import ContentIds, Place, place_of
 from tune_media.values.convert import converted
@@ -207,15 +207,19 @@ class _Walk:
         layout = raw_layout(value)
         if layout is not None:
             told = self._ids.is_told_by_round(at)
-            ids = [self._ids.id_of(look_of(clip), at) for clip in value]
-            clips = zip(value, ids, strict=True)
-            return [RawVideo(clip, layout, self._raw_fps, *id, is_told_by_round=told) for clip, id in clips]
+            clips = value if value.ndim == 5 else value[np.newaxis]
+            ids = [self._ids.id_of(look_of(clip), at) for clip in clips]
+            each = zip(clips, ids, strict=True)
+            return [RawVideo(clip, layout, self._raw_fps, *id, is_told_by_round=told) for clip, id in each]
         pixels = raw_pixels(value)
         if pixels is not None:
             image = Image(pixels)
             self._ids.identify(image, at, may_repeat_in_training=True)
             return [image]
-        if value.nbytes > _LARGE_BYTES:
+        instead = advice(value)
+        if instead is not None:
+            self._unread(at.key, instead)
+        elif value.nbytes > _LARGE_BYTES:
             self._unread(
                 at.key,
                 f"an array of shape {value.shape} and {value.nbytes / 1e6:.0f} MB is left in the result, and every "

@@ -80,10 +80,12 @@ class EnvTap:
     Attributes:
         last: The last transition; None before the first reset.
         space: The observation space of a sub-env, if the env is a vector env of Gymnasium's.
+        is_batched: Whether the env is a vector env, so that transitions have a part for each sub-env.
     """
 
     def __init__(self, env: Any) -> None:
         self.last: Transition | None = None
+        self.is_batched = not isinstance(env, gym.Env)
         self.space = getattr(env, "single_observation_space", None)
         self._step, self._reset = env.step, env.reset
         env.step, env.reset = self.step, self.reset

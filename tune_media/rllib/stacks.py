@@ -70,7 +70,8 @@ class NewStackEpisode:
         """
         tap = tap_of(_stepped_env(self._env_runner, self._env))
         if tap is not None and tap.last is not None:
-            return tap.last.of_sub_env(self._index, whole=whole, space=tap.space)
+            last = tap.last
+            return last.of_sub_env(self._index, whole=whole, space=tap.space) if tap.is_batched else last
         episode = self._episode  # an env runner that steps its env in another way
         return Transition(
             episode.get_observations(-1), episode.get_actions(-1), episode.get_rewards(-1), False, episode.get_infos(-1)
@@ -157,8 +158,8 @@ def section_of(env_runner: Any) -> str:
 
 
 def index_of(env_runner: Any) -> int:
-    """Return the index of an env runner (or rollout worker) in its group; 0 is the local one."""
-    return int(env_runner.worker_index)
+    """Return the index of an env runner (or rollout worker) in its group; 0 is the local one, or one made by hand."""
+    return int(env_runner.worker_index or 0)
 
 
 def task_of(env: Any) -> Any:

@@ -55,7 +55,8 @@ class TrialStore:
         self.index.load(events)
         self.keep(self.files.policy)
         self._deleted = [event["path"] for event in events if event.get("event") == DELETED]
-        (self.location.local_path / INDEX_PATH).unlink(missing_ok=True)  # of an end at which the storage was away
+        with contextlib.suppress(OSError):  # that of an end at which the storage was away
+            (self.location.local_path / INDEX_PATH).unlink()
 
     def keep(self, retention: Retention | None) -> None:
         """From now on keep these media."""

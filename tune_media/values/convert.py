@@ -46,6 +46,21 @@ def converted(value: Any) -> Any:
     return value
 
 
+def as_array(value: Any) -> npt.NDArray[Any]:
+    """Return a value as an array; a torch tensor may be on any device.
+
+    >>> as_array([1.0, 2.0])
+    array([1., 2.])
+
+    Raises:
+        Exception: Any exception of the value's library.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    kinds = [(str(kind.__module__).partition(".")[0], kind.__name__) for kind in type(value).__mro__]
+    return _tensor(value) if ("torch", "Tensor") in kinds else np.asarray(value)
+
+
 def is_picture(value: Any) -> bool:
     """Say whether an array is a picture: uint8, HW or HWC.
 
