@@ -44,12 +44,12 @@ def returns(data):
 
 
 def test_each_episode_is_told_with_its_return_and_all_its_frames():
-    env_runner, recording = recorded(sub_envs=2)
+    env_runner, _ = recorded(sub_envs=2)
     expected = played(env_runner, 4)
-    answer = recording.answer_with_candidates(())
+    answer = registry.ask_and_take(env_runner, "episodes", ())
     assert returns(answer.data) == expected
     assert answer.starts == {0: 2, 1: 2}
-    for candidate in answer.kept.values():
+    for candidate in answer.kept.kept.values():
         frames = [read_frame(frame) for frame in decode_video(candidate.in_result().data)]
         assert [frame.step for frame in frames] == [0, 1, 2, 3, 4]
         env = env_runner.env.unwrapped.envs[candidate.record.env_index].unwrapped
@@ -92,7 +92,7 @@ def sampled_old_stack(recorder):
 def test_every_nth_frame_and_the_last_one_is_there_on_both_stacks(sampled):
     recorder = record_episodes(sections="train", keep="all", video=VideoOptions(every=4))
     env_runner = sampled(recorder)
-    kept = recordings_of(env_runner)["episodes"].answer_with_candidates(()).kept
+    kept = registry.ask_and_take(env_runner, "episodes", ()).kept.kept
     assert len(kept) >= 3
     for candidate in kept.values():
         clip = candidate.in_result()

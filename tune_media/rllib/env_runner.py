@@ -237,12 +237,6 @@ class EnvRunnerRecording:
             self._fetched.forget(id)
         return self.recorder.candidates.take(winners, seen)
 
-    def answer_with_candidates(self, received: Collection[str]) -> Answer:
-        """Return the finished episodes with all candidates, and drop them."""
-        answer = self.answer(received)
-        kept = self.take(answer.candidates, [episode.record.id for episode in answer.data])
-        return dataclasses.replace(answer, kept=kept)
-
     def go_on_from(self, starts: Mapping[str, Mapping[str, int]]) -> None:
         """Go on counting episodes from a checkpoint; see ``registry.go_on_from``."""
         self.recorder.starts.go_on_from(

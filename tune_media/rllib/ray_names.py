@@ -72,6 +72,11 @@ def is_asynchronous(algorithm: Any) -> bool:
     return isinstance(algorithm, IMPALA)
 
 
+def evaluates_in_parallel(algorithm: Any) -> bool:
+    """Say whether evaluations last as long as the training beside them, so that samples are under way at their end."""
+    return bool(algorithm.config.evaluation_duration == "auto")
+
+
 def weights_version(env_runner: Any) -> int | None:
     """Return the sequence number of an env runner's weights, or None if it has none."""
     version = getattr(env_runner, "_weights_seq_no", None)

@@ -38,7 +38,7 @@ class Rounds:
     def __init__(self, settings: RecorderSettings) -> None:
         self._settings, self._plan = settings, settings.plan
         self._seen = {section: EnvRunnersSeen() for section in settings.sections}
-        self._async = AsyncGather(self._plan, self._seen[TRAIN]) if TRAIN in self._seen else None
+        self._async = {section: AsyncGather(self._plan, seen) for section, seen in self._seen.items()}
         self._window = WindowedMeans(settings.window)
         self._returned: dict[str, Any] = {}
         self._iteration: Callable[[], int] | None = None
@@ -65,7 +65,10 @@ class Rounds:
         group = algorithm.eval_env_runner_group
         if EVALUATION in self._seen and group is not None:
             with self._guard("the start of the evaluation"):
-                self._seen[EVALUATION].begin_round(group, self._plan.name, _timeout(algorithm))
+                if _is_busy(algorithm, EVALUATION):
+                    self._async[EVALUATION].begin_round(group)
+                else:
+                    self._seen[EVALUATION].begin_round(group, self._plan.name, _timeout(algorithm))
 
     def end_evaluation(self, algorithm: Any, metrics: dict[str, Any]) -> None:
         """Put the episodes of an evaluation into its metrics, and the values of a ``custom_evaluation_function``."""
@@ -76,23 +79,14 @@ class Rounds:
         group = algorithm.eval_env_runner_group
         if EVALUATION in self._seen and group is not None:
             iteration = algorithm.iteration if self._iteration is None else self._iteration()
-            of_round = self._round(algorithm, EVALUATION, iteration, metrics)
-            self._put(
-                algorithm, of_round, metrics, lambda: collect(group, self._plan, self._seen[EVALUATION], of_round)
-            )
+            self._put(algorithm, self._round(algorithm, EVALUATION, iteration, metrics), metrics)
 
     def end_iteration(self, algorithm: Any, result: dict[str, Any]) -> None:
         """Put the episodes of a training iteration into its result."""
         with self._guard("reporting problems"):
             self._problems.put(result.setdefault(_ENV_RUNNERS, {}))
-        group, gather = algorithm.env_runner_group, self._async
-        if gather is None or group is None:
-            return
-        of_round = self._round(algorithm, TRAIN, result["training_iteration"], result)
-        if ray_names.is_asynchronous(algorithm) and ray_names.remote_env_runners(group):
-            self._put(algorithm, of_round, result, lambda: gather.collect(group, of_round))
-        else:
-            self._put(algorithm, of_round, result, lambda: collect(group, self._plan, self._seen[TRAIN], of_round))
+        if TRAIN in self._seen and algorithm.env_runner_group is not None:
+            self._put(algorithm, self._round(algorithm, TRAIN, result["training_iteration"], result), result)
 
     def _leave_out_of_training(self, algorithm: Any, is_evaluating: bool) -> None:
         """Record nothing while RLlib evaluates on the local training env runner: it has no other for evaluations."""
@@ -143,11 +137,15 @@ class Rounds:
                 for problem in found:
                     self._problems.add(problem.text)
 
-    def _put(
-        self, algorithm: Any, of_round: Round, result: dict[str, Any], collect_round: Callable[[], Collected]
-    ) -> None:
+    def _collect(self, algorithm: Any, of_round: Round) -> Collected:
+        section = of_round.section
+        if _is_busy(algorithm, section):
+            return self._async[section].collect(_group(algorithm, section), of_round)
+        return collect(_group(algorithm, section), self._plan, self._seen[section], of_round)
+
+    def _put(self, algorithm: Any, of_round: Round, result: dict[str, Any]) -> None:
         with self._guard("the collection of this round's episodes"):
-            collected = collect_round()
+            collected = self._collect(algorithm, of_round)
             env_runners = result.setdefault(_ENV_RUNNERS, {})
             if collected.chosen:
                 env_runners.setdefault(self._plan.name, {}).update(collected.chosen)
@@ -199,3 +197,14 @@ def _timeout(algorithm: Any) -> float | None:
     """Return how long an Algorithm waits for its env runners, seconds; None: as long as it takes."""
     timeout = algorithm.config.evaluation_sample_timeout_s
     return None if timeout is None else float(timeout)
+
+
+def _group(algorithm: Any, section: str) -> Any:
+    """Return the ``EnvRunnerGroup`` that plays the episodes of a section, or None."""
+    return algorithm.eval_env_runner_group if section == EVALUATION else algorithm.env_runner_group
+
+
+def _is_busy(algorithm: Any, section: str) -> bool:
+    """Say whether env runners still play when a round of a section ends, so that their answers take long."""
+    is_busy = ray_names.evaluates_in_parallel if section == EVALUATION else ray_names.is_asynchronous
+    return bool(is_busy(algorithm) and ray_names.remote_env_runners(_group(algorithm, section)))
