@@ -542,6 +542,50 @@ class Evaluating(RLlibCallback):
             self.end(algorithm)
 
 
+class NamedAlike(RLlibCallback):
+    """Logs metrics of its own under the names of the recorder."""
+
+    def on_episode_end(self, *, metrics_logger, **kwargs):
+        metrics_logger.log_value("episodes", 7.0)
+        metrics_logger.log_value(("small", "best"), 3.0)
+        metrics_logger.log_value("custom_metrics", 5.0)
+
+
+def test_metrics_of_the_user_with_the_recorders_names_cost_no_clip(ray_session):
+    """All clips of the round, which had left the env runners by then, and their problems were lost."""
+    recorders = [tm.rllib.record_episodes(("train", "evaluation"), "best", name=name) for name in ("episodes", "small")]
+    config = ppo([NamedAlike, *recorders], evaluation_interval=1, evaluation_duration=2)
+    result = run_plain(config, 1)[1]
+    for section in (result["env_runners"], result["evaluation"]["env_runners"]):
+        own = section["episodes"], section["small"]["best"], section["custom_metrics"]
+        assert own == pytest.approx((7.0, 3.0, 5.0))
+        for name in ("episodes_clips", "small_clips"):
+            clip = section[name]["best"]
+            assert clip.frames == clip.episode.episode_length + 1
+            assert section[name]["data"].episodes
+    told = [str(problem) for problem in result["evaluation"]["env_runners"]["episodes_clips"]["problems"]]
+    assert any("the clips are at 'episodes_clips' instead of 'episodes'" in text for text in told)
+
+
+def test_training_episodes_are_recorded_after_an_evaluation_that_raised(ray_session):
+    """Without evaluation env runners, all later training episodes were taken for those of the evaluation."""
+    faults = iter([True])
+
+    def fail(algorithm):
+        if next(faults, False):
+            raise RuntimeError("the user's evaluation fails")
+
+    both = [functools.partial(Evaluating, end=fail), tm.rllib.record_episodes(sections="train", keep="all", video=None)]
+    algorithm = ppo(both, evaluation_duration=1).build_algo()
+    try:
+        with pytest.raises(RuntimeError, match="the user's evaluation fails"):
+            algorithm.evaluate()
+        found = algorithm.train()["env_runners"]
+    finally:
+        algorithm.stop()
+    assert len(found["episodes"]["all"]) >= 3
+
+
 def test_a_callback_that_serves_two_env_runners_does_not_mix_them():
     callback = tm.rllib.record_episodes(sections="train")()
     first, second, evaluating = FakeEnvRunner(1), FakeEnvRunner(2), FakeEnvRunner(1)

@@ -93,14 +93,19 @@ def env_steps_lifetime(algorithm: Any) -> int | None:
         return None
 
 
-def watch_steps(algorithm: Any) -> Callable[[], int]:
+def watch_steps(algorithm: Any, begin: Callable[[], None]) -> Callable[[], int]:
     """Return a function that returns the training iteration that an Algorithm is in.
 
     RLlib counts an iteration when its ``step`` has ended. An evaluation outside of it is one that the user called.
+
+    Args:
+        algorithm: The Algorithm.
+        begin: Called when an iteration begins, for which RLlib has no hook.
     """
     step, under_way = algorithm.step, []
 
     def watched(*args: Any, **kwargs: Any) -> Any:
+        begin()
         under_way.append(True)
         try:
             return step(*args, **kwargs)

@@ -110,7 +110,8 @@ def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
     """
 
     def leave_out(recording: EnvRunnerRecording) -> None:
-        recording.recorder.abandon_all()
+        if recording.is_evaluating != is_evaluating:
+            recording.recorder.abandon_all()
         recording.is_evaluating = is_evaluating
 
     _answered(env_runner, name, leave_out, lambda recording: None)
