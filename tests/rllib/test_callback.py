@@ -310,12 +310,13 @@ def test_a_checkpoint_loaded_in_between_does_no_harm(ray_session, tmp_path):
         assert_whole_episode(tmp_path / "clip.mp4", clip.episode.episode_length)
 
 
-def test_half_recorded_episodes_are_dropped_and_counted(ray_session, tmp_path):
+@pytest.mark.parametrize("fail_at", [4, 1])
+def test_half_recorded_episodes_are_dropped_and_counted(ray_session, tmp_path, fail_at):
     config = ppo(
         tm.rllib.record_episodes(keep="all"),
         evaluation_interval=1,
         evaluation_duration=4,
-        evaluation_config={"env_config": {"fail_at": 4, "log_dir": str(tmp_path)}},
+        evaluation_config={"env_config": {"fail_at": fail_at, "log_dir": str(tmp_path)}},
     ).fault_tolerance(restart_failed_sub_environments=True)
     result = run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]
     assert result["num_abandoned"] == 2
@@ -540,6 +541,46 @@ class Evaluating(RLlibCallback):
     def on_evaluate_end(self, *, algorithm, **kwargs):
         if self.end:
             self.end(algorithm)
+
+
+class SeedTellingEnv(CountingEnv):
+    """Tells the seed of its last reset."""
+
+    def reset(self, *, seed=None, options=None):
+        self.given = seed
+        return super().reset(seed=seed, options=options)
+
+
+@pytest.mark.parametrize("stack", ["new", "old"])
+def test_the_seed_of_an_episode_is_the_one_of_its_last_reset(ray_session, stack):
+    """On the old stack the first episode had the seed of a reset that RLlib repeats without a seed."""
+    recorder = tm.rllib.record_episodes(
+        sections="train", keep="all", video=None, collect=lambda step: {"given": told(step)}
+    )
+    config = ppo(recorder).environment(SeedTellingEnv).debugging(seed=5)
+    if stack == "old":
+        config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+        config.rl_module(model_config={}).training(model={"fcnet_hiddens": [8]})
+    episodes = run_plain(config, 1)[1]["env_runners"]["episodes"]["data"].episodes
+    for episode in episodes:
+        given = episode.record.metrics["given_last"]
+        assert episode.record.seed == (None if given == -1 else given)
+
+
+def told(step):
+    given = step.env.unwrapped.given
+    return -1 if given is None else given
+
+
+@pytest.mark.parametrize("ends", ["terminated", "truncated"])
+def test_how_an_episode_of_pettingzoo_ended(ray_session, ends):
+    """RLlib says that an episode is terminated if all its agents are truncated by flags of their own."""
+    name = own_env(f"Ending{ends.capitalize()}Env")
+    config = ppo(tm.rllib.record_episodes(sections="train", keep="all", video=None)).environment(name)
+    config.multi_agent(**multi_agent())
+    episodes = run_plain(config, 1)[1]["env_runners"]["episodes"]["data"].episodes
+    assert len(episodes) >= 3
+    assert {episode.record.terminated for episode in episodes} == {ends == "terminated"}
 
 
 class NamedAlike(RLlibCallback):

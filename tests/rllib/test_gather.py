@@ -93,6 +93,22 @@ def test_episodes_that_go_down_with_their_env_runner_are_counted():
     assert [(problem.lost, "env runner 2 died" in problem.text) for problem in found.problems] == [(2, True)]
 
 
+def test_episodes_that_are_missing_for_no_known_reason_are_counted_and_told(place):
+    group, recording, seen = place
+    play(recording, "a", 1.0)
+    with recording.recorder.guard(0, "a step"):
+        raise KeyError("x")  # costs an episode, and says so
+    exact = Round("evaluation", 1, timeout=5.0, reported=ReportedEpisodes(4), is_exact=True)
+    found = collect(group, PLAN, seen, exact)
+    assert found.chosen["num_lost"] == 2
+    assert sorted((problem.lost, "unknown reason" in problem.text) for problem in found.problems) == [
+        (1, False),
+        (2, True),
+    ]
+    play(recording, "b", 1.0)
+    assert "num_lost" not in round_of(group, seen, 2, count=2).chosen  # RLlib's number may be of other episodes
+
+
 def test_an_env_runner_that_was_restarted_in_between_is_noticed():
     env_runner = FakeEnvRunner(1)
     group, seen = FakeGroup(env_runner), EnvRunnersSeen()

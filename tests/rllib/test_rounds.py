@@ -31,6 +31,7 @@ def algorithm_of(group):
         num_env_runners=1,
         num_envs_per_env_runner=1,
         custom_evaluation_function=None,
+        callbacks_class=[],
     )
     saved = {}
     return SimpleNamespace(

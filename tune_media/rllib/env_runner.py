@@ -10,7 +10,7 @@ from typing import Any
 from tune_media.recording.episode import Candidate
 from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.recording.rendering import reset_seed, sub_env
+from tune_media.recording.rendering import sub_env
 from tune_media.recording.seeding import seeded
 from tune_media.rllib.agent_returns import agent_returns
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
@@ -90,14 +90,14 @@ class EnvRunnerRecording:
 
     def new_env(self, env_runner: Any, env: Any) -> None:
         """A vector env was made, for the first time or after a failure: the episodes of the old one are lost."""
-        self.recorder.abandon_all()
+        self.recorder.abandon_all(failed=True)
         self.stack.tap(env_runner, env)
         self._sub_envs.are_new(env_runner, env)
         self.replays.are_new(env_runner, env)
 
     def new_sub_env(self, env_runner: Any, env: Any, index: int) -> None:
         """The old API stack made a sub-env, for the first time or after a failure."""
-        self.recorder.abandon(index)
+        self.recorder.abandon(index, failed=True)
         self.stack.tap(env_runner, env)
         self._sub_envs.are_new(env_runner, env, index)
         self.replays.are_new(env_runner, env, index)
@@ -118,7 +118,9 @@ class EnvRunnerRecording:
             begun: StackEpisode = self.stack(episode, env_runner, env, index)
             inner = sub_env(env, index)
             given, tape = seeded(inner), self.replays.tape_of(inner)
-            seed = given.last if given else tape.seed if tape is not None else None
+            seed, is_known = given.last if given else tape.seed if tape is not None else None, True
+            if seed is None:
+                seed, is_known = begun.own_seed()
             self._running[index] = _Running(new_id())
             is_late = tape is not None and self.replays.renders_later
             self.recorder.start(
@@ -127,8 +129,8 @@ class EnvRunnerRecording:
                 functools.partial(renderer.frames, index) if renderer and not is_late else None,
                 renderer.fps(index) if renderer else 0.0,
                 env=inner,
-                seed=reset_seed(inner) if seed is None else seed,
-                seed_is_new=seed is not None,
+                seed=seed,
+                seed_is_new=is_known,
                 agents=begun.agents,
                 no_clip=no_clip,
                 observation=begun.transition(0.0).observation,
@@ -178,7 +180,7 @@ class EnvRunnerRecording:
 
     def fail(self, index: int) -> None:
         """The sub-env has failed, and its episode with it."""
-        self.recorder.abandon(index)
+        self.recorder.abandon(index, failed=True)
 
     def pause(self) -> None:
         """Nothing is stepped until the next sample is asked for."""

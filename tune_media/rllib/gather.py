@@ -21,6 +21,7 @@ from tune_media.recording.choosing import (
     selector_reason,
 )
 from tune_media.recording.plan import Plan
+from tune_media.recording.recorder import NOT_RECORDED
 from tune_media.recording.replay_decision import Taken, with_note
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
 from tune_media.rllib.registry import Answer, ask, ask_and_take, begin_round, take
@@ -48,6 +49,7 @@ class Round:
         on_old_stack: Whether it is of the old API stack.
         timeout: How long to wait for the env runners, seconds. None: as long as it takes.
         reported: The episodes that RLlib reports.
+        is_exact: Whether RLlib counts the episodes that end on these env runners in this round, and no others.
     """
 
     section: str
@@ -56,6 +58,7 @@ class Round:
     on_old_stack: bool = False
     timeout: float | None = None
     reported: ReportedEpisodes = field(default_factory=ReportedEpisodes)
+    is_exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -329,16 +332,24 @@ class _Choice:
         abandoned = sum(answer.abandoned for answer in self._answers)
         lost = self._lost(episodes)
         if lost:
-            missing = _did_not_answer(f"env runner {', '.join(map(str, self._gone))}", self._round.timeout)
-            text = f"episodes that RLlib counts are not recorded: {missing}"
+            why = "for an unknown reason: please report this, with the env and the config"
+            if self._gone:
+                why = _did_not_answer(f"env runner {', '.join(map(str, self._gone))}", self._round.timeout)
+            text = f"episodes that RLlib counts are not recorded: {why}"
             self._problems.append(RecordingProblem(text, lost))
         return ({NUM_ABANDONED: abandoned} if abandoned else {}) | ({NUM_LOST: lost} if lost else {})
 
     def _lost(self, episodes: Sequence[EpisodeData]) -> int:
-        """Return how many of the episodes that RLlib counts went down with their env runner."""
-        if not self._gone or self._round.reported.count is None or not self._plan.sees_all:
+        """Return how many of the episodes that RLlib counts are missing and in no other problem."""
+        count = self._round.reported.count
+        if count is None or not self._plan.sees_all:
             return 0
-        return max(0, self._round.reported.count - sum(not episode.is_late for episode in episodes))
+        missing = max(0, count - sum(not episode.is_late for episode in episodes))
+        if self._gone:
+            return missing
+        if not self._round.is_exact or not self._answers:
+            return 0
+        return max(0, missing - sum(problem.lost for problem in self._problems if NOT_RECORDED in problem.text))
 
 
 def _times_to_wait(plan: Plan, winners: int) -> int:

@@ -77,6 +77,19 @@ def evaluates_in_parallel(algorithm: Any) -> bool:
     return bool(algorithm.config.evaluation_duration == "auto")
 
 
+def counts_all_evaluation_episodes(algorithm: Any) -> bool:
+    """Say whether RLlib counts every episode that ends on its evaluation env runners in an evaluation.
+
+    The old API stack and a ``custom_evaluation_function`` may count others, such as the lives of an Atari game.
+    """
+    config = algorithm.config
+    return bool(
+        config.enable_env_runner_and_connector_v2
+        and not config.custom_evaluation_function
+        and not evaluates_in_parallel(algorithm)
+    )
+
+
 def weights_version(env_runner: Any) -> int | None:
     """Return the sequence number of an env runner's weights, or None if it has none."""
     version = getattr(env_runner, "_weights_seq_no", None)

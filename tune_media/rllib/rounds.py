@@ -18,7 +18,7 @@ from tune_media.rllib.registry import evaluates, go_on_from, problems_of
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import RoundChecks
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
-from tune_media.rllib.will_record import reasons_for_nothing
+from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
 from tune_media.rllib.windowed_means import WindowedMeans
 from tune_media.values.recording_problems import PROBLEMS, RecordingProblem
 
@@ -132,6 +132,9 @@ class Rounds:
                 not algorithm.config.enable_env_runner_and_connector_v2,
                 _timeout(algorithm),
                 ReportedEpisodes.of(metrics.get(_ENV_RUNNERS, {})),
+                is_exact=section == EVALUATION
+                and ray_names.counts_all_evaluation_episodes(algorithm)
+                and recorder_names(algorithm.config).count(self._plan.name) <= 1,  # another one has taken them
             )
         return Round(section, iteration)
 
