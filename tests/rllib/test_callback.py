@@ -583,6 +583,23 @@ def test_how_an_episode_of_pettingzoo_ended(ray_session, ends):
     assert {episode.record.terminated for episode in episodes} == {ends == "terminated"}
 
 
+@pytest.mark.parametrize("is_everywhere", [False, True])
+def test_a_recorder_in_the_evaluation_config_only_says_where_it_belongs(ray_session, caplog, is_everywhere):
+    """It recorded 9 clips in 3 rounds, held them, and said nothing."""
+    recorder = tm.rllib.record_episodes(keep="all")
+    config = ppo(
+        recorder if is_everywhere else None,
+        evaluation_interval=1,
+        evaluation_duration=1,
+        evaluation_config={"callbacks": recorder},
+    )
+    results = run_plain(config, 2)
+    told = [message for message in caplog.messages if "nobody collects them" in message]
+    assert len(told) == (0 if is_everywhere else 1)
+    assert all(("episodes" in one["evaluation"]["env_runners"]) is is_everywhere for one in results.values())
+    assert is_everywhere or "config.callbacks(...)" in told[0]
+
+
 class NamedAlike(RLlibCallback):
     """Logs metrics of its own under the names of the recorder."""
 

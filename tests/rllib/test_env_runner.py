@@ -1,5 +1,7 @@
 """A real env runner of RLlib's, built without Ray, and what its recording tells the Algorithm."""
 
+import time
+
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.ppo_torch_policy import PPOTorchPolicy
@@ -19,7 +21,7 @@ from tune_media.rllib import record_episodes, registry
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.registry import recordings_of
 from tune_media.rllib.settings import RecorderSettings
-from tune_media.selection import as_selectors
+from tune_media.selection import RenderBudget, as_selectors
 
 
 def recorded(sub_envs=1, env_config=None, evaluation=False, **arguments):
@@ -222,3 +224,22 @@ def test_episodes_of_an_evaluation_on_a_training_env_runner_are_left_out():
     assert returns(answer.data) == expected
     assert answer.abandoned == 1
     assert answer.starts == {0: 3}
+
+
+class SlowEnv(CountingEnv):
+    def step(self, action):
+        time.sleep(0.003)
+        return super().step(action)
+
+
+def test_a_render_budget_counts_samples_of_one_step():
+    """The clock stopped between the one-step samples of DQN and SAC: 2 of 132 episodes were recorded."""
+    recorder = record_episodes(sections="train", keep="all", trigger=RenderBudget(0.5))
+    config = PPOConfig().environment(SlowEnv, env_config={"length": 20}).env_runners(num_env_runners=0)
+    config.rl_module(model_config={"fcnet_hiddens": [8]}).callbacks(recorder)
+    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    for _ in range(300):
+        env_runner.sample(num_timesteps=1, random_actions=True)
+    answer = registry.ask(env_runner, "episodes", ())
+    assert len(answer.data) >= 14
+    assert len(answer.candidates) > len(answer.data) / 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import sub_env
 from tune_media.recording.seeding import seeded
+from tune_media.rllib import ray_names
 from tune_media.rllib.agent_returns import agent_returns
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
 from tune_media.rllib.env_tap import Transition
@@ -22,7 +24,16 @@ from tune_media.rllib.round_checks import Unfinished
 from tune_media.rllib.settings import EVALUATION, RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, index_of, section_of, stack_of, task_of
 from tune_media.rllib.sub_env_access import SubEnvAccess
+from tune_media.selection import RenderBudget
 from tune_media.values.medium import new_id
+
+logger = logging.getLogger(__name__)
+
+_NOBODY_ASKS = (
+    "record_episodes %r: evaluation episodes are recorded, but nobody collects them, and no result will hold a clip: "
+    "the recorder is only in evaluation_config={'callbacks': ...}. Pass it to config.callbacks(...) instead; it "
+    "records evaluations (sections='evaluation') from there."
+)
 
 
 @dataclasses.dataclass
@@ -64,6 +75,7 @@ class EnvRunnerRecording:
     Attributes:
         place: The env runner's index, and the id of this recording.
         is_evaluating: Whether a training env runner plays an evaluation, whose episodes are left out.
+        is_known: Whether the recorder of an Algorithm has sent a request.
     """
 
     def __init__(self, settings: RecorderSettings, env_runner: Any, owner: Any) -> None:
@@ -80,10 +92,12 @@ class EnvRunnerRecording:
             # these hold a winner, whatever number of episodes RLlib counts
             plan = dataclasses.replace(plan, selectors=tuple(map(self._fetched.choosing_from_each, plan.selectors)))
         self.recorder = EpisodeRecorder(plan, problems_are_collected=True)
+        if isinstance(plan.trigger, RenderBudget):
+            ray_names.watch_samples(env_runner, self.recorder.clock.resume)
         self._sub_envs = SubEnvAccess(settings, self._section, self._index, self.recorder)
         self.replays = Replays(settings, self._section, self._index, self.recorder)
         self._running: dict[int, _Running] = {}  # by sub-env
-        self.is_evaluating = False
+        self.is_evaluating = self.is_known = self._has_warned = False
         self._last: Answer | None = None
 
     # The env runner's events.
@@ -106,6 +120,9 @@ class EnvRunnerRecording:
         """An episode starts: the sub-env has been reset."""
         if self.is_evaluating:
             return
+        if self._section == EVALUATION and not self.is_known and not self._has_warned:
+            self._has_warned = True
+            logger.warning(_NOBODY_ASKS, self._settings.plan.name)
         renderer, no_clip = None, None
         try:
             renderer = self._sub_envs.renderer_of(env)

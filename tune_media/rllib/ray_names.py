@@ -129,6 +129,17 @@ def watch_steps(algorithm: Any, begin: Callable[[], None]) -> Callable[[], int]:
     return lambda: int(algorithm.iteration) + len(under_way)
 
 
+def watch_samples(env_runner: Any, begin: Callable[[], None]) -> None:
+    """Call ``begin`` whenever an env runner is asked for a sample: RLlib has a hook only for the end of one."""
+    sample = env_runner.sample
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        begin()
+        return sample(*args, **kwargs)
+
+    env_runner.sample = watched
+
+
 def watch_custom_evaluation(algorithm: Any, see: Callable[[dict[str, Any]], None]) -> None:
     """Hand the result of an Algorithm's ``custom_evaluation_function`` to ``see``.
 

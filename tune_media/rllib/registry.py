@@ -119,8 +119,8 @@ def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
 
 def problems_of(env_runner: Any, name: str) -> list[RecordingProblem]:
     """Return the new problems of an env runner's recording."""
-    recording = recordings_of(env_runner).get(name)
-    return [] if recording is None else recording.recorder.problems.take()
+    problems = _answered(env_runner, name, lambda recording: recording.recorder.problems.take(), lambda recording: [])
+    return problems or []
 
 
 def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int]]) -> None:
@@ -147,6 +147,7 @@ def _answered(
     recording = recordings_of(env_runner).get(name)
     if recording is None:
         return None
+    recording.is_known = True
     try:
         return request(recording)
     except Exception as error:

@@ -118,7 +118,7 @@ class Rounds:
             section: Its section.
             indices: The indices of the new env runners. None: all.
         """
-        if section in self._seen and group is not None and self._seen[section].starts:
+        if section in self._seen and group is not None:
             request = functools.partial(go_on_from, name=self._plan.name, starts=self._seen[section].starts)
             with self._guard("handing the episode counters to the env runners"):
                 self._seen[section].requests.tell(group, request, indices)
