@@ -1,6 +1,7 @@
 """A real env runner of RLlib's, built without Ray, and what its recording tells the Algorithm."""
 
 import threading
+import time
 
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
@@ -24,7 +25,7 @@ from tune_media.rllib import record_episodes, registry, values_of
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.registry import recordings_of
 from tune_media.rllib.settings import RecorderSettings
-from tune_media.selection import as_selectors
+from tune_media.selection import RenderBudget, as_selectors
 
 
 def recorded(sub_envs=1, env_config=None, evaluation=False, **arguments):
@@ -49,12 +50,12 @@ def returns(data):
 
 
 def test_each_episode_is_told_with_its_return_and_all_its_frames():
-    env_runner, recording = recorded(sub_envs=2)
+    env_runner, _ = recorded(sub_envs=2)
     expected = played(env_runner, 4)
-    answer = recording.answer_with_candidates(())
+    answer = registry.ask_and_take(env_runner, "episodes", ())
     assert returns(answer.data) == expected
     assert answer.starts == {0: 2, 1: 2}
-    for candidate in answer.kept.values():
+    for candidate in answer.kept.kept.values():
         frames = [read_frame(frame) for frame in decode_video(candidate.in_result().data)]
         assert [frame.step for frame in frames] == [0, 1, 2, 3, 4]
         env = env_runner.env.unwrapped.envs[candidate.record.env_index].unwrapped
@@ -97,7 +98,7 @@ def sampled_old_stack(recorder):
 def test_every_nth_frame_and_the_last_one_is_there_on_both_stacks(sampled):
     recorder = record_episodes(sections="train", keep="all", video=VideoOptions(every=4))
     env_runner = sampled(recorder)
-    kept = recordings_of(env_runner)["episodes"].answer_with_candidates(()).kept
+    kept = registry.ask_and_take(env_runner, "episodes", ()).kept.kept
     assert len(kept) >= 3
     for candidate in kept.values():
         clip = candidate.in_result()
@@ -351,3 +352,22 @@ def test_episodes_of_an_evaluation_on_a_training_env_runner_are_left_out():
     assert returns(answer.data) == expected
     assert answer.abandoned == 1
     assert answer.starts == {0: 3}
+
+
+class SlowEnv(CountingEnv):
+    def step(self, action):
+        time.sleep(0.003)
+        return super().step(action)
+
+
+def test_a_render_budget_counts_samples_of_one_step():
+    """The clock stopped between the one-step samples of DQN and SAC: 2 of 132 episodes were recorded."""
+    recorder = record_episodes(sections="train", keep="all", trigger=RenderBudget(0.5))
+    config = PPOConfig().environment(SlowEnv, env_config={"length": 20}).env_runners(num_env_runners=0)
+    config.rl_module(model_config={"fcnet_hiddens": [8]}).callbacks(recorder)
+    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    for _ in range(300):
+        env_runner.sample(num_timesteps=1, random_actions=True)
+    answer = registry.ask(env_runner, "episodes", ())
+    assert len(answer.data) >= 14
+    assert len(answer.candidates) > len(answer.data) / 2

@@ -16,7 +16,9 @@ NUM_ABANDONED = "num_abandoned"
 """The key of the number of episodes that began and never ended."""
 NUM_LOST = "num_lost"
 """The key of the number of episodes that RLlib counts and that were lost with their env runner."""
-RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, PROBLEMS})
+NUM_PENDING = "num_pending"
+"""The key of the number of episodes that RLlib counts so far and that are to come with a later result."""
+RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, PROBLEMS})
 """Names that no selector can have."""
 
 Report = Callable[[Selector, Exception], None]

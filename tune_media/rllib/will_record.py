@@ -67,7 +67,7 @@ runner, and not be recorded.
             yield from _unmatched_indices(section, env_runners, env_indices, config)
     if plan.render == REPLAY and "train" in sections:
         yield _NOT_REPLAYED
-    if _recorders(config).count(plan.name) > 1:
+    if recorder_names(config).count(plan.name) > 1:
         yield (
             f"two recorders are named {plan.name!r}, and only the first records: config.callbacks([...]) holds "
             "record_episodes(...) twice. Leave one out, or give one of them another name=."
@@ -76,7 +76,7 @@ runner, and not be recorded.
         yield from _doubts(selector, plan)
 
 
-def _recorders(config: Any) -> list[str]:
+def recorder_names(config: Any) -> list[str]:
     """Return the names of the recorders in ``config.callbacks(...)``."""
     given = config.callbacks_class if isinstance(config.callbacks_class, (list, tuple)) else [config.callbacks_class]
     arguments = [argument for one in given for argument in getattr(one, "args", ())]  # record_episodes gives partials
