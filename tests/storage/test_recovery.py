@@ -139,7 +139,7 @@ def test_a_file_that_is_listed_as_failed_stays_so_while_it_is_not_whole_or_not_t
 def test_half_files_and_deleted_files_go_and_foreign_files_stay(trial):
     lines = index_of(trial)
     (trial / INDEX_PATH).write_text("".join(json.dumps({**line, "status": "deleted"}) + "\n" for line in lines[:1]))
-    half, note = trial / "media/evaluation/episodes/best/half.mp4.partial", trial / "media/notes.txt"
+    half, note = trial / f"{lines[1]['path']}.partial", trial / "media/notes.txt"
     half.write_text("half")
     note.write_text("mine")
     heal(LOCAL, str(trial))

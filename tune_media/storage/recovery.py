@@ -25,6 +25,7 @@ from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, chan
 from tune_media.storage.index_table import IndexTable
 from tune_media.storage.location import media_folder, path_of
 from tune_media.storage.names import FILE_NAME
+from tune_media.storage.own_files import delete_own
 from tune_media.values.strict_json import json_bytes
 
 logger = logging.getLogger("tune_media")
@@ -140,8 +141,16 @@ def list_files(filesystem: pyarrow.fs.FileSystem, folder: str, inside: Sequence[
     return {path: info for path, info in found.items() if path.startswith(_PREFIXES)}
 
 
-def delete_leftovers(filesystem: pyarrow.fs.FileSystem, files: Files, lines: Iterable[Line]) -> None:
+def delete_leftovers(filesystem: pyarrow.fs.FileSystem, folder: str, files: Files, lines: Iterable[Line]) -> None:
     """Delete half-written files and files that the index lists as deleted; remove them from ``files``, too.
+
+    Files that are not ours stay, see ``tune_media.storage.own_files``.
+
+    Args:
+        filesystem: Any pyarrow filesystem.
+        folder: The trial's folder on it.
+        files: The files, as ``list_files`` returns them.
+        lines: The valid lines of the index.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -149,7 +158,8 @@ def delete_leftovers(filesystem: pyarrow.fs.FileSystem, files: Files, lines: Ite
     deleted = {line["path"] for line in lines if line.get("status") == DELETED}
     deleted -= {line["path"] for line in lines if line.get("status") == STORED}  # recorded again, under another key
     for path in [path for path in files if path.endswith(PARTIAL) or path in deleted]:
-        filesystem.delete_file(files.pop(path).path)
+        if delete_own(filesystem, folder, path):
+            del files[path]
 
 
 def find_unlisted(
@@ -246,7 +256,7 @@ def heal(filesystem: pyarrow.fs.FileSystem, folder: str) -> int:
     table = IndexTable()
     table.add_all(read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) or b"")
     lines = table.lines()
-    delete_leftovers(filesystem, files, lines)
+    delete_leftovers(filesystem, folder, files, lines)
     if not unlisted_of(files, lines):
         return 0
     marks = marks_of_results(filesystem, folder)
