@@ -26,6 +26,7 @@ from tune_media.storage.index_table import IndexTable
 from tune_media.storage.location import media_folder, path_of
 from tune_media.storage.names import FILE_NAME
 from tune_media.storage.own_files import delete_own
+from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
 
 logger = logging.getLogger("tune_media")
@@ -233,7 +234,7 @@ def marks_of_results(filesystem: pyarrow.fs.FileSystem, folder: str) -> ResultMa
     try:
         return ResultMarks(read_if_there(filesystem, posixpath.join(folder, "result.json")) or b"")
     except OSError as error:
-        logger.info("tune_media: result.json of %r was not read (%s)", folder, error)
+        logger.info("tune_media: result.json of %r was not read (%s)", folder, error_text(error))
         return ResultMarks(b"")
 
 

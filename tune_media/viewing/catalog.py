@@ -19,6 +19,7 @@ from tune_media.storage.recovery import warn_of_unlisted
 from tune_media.values.checks import number_range
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.score import Scores
+from tune_media.values.secrets import error_text
 from tune_media.viewing import data_frames, notebook
 from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, name_some
 from tune_media.viewing.score import best_clip, scores_of
@@ -325,7 +326,7 @@ def _warn_of_errors(errors: dict[str, OSError], trials: Sequence[TrialMedia]) ->
     if not trials:
         raise first
     names = name_some(map(posixpath.basename, errors))
-    logger.warning("tune_media: %d trial(s) are left out (%s): %s: %s", len(errors), names, type(first).__name__, first)
+    logger.warning("tune_media: %d trial(s) are left out (%s): %s", len(errors), names, error_text(first))
 
 
 def _in_parallel(read: Callable[[Any], _Found], of: Sequence[Any]) -> list[_Found]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_name
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
+from tune_media.values.secrets import error_text
 from tune_media.viewing.media_columns import as_number
 from tune_media.viewing.places import name_some
 from tune_media.viewing.trial_media import TrialMedia
@@ -111,7 +112,7 @@ def of_episodes(trials: Sequence[TrialMedia], params: str) -> pd.DataFrame:
             try:
                 rows.extend({"trial": trial.name, **row, **config} for row in _episodes_in(trial, path))
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here
-                logger.warning("tune_media: %r is left out (%s: %s)", path, type(error).__name__, error)
+                logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
     return _data_frame(rows, ["trial", *EPISODE_COLUMNS], [name for config in configs for name in config])
 
 

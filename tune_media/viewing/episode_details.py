@@ -14,6 +14,7 @@ import pyarrow.parquet
 
 from tune_media.storage.episode_files import parquet_name, steps_name
 from tune_media.storage.filesystem import read_if_there
+from tune_media.values.secrets import error_text
 from tune_media.viewing.payload import finite
 from tune_media.viewing.trial_folder import Line, TrialFolder
 
@@ -47,7 +48,7 @@ def episode_details(trial: TrialFolder, line: Line, *, with_steps: bool = True) 
             path = posixpath.join(folder, path)
             row = _from_parquet(filesystem, path, episode) or _from_json(filesystem, path, episode)
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-            logger.warning("tune_media: cannot read the episodes in %r: %s: %s", path, type(error).__name__, error)
+            logger.warning("tune_media: cannot read the episodes in %r: %s", path, error_text(error))
             continue
         if row:
             details |= row

@@ -16,6 +16,7 @@ from typing import TypeVar
 import pyarrow.fs
 
 from tune_media.storage.filesystem import is_local
+from tune_media.values.secrets import error_text
 from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at, name_some
 from tune_media.viewing.trial_folder import NO_FILE, PARAMS, TrialFolder, Version, index_path, results_path, version_of
 
@@ -120,7 +121,7 @@ class Trials:
         try:
             self.metrics_of(self.all())
         except Exception as error:
-            logger.warning("tune_media: the viewer cannot read the trials: %s: %s", type(error).__name__, error)
+            logger.warning("tune_media: the viewer cannot read the trials: %s", error_text(error))
 
     def _read_metrics(self, trials: Sequence[TrialFolder]) -> None:
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -180,11 +181,10 @@ class Trials:
         self._unreadable = set(errors)
         if new:
             logger.warning(
-                "tune_media: the viewer cannot read %d trial(s) (%s): %s: %s. They are shown as they were read last.",
+                "tune_media: the viewer cannot read %d trial(s) (%s): %s. They are shown as they were read last.",
                 len(new),
                 name_some(new),
-                type(errors[new[0]]).__name__,
-                errors[new[0]],
+                error_text(errors[new[0]]),
             )
 
 

@@ -23,6 +23,7 @@ from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
 
 from tune_media.storage.filesystem import is_local
+from tune_media.values.secrets import error_text
 from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.pages import Page, TrialPages
 from tune_media.viewing.payload import etag_of, json_content
@@ -81,7 +82,7 @@ class ViewerApp:
             return Response(error.description or error.name, error.code, mimetype="text/plain")
         except Exception as error:  # a page that says so instead of the server's traceback
             logger.warning("tune_media: the viewer could not answer %r: %s", request.path, error, exc_info=True)
-            return Response(f"{type(error).__name__}: {error}", 500, mimetype="text/plain")
+            return Response(f"{error_text(error)}", 500, mimetype="text/plain")
 
     def _pages(self) -> dict[str, Callable[[Request], Page]]:
         return {
