@@ -62,7 +62,7 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
     """Read a trial's index and find the files that it does not list; nothing is changed.
 
     Several threads may call this at once. On an object store it takes the requests of reading one file and of listing
-    one folder; more only if there is no index, or if files are unlisted.
+    two folders; more only if files are unlisted. Checkpoints are not listed: a trial may have thousands of their files.
 
     Args:
         filesystem: Any pyarrow filesystem.
@@ -78,10 +78,7 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
     content = read_if_there(filesystem, posixpath.join(folder, INDEX_PATH))
     listed = valid_raw_lines(content or b"")
     lines = [line for _, line in listed]
-    # With an index it is a trial, and one listing of all its files is cheaper than two. Without, it may be a folder of
-    # a thousand experiments.
-    in_one = content is not None and not is_local(filesystem)
-    files = list_files(filesystem, folder, ("",) if in_one else _FOLDERS)
+    files = list_files(filesystem, folder)
     place = folder
     stored = next((line["path"] for line in lines if line.get("status") == STORED), None)
     if stored is not None and stored not in files and is_local(filesystem):
@@ -118,22 +115,19 @@ def warn_of_unlisted(found: Mapping[str, TrialContents]) -> None:
     )
 
 
-def list_files(filesystem: pyarrow.fs.FileSystem, folder: str, inside: Sequence[str] = _FOLDERS) -> Files:
+def list_files(filesystem: pyarrow.fs.FileSystem, folder: str) -> Files:
     """Return the media and episode files in a trial's folder by their path relative to it.
 
     Args:
         filesystem: Any pyarrow filesystem.
         folder: The trial's folder on it.
-        inside: The folders inside it that are listed.
 
     Raises:
         OSError: The filesystem does not answer.
     """
     found = {}
-    for name in inside:
-        selector = pyarrow.fs.FileSelector(
-            posixpath.join(folder, name).rstrip("/"), allow_not_found=True, recursive=True
-        )
+    for name in _FOLDERS:
+        selector = pyarrow.fs.FileSelector(posixpath.join(folder, name), allow_not_found=True, recursive=True)
         for info in filesystem.get_file_info(selector):
             with contextlib.suppress(UnicodeDecodeError):  # a name that is no text is none of ours
                 if info.is_file:

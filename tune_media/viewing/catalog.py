@@ -14,14 +14,21 @@ import numpy.typing as npt
 import pyarrow.fs
 
 from tune_media.storage.filesystem import is_local
-from tune_media.storage.location import filesystem_of
+from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.recovery import warn_of_unlisted
 from tune_media.values.checks import number_range
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
 from tune_media.viewing import data_frames, notebook
-from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, name_some
+from tune_media.viewing.places import (
+    OTHER_FOLDERS,
+    Folder,
+    allow_many_requests,
+    experiments_in,
+    find_folders,
+    name_some,
+)
 from tune_media.viewing.score import best_clip, scores_of
 from tune_media.viewing.trial_media import TrialMedia
 
@@ -51,7 +58,8 @@ class CatalogRow(dict[str, Any]):
         """Return the content of the medium's file, for a clip an mp4.
 
         Raises:
-            FileNotFoundError: The file has been deleted since the index was read.
+            FileNotFoundError: The file has been deleted since the index was read. Or the trial's folder on the driver
+                names a folder on an object store that is not this trial's.
         """
         with self._open_filesystem().open_input_file(self["file"]) as file:
             return bytes(file.read())
@@ -252,7 +260,8 @@ class Catalog(Sequence[CatalogRow]):
 
     def _rows(self, number: int, rows: npt.NDArray[np.int64]) -> Iterator[CatalogRow]:
         trial = self.trials[number]
-        open_filesystem = partial(filesystem_of, trial.contents.media_folder, trial.filesystem)
+        place = trial.contents.media_folder
+        open_filesystem = partial(filesystem_of_trial, place, trial.filesystem, trial.trial_ids)
         for line in trial.media.lines(rows):
             added = {
                 "trial": trial.name,
@@ -292,7 +301,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         FileNotFoundError: There is no folder '...no/such/experiment'; pass the experiment's folder, which ...
     """
     folders = find_folders(source, filesystem)
-    candidates = [inner for folder in folders for inner in (folder, *folder.subfolders())]
+    candidates = [inner for folder in folders for inner in (folder, *_candidates(folder))]
     read = _in_parallel(_read_trial, candidates)
     trials = [trial for trial in read if isinstance(trial, TrialMedia)]
     _warn_of_errors(
@@ -308,6 +317,11 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     warn_of_unlisted({trial.folder.path: trial.contents for trial in trials})
     trials.sort(key=lambda trial: trial.name)
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
+
+
+def _candidates(folder: Folder) -> list[Folder]:
+    """Return the folders in a folder that may be a trial's; checkpoints and folders of trackers are not asked."""
+    return [inner for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name)]
 
 
 def _read_trial(folder: Folder) -> TrialMedia | OSError | None:

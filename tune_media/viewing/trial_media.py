@@ -12,7 +12,7 @@ import pyarrow.fs
 
 from tune_media.storage.entry import STORED
 from tune_media.storage.filesystem import read_if_there
-from tune_media.storage.location import filesystem_of, path_of
+from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.recovery import TrialContents, read_trial
 from tune_media.viewing.media_columns import MediaColumns
 from tune_media.viewing.metrics import Metric, json_object, last_metrics, read_metrics
@@ -29,6 +29,7 @@ class TrialMedia:
         media: Its stored media, without the files of episode data.
         reports: The files of its episode data: paths of ``episode_data/data-<step>.json``.
         contents: How many files its index does not list; without the lines.
+        trial_ids: The trial ids in its index.
     """
 
     folder: Folder
@@ -36,6 +37,7 @@ class TrialMedia:
     media: MediaColumns
     reports: list[str] = field(default_factory=list)
     contents: TrialContents = field(default_factory=lambda: TrialContents(""))
+    trial_ids: frozenset[str] = frozenset()
     _params: dict[str, Any] | None = field(default=None, init=False, repr=False)
     _metrics: dict[str, Metric] | None = field(default=None, init=False, repr=False)
     _last_metrics: dict[str, float] | None = field(default=None, init=False, repr=False)
@@ -54,7 +56,8 @@ class TrialMedia:
         reports = [line["path"] for _, line in stored if line.get("kind") == episodes_kind]
         place = path_of(contents.media_folder)
         paths = [posixpath.join(place, path) for path in dict.fromkeys(reports)]
-        return cls(folder, place, media, paths, dataclasses.replace(contents, lines=()))
+        ids = frozenset(id for _, line in stored if isinstance(id := line.get("trial_id"), str))
+        return cls(folder, place, media, paths, dataclasses.replace(contents, lines=()), ids)
 
     @property
     def filesystem(self) -> pyarrow.fs.FileSystem:
@@ -66,9 +69,9 @@ class TrialMedia:
         """The filesystem of its media: another one if the folder is Tune's on the driver, and the storage is far away.
 
         Raises:
-            OSError: The storage does not answer.
+            OSError: The storage does not answer, or has no index of this trial there.
         """
-        return filesystem_of(self.contents.media_folder, self.folder.filesystem)
+        return filesystem_of_trial(self.contents.media_folder, self.folder.filesystem, self.trial_ids)
 
     @property
     def name(self) -> str:
