@@ -15,6 +15,7 @@ import pyarrow.parquet
 from tune_media.storage.episode_files import parquet_name, steps_name
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.secrets import error_text
+from tune_media.values.strict_json import parse_json
 from tune_media.viewing.payload import finite
 from tune_media.viewing.trial_folder import Line, TrialFolder
 
@@ -64,8 +65,8 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
     if not row:
         return None
     found = row[0]
-    series = dict(found["series"]) | {name: json.loads(text) for name, text in found["lists"]}
-    values = {name: json.loads(text) for name, text in found["values"]}
+    series = dict(found["series"]) | {name: parse_json(text.encode()) for name, text in found["lists"]}
+    values = {name: parse_json(text.encode()) for name, text in found["values"]}
     return {
         "series": finite(series),
         "every": dict(found["every"]),
@@ -75,7 +76,8 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
 
 
 def _from_json(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
-    rows = json.loads(read_if_there(filesystem, path) or b"[]")
+    rows = parse_json(read_if_there(filesystem, path) or b"[]")
+    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     found = next((row for row in rows if row.get("episode_id") == episode), None)
     return found and {name: finite(found.get(name, {})) for name in ("series", "every", "values", "metrics")}
 

@@ -79,7 +79,6 @@ def index_payload(
                 "name": trial.name,
                 "url": f"media/{trial.id}/",
                 "params": {name: _param(trial.params.get(name)) for name in params},
-                "path": trial.path,
             }
             for trial in trials
         ],
