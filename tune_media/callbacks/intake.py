@@ -24,6 +24,7 @@ from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.plain import MEDIA, pack, pack_each, unpack
 from tune_media.values.recording_problems import take_problems
+from tune_media.values.secrets import error_text
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -162,7 +163,7 @@ class Intake:
         try:
             last = session.append(rows)
         except OutboxFullError as error:
-            reason = f"no room in the outbox on the driver's disk: {error}"
+            reason = f"no room in the outbox on the driver's disk: {error_text(error)}"
             session.faults.report("the outbox", "keeping media", error, kind=DROPPED)
             lost = [self._lost_row(row, DROPPED, reason) for row in rows]
             media = []

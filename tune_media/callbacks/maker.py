@@ -15,6 +15,7 @@ from tune_media.storage.entry import FAILED, MediaEntry, entries_of, packed_medi
 from tune_media.values.file_medium import FileMedium
 from tune_media.values.medium import Medium
 from tune_media.values.plain import MEDIA, pack, unpack
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
 
@@ -64,7 +65,7 @@ class Maker:
                 self._complete(seq, entry if entry is not None else self._of_row(seq))
             except BaseException as error:
                 name = entry.path if entry is not None else f"a raw array (row {seq})"
-                reason = RuntimeError(f"{type(error).__name__}: {error}")
+                reason = RuntimeError(error_text(error))
                 self._faults.report("the store", f"keeping {name}", reason)
             with self._lock:
                 self._nbytes -= nbytes
@@ -80,7 +81,7 @@ class Maker:
         try:
             made = dataclasses.replace(entry, medium=made_medium(entry.medium))
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = error_text(error)
             self._faults.report("the store", f"writing {entry.path}", error)
             named = FileMedium(entry.medium.kind, entry.medium.id, entry.medium.suffix, b"", {})
             data, _ = packed_medium(dataclasses.replace(entry, medium=named))

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_media.values.plain import pack, unpack
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
 
@@ -215,7 +216,7 @@ class Outbox:
             outbox._begin(max(generation, outbox.generation))
             return outbox
         except (OSError, sqlite3.Error) as error:
-            logger.warning("tune_media: the outbox in %s cannot be read: %s", folder, error)
+            logger.warning("tune_media: the outbox in %s cannot be read: %s", folder, error_text(error))
             return None
 
     def _begin(self, last_generation: int) -> None:

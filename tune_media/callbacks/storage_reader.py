@@ -34,6 +34,7 @@ from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
 from tune_media.values.options import Retention
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
 
@@ -322,7 +323,7 @@ class StorageReader(Reader):
             return 0
         except Exception as error:
             entries = entries or entries_of(facts, b"", row.seq)
-            self._give_up(row, store, entries, FAILED, f"{type(error).__name__}: {error}")
+            self._give_up(row, store, entries, FAILED, error_text(error))
             self._faults.report("the store", f"writing {facts['path']}", error)
             return 0
         if files.problems:
@@ -438,7 +439,7 @@ class StorageReader(Reader):
         """Keep files in the driver's folder that the storage refuses, and list that."""
         self._writes = [other for other in self._writes if other is not write]
         write.store.waiting -= 1
-        self._keep_here(write, f"{type(error).__name__}: {error}")
+        self._keep_here(write, error_text(error))
 
     def _keep_here(self, write: _Write, reason: str) -> None:
         self._summary.lost(write.files.path, len(write.entries))
@@ -447,7 +448,7 @@ class StorageReader(Reader):
             for name, content in write.files.files.items():
                 write_once(pyarrow.fs.LocalFileSystem(), str(write.store.location.local_path / name), content)
         except Exception as error:
-            note = f"{reason}; and in the driver's folder: {type(error).__name__}: {error}"
+            note = f"{reason}; and in the driver's folder: {error_text(error)}"
             self._faults.report("the store", f"keeping {write.files.path} in the driver's folder", error)
         for line in write.files.lines:
             line |= {"status": FAILED, "note": note[:500]}
@@ -572,7 +573,7 @@ class StorageReader(Reader):
             seconds: How long the end has waited for the storage.
         """
         late = self._last_error or TimeoutError(f"not done within {seconds:g} s")
-        reason = f"{type(late).__name__}: {late}" if self._last_error else str(late)
+        reason = error_text(late) if self._last_error else str(late)
         names = [chore.what for chore in self._chores]
         known = {write.row.seq: write for write in self._writes}
         for row in self._rows_left():

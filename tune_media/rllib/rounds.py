@@ -21,6 +21,7 @@ from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
 from tune_media.rllib.windowed_means import WindowedMeans
 from tune_media.values.recording_problems import PROBLEMS, RecordingProblem
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
@@ -244,7 +245,7 @@ class Rounds:
             if self._plan.strict:
                 raise
             logger.info("record_episodes %r: %s failed", self._plan.name, doing, exc_info=True)
-            self._problems.add(f"episodes may be missing: {doing} failed: {type(error).__name__}: {error}")
+            self._problems.add(f"episodes may be missing: {doing} failed: {error_text(error)}")
 
 
 def _timeout(algorithm: Any) -> float | None:

@@ -19,10 +19,10 @@ from tune_media.storage.episode_files import (
 )
 from tune_media.storage.index_lines import INDEX_VERSION, Line
 from tune_media.values.episodes import EpisodeBatch
-from tune_media.values.foreign import shown
 from tune_media.values.histogram import Histogram
 from tune_media.values.medium import Medium
 from tune_media.values.plain import pack, unpack
+from tune_media.values.secrets import error_text
 
 STORED, FAILED, DROPPED, DELETED = "stored", "failed", "dropped", "deleted"
 LOST = (FAILED, DROPPED)
@@ -193,7 +193,7 @@ def file_set(entries: Sequence[MediaEntry], trial_id: str, stamp: tuple[int, int
             errors.append(error)
     if first.path not in files:
         raise errors[-1]
-    problems = "; ".join(f"{type(error).__name__}: {shown(error, str)}" for error in errors) or None
+    problems = "; ".join(map(error_text, errors)) or None
     content = files[first.path]
     facts = {"status": STORED, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     lines = []

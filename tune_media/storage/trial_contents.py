@@ -17,7 +17,7 @@ from tune_media.storage.experiment_log import FOLDER, Event, read_log
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.index import Index
 from tune_media.storage.index_lines import Line, lines_of_trial
-from tune_media.storage.location import TrialLocation, filesystem_of, media_folder, path_of
+from tune_media.storage.location import TrialLocation, filesystem_of_trial, media_folder, path_of, trial_of_pointer
 from tune_media.values.strict_json import json_bytes
 
 logger = logging.getLogger("tune_media")
@@ -63,9 +63,12 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
         >>> len(read_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial").lines)
         0
     """
-    place = _place_of(filesystem, folder)
+    place, trial_ids = _place_of(filesystem, folder)
     if place != folder:
-        filesystem = filesystem_of(place, filesystem)
+        try:
+            filesystem = filesystem_of_trial(place, filesystem, trial_ids)
+        except FileNotFoundError:  # the pointer was changed, or the driver has written no index yet
+            place = folder
     path = path_of(place).rstrip("/")
     newest, log = _log_of(filesystem, posixpath.dirname(path))
     events = log.get(posixpath.basename(path), [])
@@ -96,8 +99,10 @@ def warn_of_unlisted(found: Mapping[str, TrialContents]) -> None:
     )
 
 
-def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
-    """Return the folder of a trial's media: that folder, unless it is the driver's, and the media are elsewhere.
+def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, frozenset[str]]:
+    """Return the folder of a trial's media, and the trial ids that its index must have.
+
+    It is that folder, unless it is the driver's, and the media are elsewhere.
 
     A folder that has an index is the trial's own, also in an experiment that was copied. Versions before 3 wrote an
     index into the driver's folder, too.
@@ -105,10 +110,12 @@ def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
     listed = lines_of_trial(filesystem, folder)
     stored = [line for _, line in listed or () if line.get("status") == STORED]
     if listed is not None and (not stored or not is_local(filesystem)):
-        return folder
+        return folder, frozenset()
     if stored and filesystem.get_file_info(posixpath.join(folder, stored[0]["path"])).is_file:
-        return folder
-    return media_folder(filesystem, folder, {line.get("trial_id") for line in stored})
+        return folder, frozenset()
+    ids = frozenset(id for line in stored if isinstance(id := line.get("trial_id"), str))
+    place = media_folder(filesystem, folder, ids)
+    return place, ids or frozenset(filter(None, [trial_of_pointer(filesystem, folder)]))
 
 
 def _log_of(filesystem: pyarrow.fs.FileSystem, experiment: str) -> tuple[float, dict[str, list[Event]]]:

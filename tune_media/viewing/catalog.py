@@ -21,8 +21,17 @@ from tune_media.storage.filesystem import is_local
 from tune_media.storage.trial_contents import warn_of_unlisted
 from tune_media.values.checks import number_range
 from tune_media.values.score import Scores
+from tune_media.values.secrets import error_text
 from tune_media.viewing import data_frames, notebook
-from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, is_trial, name_some
+from tune_media.viewing.places import (
+    OTHER_FOLDERS,
+    Folder,
+    allow_many_requests,
+    experiments_in,
+    find_folders,
+    is_trial,
+    name_some,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +60,8 @@ class CatalogRow(dict[str, Any]):
         """Return the content of the medium's file, for a clip an mp4.
 
         Raises:
-            FileNotFoundError: The file has been deleted since the index was read.
+            FileNotFoundError: The file has been deleted since the index was read. Or the trial's folder on the driver
+                names a folder on an object store that is not this trial's.
         """
         with self._open_filesystem().open_input_file(self["file"]) as file:
             return bytes(file.read())
@@ -300,7 +310,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         FileNotFoundError: There is no folder '...no/such/experiment'; pass the experiment's folder, which ...
     """
     folders = find_folders(source, filesystem)
-    candidates = [inner for folder in folders for inner in (folder, *folder.subfolders())]
+    candidates = [inner for folder in folders for inner in (folder, *_candidates(folder))]
     read = _in_parallel(_read_trial, candidates)
     trials = [trial for trial in read if isinstance(trial, TrialFiles)]
     _warn_of_errors(
@@ -319,6 +329,11 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         mark_abandoned(trials, Snapshots())
     trials.sort(key=lambda trial: trial.name)
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
+
+
+def _candidates(folder: Folder) -> list[Folder]:
+    """Return the folders in a folder that may be a trial's; checkpoints and folders of trackers are not asked."""
+    return [inner for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name)]
 
 
 def _read_trial(folder: Folder) -> TrialFiles | OSError | None:
@@ -342,7 +357,7 @@ def _warn_of_errors(errors: dict[str, OSError], trials: Sequence[TrialFiles]) ->
     if not trials:
         raise first
     names = name_some(map(posixpath.basename, errors))
-    logger.warning("tune_media: %d trial(s) are left out (%s): %s: %s", len(errors), names, type(first).__name__, first)
+    logger.warning("tune_media: %d trial(s) are left out (%s): %s", len(errors), names, error_text(first))
 
 
 def _in_parallel(read: Callable[[Any], _Found], of: Sequence[Any]) -> list[_Found]:
