@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pyarrow.fs
 import pytest
-from tune_media.storage.healing import heal_experiment
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
@@ -29,7 +28,7 @@ def restarted(tmp_path, retention=None):
 
 def healed(tmp_path, retention=None):
     """List the files of a trial that has ended, as a restore of a finished experiment does."""
-    heal_experiment(LOCAL, str(tmp_path / "storage"), 60)
+    tm.JsonMediaLoggerCallback().on_experiment_end([FakeTrial(tmp_path)])
 
 
 @pytest.fixture
@@ -93,14 +92,9 @@ def test_a_file_of_the_user_in_the_media_folder_is_not_deleted_whatever_the_inde
         (trial / name).parent.mkdir(parents=True, exist_ok=True)
         (trial / name).write_text("mine")
     (trial / "media/index.jsonl").write_text("".join(line(name, id=name) for name in names))
-    ours = [f"media/train/clip/{NAME}.partial", "episode_data/data-00000001.json.partial", "media/index.jsonl.partial"]
-    for name in ours:
-        (trial / name).parent.mkdir(parents=True, exist_ok=True)
-        (trial / name).write_text("half")
     start(tmp_path)
     for name in [*names, "media/train/clip/draft.partial", "media/notes.partial"]:
         assert (trial / name).read_text() == "mine"
-    assert not any((trial / name).exists() for name in ours)
 
 
 @pytest.mark.parametrize(
@@ -170,11 +164,14 @@ def test_names_that_tune_media_does_not_give_are_not_its_own():
 
 
 def test_nothing_deletes_on_a_storage_but_the_gate():
-    """A deletion elsewhere in the package would not be checked; write_atomically removes the half that it wrote."""
+    """A deletion elsewhere in a trial would not be checked.
+
+    write_atomically removes the half that it wrote, the log its own parts, and W&B's runs replace those of the same id.
+    """
     package = Path(tm.__file__).parent
     calls = {
         path.name
         for path in package.rglob("*.py")
         if "delete_file(" in (text := path.read_text()) or "delete_dir" in text
     }
-    assert calls == {"own_files.py", "filesystem.py"}
+    assert calls == {"own_files.py", "filesystem.py", "experiment_log.py", "offline_runs.py"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,9 +15,10 @@ import pyarrow.fs
 import tune_media as tm
 from tests.support.faults import episodes
 from tune_media.callbacks.backend import Backend, Report, TrialInfo
-from tune_media.storage.entry import MediaEntry, PendingWrite
+from tune_media.storage.entry import MediaEntry, entries_of, packed_episodes, packed_medium
 from tune_media.storage.episode_files import file_names
 from tune_media.storage.location import TrialLocation
+from tune_media.values.plain import unpack
 
 Call = tuple[str, Any]
 
@@ -97,10 +97,18 @@ def calls_of(trial: TrialInfo, iterations: Iterable[int], returns: dict[int, flo
             path = f"media/train/{key}/step_{step:09d}-{medium.id[:12]}{medium.suffix}"
             path = file_names(step, str(number)) if medium.kind == "episodes" else path
             entry = MediaEntry(medium, "train", key, path, step, iteration, time=at, row=row)
-            if medium.kind == "episodes":
-                PendingWrite(trial.trial_id, [entry])
-            calls.append(("media", entry))
+            calls.append(("media", on_disk(entry)))
     return calls
+
+
+def on_disk(entry: MediaEntry) -> MediaEntry:
+    """Return an entry as it comes back from a row of the outbox."""
+    if entry.is_episodes:
+        data, content = packed_episodes("t1", [entry], {})
+    else:
+        data, content = packed_medium(entry)
+    (again,) = entries_of(unpack(data), content, entry.row)
+    return again
 
 
 def play(backend: Backend, calls: Iterable[Call], context: PlainContext | None = None) -> PlainContext:
@@ -123,8 +131,5 @@ def renewed(call: Call) -> Call:
     """Return a call as another process reads it from the disk."""
     method, argument = call
     if method == "media":
-        again = dataclasses.replace(argument, package=None)
-        if argument.package is not None:
-            PendingWrite("t1", [again])
-        return method, again
+        return method, on_disk(argument)
     return method, pickle.loads(pickle.dumps(argument))

@@ -11,7 +11,7 @@ from tune_media.storage.experiment_log import Event
 from tune_media.storage.index import Index, event_line
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE, TrialLocation
-from tune_media.storage.own_files import delete_own
+from tune_media.storage.own_files import delete_own, is_deletable
 from tune_media.storage.retention import StoredFile, TrialFiles
 from tune_media.values.options import Retention
 
@@ -73,6 +73,8 @@ class TrialStore:
         found = []
         for file in files:
             self.files.discard(file.path)
+            if not is_deletable(self.location.filesystem, self.location.path, file.path):
+                continue  # it is no file of ours, or behind a link: it stays, and so does its line
             self.index.add_recorded(file.nbytes)
             found.append(event_line(DELETED, self.name, self.location.trial_id, stamp, path=file.path))
         return found

@@ -14,7 +14,7 @@ from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
 from tune_media.callbacks.backend import Report
 from tune_media.callbacks.mlflow import episodes_table
 from tune_media.callbacks.mlflow.run import BEST_TAG, MlflowRun, best_clip_of
-from tune_media.storage.entry import MediaEntry, PendingWrite
+from tune_media.storage.entry import MediaEntry
 
 mlflow = pytest.importorskip("mlflow")
 
@@ -194,7 +194,6 @@ def test_a_table_is_written_seldom_and_bounded(backend_of, tmp_path, monkeypatch
     for step in range(300):
         batch = episodes("speed", step)
         entry = MediaEntry(batch, "train", "episodes/data", f"episode_data/data-{step:08d}.json", step, step)
-        PendingWrite("t1", [entry])
         run.log_episodes(entry, batch)
     assert written == [25, *[50] * 7]  # and ever more seldom
 
