@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from tune_media.callbacks.backend import Backend, Report, TrialInfo
 from tune_media.storage.entry import MediaEntry, entries_of, packed_episodes, packed_medium
 from tune_media.storage.episode_files import file_names
 from tune_media.storage.location import TrialLocation
-from tune_media.values.plain import unpack
+from tune_media.values.plain import pack, unpack
 
 Call = tuple[str, Any]
 
@@ -101,6 +100,13 @@ def calls_of(trial: TrialInfo, iterations: Iterable[int], returns: dict[int, flo
     return calls
 
 
+def plain(report: Report) -> Report:
+    """Return a result as it comes back from a row of the outbox."""
+    again = Report(report.step, report.training_iteration, time=report.time, row=report.row)
+    again.__dict__.update(unpack(pack({"flat": report.flat, "config": report.config})))
+    return again
+
+
 def on_disk(entry: MediaEntry) -> MediaEntry:
     """Return an entry as it comes back from a row of the outbox."""
     if entry.is_episodes:
@@ -132,4 +138,4 @@ def renewed(call: Call) -> Call:
     method, argument = call
     if method == "media":
         return method, on_disk(argument)
-    return method, pickle.loads(pickle.dumps(argument))
+    return method, plain(argument) if isinstance(argument, Report) else argument

@@ -75,7 +75,7 @@ class Intake:
             session.check_retention(result, entries)
         others = self._new_in_lists.get(trial_id, {})
         changed = functools.partial(self._has_other_config, trial_id, result)
-        self._last = Report(result_step(result), iteration, result, others, now, changed)
+        self._last = Report(result_step(result), iteration, result, others, now, changed, session.outbox.last)
         return self._last
 
     def replace(

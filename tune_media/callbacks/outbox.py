@@ -137,11 +137,10 @@ class Outbox:
     Example:
         >>> outbox = Outbox.create(Path(tempfile.mkdtemp()), {"experiment": "/results/sweep"})
         >>> outbox.add_reader("storage")
-        >>> outbox.append([NewRow("t1", "result", pack({"score": 1.0}))])
-        1
+        >>> last = outbox.append([NewRow("t1", "result", pack({"score": 1.0}))])
         >>> [row.facts() for row in outbox.read(after=0)]
         [{'score': 1.0}]
-        >>> outbox.advance("storage", 1)
+        >>> outbox.advance("storage", last)
         >>> outbox.tidy(), list(outbox.read(after=0))
         (1, [])
         >>> outbox.close(remove=True)
@@ -198,6 +197,9 @@ class Outbox:
         outbox = cls(folder, lock_file)
         outbox.facts = {**facts, "host": socket.gethostname(), "made_at": str(time.time())}
         outbox._begin(generation)
+        # Row numbers rise over all outboxes of an experiment, so that a tracker knows the rows that it has had.
+        outbox._database.execute("INSERT INTO sqlite_sequence VALUES ('rows', ?)", (outbox.generation,))
+        outbox.last = outbox.generation
         return outbox
 
     @classmethod

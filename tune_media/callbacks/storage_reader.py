@@ -314,7 +314,7 @@ class StorageReader(Reader):
         entries: list[MediaEntry] = []
         try:
             if "lost" in facts:
-                entries = entries_of({**facts, "lost": None}, b"", row.seq)
+                entries = entries_of(facts, b"", row.seq)
                 raise _LostError(facts["lost"], facts["note"])
             entries = entries_of(facts, row.content(), row.seq)
             files = file_set(entries, row.trial, row.stamp)

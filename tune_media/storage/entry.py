@@ -78,6 +78,9 @@ class MediaEntry:
         return report_json(self.report, self.path) if self.report is not None else self.medium.content()
 
 
+_PLACE = ("section", "key", "path", "step", "training_iteration", "time", "lineage")
+
+
 def packed_medium(entry: MediaEntry) -> tuple[bytes, bytes | None]:
     """Return a medium of a plain kind as the data and the content of a row of the outbox.
 
@@ -106,8 +109,7 @@ def packed_episodes(trial_id: str, entries: Sequence[MediaEntry], clips: Mapping
 
 
 def _place(entry: MediaEntry) -> dict[str, Any]:
-    names = ("section", "key", "path", "step", "training_iteration", "time", "lineage")
-    return {name: getattr(entry, name) for name in names}
+    return {name: getattr(entry, name) for name in _PLACE}
 
 
 def entries_of(facts: dict[str, Any], content: bytes | None, row: int) -> list[MediaEntry]:
@@ -118,7 +120,7 @@ def entries_of(facts: dict[str, Any], content: bytes | None, row: int) -> list[M
         content: The row's content.
         row: The row's number.
     """
-    place = {name: value for name, value in facts.items() if name not in ("medium", "trial_id", "clips")}
+    place = {name: value for name, value in facts.items() if name in _PLACE}
     if "clips" not in facts:
         medium = facts["medium"]
         if content is not None:

@@ -93,7 +93,6 @@ class TensorBoardBackend(Backend):
 
     @override
     def start(self, trial: TrialInfo) -> None:
-        self._live[trial.trial_id] = trial.ray
         if trial.ray in event_writers(self._rays) or self._is_second:
             return  # paused, cloned or retried: it goes on in the file that it has, with the clips still to come
         self._announce(trial.location.local_path.parent)
