@@ -477,7 +477,6 @@ def _opened_outbox(trial: Trial, state: dict[str, Any]) -> Outbox:
         OSError: The driver's disk takes none.
     """
     root, storage = outbox_root(), trial.storage.experiment_fs_path
-    remove_expired(root)
     timestamp = experiment_timestamp(trial)
     known = state.get("outbox") or {}
     folder = Path(known["path"]) if known.get("host") == socket.gethostname() else None
@@ -487,6 +486,7 @@ def _opened_outbox(trial: Trial, state: dict[str, Any]) -> Outbox:
     if folder is not None:
         outbox = Outbox.adopt(folder, generation)
         if outbox is not None and outbox.facts.get("storage") == storage:
+            remove_expired(root)  # not before: this one may have waited longer
             return outbox
         if outbox is not None:
             outbox.close(remove=False)
@@ -495,6 +495,7 @@ def _opened_outbox(trial: Trial, state: dict[str, Any]) -> Outbox:
             folder,
             "another process has it" if outbox is None else "it belongs to the experiment in another folder",
         )
+    remove_expired(root)
     outbox = Outbox.create(root, {"storage": storage, "timestamp": timestamp}, generation)
     outbox.add_reader(STORAGE)
     return outbox
