@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pickle
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,11 @@ class PlainContext:
         work()
 
     def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
-        work()
+        for _ in range(100):
+            with contextlib.suppress(OSError):  # it is tried again, as by the storage's thread
+                return work()
+            time.sleep(0.1)
+        raise AssertionError(what)
 
     def wait_for_storage(self) -> bool:
         return True

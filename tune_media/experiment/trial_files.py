@@ -144,10 +144,18 @@ class TrialFiles:
         return list(self.reports.lines())
 
     @property
+    def report_files(self) -> dict[str, bool]:
+        """Whether the trial has left behind the episodes of a file, by the paths of ``report_paths``.
+
+        A file of several lines is one result's, which is rolled back as a whole.
+        """
+        folder = self.media_path
+        return {posixpath.join(folder, line["path"]): bool(line.get("rolled_back")) for line in self.report_lines}
+
+    @property
     def report_paths(self) -> list[str]:
         """The paths of its ``episode_data/data-<step>.json``, on the filesystem of its media."""
-        paths = dict.fromkeys(line["path"] for line in self.report_lines)
-        return [posixpath.join(self.media_path, path) for path in paths]
+        return list(self.report_files)
 
     @property
     def media_path(self) -> str:

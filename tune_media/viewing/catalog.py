@@ -248,7 +248,8 @@ class Catalog(Sequence[CatalogRow]):
         """Return all recorded episodes of all trials as a DataFrame, one row each, with or without a clip.
 
         The columns are those of the Parquet files beside ``episode_data/data-<step>.json``; each metric has a column
-        ``metrics/<name>`` of its own; ``series`` and ``values`` hold dicts.
+        ``metrics/<name>`` of its own; ``series`` and ``values`` hold dicts. ``rolled_back`` is True for an episode that
+        the trial has left behind, by going back to an earlier checkpoint; leave those out before you count or average.
 
         Args:
             params: As in ``to_pandas``.

@@ -34,6 +34,7 @@ MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_FILE]
 
 _NUMBERS = {"step", "training_iteration", "episode_return", "episode_length", "frames", "fps", "width", "height"}
 _NUMBERS |= {"bytes", "seed", "env_index", "env_steps", "weights_version", "frame_stride", "time", "finished_at", "v"}
+_FLAGS = ("rolled_back", "abandoned")  # columns of truth values; False if a row says nothing
 _Row = TypeVar("_Row", bound=dict[str, Any])
 
 
@@ -97,12 +98,16 @@ def of_episodes(trials: Sequence[TrialFiles], params: str) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     configs = _configs(trials, params)
     for trial, config in zip(trials, configs, strict=True):
-        for path in map(parquet_name, trial.report_paths):
+        for report, is_rolled_back in trial.report_files.items():
+            path, added = (
+                parquet_name(report),
+                {**config, "rolled_back": is_rolled_back, "abandoned": trial.is_abandoned},
+            )
             try:
-                rows.extend({"trial": trial.name, **row, **config} for row in _episodes_in(trial, path))
+                rows.extend({"trial": trial.name, **row, **added} for row in _episodes_in(trial, path))
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here
                 logger.warning("tune_media: %r is left out (%s: %s)", path, type(error).__name__, error)
-    return _data_frame(rows, ["trial", *EPISODE_COLUMNS], [name for config in configs for name in config])
+    return _data_frame(rows, ["trial", *EPISODE_COLUMNS, *_FLAGS], [name for config in configs for name in config])
 
 
 def _check_field(rows: Iterable[dict[str, Any]], name: str) -> None:
@@ -168,7 +173,8 @@ def _data_frame(rows: list[dict[str, Any]], first: Sequence[str], last: Sequence
     columns = [*(name for name in names if name not in set(last)), *dict.fromkeys(last)]
     if not rows:  # numbers are numbers, so that the frame can be merged, grouped and plotted like any other
         numbers = [name for name in columns if name in _NUMBERS or name.startswith(("last/", "best/"))]
-        return pd.DataFrame(columns=columns).astype(dict.fromkeys(numbers, float))
+        return pd.DataFrame(columns=columns).astype({**dict.fromkeys(numbers, float), **dict.fromkeys(_FLAGS, bool)})
+    rows = [{**row, **{name: bool(row.get(name)) for name in _FLAGS}} for row in rows]
     try:
         return pd.DataFrame(rows, columns=columns)
     except UnicodeEncodeError:  # halves of characters, which no table of Arrow's takes

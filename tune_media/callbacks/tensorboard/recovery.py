@@ -7,16 +7,14 @@ with it, while Tune's own state may be newer: the restored trial does not play t
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow.fs
 from ray.tune.logger import TBXLoggerCallback
-from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.proto.event_pb2 import SessionLog
 
 from tune_media.callbacks.backend import TrialInfo
-from tune_media.callbacks.tensorboard.event_file import EventWriter
+from tune_media.callbacks.tensorboard.event_file import EventWriter, read_events
 from tune_media.callbacks.tensorboard.summaries import add_gif, add_histogram, add_image
 from tune_media.experiment.results import json_object, result_step, results_of_trial, without_lists
 from tune_media.ray_compat import event_writers
@@ -97,20 +95,9 @@ def _last_steps(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[dict[st
         files.pop(0)
     last: dict[str, int] = {}
     for info in files:
-        for event in _events(filesystem, info.path):
+        for event in read_events(filesystem.open_input_stream(info.path)):
             if event.session_log.status == SessionLog.START:  # later steps no longer count
                 last = {tag: min(step, event.step - 1) for tag, step in last.items()}
             for value in event.summary.value:
                 last[value.tag] = event.step
     return last, len(files) == count
-
-
-def _events(filesystem: pyarrow.fs.FileSystem, path: str) -> Iterator[Any]:
-    """Yield the whole events of a file."""
-    with filesystem.open_input_stream(path) as stream:
-        while len(header := stream.read(12)) == 12:
-            (length,) = struct.unpack("<Q", header[:8])
-            data = stream.read(length)
-            if len(data) < length or len(stream.read(4)) < 4:
-                return
-            yield Event.FromString(data)

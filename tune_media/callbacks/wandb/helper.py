@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -39,11 +40,12 @@ class WandbHelper:
         self._gave_up: str | None = None
         self._margin: float | None = None
 
-    def begin(self, trial_id: str, settings: dict[str, Any]) -> None:
-        """Begin a trial's run, or go on with it."""
-        self._call("begin", trial_id, settings)
+    def begin(self, trial_id: str, settings: dict[str, Any]) -> dict[str, int]:
+        """Begin a trial's run, or go on with it; return the last calls that W&B has of it."""
+        last: dict[str, int] = self._call("begin", trial_id, settings)
         self._settings[trial_id] = settings
         self._begun.add(trial_id)
+        return last
 
     def ask(self, method: str, trial_id: str, *arguments: Any) -> Any:
         """Have something done with a trial's run, and return the answer.
@@ -80,7 +82,10 @@ class WandbHelper:
         self._begun.discard(trial_id)
 
     def close(self) -> None:
-        """End the helper process."""
+        """End the helper process, and before it W&B's own, unless runs are left that W&B does not end."""
+        if self._actor is not None and self._gave_up is None and not self._settings:
+            with contextlib.suppress(Exception):  # it is killed anyway
+                self._call("close")
         if self._actor is not None:
             import ray
 
