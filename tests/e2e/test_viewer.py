@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -428,4 +429,39 @@ def test_the_page_with_a_thousand_trials_answers(browser, tmp_path):
         viewer.frame.fill(".filter", "lr=0.999")
         viewer.wait("document.querySelectorAll('.card').length === 1")
         viewer.wait(f"{VIDEOS}[0].readyState >= 2")
+        assert viewer.errors == []
+
+
+@pytest.mark.parametrize("host", ["watch", "gallery"])
+def test_names_that_javascript_has_itself_are_names_like_others(browser, tmp_path, host):
+    """One index line with the section "constructor" left the page empty, for all trials."""
+    names = ["constructor", "__proto__", "toString", "hasOwnProperty", "a\nb", ""]
+    write_trial(tmp_path / "exp" / "good", 0)
+    odd = write_trial(tmp_path / "exp" / "odd", 1, **dict.fromkeys(names[:4], 7))
+    index = odd / "media" / "index.jsonl"
+    lines = [json.loads(line) for line in index.read_text().splitlines()]
+    clip = next(line for line in lines if line["kind"] == "video")
+    lines += [{**clip, "section": name, "key": name, "id": f"id {name}"} for name in names]
+    lines += [{**clip, "section": "evaluation", "key": name, "id": f"key {name}"} for name in names]
+    index.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with (odd / "result.json").open("a") as results:
+        results.write(json.dumps({"training_iteration": 30, "evaluation": dict.fromkeys(names, 1)}) + "\n")
+        results.write(json.dumps({"training_iteration": 40, **dict.fromkeys(names, 1)}) + "\n")
+    with served(host, tmp_path / "exp", tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url, "section=evaluation&key=episodes/best")
+        viewer.wait("document.querySelectorAll('.card video[src]').length === 2")
+        assert sorted(viewer.all(".card", "e.dataset.trial")) == ["good", "odd"]
+        for name in names[:5]:
+            section = quote(name)
+            viewer.open(url, f"section={section}&key={section}&score=constructor")
+            viewer.wait("document.querySelectorAll('.card video[src]').length === 1")
+            assert viewer.frame.evaluate("tuneMedia.app.instance.state.section") == name
+            assert viewer.frame.evaluate("tuneMedia.app.instance.state.key") == name
+        viewer.frame.fill(".filter", "constructor=7")
+        viewer.wait("document.querySelectorAll('.card').length === 1")
+        for name in ["evaluation", *names[:5]]:
+            viewer.open(url, f"view=trial&trial=odd&section={quote(name)}")
+            viewer.wait("document.querySelectorAll('.film video[src]').length > 0 && document.querySelector('.u-over')")
+        viewer.frame.click(".film-facts")
+        viewer.wait("document.querySelector('.record td')")
         assert viewer.errors == []

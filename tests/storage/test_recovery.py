@@ -139,7 +139,7 @@ def test_a_file_that_is_listed_as_failed_stays_so_while_it_is_not_whole_or_not_t
 def test_half_files_and_deleted_files_go_and_foreign_files_stay(trial):
     lines = index_of(trial)
     (trial / INDEX_PATH).write_text("".join(json.dumps({**line, "status": "deleted"}) + "\n" for line in lines[:1]))
-    half, note = trial / "media/evaluation/episodes/best/half.mp4.partial", trial / "media/notes.txt"
+    half, note = trial / f"{lines[1]['path']}.partial", trial / "media/notes.txt"
     half.write_text("half")
     note.write_text("mine")
     heal(LOCAL, str(trial))
@@ -149,15 +149,15 @@ def test_half_files_and_deleted_files_go_and_foreign_files_stay(trial):
     assert lines[0]["path"] not in {row["path"] for row in tm.load(trial)}
 
 
-def test_a_trial_with_an_index_takes_one_listing_and_a_folder_without_one_is_not_walked(trial):
+def test_a_look_at_a_trial_lists_its_media_and_episode_data_and_nothing_else(trial):
     (trial / "checkpoint_000001" / "media" / "train" / "clip").mkdir(parents=True)  # a file of ours in a wrong place
     (trial / "checkpoint_000001/media/train/clip/step_000000001-0123456789ab.mp4").write_bytes(b"")
     counting = Counting()
     filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(counting))
     contents = read_trial(filesystem, str(trial))
     assert (len(contents.lines), contents.unlisted) == (6, 0)
-    assert counting.requests == ["open rb", "list"]
-    assert counting.listed == [str(trial)]
+    assert counting.requests == ["open rb", "list", "list"]
+    assert counting.listed == [f"{trial}/media", f"{trial}/episode_data"]
     counting.listed.clear()
     (trial.parent / "media").mkdir()
     assert read_trial(filesystem, str(trial.parent)).lines == []

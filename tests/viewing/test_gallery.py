@@ -55,6 +55,14 @@ def test_the_folder_has_the_page_the_clips_their_posters_and_the_data(experiment
     assert 'rel="preload"' not in page  # a page from disk may not fetch
 
 
+def test_a_published_gallery_does_not_say_where_the_experiment_is(experiment, tmp_path):
+    """It had the absolute path of each trial: the user's name, the machine's mounts, the bucket."""
+    output = Gallery.of(str(experiment)).write(tmp_path / "published", steps=True).parent
+    files = [path for path in output.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if str(experiment).encode() in path.read_bytes()]
+
+
 def test_only_some_clips(experiment, tmp_path):
     assert run(experiment, "-o", tmp_path / "out", "--only", "best").exit_code == 0
     assert {path.parent.name for path in (tmp_path / "out").rglob("*.mp4")} == {"best"}

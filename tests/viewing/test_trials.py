@@ -212,7 +212,9 @@ def test_trials_on_remote_storage_are_listed_again_a_few_at_a_time_and_old_ones_
     storage.listed.clear()
     for _ in range(2):
         trials.all(max_age=0)
-    assert [path.rpartition("/")[2] for path in storage.listed if "trial_" in path] == ["trial_0", "trial_1"]
+    listed = [path.removeprefix(f"{experiment}/") for path in storage.listed if "trial_" in path]
+    folders = ("media", "episode_data")
+    assert listed == [f"trial_{number}/{folder}" for number in range(2) for folder in folders]
     nearby = RefusingStorage()
     trials = Trials([LogDirectory(on(nearby, experiment))])
     trials.all()

@@ -15,7 +15,6 @@ from typing import Any
 from ray.tune.utils import flatten_dict
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
-from tune_media.callbacks.faults import redacted
 from tune_media.experiment.results import json_object, result_step, result_time, results_of_trial, without_lists
 from tune_media.experiment.state import ExperimentState, trial_name
 from tune_media.experiment.stored_media import entry_of_line
@@ -25,6 +24,7 @@ from tune_media.storage.location import TrialLocation
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
 
@@ -80,7 +80,7 @@ class ExportContext:
         """Add a problem."""
         if self.options.strict:
             raise error
-        self._exported.problems.append(redacted(f"{what}: {type(error).__name__}: {error}"))
+        self._exported.problems.append(f"{what}: {error_text(error)}")
 
     def lacks(self, trial_id: str, what: str) -> None:
         """Add a problem of a trial."""
@@ -233,7 +233,7 @@ def _problem(what: str, exported: Exported) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        exported.problems.append(redacted(f"{what}: {type(error).__name__}: {error}"))
+        exported.problems.append(f"{what}: {error_text(error)}")
 
 
 def _call(backend: Backend, call: Callable[[], None]) -> None:

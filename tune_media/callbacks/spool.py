@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 from tune_media.callbacks.pickling import pickled, unpickled
 from tune_media.callbacks.work_queue import Task, WorkQueue
+from tune_media.values.secrets import error_text
 
 M = TypeVar("M")
 
@@ -129,7 +130,7 @@ class Spool(Generic[M]):
             message: M = unpickled(self._files.path(number))
         except Exception as error:
             raise UnreadableError(
-                f"it waited on the driver's disk, and its file cannot be read ({type(error).__name__}: {error}). "
+                f"it waited on the driver's disk, and its file cannot be read ({error_text(error)}). "
                 "Nothing may delete the folders tune_media-waiting-* while an experiment runs"
             ) from error
         return message

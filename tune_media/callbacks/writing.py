@@ -22,6 +22,7 @@ from tune_media.callbacks.work_queue import Task, WorkQueue
 from tune_media.storage.entry import DROPPED, FAILED, LostMedium, MediaEntry, NotMadeError, PendingWrite
 from tune_media.storage.trial_store import TrialStore
 from tune_media.values.options import MediaOptions
+from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger("tune_media")
 
@@ -183,17 +184,17 @@ class Writer:
         self._summary.lost(package.path, len(package.entries))
         if not isinstance(error, NotMadeError):
             with self._faults.guard("the store", f"keeping {package.path} in the driver's folder", background=True):
-                store.keep_here(package, f"{type(error).__name__}: {error}")
+                store.keep_here(package, f"{error_text(error)}")
         self._done(write)
 
     def _drop(self, write: _Write, error: OSError) -> None:
         """Give up media for which there is room neither in memory nor on the driver's disk, or that it lost."""
-        store, package, status, reason = self._stores[write.trial_id], write.package, FAILED, str(error)
+        store, package, status, reason = self._stores[write.trial_id], write.package, FAILED, redacted(str(error))
         if not isinstance(error, UnreadableError):
             status = DROPPED
             reason = (
                 f"more than MediaOptions(max_pending_bytes={self._options().max_pending_bytes}) wait to be written, "
-                f"and the driver's disk takes no more in {self._folder}: {error}"
+                f"and the driver's disk takes no more in {self._folder}: {redacted(str(error))}"
             )
         self._faults.report("the store", f"keeping {package.path}", RuntimeError(reason), kind=status)
         self._summary.lost(package.path, len(package.entries))

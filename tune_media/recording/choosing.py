@@ -9,6 +9,7 @@ from tune_media.recording.episode import Candidate
 from tune_media.selection import Selector, as_result
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.recording_problems import PROBLEMS
+from tune_media.values.secrets import error_text
 
 DATA = "data"
 """The key of a round's ``EpisodeBatch`` in its result."""
@@ -95,7 +96,7 @@ def laid_out(
 
 def selector_reason(selector: Selector, error: Exception, records: Sequence[EpisodeRecord]) -> str:
     """Return why a selector chose nothing, with the names that it could have used."""
-    reason = f"keep={selector.name!r} raised {type(error).__name__}: {error}"
+    reason = f"keep={selector.name!r} raised {error_text(error)}"
     if isinstance(error, KeyError):
         names = sorted({name for record in records for name in record.metrics})
         reason += f"; the metrics of these episodes are: {', '.join(names) or 'none'} (collect= adds some)"

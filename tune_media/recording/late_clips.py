@@ -14,6 +14,7 @@ from tune_media.recording.rendering import Renderer
 from tune_media.recording.replay import ReplayDiffers, replay
 from tune_media.steps import StepFacts
 from tune_media.values.options import VideoOptions
+from tune_media.values.secrets import error_text
 
 OnStep = Callable[[StepFacts], None]
 """Told of each step of a replay while the env shows its frame."""
@@ -110,4 +111,4 @@ or pass render='direct'"
             "numbers from self.np_random, which reset(seed=) seeds, and begin each episode afresh; or pass "
             "render='direct'"
         )
-    return f"render='replay': a replay in env {env} raised {type(error).__name__}: {error}"
+    return f"render='replay': a replay in env {env} raised {error_text(error)}"

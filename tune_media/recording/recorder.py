@@ -24,6 +24,7 @@ from tune_media.recording.tape import Tape
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.secrets import error_text
 
 OnFinished = Callable[[Candidate], None]
 """Is told each candidate when its episode ends."""
@@ -157,7 +158,7 @@ class EpisodeRecorder:
         for error in self.collector.collect(step, episode.values):
             if self.plan.strict:
                 raise error
-            reason = f"collect=: {type(error).__name__}: {error}"
+            reason = f"collect=: {error_text(error)}"
             self.problems.report(reason, "a value of a step is not stored as it is")
         if episode.is_candidate:
             with self.clock.render(1), episode.guard_clip("a frame", self.problems, strict=self.plan.strict):

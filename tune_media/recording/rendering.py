@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tune_media.recording.problems import FrameError
+from tune_media.values.secrets import error_text
 
 FrameFunction = Callable[[Any], Any]
 """Told an env, returns its current frame (HWC uint8), or several as a dict by name."""
@@ -126,7 +127,7 @@ class Renderer:
             raise
         except Exception as error:
             raise FrameError(
-                f"env {describe(self._named)}: {_call_name(view)} raised {type(error).__name__}: {error}"
+                f"env {describe(self._named)}: {_call_name(view)} raised {error_text(error)}"
                 f"{remedy_for(error) or self._try_it()}"
             ) from error
 

@@ -10,6 +10,7 @@ from tune_media.recording.generators import set_states
 from tune_media.recording.seeding import seeded
 from tune_media.recording.tape import Tape
 from tune_media.recording.taping import Taping, taping_of, task_holder
+from tune_media.values.secrets import error_text
 
 
 class ReplayedStep(NamedTuple):
@@ -115,4 +116,4 @@ def _env_at(step: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise ReplayDiffers(step, f"raised {type(error).__name__}: {error}") from error
+        raise ReplayDiffers(step, f"raised {error_text(error)}") from error

@@ -16,6 +16,7 @@ from crc32c import crc32c
 
 from tune_media.recording.generators import States
 from tune_media.values.foreign import without_address
+from tune_media.values.secrets import error_text
 
 MAX_BYTES = 32 * 2**20
 """Memory that one tape takes at the most; a longer episode cannot be replayed."""
@@ -136,7 +137,7 @@ class Tape:
         try:
             self.actions.append(action)
         except Exception as error:
-            self.fault = f"its action of type {type(action).__name__} cannot be copied: {error}"
+            self.fault = f"its action of type {type(action).__name__} cannot be copied: {error_text(error)}"
         self.checks.append(check)
         if self.actions.nbytes + self.checks.itemsize * len(self.checks) > MAX_BYTES:
             self.fault = f"its actions take more than {MAX_BYTES // 2**20} MB (step {len(self)})"

@@ -14,6 +14,7 @@ from tune_media.recording.generators import states_of
 from tune_media.recording.rendering import inside
 from tune_media.recording.seeding import seeded
 from tune_media.recording.tape import Tape, checksum
+from tune_media.values.secrets import error_text
 
 _KEY = "tune_media_taping"
 _IN_MID_GAME = (
@@ -173,15 +174,15 @@ class Taping:
         try:
             self._check = checksum(result[part], self._check)
         except Exception as error:
-            self._fault = self._fault or (
-                f"its observations and rewards cannot be compared ({type(error).__name__}: {error})"
-            )
+            self._fault = self._fault or (f"its observations and rewards cannot be compared ({error_text(error)})")
 
     def _copy(self, value: Any, name: str) -> Any:
         try:
             return copy.deepcopy(value)
         except Exception as error:
-            self._fault = self._fault or f"its {name} of type {type(value).__name__} cannot be copied: {error}"
+            self._fault = (
+                self._fault or f"its {name} of type {type(value).__name__} cannot be copied: {error_text(error)}"
+            )
             return {} if name == "reset options" else None
 
 

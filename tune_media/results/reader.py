@@ -21,6 +21,7 @@ from tune_media.values.convert import converted
 from tune_media.values.foreign import is_a, shown
 from tune_media.values.image import Image
 from tune_media.values.medium import Medium
+from tune_media.values.secrets import error_text
 
 _NOT_READ = frozenset({"config"})  # large, and never media
 _MAX_DEPTH = 32
@@ -152,7 +153,7 @@ class _Walk:
     def _cannot_read(self, value: Any, at: Place, error: Exception) -> None:
         if error is self._of_place:
             raise error
-        self._unread(at.key, f"{type(value).__name__} could not be read: {type(error).__name__}: {shown(error, str)}")
+        self._unread(at.key, f"{type(value).__name__} could not be read: {error_text(error)}")
 
     def _is_too_deep(self, at: Place) -> bool:
         if at.depth + len(at.path) <= _MAX_DEPTH:

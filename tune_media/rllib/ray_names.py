@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tune_media.values.secrets import error_text
+
 
 def local_env_runner(group: Any) -> Any:
     """Return a group's env runner in the Algorithm's own process, or None if it has none."""
@@ -62,7 +64,7 @@ def raised_by(error: Exception) -> str | None:
     if not isinstance(error, ray.exceptions.RayTaskError):
         return None
     cause = getattr(error, "cause", error)
-    return f"{type(cause).__name__}: {cause}"
+    return error_text(cause)
 
 
 def is_asynchronous(algorithm: Any) -> bool:

@@ -19,6 +19,7 @@ from tune_media.rllib.round_checks import RoundChecks
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing
 from tune_media.rllib.windowed_means import WindowedMeans
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
@@ -192,7 +193,7 @@ class Rounds:
         except Exception as error:
             if self._plan.strict:
                 raise
-            logger.warning("record_episodes %r: %s failed: %r", self._plan.name, doing, error)
+            logger.warning("record_episodes %r: %s failed: %s", self._plan.name, doing, error_text(error))
 
 
 def _timeout(algorithm: Any) -> float | None:

@@ -13,6 +13,7 @@ from tune_media.recording.plan import Plan
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import Selector
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
+from tune_media.values.secrets import error_text
 
 _NUMBERS = ("episode_return", "episode_length", "env_steps", "training_iteration", "weights_version", "finished_at")
 _SHORT_NAMES = {"return": "episode_return", "reward": "episode_return", "length": "episode_length"}
@@ -127,8 +128,8 @@ def _doubts(selector: Selector, plan: Plan) -> Iterator[str]:
         return
     except Exception as error:
         yield (
-            f"keep={selector.name!r} will choose nothing: it raised {type(error).__name__} for an episode made up for "
-            f"a trial: {error}"
+            f"keep={selector.name!r} will choose nothing: for an episode made up for a trial it raised "
+            f"{error_text(error)}"
         )
 
 

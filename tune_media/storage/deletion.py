@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from collections.abc import Callable
 
 from tune_media.storage.entry import DELETED
 from tune_media.storage.index import Index
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.own_files import delete_own, is_deletable
 from tune_media.storage.retention import StoredFile
+
+logger = logging.getLogger("tune_media")
 
 
 class Deletions:
@@ -30,8 +33,16 @@ class Deletions:
         return len(self._paths)
 
     def add(self, file: StoredFile) -> None:
-        """Have a file deleted with the next copy of the index."""
-        self._paths[file.path] = None
+        """Have a file deleted with the next copy of the index, unless it is none of ours: then say so."""
+        if is_deletable(self._location.filesystem, self._location.path, file.path):
+            self._paths[file.path] = None
+        else:
+            logger.warning(
+                "tune_media: the index of %r names %r, which retention does not delete: tune_media gives no file such "
+                "a name, or a link leads there.",
+                self._location.path,
+                file.path,
+            )
 
     def cancel(self, path: str) -> None:
         """Keep a file after all: it has just been stored again."""
@@ -52,8 +63,7 @@ class Deletions:
         errors = []
         for path in list(self._paths):
             try:
-                with contextlib.suppress(FileNotFoundError):
-                    self._location.filesystem.delete_file(self._location.on_storage(path))
+                delete_own(self._location.filesystem, self._location.path, path)
                 del self._paths[path]
             except OSError as error:
                 errors.append(error)

@@ -19,9 +19,9 @@ from tune_media.storage.episode_files import (
 )
 from tune_media.storage.index_lines import INDEX_VERSION, Line
 from tune_media.values.episodes import EpisodeBatch
-from tune_media.values.foreign import shown
 from tune_media.values.histogram import Histogram
 from tune_media.values.medium import Medium
+from tune_media.values.secrets import error_text
 
 STORED, FAILED, DROPPED, DELETED = "stored", "failed", "dropped", "deleted"
 LOST = (FAILED, DROPPED)
@@ -208,7 +208,7 @@ class PendingWrite:
                 files[name] = make()
             except Exception as error:
                 errors.append(error)
-        self.problems = "; ".join(f"{type(error).__name__}: {shown(error, str)}" for error in errors) or None
+        self.problems = "; ".join(f"{error_text(error)}" for error in errors) or None
         if first.path not in files:
             raise NotMadeError(self.problems) from errors[0]
         return files

@@ -20,6 +20,7 @@ import pyarrow.parquet
 
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory
 from tune_media.values.foreign import shown
+from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
 
 FOLDER = "episode_data"
@@ -100,7 +101,7 @@ def parts_of_parquet(content: bytes) -> list[tuple[str, str, str, int]]:
         table = pa.parquet.read_table(io.BytesIO(content), columns=names)
         rows = {tuple(row[name] for name in names): None for row in table.to_pylist()}
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise ValueError(f"no Parquet file of a report: {type(error).__name__}: {error}") from error
+        raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
     return [(str(trial), str(section), str(name), int(iteration)) for trial, section, name, iteration in rows]
 
 

@@ -156,6 +156,19 @@ def is_local(filesystem: pyarrow.fs.FileSystem) -> bool:
     return _type_of(filesystem) in _LOCAL
 
 
+def local_path(filesystem: pyarrow.fs.FileSystem, path: str) -> str | None:
+    """Return the path on this machine of a path on a filesystem; None if the filesystem is not this machine's own.
+
+    >>> import pyarrow.fs
+    >>> local_path(pyarrow.fs.SubTreeFileSystem("/results", pyarrow.fs.LocalFileSystem()), "trial")
+    '/results/trial'
+    """
+    while isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
+        path = posixpath.join(filesystem.base_path, path.lstrip("/"))
+        filesystem = filesystem.base_fs
+    return path if is_local(filesystem) else None
+
+
 def _is_object_store(filesystem: pyarrow.fs.FileSystem) -> bool:
     return any(name in _type_of(filesystem) for name in _OBJECT_STORES)
 

@@ -16,6 +16,7 @@ import pyarrow.fs
 from tune_media.storage.episode_files import clips_of_parquet, parquet_name, parts_of_parquet, report_step
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.index_lines import Line
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
 
@@ -110,7 +111,7 @@ class EpisodeFacts:
         try:
             parts = parts_of_parquet(self._content(report))
         except ValueError as error:
-            logger.info("tune_media: %r stays unlisted (%s)", posixpath.join(self._folder, report), error)
+            logger.info("tune_media: %r stays unlisted (%s)", posixpath.join(self._folder, report), error_text(error))
             return
         for trial_id, section, recorder, iteration in parts:
             id = hashlib.sha256("\n".join((trial_id, section, recorder, report)).encode()).hexdigest()[:32]

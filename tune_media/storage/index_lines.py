@@ -77,7 +77,7 @@ def raw_lines(content: bytes) -> Iterator[tuple[bytes, Line | None]]:
             continue
         try:
             line = parse_json(raw)
-        except (ValueError, RecursionError):
+        except ValueError:
             line = None
         yield raw, line if _is_line(line) else None
 

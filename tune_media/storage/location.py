@@ -95,7 +95,8 @@ def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Colle
         False
     """
     _, first = next(iter(lines_of_trial(filesystem, folder) or ()), (b"", {}))
-    return first.get("trial_id") in set(trial_ids) - {None}
+    found = first.get("trial_id")
+    return isinstance(found, str) and found in list(trial_ids)
 
 
 def path_of(place: str) -> str:
@@ -120,8 +121,39 @@ def filesystem_of(place: str, here: pyarrow.fs.FileSystem) -> pyarrow.fs.FileSys
     """
     if not place.startswith(_URIS):
         return here
-    settings = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS)))
-    return _object_store("/".join(place.split("/")[:3]), settings)
+    return _object_store("/".join(place.split("/")[:3]), _settings())
+
+
+def filesystem_of_trial(place: str, here: pyarrow.fs.FileSystem, trial_ids: frozenset[str]) -> pyarrow.fs.FileSystem:
+    """Return the filesystem of what ``media_folder`` returned, if the folder is one of these trials'.
+
+    Args:
+        place: The folder.
+        here: The filesystem that the trial was read from.
+        trial_ids: The trial ids in its index.
+
+    Raises:
+        FileNotFoundError: The folder on the object store has no index of these trials.
+        OSError: The object store does not answer.
+    """
+    return _store_of_trial(place, trial_ids, _settings()) if place.startswith(_URIS) else here
+
+
+@functools.lru_cache(maxsize=1024)
+def _store_of_trial(
+    place: str, trial_ids: frozenset[str], settings: tuple[tuple[str, str], ...]
+) -> pyarrow.fs.FileSystem:
+    filesystem = _object_store("/".join(place.split("/")[:3]), settings)
+    if not is_of_trial(filesystem, path_of(place), trial_ids):
+        raise FileNotFoundError(
+            f"{place} has no index of trial {', '.join(sorted(trial_ids)) or '?'}, so no file is read from there. The "
+            f"file {LOCATION_FILE} in the trial's folder names that place: it is of another trial, or was changed."
+        )
+    return filesystem
+
+
+def _settings() -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS)))
 
 
 @functools.lru_cache(maxsize=8)

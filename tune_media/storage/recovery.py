@@ -25,6 +25,8 @@ from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, chan
 from tune_media.storage.index_table import IndexTable
 from tune_media.storage.location import media_folder, path_of
 from tune_media.storage.names import FILE_NAME
+from tune_media.storage.own_files import delete_own
+from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
 
 logger = logging.getLogger("tune_media")
@@ -60,7 +62,7 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
     """Read a trial's index and find the files that it does not list; nothing is changed.
 
     Several threads may call this at once. On an object store it takes the requests of reading one file and of listing
-    one folder; more only if there is no index, or if files are unlisted.
+    two folders; more only if files are unlisted. Checkpoints are not listed: a trial may have thousands of their files.
 
     Args:
         filesystem: Any pyarrow filesystem.
@@ -73,13 +75,9 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
         >>> len(read_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial").lines)
         0
     """
-    index = lines_of_trial(filesystem, folder)
-    listed = index or []
+    listed = lines_of_trial(filesystem, folder) or []
     lines = [line for _, line in listed]
-    # With an index it is a trial, and one listing of all its files is cheaper than two. Without, it may be a folder of
-    # a thousand experiments.
-    in_one = index is not None and not is_local(filesystem)
-    files = list_files(filesystem, folder, ("",) if in_one else _FOLDERS)
+    files = list_files(filesystem, folder)
     place = folder
     stored = next((line["path"] for line in lines if line.get("status") == STORED), None)
     if stored is not None and stored not in files and is_local(filesystem):
@@ -116,22 +114,19 @@ def warn_of_unlisted(found: Mapping[str, TrialContents]) -> None:
     )
 
 
-def list_files(filesystem: pyarrow.fs.FileSystem, folder: str, inside: Sequence[str] = _FOLDERS) -> Files:
+def list_files(filesystem: pyarrow.fs.FileSystem, folder: str) -> Files:
     """Return the media and episode files in a trial's folder by their path relative to it.
 
     Args:
         filesystem: Any pyarrow filesystem.
         folder: The trial's folder on it.
-        inside: The folders inside it that are listed.
 
     Raises:
         OSError: The filesystem does not answer.
     """
     found = {}
-    for name in inside:
-        selector = pyarrow.fs.FileSelector(
-            posixpath.join(folder, name).rstrip("/"), allow_not_found=True, recursive=True
-        )
+    for name in _FOLDERS:
+        selector = pyarrow.fs.FileSelector(posixpath.join(folder, name), allow_not_found=True, recursive=True)
         for info in filesystem.get_file_info(selector):
             with contextlib.suppress(UnicodeDecodeError):  # a name that is no text is none of ours
                 if info.is_file:
@@ -140,8 +135,16 @@ def list_files(filesystem: pyarrow.fs.FileSystem, folder: str, inside: Sequence[
     return {path: info for path, info in found.items() if path.startswith(_PREFIXES)}
 
 
-def delete_leftovers(filesystem: pyarrow.fs.FileSystem, files: Files, lines: Iterable[Line]) -> None:
+def delete_leftovers(filesystem: pyarrow.fs.FileSystem, folder: str, files: Files, lines: Iterable[Line]) -> None:
     """Delete half-written files and files that the index lists as deleted; remove them from ``files``, too.
+
+    Files that are not ours stay, see ``tune_media.storage.own_files``.
+
+    Args:
+        filesystem: Any pyarrow filesystem.
+        folder: The trial's folder on it.
+        files: The files, as ``list_files`` returns them.
+        lines: The valid lines of the index.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -149,7 +152,8 @@ def delete_leftovers(filesystem: pyarrow.fs.FileSystem, files: Files, lines: Ite
     deleted = {line["path"] for line in lines if line.get("status") == DELETED}
     deleted -= {line["path"] for line in lines if line.get("status") == STORED}  # recorded again, under another key
     for path in [path for path in files if path.endswith(PARTIAL) or path in deleted]:
-        filesystem.delete_file(files.pop(path).path)
+        if delete_own(filesystem, folder, path):
+            del files[path]
 
 
 def find_unlisted(
@@ -223,7 +227,7 @@ def marks_of_results(filesystem: pyarrow.fs.FileSystem, folder: str) -> ResultMa
     try:
         return ResultMarks(read_if_there(filesystem, posixpath.join(folder, "result.json")) or b"")
     except OSError as error:
-        logger.info("tune_media: result.json of %r was not read (%s)", folder, error)
+        logger.info("tune_media: result.json of %r was not read (%s)", folder, error_text(error))
         return ResultMarks(b"")
 
 
@@ -246,7 +250,7 @@ def heal(filesystem: pyarrow.fs.FileSystem, folder: str) -> int:
     table = IndexTable()
     table.add_all(read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) or b"")
     lines = table.lines()
-    delete_leftovers(filesystem, files, lines)
+    delete_leftovers(filesystem, folder, files, lines)
     if not unlisted_of(files, lines):
         return 0
     marks = marks_of_results(filesystem, folder)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tune_media.storage.entry import STORED
-from tune_media.storage.episode_files import FOLDER
 from tune_media.storage.index_lines import Line
+from tune_media.storage.own_files import is_medium_name
 from tune_media.values.options import Retention
 
 Group = tuple[str, str]
@@ -113,8 +113,8 @@ class TrialFiles:
         if self._policy is None:
             return
         for line in lines:
-            is_own = line.get("trial_id") == self._trial_id
-            if is_own and line.get("status") == STORED and not line["path"].startswith(f"{FOLDER}/"):
+            is_own = line.get("trial_id") == self._trial_id and is_medium_name(line["path"])
+            if is_own and line.get("status") == STORED:
                 self.add(file_of_line(line, self._policy.by))
 
     def add(self, file: StoredFile) -> None:

@@ -39,6 +39,7 @@ from tune_media.storage.rollback import Rollbacks
 from tune_media.storage.unlisted_files import UnlistedFiles
 from tune_media.storage.uploads import Uploads
 from tune_media.values.options import Retention
+from tune_media.values.secrets import error_text
 
 
 class TrialStore:
@@ -166,7 +167,7 @@ class TrialStore:
                 write_once(pyarrow.fs.LocalFileSystem(), str(self.location.local_path / name), content)
         except Exception as error:
             for entry in package.entries:
-                self.give_up(entry, FAILED, f"{reason}; and in the driver's folder: {type(error).__name__}: {error}")
+                self.give_up(entry, FAILED, f"{reason}; and in the driver's folder: {error_text(error)}")
             raise
         self._list(package, FAILED, f"{KEPT_ON_DRIVER}: {reason}")
 

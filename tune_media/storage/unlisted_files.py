@@ -50,7 +50,7 @@ class UnlistedFiles:
         files = list_files(filesystem, folder)
         self._registry.reserve(path for path in files if report_step(path) is not None)
         try:
-            delete_leftovers(filesystem, files, lines)
+            delete_leftovers(filesystem, folder, files, lines)
             if unlisted_of(files, lines):
                 marks = marks_of_results(filesystem, folder)
                 trial_id = self._location.trial_id

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tune_media.values.artifact import Artifact
 from tune_media.values.foreign import is_a, shown
 from tune_media.values.image import Image
+from tune_media.values.secrets import error_text
 
 _MIN_PIXELS = 4
 _MAX_INT_BITS = 1000
@@ -93,7 +94,7 @@ def as_plain(value: Any, name: str) -> Any:
     except TypeError:
         raise
     except Exception as error:  # the value raises when it is read
-        raise TypeError(f"{name} cannot be read: {type(error).__name__}: {shown(error, str)}") from error
+        raise TypeError(f"{name} cannot be read: {error_text(error)}") from error
 
 
 def _plain(value: Any, name: str, around: set[int]) -> Any:
@@ -121,7 +122,7 @@ def _plain(value: Any, name: str, around: set[int]) -> Any:
     try:
         of_ours = converted(value)
     except Exception as error:
-        raise TypeError(f"{name} is {_described(value)}: {type(error).__name__}: {shown(error, str)}") from error
+        raise TypeError(f"{name} is {_described(value)}: {error_text(error)}") from error
     if isinstance(of_ours, np.ndarray):
         return of_ours.tolist()
     raise TypeError(f"{name} is {_described(value)}")

@@ -7,7 +7,7 @@ import logging
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -18,11 +18,21 @@ from tune_media.experiment.params import differing
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import is_local
+from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.recovery import warn_of_unlisted
 from tune_media.values.checks import number_range
 from tune_media.values.score import Scores
+from tune_media.values.secrets import error_text
 from tune_media.viewing import data_frames, notebook
-from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, is_trial, name_some
+from tune_media.viewing.places import (
+    OTHER_FOLDERS,
+    Folder,
+    allow_many_requests,
+    experiments_in,
+    find_folders,
+    is_trial,
+    name_some,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +61,8 @@ class CatalogRow(dict[str, Any]):
         """Return the content of the medium's file, for a clip an mp4.
 
         Raises:
-            FileNotFoundError: The file has been deleted since the index was read.
+            FileNotFoundError: The file has been deleted since the index was read. Or the trial's folder on the driver
+                names a folder on an object store that is not this trial's.
         """
         with self._open_filesystem().open_input_file(self["file"]) as file:
             return bytes(file.read())
@@ -259,6 +270,8 @@ class Catalog(Sequence[CatalogRow]):
 
     def _rows(self, number: int, rows: npt.NDArray[np.int64]) -> Iterator[CatalogRow]:
         trial = self.trials[number]
+        place = trial.contents.media_folder  # rows can be pickled, and need no catalog
+        open_filesystem = partial(filesystem_of_trial, place, trial.filesystem, trial.trial_ids)
         for line in trial.media.lines(rows):
             added: dict[str, Any] = {
                 "trial": trial.name,
@@ -267,7 +280,7 @@ class Catalog(Sequence[CatalogRow]):
             }
             if trial.is_abandoned:
                 added["abandoned"] = True
-            yield CatalogRow({**line, **added}, lambda trial=trial: trial.media_filesystem)  # type: ignore[misc]
+            yield CatalogRow({**line, **added}, open_filesystem)
 
     def _best_of(self, number: int, sign: int = 1) -> CatalogRow | None:
         row = self.trials[number].media.best(self._chosen[number], sign)
@@ -300,7 +313,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         FileNotFoundError: There is no folder '...no/such/experiment'; pass the experiment's folder, which ...
     """
     folders = find_folders(source, filesystem)
-    candidates = [inner for folder in folders for inner in (folder, *folder.subfolders())]
+    candidates = [inner for folder in folders for inner in (folder, *_candidates(folder))]
     read = _in_parallel(_read_trial, candidates)
     trials = [trial for trial in read if isinstance(trial, TrialFiles)]
     _warn_of_errors(
@@ -319,6 +332,11 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         mark_abandoned(trials, Snapshots())
     trials.sort(key=lambda trial: trial.name)
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
+
+
+def _candidates(folder: Folder) -> list[Folder]:
+    """Return the folders in a folder that may be a trial's; checkpoints and folders of trackers are not asked."""
+    return [inner for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name)]
 
 
 def _read_trial(folder: Folder) -> TrialFiles | OSError | None:
@@ -342,7 +360,7 @@ def _warn_of_errors(errors: dict[str, OSError], trials: Sequence[TrialFiles]) ->
     if not trials:
         raise first
     names = name_some(map(posixpath.basename, errors))
-    logger.warning("tune_media: %d trial(s) are left out (%s): %s: %s", len(errors), names, type(first).__name__, first)
+    logger.warning("tune_media: %d trial(s) are left out (%s): %s", len(errors), names, error_text(first))
 
 
 def _in_parallel(read: Callable[[Any], _Found], of: Sequence[Any]) -> list[_Found]:

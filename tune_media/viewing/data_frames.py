@@ -16,6 +16,7 @@ from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.score import does_count
+from tune_media.values.secrets import error_text
 from tune_media.viewing.places import name_some
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def of_episodes(trials: Sequence[TrialFiles], params: str) -> pd.DataFrame:
             try:
                 rows.extend({"trial": trial.name, **row, **added} for row in _episodes_in(trial, path))
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here
-                logger.warning("tune_media: %r is left out (%s: %s)", path, type(error).__name__, error)
+                logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
     return _data_frame(rows, ["trial", *EPISODE_COLUMNS, *_FLAGS], [name for config in configs for name in config])
 
 

@@ -15,6 +15,8 @@ import pyarrow.parquet
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.episode_files import parquet_name, steps_name
 from tune_media.storage.filesystem import read_if_there
+from tune_media.values.secrets import error_text
+from tune_media.values.strict_json import parse_json
 from tune_media.viewing.payload import finite
 
 logger = logging.getLogger(__name__)
@@ -47,7 +49,7 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
             path = posixpath.join(folder, path)
             row = _from_parquet(filesystem, path, episode) or _from_json(filesystem, path, episode)
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-            logger.warning("tune_media: cannot read the episodes in %r: %s: %s", path, type(error).__name__, error)
+            logger.warning("tune_media: cannot read the episodes in %r: %s", path, error_text(error))
             continue
         if row:
             details |= row
@@ -63,8 +65,8 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
     if not row:
         return None
     found = row[0]
-    series = dict(found["series"]) | {name: json.loads(text) for name, text in found["lists"]}
-    values = {name: json.loads(text) for name, text in found["values"]}
+    series = dict(found["series"]) | {name: parse_json(text.encode()) for name, text in found["lists"]}
+    values = {name: parse_json(text.encode()) for name, text in found["values"]}
     return {
         "series": finite(series),
         "every": dict(found["every"]),
@@ -74,7 +76,8 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
 
 
 def _from_json(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
-    rows = json.loads(read_if_there(filesystem, path) or b"[]")
+    rows = parse_json(read_if_there(filesystem, path) or b"[]")
+    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     found = next((row for row in rows if row.get("episode_id") == episode), None)
     return found and {name: finite(found.get(name, {})) for name in ("series", "every", "values", "metrics")}
 

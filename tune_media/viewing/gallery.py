@@ -17,6 +17,7 @@ import pyarrow as pa
 from tune_media.experiment.results import RESULTS
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
+from tune_media.values.secrets import error_text
 from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.payload import first_payload, index_payload, json_content, metrics_payload
 from tune_media.viewing.places import find_folders
@@ -187,7 +188,7 @@ def _write_poster(clip: Path, content: bytes) -> None:
     try:
         _write(clip.with_name(clip.name + POSTER), jpeg_from_frame(next(iter(decode_video(content)))))
     except Exception as error:  # the clip plays without a poster
-        logger.info("tune_media: %s has no poster: %s: %s", clip.name, type(error).__name__, error)
+        logger.info("tune_media: %s has no poster: %s", clip.name, error_text(error))
 
 
 def human_size(nbytes: int) -> str:

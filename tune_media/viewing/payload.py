@@ -78,7 +78,6 @@ def index_payload(
                 "name": trial.name,
                 "url": f"media/{trial.id}/",
                 "params": {name: _param(trial.params.get(name)) for name in params},
-                "path": trial.path,
                 "abandoned": trial.is_abandoned,
             }
             for trial in trials

@@ -27,6 +27,7 @@ from tune_media.experiment.trial_files import (
     version_of,
 )
 from tune_media.storage.filesystem import is_local
+from tune_media.values.secrets import error_text
 from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at, name_some
 
 logger = logging.getLogger(__name__)
@@ -131,7 +132,7 @@ class Trials:
         try:
             self.metrics_of(self.all())
         except Exception as error:
-            logger.warning("tune_media: the viewer cannot read the trials: %s: %s", type(error).__name__, error)
+            logger.warning("tune_media: the viewer cannot read the trials: %s", error_text(error))
 
     def _read_metrics(self, trials: Sequence[TrialFiles]) -> None:
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -193,11 +194,10 @@ class Trials:
         self._unreadable = set(errors)
         if new:
             logger.warning(
-                "tune_media: the viewer cannot read %d trial(s) (%s): %s: %s. They are shown as they were read last.",
+                "tune_media: the viewer cannot read %d trial(s) (%s): %s. They are shown as they were read last.",
                 len(new),
                 name_some(new),
-                type(errors[new[0]]).__name__,
-                errors[new[0]],
+                error_text(errors[new[0]]),
             )
 
 

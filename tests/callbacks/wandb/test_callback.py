@@ -241,15 +241,21 @@ def test_a_failed_trial_ends_its_run_as_failed(ray_session, tmp_path):
     assert read_wandb(trial).status == 1
 
 
-def test_a_key_is_in_no_message_and_not_pickled(ray_session, tmp_path, caplog, monkeypatch):
+@pytest.mark.parametrize("place", ["argument", "settings"])
+def test_a_key_is_in_no_message_no_pickle_and_no_log_of_rays(ray_session, tmp_path, caplog, monkeypatch, place):
+    """Ray logs the environment variables of a runtime_env: the key was in runtime_env_agent.log."""
     import logging
 
     monkeypatch.setenv("WANDB_API_KEY", "")
-    key = "0123456789" * 4
+    key = {"argument": "0123456789", "settings": "9876543210"}[place] * 4
+    options = {"argument": {"api_key": key}, "settings": {"settings": {"api_key": key, "silent": True}}}[place]
     with caplog.at_level(logging.DEBUG, "tune_media"):
-        fit(failing, tmp_path, api_key=key)
+        fit(failing, tmp_path, **options)
     assert key not in caplog.text
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
+    assert wandb_runs(trial_folders(tmp_path / tmp_path.name)[0])
+    logs = Path(ray._private.worker._global_node.get_logs_dir_path())
+    files = [path for folder in (tmp_path, logs) for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if key.encode() in path.read_bytes()]
 
 
 @pytest.mark.parametrize(("module", "name"), [("wandb", "Wandb"), ("mlflow", "MLflow")])

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
-from tune_media.callbacks.faults import keep_secret
 from tune_media.callbacks.mlflow import connection
 from tune_media.callbacks.mlflow.names import numbers_of
 from tune_media.callbacks.mlflow.run import MlflowRun, RefusedError
 from tune_media.callbacks.mlflow.runs import MlflowRuns
 from tune_media.storage.entry import MediaEntry
 from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.secrets import keep_secret
 
 if TYPE_CHECKING:
     from ray.air.integrations.mlflow import MLflowLoggerCallback

@@ -8,8 +8,8 @@ import threading
 from typing import Any
 from urllib.parse import urlsplit
 
-from tune_media.callbacks.faults import redacted
 from tune_media.callbacks.mlflow import private_names
+from tune_media.values.secrets import redacted
 
 _AWAY = (408, 429, 502, 503, 504)  # statuses after which it is worth trying again
 _REFUSED = (401, 403)
@@ -47,7 +47,7 @@ def with_password(uri: str | None, variable: str) -> str | None:
     Raises:
         ValueError: The password is not known.
     """
-    if uri is None or "://***@" not in uri:
+    if uri is None or "***" not in uri:
         return uri
     found = _HIDDEN.get(uri) or os.environ.get(variable)
     if found is None:

@@ -13,7 +13,6 @@ from ray.tune.utils import flatten_dict
 from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
-from tune_media.callbacks.faults import keep_secret
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.arguments import check_values
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
@@ -21,6 +20,7 @@ from tune_media.callbacks.wandb.offline_runs import copy_runs
 from tune_media.callbacks.wandb.values import as_item, is_excluded, is_logged
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.location import TrialLocation
+from tune_media.values.secrets import keep_secret
 
 if TYPE_CHECKING:
     from ray.air.integrations.wandb import WandbLoggerCallback

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_media.callbacks.wandb.runs import WandbRuns
+from tune_media.values.secrets import redacted
 
 _POLL_SECONDS = 1.0
 _MAX_DEATHS = 3  # one after the other, without an answer between them
@@ -157,17 +158,17 @@ class DirectHelper(WandbHelper):
 
 
 def _last_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+    return redacted((str(error).strip() or type(error).__name__).splitlines()[-1].strip())
 
 
 def _start_actor(folder: str) -> Any:
+    """Start the helper process on this node.
+
+    It gets W&B's environment variables as an argument: Ray logs those that a ``runtime_env`` names, the API key too.
+    """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     env = {name: value for name, value in os.environ.items() if name.startswith("WANDB_")}
-    return (
-        ray.remote(WandbRuns)
-        .options(num_cpus=0, scheduling_strategy=node, runtime_env={"env_vars": env} if env else None)
-        .remote(folder)
-    )
+    return ray.remote(WandbRuns).options(num_cpus=0, scheduling_strategy=node).remote(folder, env)

@@ -24,6 +24,7 @@ from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
 from tune_media.callbacks.wandb.offline_runs import OFFLINE, replace_runs, wait_until_whole
 from tune_media.callbacks.wandb.values import is_under
 from tune_media.values.score import known_returns
+from tune_media.values.secrets import error_text
 
 MEDIA_STEP = "media_step"
 """The axis of media: the training iteration of the result that brought them."""
@@ -107,7 +108,7 @@ class WandbRun:
             try:  # one odd value costs itself
                 value = private_names.clean_log(raw, **media)
             except Exception as error:
-                problem = problem or f"{name} is left out: {type(error).__name__}: {error}"
+                problem = problem or f"{name} is left out: {error_text(error)}"
                 continue
             if is_under(name, self._settings["exclude"]):
                 continue

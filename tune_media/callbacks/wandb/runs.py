@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tune_media.callbacks.wandb.run import WandbRun
@@ -13,9 +16,11 @@ class WandbRuns:
 
     Args:
         folder: Where W&B keeps its files, in a folder for each trial.
+        environment: The environment variables that W&B reads, as the driver has them.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, environment: Mapping[str, str] = MappingProxyType({})) -> None:
+        os.environ.update(environment)
         self._folder = Path(folder)
         self._runs: dict[str, WandbRun] = {}
 
