@@ -92,9 +92,9 @@ class ExportContext:
             work()
 
     def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
-        """Do the work now."""
+        """Do the work now, and again if the storage is away, or if a file still grows that is copied."""
         with self.guard(what):
-            work()
+            _until_it_works(work, lambda error: isinstance(error, OSError))
 
     def wait_for_storage(self) -> bool:
         """Return True: everything is stored."""
@@ -238,12 +238,17 @@ def _problem(what: str, exported: Exported) -> Iterator[None]:
 
 def _call(backend: Backend, call: Callable[[], None]) -> None:
     """Make a call, again while the tracker is away."""
+    _until_it_works(call, backend.is_away)
+
+
+def _until_it_works(call: Callable[[], None], will_pass: Callable[[Exception], bool]) -> None:
+    """Make a call, again while its error is one that will pass, for a minute."""
     started, pauses = time.monotonic(), iter(_PAUSES)
     while True:
         try:
             return call()
         except Exception as error:
-            if not backend.is_away(error) or time.monotonic() - started > _PATIENCE:
+            if not will_pass(error) or time.monotonic() - started > _PATIENCE:
                 raise
-            logger.info("tune_media: the tracker is away (%s); trying again", type(error).__name__)
+            logger.info("tune_media: trying again after %s", error_text(error))
             time.sleep(next(pauses, _PAUSES[-1]))
