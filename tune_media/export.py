@@ -18,6 +18,7 @@ from tune_media.experiment.state import Snapshots
 from tune_media.storage.episode_files import FOLDER
 from tune_media.values.checks import as_shown
 from tune_media.values.options import MediaOptions
+from tune_media.values.secrets import error_text
 from tune_media.viewing.catalog import load
 
 if TYPE_CHECKING:
@@ -108,7 +109,6 @@ def _export(
     progress: Callable[[str], None],
 ) -> Exported:
     from tune_media.callbacks.export import AlreadyThereError, ExportContext, Exported, FinishedTrial, export_trial
-    from tune_media.callbacks.faults import redacted
 
     exported = Exported()
     catalog = load(path, filesystem)
@@ -127,7 +127,7 @@ def _export(
             except AlreadyThereError as error:
                 exported.left_alone[trial.name] = str(error)
             except Exception as error:  # of one trial; the others are logged
-                exported.problems.append(redacted(f"{trial.name}: {type(error).__name__}: {error}"))
+                exported.problems.append(f"{trial.name}: {error_text(error)}")
                 if backend.is_away(error):
                     exported.problems.append("the tracker does not answer; export again when it does")
                     break

@@ -39,12 +39,10 @@ def experiment(tmp_path):
 def test_it_is_marked_in_all_views_and_ranked_in_none(experiment):
     snapshot(experiment, "new", "other")
     catalog = tm.load(experiment)
-    assert [(trial.name, trial.is_abandoned) for trial in catalog.trials] == [
-        ("new", False),
-        ("old", True),
-        ("other", False),
-    ]
-    assert {row["trial"]: row.get("abandoned", False) for row in catalog} == {"new": False, "old": True, "other": False}
+    marked = {"new": False, "old": True, "other": False}
+    assert {trial.name: trial.is_abandoned for trial in catalog.trials} == marked
+    assert {row["trial"]: row.get("abandoned", False) for row in catalog} == marked
+    assert dict(catalog.to_pandas()[["trial", "abandoned"]].values) == marked
     assert catalog.scores.values == [3.0, None, 5.0]
     assert [trial.name for trial, *_ in catalog.best_first()] == ["other", "new", "old"]
     assert catalog.best()["trial"] == catalog.best("episode_return")["trial"] == "other"

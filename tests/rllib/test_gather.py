@@ -260,5 +260,5 @@ def test_answers_that_come_after_their_evaluation_are_counted_as_rllib_counted_i
         ("2.1", False),
         ("2.2", True),
     ]
-    assert {(episode.record.training_iteration, episode.record.env_steps) for episode in episodes} == {(5, 500)}
+    assert {(episode.record.training_iteration, episode.record.env_steps) for episode in episodes} == {(6, 600)}
     assert second.chosen["best"].episode.episode_id == "1.2"

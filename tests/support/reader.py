@@ -83,7 +83,7 @@ def calls_of(trial: TrialInfo, iterations: Iterable[int], returns: dict[int, flo
             "config": dict(trial.config),
         }
         report = Report(step, iteration, result, time=at, row=10 * number)
-        calls.append(("metrics", pickle.loads(pickle.dumps(report))))
+        calls.append(("metrics", plain(report)))
         record = tm.EpisodeRecord(f"e{number}", (returns or {}).get(number, float(number)), 3)
         frames = np.random.default_rng(number).integers(0, 255, (3, 16, 16, 3), np.uint8)
         media = {

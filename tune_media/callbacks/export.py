@@ -15,7 +15,6 @@ from typing import Any
 from ray.tune.utils import flatten_dict
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
-from tune_media.callbacks.faults import redacted
 from tune_media.experiment.results import json_object, result_step, result_time, results_of_trial, without_lists
 from tune_media.experiment.state import ExperimentState, trial_name
 from tune_media.experiment.stored_media import entry_of_line
@@ -25,6 +24,7 @@ from tune_media.storage.location import TrialLocation
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
 
@@ -80,7 +80,7 @@ class ExportContext:
         """Add a problem."""
         if self.options.strict:
             raise error
-        self._exported.problems.append(redacted(f"{what}: {type(error).__name__}: {error}"))
+        self._exported.problems.append(f"{what}: {error_text(error)}")
 
     def lacks(self, trial_id: str, what: str) -> None:
         """Add a problem of a trial."""
@@ -92,9 +92,9 @@ class ExportContext:
             work()
 
     def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
-        """Do the work now."""
+        """Do the work now, and again if the storage is away, or if a file still grows that is copied."""
         with self.guard(what):
-            work()
+            _until_it_works(work, lambda error: isinstance(error, OSError))
 
     def wait_for_storage(self) -> bool:
         """Return True: everything is stored."""
@@ -233,17 +233,22 @@ def _problem(what: str, exported: Exported) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        exported.problems.append(redacted(f"{what}: {type(error).__name__}: {error}"))
+        exported.problems.append(f"{what}: {error_text(error)}")
 
 
 def _call(backend: Backend, call: Callable[[], None]) -> None:
     """Make a call, again while the tracker is away."""
+    _until_it_works(call, backend.is_away)
+
+
+def _until_it_works(call: Callable[[], None], will_pass: Callable[[Exception], bool]) -> None:
+    """Make a call, again while its error is one that will pass, for a minute."""
     started, pauses = time.monotonic(), iter(_PAUSES)
     while True:
         try:
             return call()
         except Exception as error:
-            if not backend.is_away(error) or time.monotonic() - started > _PATIENCE:
+            if not will_pass(error) or time.monotonic() - started > _PATIENCE:
                 raise
-            logger.info("tune_media: the tracker is away (%s); trying again", type(error).__name__)
+            logger.info("tune_media: trying again after %s", error_text(error))
             time.sleep(next(pauses, _PAUSES[-1]))

@@ -241,7 +241,7 @@ def json_object(content: bytes | None) -> dict[str, Any]:
     """
     try:
         value = parse_json(content or b"{}")
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -260,5 +260,7 @@ def _tail(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes:
         with filesystem.open_input_file(path) as file:
             file.seek(max(0, file.size() - _MAX_BYTES))
             return bytes(file.read())
-    except FileNotFoundError:
-        return b""
+    except OSError:
+        if filesystem.get_file_info(path).is_file:
+            raise
+        return b""  # there is none, or a folder

@@ -29,7 +29,7 @@ from tune_media.experiment.state import ExperimentState, Snapshots
 from tune_media.storage.entry import STORED
 from tune_media.storage.filesystem import is_local, read_if_there
 from tune_media.storage.index_lines import INDEX_PATH
-from tune_media.storage.location import filesystem_of, is_of_trial, path_of
+from tune_media.storage.location import filesystem_of, filesystem_of_trial, is_of_trial, path_of
 from tune_media.storage.trial_contents import TrialContents, read_trial
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.number import as_number
@@ -144,15 +144,18 @@ class TrialFiles:
         return list(self.reports.lines())
 
     @property
+    def report_files(self) -> dict[str, bool]:
+        """Whether the trial has left behind the episodes of a file, by the paths of ``report_paths``.
+
+        A file of several lines is one result's, which is rolled back as a whole.
+        """
+        folder = self.media_path
+        return {posixpath.join(folder, line["path"]): bool(line.get("rolled_back")) for line in self.report_lines}
+
+    @property
     def report_paths(self) -> list[str]:
         """The paths of its ``episode_data/data-<step>.json``, on the filesystem of its media."""
         return list(self.report_files)
-
-    @property
-    def report_files(self) -> dict[str, bool]:
-        """The same paths, and whether the trial went back behind the episodes in the file."""
-        folder = self.media_path  # a file of several lines is one result's, which is rolled back as a whole
-        return {posixpath.join(folder, line["path"]): bool(line.get("rolled_back")) for line in self.report_lines}
 
     @property
     def media_path(self) -> str:
@@ -164,9 +167,9 @@ class TrialFiles:
         """The filesystem of its media: another one if the folder is Tune's on the driver, and the storage is far away.
 
         Raises:
-            OSError: The storage does not answer.
+            OSError: The storage does not answer, or has no index of this trial there.
         """
-        return self.place[0]
+        return filesystem_of_trial(self.contents.media_folder, self.filesystem, self._trial_ids)
 
     @property
     def params(self) -> dict[str, Any]:

@@ -191,7 +191,7 @@ class AsyncGather:
         return self._with_pending(choice.collected(lambda wanted, present: taken), of_round)
 
     def _sorted(self, replies: Replies) -> tuple[list[Answer], list[RecordingProblem]]:
-        """Return the answers, each with the progress of the round in which it was asked for, and the problems."""
+        """Return the answers, marked by the rounds in which they were asked for, and the problems."""
         found: dict[int, list[Answer]] = {}
         rounds: dict[int, _AskedRound] = {}
         for index, answer in replies.answers.items():
@@ -232,7 +232,7 @@ class _AskedRound:
         self._round, self._left = of_round, of_round.reported.count
 
     def marked(self, answers: Sequence[Answer], sees_all: bool) -> list[Answer]:
-        """Return answers with their episodes marked: late if RLlib does not count them, and with the progress."""
+        """Return answers with those of their episodes marked as late that RLlib does not count."""
         if self._round.section != EVALUATION:
             return list(answers)
         times = {id: time for answer in answers for id, time in answer.fetched_at.items()}
@@ -244,9 +244,7 @@ class _AskedRound:
         )
         if self._left is not None:
             self._left = max(0, self._left - sum(not episode.is_late for episode in data))
-        marked = {
-            episode.record.id: episode for episode in with_progress(data, self._round.iteration, self._round.env_steps)
-        }
+        marked = {episode.record.id: episode for episode in data}
         return [
             replace(answer, data=[marked[episode.record.id] for episode in answer.data], fetched_at={})
             for answer in answers

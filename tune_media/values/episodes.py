@@ -222,7 +222,7 @@ class EpisodeBatch(Medium):
 def with_progress(
     episodes: Iterable[EpisodeData], training_iteration: int | None, env_steps: int | None
 ) -> list[EpisodeData]:
-    """Return the episodes in the order in which they ended, marked with the progress of training, if not yet marked.
+    """Return the episodes in the order in which they ended, marked with the progress of training.
 
     >>> (episode,) = with_progress([EpisodeData(EpisodeRecord("e", 1.0, 5))], training_iteration=3, env_steps=1200)
     >>> episode.record.training_iteration, episode.record.env_steps
@@ -231,8 +231,6 @@ def with_progress(
     ordered = sorted(episodes, key=lambda episode: (episode.record.finished_at, episode.record.id))
     return [
         replace(e, record=replace(e.record, training_iteration=training_iteration, env_steps=env_steps))
-        if e.record.training_iteration is None
-        else e
         for e in ordered
     ]
 

@@ -7,7 +7,7 @@ import logging
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -18,6 +18,7 @@ from tune_media.experiment.params import differing
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import is_local
+from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_contents import warn_of_unlisted
 from tune_media.values.checks import number_range
 from tune_media.values.score import Scores
@@ -269,6 +270,8 @@ class Catalog(Sequence[CatalogRow]):
 
     def _rows(self, number: int, rows: npt.NDArray[np.int64]) -> Iterator[CatalogRow]:
         trial = self.trials[number]
+        place = trial.contents.media_folder  # rows can be pickled, and need no catalog
+        open_filesystem = partial(filesystem_of_trial, place, trial.filesystem, trial.trial_ids)
         for line in trial.media.lines(rows):
             added: dict[str, Any] = {
                 "trial": trial.name,
@@ -277,7 +280,7 @@ class Catalog(Sequence[CatalogRow]):
             }
             if trial.is_abandoned:
                 added["abandoned"] = True
-            yield CatalogRow({**line, **added}, lambda trial=trial: trial.media_filesystem)  # type: ignore[misc]
+            yield CatalogRow({**line, **added}, open_filesystem)
 
     def _best_of(self, number: int, sign: int = 1) -> CatalogRow | None:
         row = self.trials[number].media.best(self._chosen[number], sign)

@@ -35,7 +35,7 @@ MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_FILE]
 
 _NUMBERS = {"step", "training_iteration", "episode_return", "episode_length", "frames", "fps", "width", "height"}
 _NUMBERS |= {"bytes", "seed", "env_index", "env_steps", "weights_version", "frame_stride", "time", "finished_at", "v"}
-_FLAGS = ("rolled_back",)  # columns of truth values; False if a row says nothing
+_FLAGS = ("rolled_back", "abandoned")  # columns of truth values; False if a row says nothing
 _Row = TypeVar("_Row", bound=dict[str, Any])
 
 
@@ -100,7 +100,10 @@ def of_episodes(trials: Sequence[TrialFiles], params: str) -> pd.DataFrame:
     configs = _configs(trials, params)
     for trial, config in zip(trials, configs, strict=True):
         for report, is_rolled_back in trial.report_files.items():
-            path, added = parquet_name(report), {**config, "rolled_back": is_rolled_back}
+            path, added = (
+                parquet_name(report),
+                {**config, "rolled_back": is_rolled_back, "abandoned": trial.is_abandoned},
+            )
             try:
                 rows.extend({"trial": trial.name, **row, **added} for row in _episodes_in(trial, path))
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here

@@ -59,15 +59,11 @@ class TensorBoardFolder(TensorBoardBackend):
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
-        written = self._written[trial.trial_id]
-        self._writer(written).file_writer.wall_time = report.time
-        super().metrics(written, report)
+        super().metrics(self._written[trial.trial_id], report)
 
     @override
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        written = self._written[trial.trial_id]
-        self._writer(written).file_writer.wall_time = entry.time or None
-        super().media(written, entry)
+        super().media(self._written[trial.trial_id], entry)
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:

@@ -79,7 +79,7 @@ class WandbBackend(Backend):
             self._helper = kind(self.context.seconds_left)
         if self._helper.has(trial.trial_id):
             return
-        self._begin(trial, self._settings(trial))
+        self._begin(trial, {**self._settings(trial), "anew": self._exports, "must_be_new": self._exports})
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
@@ -137,7 +137,7 @@ class WandbBackend(Backend):
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
-        self._end(trial, status)
+        self._end(trial, status, is_anew=self._exports)
 
     def _end(self, trial: TrialInfo, status: Status, *, is_anew: bool = False) -> None:
         self._started.end(trial.trial_id, _EXIT_CODES[status])  # if it fails, finish() copies what there is
@@ -177,7 +177,7 @@ class WandbBackend(Backend):
         self._configs.pop(trial_id, None)
         self._last_rows.pop(trial_id, None)
         folder = (helper or self._started).folder / trial_id
-        copy = functools.partial(copy_runs, folder, location, unsent=unsent, replaces=replaces or self._exports)
+        copy = functools.partial(copy_runs, folder, location, unsent=unsent, replaces=replaces)
         self.context.on_storage("copying a W&B run", copy)
 
     def _settings(self, trial: TrialInfo) -> dict[str, Any]:
@@ -202,7 +202,6 @@ class WandbBackend(Backend):
             "image_kwargs": rays.image_kwargs,
             "episodes_artifact": self._episodes_artifact,
             "trial": trial.name,
-            "must_be_new": self._exports,
             "searched": {name: value if is_logged(value) else str(value) for name, value in trial.searched.items()},
             "trial_log_path": str(trial.location.local_path),
             "init": init,

@@ -12,8 +12,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.fs
+
 from tune_media.callbacks.wandb import private_names
-from tune_media.storage.filesystem import folders_in, write_once
+from tune_media.storage.filesystem import write_atomically, write_once
 from tune_media.storage.location import TrialLocation
 
 OFFLINE = "offline-run-"
@@ -109,26 +111,27 @@ def copy_runs(folder: Path, location: TrialLocation, *, unsent: bool, replaces: 
         folder: Where W&B keeps the trial's files.
         location: The trial's folders.
         unsent: Copy online runs, too, because W&B may not have all of them.
-        replaces: Delete the trial's earlier offline runs there, once these are on the storage: W&B would take the run
-            that is synced last for the whole.
+        replaces: Have a run take the place, and the name, of the last one with its id that the storage has.
 
     Raises:
         OSError: The storage does not take a file, or has another size for it.
     """
-    copied = []
     for run in sorted(folder.glob("wandb/*run-*")):
         if run.is_symlink() or not (unsent or run.name.startswith(OFFLINE)):
             continue
+        name = (_former_name(run, location) if replaces else None) or run.name
         for file in sorted(path for path in run.rglob("*") if path.is_file()):  # the rows come last
-            target, content = f"{location.path}/{file.relative_to(folder).as_posix()}", file.read_bytes()
-            write_once(location.filesystem, target, content)
+            target, content = f"{location.path}/wandb/{name}/{file.relative_to(run).as_posix()}", file.read_bytes()
+            (write_atomically if replaces else write_once)(location.filesystem, target, content)
             size = location.filesystem.get_file_info(target).size
             if size != len(content) or size != file.stat().st_size:
                 raise OSError(f"{target} has {size} bytes on the storage, and {file} has {file.stat().st_size}")
-        copied.append(run.name)
-    if replaces and copied:
-        for place in folders_in(location.filesystem, f"{location.path}/wandb"):
-            name = place.rstrip("/").rpartition("/")[2]
-            if name.startswith(OFFLINE) and name.endswith(f"-{location.trial_id}") and name not in copied:
-                location.filesystem.delete_dir(place)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _former_name(run: Path, location: TrialLocation) -> str | None:
+    """Return the name of the last offline run that the storage has of the same id."""
+    folder = pyarrow.fs.FileSelector(location.on_storage("wandb"), allow_not_found=True)
+    names = [info.base_name for info in location.filesystem.get_file_info(folder)]
+    ending = run.name.removeprefix(OFFLINE).partition("-")[1:]
+    return max((name for name in names if name.startswith(OFFLINE) and name.endswith("".join(ending))), default=None)
