@@ -94,6 +94,7 @@ class MediaSession:
         self._intake = Intake(self)
         self._known: dict[str, KnownMedia] = {}
         self._readers: dict[str, BackendReader] = {}
+        self._restored: dict[str, bool] = {}  # whether an earlier process began a trial
         self._folders: dict[str, str] = {}  # the trials' ids, by their folders
         self._begun: dict[str, set[int]] = {}  # the callbacks that were told that a trial starts, by trial
         self._last_media: dict[str, int] = dict(state.get("outbox", {}).get("media", {}))  # the last row of each trial
@@ -150,10 +151,27 @@ class MediaSession:
         with self.faults.guard("the recorders", "telling them that a logger callback runs"):
             mark_as_logged(trial)
         with self.faults.guard("the outbox", "beginning a trial"):
-            facts = _facts_of(trial)
+            facts = self._facts_of(trial)
             self.outbox.remember(trial.trial_id, facts)
             self.append([NewRow(trial.trial_id, "start", pack(facts))])
             self._look_for_donor(trial, self.known_of(trial))
+
+    def _facts_of(self, trial: Trial) -> dict[str, Any]:
+        """Return a trial as plain data."""
+        trial_id = trial.trial_id
+        if trial_id not in self._restored:
+            self._restored[trial_id] = bool(trial.last_result) or self.outbox.trial(trial_id) is not None
+        searched = flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
+        config = {name: value for name, value in dict(trial.config or {}).items() if name != "callbacks"}
+        return {
+            "name": str(trial),
+            "folder": str(trial.storage.trial_dir_name),
+            "config": plain_config(config),
+            "searched": plain_config(searched),
+            "time": time.time(),
+            "restored": self._restored[trial_id],
+            "generation": self.outbox.generation,
+        }
 
     def known_of(self, trial: Trial) -> KnownMedia:
         """Return what is known of a trial's media; the storage's reader reads the lines of earlier runs."""
@@ -161,7 +179,7 @@ class MediaSession:
         if known is None:
             known = self._known[trial.trial_id] = KnownMedia(trial.trial_id)
             if self.outbox.trial(trial.trial_id) is None:
-                self.outbox.remember(trial.trial_id, _facts_of(trial))
+                self.outbox.remember(trial.trial_id, self._facts_of(trial))
             self.storage.know(known)
         return known
 
@@ -275,7 +293,8 @@ class MediaSession:
         """Return a trial as a backend gets it."""
         place = self.storage.location(trial_id, facts["folder"])
         name, config, searched, time = (facts[name] for name in ("name", "config", "searched", "time"))
-        return TrialInfo(trial_id, name, self._experiment_name, config, place, None, searched, time)
+        is_restored = facts["restored"] or facts["generation"] != self.outbox.generation
+        return TrialInfo(trial_id, name, self._experiment_name, config, place, None, searched, time, is_restored)
 
     def live_info(self, trial: Trial) -> TrialInfo:
         """Return a trial as Tune's loop hands it to a backend."""
@@ -444,19 +463,6 @@ class MediaSession:
         if folder not in self._folders:
             self._folders |= {facts["folder"]: id for id, facts in self.outbox.all_trials().items()}
         return self._folders.get(folder, folder)
-
-
-def _facts_of(trial: Trial) -> dict[str, Any]:
-    """Return a trial as plain data."""
-    searched = flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
-    config = {name: value for name, value in dict(trial.config or {}).items() if name != "callbacks"}
-    return {
-        "name": str(trial),
-        "folder": str(trial.storage.trial_dir_name),
-        "config": plain_config(config),
-        "searched": plain_config(searched),
-        "time": time.time(),
-    }
 
 
 def _status_of(trial: Trial) -> Status:
