@@ -42,10 +42,8 @@ __all__ = [
     "last",
     "median",
     "sometimes",
-    "survivors",
     "takes_one",
     "where",
-    "winners",
     "worst",
 ]
 
@@ -260,37 +258,6 @@ def as_selectors(keep: str | Selector | Iterable[str | Selector]) -> tuple[Selec
     return tuple(selectors)
 
 
-def survivors(records: Sequence[EpisodeRecord], selectors: Sequence[Selector]) -> set[str]:
-    """Return the ids of one env runner's candidates that may still win when all env runners are compared.
-
-    Example:
-        >>> from tune_media import EpisodeRecord
-        >>> candidates = [EpisodeRecord("a", 3.0, 1, id="a"), EpisodeRecord("b", 9.0, 1, id="b")]
-        >>> survivors(candidates, [best()])
-        {'b'}
-    """
-    ids: set[str] = set()
-    for selector in selectors:
-        ids |= {record.id for record in (selector.choose(records) if selector.local else records)}
-    return ids
-
-
-def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> dict[str, list[EpisodeRecord]]:
-    """Return the episodes that each selector chooses among the candidates of all env runners, by the selector's name.
-
-    Selectors that choose nothing are left out.
-
-    Example:
-        >>> from tune_media import EpisodeRecord
-        >>> chosen = winners([EpisodeRecord("a", 3.0, 1), EpisodeRecord("b", 9.0, 1)], [best(), failures(0)])
-        >>> {name: [episode.episode_id for episode in episodes] for name, episodes in chosen.items()}
-        {'best': ['b']}
-    """
-    ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
-    chosen = {selector.name: selector.choose(ordered) for selector in selectors}
-    return {name: records for name, records in chosen.items() if records}
-
-
 def as_result(
     selectors: Sequence[Selector], chosen: Mapping[str, Sequence[EpisodeRecord]], taken: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -298,7 +265,7 @@ def as_result(
 
     Args:
         selectors: The selectors.
-        chosen: The chosen episodes by selector, from ``winners``.
+        chosen: The chosen episodes by selector, as ``recording.choosing.chosen_by`` returns them.
         taken: The clip of each episode, by the id of its record. Episodes without a clip are left out.
 
     Example:

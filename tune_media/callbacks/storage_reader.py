@@ -219,7 +219,7 @@ class StorageReader(Reader):
         """
         for name, events in list(self._to_heal.items()):
             store = TrialStore(self.location(str(events[0].get("trial_id")), name))
-            store.load(events)
+            store.load(events, events)
             store.delete_listed()
             store.index.copy()
             del self._to_heal[name]
@@ -306,7 +306,7 @@ class StorageReader(Reader):
             OSError: The storage does not answer.
         """
         store = TrialStore(location, self._retention)
-        store.load(self._earlier.get(store.name, ()))
+        store.load(self._earlier.get(store.name, ()), self._to_heal.get(store.name, ()))
         try:
             store.write_pointer()
         except Exception as error:
