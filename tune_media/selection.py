@@ -44,6 +44,7 @@ __all__ = [
     "sometimes",
     "takes_one",
     "where",
+    "winners",
     "worst",
 ]
 
@@ -258,6 +259,22 @@ def as_selectors(keep: str | Selector | Iterable[str | Selector]) -> tuple[Selec
     return tuple(selectors)
 
 
+def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> dict[str, list[EpisodeRecord]]:
+    """Return the episodes that each selector chooses among the candidates of all env runners, by the selector's name.
+
+    Selectors that choose nothing are left out.
+
+    Example:
+        >>> from tune_media import EpisodeRecord
+        >>> chosen = winners([EpisodeRecord("a", 3.0, 1), EpisodeRecord("b", 9.0, 1)], [best(), failures(0)])
+        >>> {name: [episode.episode_id for episode in episodes] for name, episodes in chosen.items()}
+        {'best': ['b']}
+    """
+    ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
+    chosen = {selector.name: selector.choose(ordered) for selector in selectors}
+    return {name: records for name, records in chosen.items() if records}
+
+
 def as_result(
     selectors: Sequence[Selector], chosen: Mapping[str, Sequence[EpisodeRecord]], taken: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -265,7 +282,7 @@ def as_result(
 
     Args:
         selectors: The selectors.
-        chosen: The chosen episodes by selector, as ``recording.choosing.chosen_by`` returns them.
+        chosen: The chosen episodes by selector, from ``winners``.
         taken: The clip of each episode, by the id of its record. Episodes without a clip are left out.
 
     Example:
