@@ -169,6 +169,9 @@ class Backend:
 
     A thread that gets next to no time may hold up Tune's loop, which waits for Python's lock: 5 is a good number."""
 
+    goes_on_after_a_kill: ClassVar[bool] = True
+    """Whether it gets the rows that waited for it when an earlier process was killed."""
+
     patience: float | None = None
     """How long the end waits for what is left, seconds. None: ``MediaOptions(flush_seconds=...)``."""
 
