@@ -211,3 +211,14 @@ def test_rows_that_wait_for_a_callback_that_a_restore_has_not_are_counted(tmp_pa
     assert 0 < int(said.split(": ")[1].split()[0]) < 100
     assert_all_there(tmp_path)
     assert list(outboxes.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_behind", [True, False])
+def test_media_that_a_lost_machine_had_and_the_storage_has_not_are_named(tmp_path, outboxes, capsys, is_behind):
+    """Tune's snapshot knew of media that were in the outbox only: the storage was away when it was taken."""
+    state = kill_at(tmp_path, "index")
+    shutil.rmtree(outboxes)
+    state["outbox"]["host"] = "another"
+    state["outbox"]["media"]["t1"] += 100 * is_behind
+    go_on(tmp_path, state)
+    assert ("did not reach the storage" in capsys.readouterr().out) == is_behind

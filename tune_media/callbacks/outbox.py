@@ -333,11 +333,11 @@ class Outbox:
         file = self.folder / name if name else None
         return Row(seq, (generation, seq), trial, kind, data, small, file, nbytes or 0, bool(ready))
 
-    def add_reader(self, reader: str, *, from_start: bool = False) -> None:
-        """Give a reader a cursor, unless it has one: after the last row, or before the first."""
+    def add_reader(self, reader: str) -> None:
+        """Give a reader a cursor after the last row, unless it has one."""
         with self._lock:
             if reader not in self._cursors:
-                self._cursors[reader] = 0 if from_start else self.last
+                self._cursors[reader] = self.last
                 self._save_cursor(reader)
 
     def remove_readers_but(self, readers: Iterable[str]) -> dict[str, int]:
@@ -568,13 +568,21 @@ def find_outbox(root: Path, timestamp: str, storage: str, trials: Iterable[str])
         trials: The trials that are known; one of them must be in the outbox.
     """
     wanted = set(trials)
-    for folder in sorted(root.iterdir(), reverse=True):
-        facts = _facts_of(folder)
-        if facts is None or (facts.get("timestamp"), facts.get("storage")) != (timestamp, storage):
-            continue
-        if wanted & set(facts.get("trials", "").split()):
+    for folder, facts in outboxes_of(root, storage).items():
+        if facts.get("timestamp") == timestamp and wanted & set(facts.get("trials", "").split()):
             return folder
     return None
+
+
+def outboxes_of(root: Path, storage: str) -> dict[Path, dict[str, str]]:
+    """Return the outboxes of all experiments that were in a folder on the storage, the newest first, with their facts.
+
+    Args:
+        root: The folder of all outboxes.
+        storage: The experiment's folder on the storage.
+    """
+    found = ((folder, _facts_of(folder)) for folder in sorted(root.iterdir(), reverse=True))
+    return {folder: facts for folder, facts in found if facts is not None and facts.get("storage") == storage}
 
 
 def remove_expired(root: Path) -> None:

@@ -24,7 +24,7 @@ from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.intake import Intake, plain_config
 from tune_media.callbacks.maker import Maker
-from tune_media.callbacks.outbox import STORAGE, NewRow, Outbox, find_outbox, outbox_root, remove_expired
+from tune_media.callbacks.outbox import STORAGE, NewRow, Outbox, find_outbox, outbox_root, outboxes_of, remove_expired
 from tune_media.callbacks.readers import BackendReader
 from tune_media.callbacks.retention_check import RetentionCheck
 from tune_media.callbacks.storage_reader import StorageReader
@@ -89,7 +89,10 @@ class MediaSession:
         self.outbox = _opened_outbox(trial, state)
         filesystem, experiment = for_small_files(trial.storage.storage_filesystem), trial.storage.experiment_fs_path
         self._experiment_name = trial.experiment_dir_name
-        self.storage = StorageReader(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key))
+        known = state.get("outbox") or {}
+        is_adopted = str(self.outbox.folder) == known.get("path")
+        reached = {} if is_adopted else dict(known.get("media") or {})
+        self.storage = StorageReader(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key), reached)
         self._maker = Maker(self.outbox, self.faults)
         self._intake = Intake(self)
         self._known: dict[str, KnownMedia] = {}
@@ -97,7 +100,7 @@ class MediaSession:
         self._restored: dict[str, bool] = {}  # whether an earlier process began a trial
         self._folders: dict[str, str] = {}  # the trials' ids, by their folders
         self._begun: dict[str, set[int]] = {}  # the callbacks that were told that a trial starts, by trial
-        self._last_media: dict[str, int] = dict(state.get("outbox", {}).get("media", {}))  # the last row of each trial
+        self._last_media: dict[str, int] = dict(known.get("media") or {})  # the last row of each trial
         self._retention_check: RetentionCheck | None = None
         self._options_are_given = False
         self._members: list[Member] = []
@@ -502,6 +505,13 @@ def _opened_outbox(trial: Trial, state: dict[str, Any]) -> Outbox:
             "another process has it" if outbox is None else "it belongs to the experiment in another folder",
         )
     remove_expired(root)
+    for other in outboxes_of(root, storage).keys() - {folder}:
+        logger.warning(
+            "tune_media: another experiment was in %s, or another process runs one there now. What it has not "
+            "delivered stays in %s; this experiment does not deliver it.",
+            storage,
+            other,
+        )
     outbox = Outbox.create(root, {"storage": storage, "timestamp": timestamp}, generation)
     outbox.add_reader(STORAGE)
     return outbox

@@ -13,7 +13,7 @@ import logging
 import posixpath
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from tune_media.storage.entry import (
     line_of,
     named_entries,
 )
-from tune_media.storage.experiment_log import Event, ExperimentLog, read_log
+from tune_media.storage.experiment_log import Event, ExperimentLog, read_log, stamp_of
 from tune_media.storage.filesystem import folders_in, is_local, link_once, write_atomically, write_once
 from tune_media.storage.index import event_line
 from tune_media.storage.index_lines import INDEX_PATH, Line, lines_of_trial
@@ -44,6 +44,7 @@ from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
 from tune_media.values.options import Retention
+from tune_media.values.recording_problems import RecordingProblem
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
@@ -93,6 +94,7 @@ class StorageReader(Reader):
         filesystem: The storage.
         experiment: The experiment's folder on it.
         staging: The experiment's folder on the driver.
+        reached: The last row with media of each trial that an earlier process had appended, if its outbox is lost.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class StorageReader(Reader):
         filesystem: pyarrow.fs.FileSystem,
         experiment: str,
         staging: Path,
+        reached: Mapping[str, int],
     ) -> None:
         super().__init__(STORAGE, outbox)
         self._faults, self._summary = faults, summary
@@ -112,6 +115,7 @@ class StorageReader(Reader):
         self._events: list[Event] = []  # that are still to be logged
         self._deletions: list[tuple[TrialStore, list[Event]]] = []  # whose events are still to be logged
         self._to_know: list[KnownMedia] = []
+        self._reached = dict(reached)
         self._log: ExperimentLog | None = None
         self._earlier: dict[str, list[Event]] = {}  # the log of earlier processes, by the trial's folder
         self._to_heal: dict[str, list[Event]] = {}  # the part of it that indexes may lack
@@ -215,7 +219,7 @@ class StorageReader(Reader):
         """
         for name, events in list(self._to_heal.items()):
             store = TrialStore(self.location(str(events[0].get("trial_id")), name))
-            store.load(events)
+            store.load(events, events)
             store.delete_listed()
             store.index.copy()
             del self._to_heal[name]
@@ -252,6 +256,7 @@ class StorageReader(Reader):
             known = self._to_know[0]
             store = self._store(known.trial_id)
             if store is not None:
+                self._name_hole(store)
                 known.load(store.index.lines())
             known.load(self._lines_that_wait(known.trial_id))
             known.complete()
@@ -268,6 +273,17 @@ class StorageReader(Reader):
                 facts = row.facts()
                 for entry in named_entries(facts, row.seq):
                     yield line_of(entry, trial_id, row.stamp, {"status": facts.get("lost", STORED)})
+
+    def _name_hole(self, store: TrialStore) -> None:
+        """Say if media are missing that an earlier process, whose outbox is lost, had reported."""
+        reached = self._reached.pop(store.location.trial_id, 0)
+        stored = max((stamp_of(line)[1] for line in store.index.lines()), default=0)
+        if reached > stored:
+            text = (
+                f"the last media of trial {store.location.trial_id} before its driver was lost did not reach the "
+                "storage: they were in the outbox on that driver's machine, and nothing has them any more"
+            )
+            self._summary.problems([RecordingProblem(text)])
 
     def _store(self, trial_id: str) -> TrialStore | None:
         """Return a trial's store, with all that earlier processes left; None if nothing is known of the trial.
@@ -290,7 +306,7 @@ class StorageReader(Reader):
             OSError: The storage does not answer.
         """
         store = TrialStore(location, self._retention)
-        store.load(self._earlier.get(store.name, ()))
+        store.load(self._earlier.get(store.name, ()), self._to_heal.get(store.name, ()))
         try:
             store.write_pointer()
         except Exception as error:
