@@ -62,7 +62,8 @@ class Report:
         result: The live, nested dict. Only methods that run in Tune's loop see it; it is empty in other threads.
         new_in_lists: The values that are new in lists of which the old API stack repeats a window, by place.
         changed: Whether the hyperparameters differ from those of the trial's last result.
-        row: The number of its row in the outbox, which only grows. After a kill, a row may be delivered again.
+        row: The number of its row in the outbox, which only grows in a trial, also over restores. After a kill, a row
+            may be delivered again. In methods that Tune's loop calls, it is the number of the last row before it.
     """
 
     step: int
