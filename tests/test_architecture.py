@@ -19,17 +19,18 @@ BELOW = {  # wing: the wings that it may import
     "triggers": set(),
     "ray_compat": set(),
     "recording": {"values", "encoding", "selection", "steps"},
+    "replay": {"recording", "values", "encoding", "selection", "steps"},
     "results": {"values", "ray_compat"},
     "storage": {"values", "encoding"},
-    "rllib": {"recording", "values", "encoding", "selection", "steps", "ray_compat"},
-    "gym": {"recording", "values", "encoding", "selection", "steps"},
-    "callbacks": {"storage", "results", "values", "encoding", "ray_compat"},
+    "rllib": {"replay", "recording", "values", "encoding", "selection", "steps", "ray_compat"},
+    "gym": {"replay", "recording", "values", "encoding", "selection", "steps"},
+    "callbacks": {"replay", "storage", "results", "values", "encoding", "ray_compat"},
     "viewing": {
         *("storage", "values", "encoding", "rllib", "gym", "recording", "callbacks", "selection", "steps"),
-        "ray_compat",
+        *("replay", "ray_compat"),
     },
     "export": {"viewing", "storage", "values"},
-    "cli": {"viewing", "rllib", "values"},
+    "cli": {"replay", "viewing", "rllib", "values"},
     "trial_names": {"values"},
 }
 FOREIGN = {  # library: the folders that may import it

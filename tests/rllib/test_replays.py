@@ -13,8 +13,8 @@ from ray.rllib.env.wrappers.atari_wrappers import EpisodicLifeEnv
 
 from tests.support.envs import CountingEnv
 from tests.support.pictures import LOSSLESS, shown
-from tune_media.recording.late_clips import with_late_clips
 from tune_media.recording.rendering import Renderer
+from tune_media.replay.late_clips import with_late_clips
 from tune_media.rllib import record_episodes, registry
 from tune_media.rllib.registry import recordings_of
 from tune_media.values.options import VideoOptions

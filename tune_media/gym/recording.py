@@ -16,8 +16,8 @@ from tune_media.gym.taking import Taking
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, reset_seed, sub_env
-from tune_media.recording.replay_decision import Replayer
 from tune_media.recording.seeding import seeded
+from tune_media.replay.replay_decision import Replayer
 from tune_media.selection import RenderBudget, Trigger, every
 from tune_media.values.medium import new_id
 from tune_media.values.video import Video

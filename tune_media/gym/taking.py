@@ -8,7 +8,7 @@ from typing import Any
 from tune_media.recording.choosing import DATA, chosen_by, laid_out, selector_reason
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.recording.replay_decision import Taken, with_note
+from tune_media.replay.replay_decision import Taken, with_note
 from tune_media.selection import Selector
 from tune_media.values.episodes import EpisodeBatch, thinned
 

@@ -12,13 +12,12 @@ import uuid
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.clips import Clips
 from tune_media.recording.problems import Problems, explained
 from tune_media.recording.series import EpisodeValues
-from tune_media.recording.tape import Tape
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.artifact import Artifact
@@ -26,6 +25,18 @@ from tune_media.values.episode_record import DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.episodes import EpisodeData, Trajectory
 from tune_media.values.image import Image
 from tune_media.values.video import Video
+
+
+class Tape(Protocol):
+    """The tape of an episode, as far as this wing needs it; ``replay.tape`` has the real one.
+
+    Attributes:
+        fault: Why the episode cannot be played again; None: it can.
+    """
+
+    fault: str | None
+
+    def __len__(self) -> int: ...
 
 
 @dataclass

@@ -15,12 +15,11 @@ from typing_extensions import override
 from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.clips import Clips, Render
 from tune_media.recording.collector import Collector
-from tune_media.recording.episode import Candidate, RunningEpisode
+from tune_media.recording.episode import Candidate, RunningEpisode, Tape
 from tune_media.recording.plan import Plan
 from tune_media.recording.problems import Problems
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.starts import Starts
-from tune_media.recording.tape import Tape
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord

@@ -12,7 +12,7 @@ from typing import Any
 
 from tune_media.recording.choosing import DATA, NUM_ABANDONED, NUM_LOST, chosen_by, laid_out, selector_reason
 from tune_media.recording.plan import Plan
-from tune_media.recording.replay_decision import Taken, with_note
+from tune_media.replay.replay_decision import Taken, with_note
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
 from tune_media.rllib.registry import Answer, ask, ask_and_take, begin_round, take
 from tune_media.rllib.requests import Requests

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.recording.episode import Candidate
-from tune_media.recording.replay_decision import Taken
+from tune_media.replay.replay_decision import Taken
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id

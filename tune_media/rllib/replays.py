@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.recording.replay_decision import Replayer, Taken
+from tune_media.replay.replay_decision import Replayer, Taken
 from tune_media.rllib.second_env import env_maker
 from tune_media.rllib.settings import EVALUATION, RecorderSettings
 from tune_media.values.episode_record import DIRECT

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from tune_media.recording.generators import states_of
 from tune_media.recording.rendering import inside
 from tune_media.recording.seeding import seeded
-from tune_media.recording.tape import Tape, checksum
+from tune_media.replay.generators import states_of
+from tune_media.replay.tape import Tape, checksum
 
-_KEY = "tune_media_taping"
+_KEY = "tune_media_tape_recorder"
 _IN_MID_GAME = (
     "a wrapper began it in the middle of a game, without a reset of the env inside it, as RLlib's wrappers for Atari "
     "games do after each lost life (EpisodicLifeEnv). Make the evaluation envs without that wrapper, or pass "
@@ -24,7 +24,7 @@ _IN_MID_GAME = (
 _MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
 
 
-class Taping:
+class TapeRecorder:
     """Puts each episode of an env on a tape, from its reset on. The thread that steps the env calls everything here.
 
     It takes the place of ``step`` and ``reset`` on the env object itself, so the env keeps its type and its wrappers.
@@ -48,7 +48,7 @@ class Taping:
         ...     def step(self, action):
         ...         return action, 1.0, False, False, {}
         >>> env = Env()
-        >>> taping = Taping(env, iter([7]))
+        >>> taping = TapeRecorder(env, iter([7]))
         >>> _ = env.reset(), env.step(3)
         >>> taping.tape.seed, taping.tape.actions[0]
         (7, 3)
@@ -185,9 +185,9 @@ class Taping:
             return {} if name == "reset options" else None
 
 
-def taping_of(env: Any) -> Taping | None:
+def tape_recorder_of(env: Any) -> TapeRecorder | None:
     """Return the taping of an env, or None if it has none."""
-    found: Taping | None = getattr(env, "__dict__", {}).get(_KEY)
+    found: TapeRecorder | None = getattr(env, "__dict__", {}).get(_KEY)
     return found
 
 

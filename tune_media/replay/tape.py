@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from crc32c import crc32c
 
-from tune_media.recording.generators import States
+from tune_media.replay.generators import States
 from tune_media.values.foreign import without_address
 
 MAX_BYTES = 32 * 2**20

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tune_media.recording.generators import set_states
 from tune_media.recording.seeding import seeded
-from tune_media.recording.tape import Tape
-from tune_media.recording.taping import Taping, taping_of, task_holder
+from tune_media.replay.generators import set_states
+from tune_media.replay.tape import Tape
+from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of, task_holder
 
 
 class ReplayedStep(NamedTuple):
@@ -70,14 +70,14 @@ def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
         ...     def step(self, action):
         ...         return self.random.randrange(6), 0.0, False, False, {}
         >>> first, second = Dice(), Dice()
-        >>> taping = Taping(first, itertools.count(3))
+        >>> taping = TapeRecorder(first, itertools.count(3))
         >>> rolled = [first.reset()[0]] + [first.step(0)[0] for _ in range(4)]
         >>> [step.observation for step in replay(second, taping.tape)] == rolled
         True
     """
     if tape.fault is not None:
         raise ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
-    taping = taping_of(env) or Taping(env)
+    taping = tape_recorder_of(env) or TapeRecorder(env)
     with _env_at(0):
         observation, info = _reset(env, tape)
     _compare(taping, tape, 0)
@@ -102,7 +102,7 @@ def _reset(env: Any, tape: Tape) -> Any:
     return env.reset(seed=tape.seed, **tape.options)
 
 
-def _compare(taping: Taping, tape: Tape, step: int) -> None:
+def _compare(taping: TapeRecorder, tape: Tape, step: int) -> None:
     again = taping.tape
     if again is None or len(again.checks) <= step or again.checks[step] != tape.checks[step]:
         what = "observation" if step == 0 else "observation, reward or end"

@@ -9,16 +9,16 @@ from types import ModuleType
 from typing import Any
 
 from tune_media.recording.episode import Candidate, joined
-from tune_media.recording.generators import has_emulator
-from tune_media.recording.late_clips import play_again, reason_of, with_late_clips
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.render_clock import RenderClock
-from tune_media.recording.render_cost import RenderCost
 from tune_media.recording.rendering import Renderer, describe, sub_envs
-from tune_media.recording.second_env import close_env, pygame_in_use, same_random_numbers
-from tune_media.recording.tape import Tape
-from tune_media.recording.taping import NewSeeds, Taping, taping_of
+from tune_media.replay.generators import has_emulator
+from tune_media.replay.late_clips import play_again, reason_of, with_late_clips
+from tune_media.replay.render_cost import RenderCost
+from tune_media.replay.second_env import close_env, pygame_in_use, same_random_numbers
+from tune_media.replay.tape import Tape
+from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder, tape_recorder_of
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.recording_problems import RecordingProblem
@@ -75,7 +75,7 @@ class Replayer:
         self._recorder, self._frame = recorder, frame
         self.mode = recorder.plan.render if is_possible and recorder.plan.video is not None else DIRECT
         self._envs: dict[int, Renderer] = {}
-        self._tapings: dict[int, Taping] = {}  # by sub-env
+        self._tapings: dict[int, TapeRecorder] = {}  # by sub-env
         self._is_closed = False
         self._pygame_in_use: list[ModuleType] = []
 
@@ -117,10 +117,10 @@ class Replayer:
 
         Args:
             env: The sub-env.
-            seeds: Seeds for its resets that are given none; see ``Taping``.
+            seeds: Seeds for its resets that are given none; see ``TapeRecorder``.
             index: Its index.
         """
-        taping = taping_of(env)
+        taping = tape_recorder_of(env)
         if self.mode == DIRECT or (taping is not None and self._tapings.get(index) is taping):
             return
         if taping is not None:  # of another recorder
@@ -128,7 +128,7 @@ class Replayer:
             self._tapings[index] = taping
         elif hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__"):
             try:
-                self._tapings[index] = Taping(env, seeds)
+                self._tapings[index] = TapeRecorder(env, seeds)
             except Exception as error:  # its attributes cannot be set
                 self.give_up(f"{describe(env)} cannot be taped ({type(error).__name__}: {error})")
         else:
@@ -136,7 +136,7 @@ class Replayer:
 
     def tape_of(self, env: Any) -> Tape | None:
         """Return the tape of the episode that starts on a sub-env; None if it is rendered directly."""
-        taping = None if self.mode == DIRECT else taping_of(env)
+        taping = None if self.mode == DIRECT else tape_recorder_of(env)
         if taping is None or taping.tape is None:
             return None
         if taping.tape.fault is not None:

@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from tune_media.recording.generators import same_states, set_states, states_of
+from tune_media.replay.generators import same_states, set_states, states_of
 
 
 def test_a_generator_that_wrappers_hand_out_is_one():

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tune_media.recording import tape as tapes
-from tune_media.recording.tape import Actions, Tape, checksum
+from tune_media.replay import tape as tapes
+from tune_media.replay.tape import Actions, Tape, checksum
 
 ACTIONS = [
     [np.int64(1), np.int64(0)],
