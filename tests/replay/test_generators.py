@@ -1,32 +1,59 @@
+import random
 from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from tune_media.replay.generators import same_states, set_states, states_of
+from tune_media.replay.generators import Snapshot, same_states, set_states
+from tune_media.replay.plain import from_json, to_json
 
 
-def test_a_generator_that_wrappers_hand_out_is_one():
-    env = gym.make("CartPole-v1")
-    assert len(states_of(env)) == 1
-    assert states_of(env)[0] == env.unwrapped.np_random.bit_generator.state
+def test_reading_makes_no_generator_and_the_one_that_is_made_later_is_known_from_its_beginning():
+    env, other = gym.make("CartPole-v1"), gym.make("CartPole-v1")
+    snapshot = Snapshot(env)
+    assert "_np_random" not in vars(env.unwrapped)
+    assert not snapshot.states
+    observation, _ = env.reset()
+    set_states(other, snapshot.states)
+    assert np.array_equal(other.reset()[0], observation)
 
 
-def test_a_state_is_a_copy():
-    env = gym.make("CartPole-v1")
-    before = states_of(env)
-    first = env.unwrapped.np_random.random()
-    set_states(env, before)
-    assert env.unwrapped.np_random.random() == first
+def test_each_generator_of_an_env_and_of_those_inside_it_is_found_once():
+    shared = np.random.default_rng(1)
+    inner = SimpleNamespace(dice=shared, cards=np.random.RandomState(4), wheel=random.Random(5))
+    outer = SimpleNamespace(np_random=np.random.default_rng(2), par_env=inner, alias=shared)
+    assert list(Snapshot(outer).states) == ["0/dice", "0/cards", "0/wheel", "1/np_random"]
 
 
-def test_each_generator_of_an_env_and_of_those_inside_it_is_found():
-    inner = SimpleNamespace(dice=np.random.default_rng(1))
-    outer = SimpleNamespace(np_random=np.random.default_rng(2), par_env=inner)
-    assert len(states_of(outer)) == 2
-    with pytest.raises(ValueError, match="zip"):
-        set_states(inner, states_of(outer))
+def test_states_of_all_kinds_are_plain_data_and_copies():
+    env = SimpleNamespace(
+        a=np.random.default_rng(1), b=np.random.Generator(np.random.MT19937(2)), c=np.random.RandomState(3)
+    )
+    env.d, env.e = random.Random(4), random.SystemRandom()
+
+    def draw():
+        return env.a.random(), env.b.random(), env.c.normal(), env.d.gauss(0, 1)
+
+    draw()
+    states = to_json(Snapshot(env).states)
+    first = draw()
+    set_states(env, from_json(states))
+    assert draw() == first
+    with same_states(env):
+        second = draw()
+    assert draw() == second
+
+
+def test_the_spaces_generators_are_among_them():
+    env, other = (gym.make("CartPole-v1") for _ in range(2))
+    spaces = gym.spaces.Dict(left=gym.spaces.Box(0, 1), right=gym.spaces.Discrete(9))
+    env.unwrapped.goals, other.unwrapped.goals = spaces, gym.spaces.Dict(spaces.spaces.copy())
+    snapshot = Snapshot(env)
+    drawn = env.unwrapped.goals.sample(), env.action_space.sample()
+    other.unwrapped.goals = gym.spaces.Dict(left=gym.spaces.Box(0, 1), right=gym.spaces.Discrete(9))
+    set_states(other, snapshot.states)
+    assert (other.unwrapped.goals.sample(), other.action_space.sample()) == drawn
 
 
 def test_the_state_of_an_emulator_includes_its_generator():
@@ -35,15 +62,15 @@ def test_the_state_of_an_emulator_includes_its_generator():
     gym.register_envs(ale_py)
     env, other = (gym.make("ALE/Pong-v5", frameskip=1) for _ in range(2))
     env.reset(seed=1), other.reset(seed=2)
-    states = states_of(env)
-    assert len(states) == 2
-    for again in (env, other):
-        set_states(again, states)
-        assert again.unwrapped.clone_state(include_rng=True) == states[1]
+    states = from_json(to_json(Snapshot(env).states))
+    assert "0/ale" in states
+    assert "0/ale" not in Snapshot(env, with_emulator=False).states
+    before = env.unwrapped.clone_state(include_rng=True)
+    set_states(other, states)
+    assert other.unwrapped.clone_state(include_rng=True) == before
     with same_states(env):
         env.step(1)
-    assert env.unwrapped.clone_state(include_rng=True) == states[1]
-    assert states_of(env)[0] == states[0]
+    assert env.unwrapped.clone_state(include_rng=True) == before
 
 
 class Refuses:
@@ -54,5 +81,5 @@ class Refuses:
 
 @pytest.mark.parametrize("env", [object(), SimpleNamespace(np_random=None), Refuses()])
 def test_an_env_without_a_generator_has_no_state(env):
-    assert states_of(env) == ()
-    set_states(env, ())
+    assert Snapshot(env).states == {}
+    set_states(env, {})

@@ -112,7 +112,7 @@ def test_an_episode_can_be_played_again_without_rendering():
     env = make()
     env.render = None
     play_again(taped, Renderer(env))
-    taped.tape.checks[4] += 1
+    taped.tape.checks.values[4] += 1
     with pytest.raises(ReplayDiffers, match="at step 4"):
         play_again(taped, Renderer(env))
 
@@ -151,7 +151,7 @@ def test_a_replay_that_differs_leaves_no_clip_and_no_encoder(monkeypatch):
     closed = []
     monkeypatch.setattr("tune_media.recording.clips.VideoEncoder.cancel", lambda self: closed.append(self))
     taped = recorded(make(), VideoOptions(), is_direct=False)
-    taped.taped.tape.checks[2] += 1
+    taped.taped.tape.checks.values[2] += 1
     with pytest.raises(ReplayDiffers):
         with_late_clips(taped, Renderer(make()), VideoOptions())
     assert len(closed) == 1

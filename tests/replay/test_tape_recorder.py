@@ -45,7 +45,7 @@ def test_the_tape_has_the_seed_that_a_reset_really_got():
     assert seeds == [3, 4, 3]
 
 
-def test_an_env_that_refuses_seeds_is_reset_without_and_cannot_be_replayed():
+def test_an_env_that_refuses_seeds_is_reset_without():
     class Refuses(gym.Env):
         def reset(self, *, seed=None, options=None):
             if seed is not None:
@@ -56,7 +56,7 @@ def test_an_env_that_refuses_seeds_is_reset_without_and_cannot_be_replayed():
     taping = TapeRecorder(env, itertools.count())
     assert env.reset() == (0, {})
     assert "no seeds here" in str(taping.refused)
-    assert "no seed" in taping.tape.fault
+    assert taping.tape.seed is None
     with pytest.raises(NotImplementedError):
         env.reset(seed=5)
 

@@ -115,6 +115,7 @@ class Recording:
                 observation=observation,
                 env_index=index,
                 tape=tape,
+                rendered_later=self._replayer.may_render_later,
             )
             if self._clips is not None:
                 may_end_clip = self._plan.trigger is not None or index not in self._clips

@@ -10,7 +10,7 @@ from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.replay.replay_decision import Taken, with_note
 from tune_media.selection import Selector
-from tune_media.values.episodes import EpisodeBatch, thinned
+from tune_media.values.episodes import EpisodeBatch, thinned, with_fewer_tapes
 
 MAX_UNTAKEN = 1000
 """The number of episodes whose data are held until ``take()`` is called for the first time; most users never do."""
@@ -69,7 +69,8 @@ class Taking:
         if not episodes:
             return result
         trajectories = {id: winner.trajectory for id, winner in winners.items() if winner.trajectory is not None}
-        batch = EpisodeBatch(tuple(thinned(episodes)), trajectories, note=note)
+        episodes = with_fewer_tapes(thinned(episodes), winners)
+        batch = EpisodeBatch(tuple(episodes), trajectories, note=note)
         metrics = batch.metrics()
         return result | {DATA: batch} | ({"custom_metrics": metrics} if metrics else {})
 

@@ -82,7 +82,7 @@ def play_again(taped: Taped, renderer: Renderer, on_step: OnStep | None = None, 
     if tape.fault is None and len(tape) != len(rewards):
         raise ReplayDiffers(min(len(tape), len(rewards)), f"has {len(tape)} steps and the episode {len(rewards)}")
     with same_states(renderer.env):
-        for number, action, observation, info in replay(renderer.env, tape):
+        for number, action, observation, info, _ in replay(renderer.env, tape):
             renderer.new_step()
             reward = rewards[number - 1] if number else 0.0
             total += reward

@@ -20,6 +20,7 @@ class ReplayedStep(NamedTuple):
         action: The action that led to it; None at the reset.
         observation: The observation after it.
         info: The info after it.
+        reward: The reward of the step; 0 at the reset. With several agents, a dict by agent.
 
     Example:
         >>> ReplayedStep(0, None, 1.5, {}).step
@@ -30,6 +31,7 @@ class ReplayedStep(NamedTuple):
     action: Any
     observation: Any
     info: Any
+    reward: Any = 0.0
 
 
 class ReplayDiffers(Exception):
@@ -85,9 +87,9 @@ def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
     for step in range(1, len(tape) + 1):
         action = tape.actions[step - 1]
         with _env_at(step):
-            observation, _, _, _, info = env.step(tape.actions[step - 1])
+            observation, reward, _, _, info = env.step(tape.actions[step - 1])
         _compare(taping, tape, step)
-        yield ReplayedStep(step, action, observation, info)
+        yield ReplayedStep(step, action, observation, info, reward)
 
 
 def _reset(env: Any, tape: Tape) -> Any:
@@ -97,14 +99,14 @@ def _reset(env: Any, tape: Tape) -> Any:
     own = seeded(env)
     if own is not None and tape.seed is not None:
         own.give_next(tape.seed)
-    if tape.seed is None and tape.generators is not None:
+    if tape.generators:
         set_states(env, tape.generators)
     return env.reset(seed=tape.seed, **tape.options)
 
 
 def _compare(taping: TapeRecorder, tape: Tape, step: int) -> None:
     again = taping.tape
-    if again is None or len(again.checks) <= step or again.checks[step] != tape.checks[step]:
+    if again is None or len(again.checks) <= step or not tape.checks.agree(step, again.checks[step]):
         what = "observation" if step == 0 else "observation, reward or end"
         raise ReplayDiffers(step, f"has another {what}")
 

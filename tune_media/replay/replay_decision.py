@@ -85,6 +85,16 @@ class Replayer:
         return self._recorder.plan
 
     @property
+    def tapes(self) -> bool:
+        """Whether episodes are put on tape."""
+        return self.mode != DIRECT or self.plan.tapes
+
+    @property
+    def may_render_later(self) -> bool:
+        """Whether the clips of episodes that start now may be made in a replay."""
+        return self.mode != DIRECT
+
+    @property
     def renders_later(self) -> bool:
         """Whether the episodes that start now are rendered in a replay only."""
         return self.mode == REPLAY
@@ -102,14 +112,14 @@ class Replayer:
             first: The index of the first sub-env in it.
         """
         reachable = sub_envs(env)
-        if self.mode != DIRECT and not reachable:
+        if self.tapes and not reachable:
             self.give_up(
                 f"the sub-envs of {describe(env)} are in other processes or in one batch, out of reach of a replay; "
                 "use a synchronous vector env (gym_env_vectorize_mode='sync')"
             )
         for index, inner in enumerate(reachable, start=first):
             if indices is None or index in indices:
-                gives_seeds = self.plan.render == REPLAY and not has_emulator(inner)
+                gives_seeds = self.plan.render == self.mode == REPLAY and not has_emulator(inner)
                 self.put_on_tape(inner, NewSeeds(*entropy, index) if gives_seeds else None, index)
 
     def put_on_tape(self, env: Any, seeds: Iterator[int] | None = None, index: int = 0) -> None:
@@ -121,7 +131,7 @@ class Replayer:
             index: Its index.
         """
         taping = tape_recorder_of(env)
-        if self.mode == DIRECT or (taping is not None and self._tapings.get(index) is taping):
+        if not self.tapes or (taping is not None and self._tapings.get(index) is taping):
             return
         if taping is not None:  # of another recorder
             taping.join(seeds)
@@ -135,8 +145,8 @@ class Replayer:
             self.give_up(f"nobody steps {describe(env)} here: its simulator is outside")
 
     def tape_of(self, env: Any) -> Tape | None:
-        """Return the tape of the episode that starts on a sub-env; None if it is rendered directly."""
-        taping = None if self.mode == DIRECT else tape_recorder_of(env)
+        """Return the tape of the episode that starts on a sub-env; None if it has none."""
+        taping = tape_recorder_of(env) if self.tapes else None
         if taping is None or taping.tape is None:
             return None
         if taping.tape.fault is not None:
@@ -194,6 +204,8 @@ class Replayer:
         self._go_direct(reason)
         if self.plan.render == REPLAY or lost:
             self._recorder.problems.report(reason, "no clip" if lost else _DIRECTLY, kind="replay", lost=lost)
+        elif self.plan.tapes:
+            self._recorder.problems.report(reason, "episodes have no tape", kind="tape")
 
     def _replay(self, id: str, winner: Candidate, make: Callable[[int], Any], result: Taken) -> None:
         assert self.plan.video is not None
@@ -231,9 +243,10 @@ class Replayer:
 
     def _go_direct(self, reason: str) -> None:
         self.mode = DIRECT
-        for taping in self._tapings.values():
-            taping.leave()
-        self._tapings.clear()
+        if not self.plan.tapes:
+            for taping in self._tapings.values():
+                taping.leave()
+            self._tapings.clear()
         logger.info("recording %r: %s: %s", self.plan.name, _DIRECTLY, reason)
 
     def _env(self, index: int, make: Callable[[int], Any]) -> Renderer:

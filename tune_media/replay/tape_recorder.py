@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from crc32c import crc32c
 from typing_extensions import override
 
 from tune_media.recording.rendering import inside
 from tune_media.recording.seeding import seeded
-from tune_media.replay.generators import states_of
-from tune_media.replay.tape import Tape, checksum
+from tune_media.replay.generators import Snapshot
+from tune_media.replay.plain import from_json, to_json
+from tune_media.replay.tape import Tape, checksum, step_checksum
 
 _KEY = "tune_media_tape_recorder"
 _IN_MID_GAME = (
@@ -28,13 +28,13 @@ class TapeRecorder:
     """Puts each episode of an env on a tape, from its reset on. The thread that steps the env calls everything here.
 
     It takes the place of ``step`` and ``reset`` on the env object itself, so the env keeps its type and its wrappers.
+    Each tape has the states of the env's random generators before the reset: a seed does not reach all of them.
     The observations and rewards that are checked are those of the innermost env: those of a wrapper may depend on
     earlier episodes (running means), although the frames do not.
 
     Args:
         env: A single env, with its wrappers.
-        seeds: Seeds for resets that are given none. None: such a reset stays as it is, and the tape has the states of
-            the env's random generators before it.
+        seeds: Seeds for resets that are given none. None: such a reset stays as it is.
 
     Attributes:
         tape: The tape of the episode that runs, or that ended last; None before the first reset.
@@ -95,13 +95,14 @@ class TapeRecorder:
         if not self.is_on or self._is_inside:
             return self._reset(seed=seed, **options)
         self._check, self._fault = 0, None
-        kept, task = self._copy(options, "reset options"), task_in(self._env)
+        kept, task = self._plain_options(options), task_in(self._env)
         with_seed, generators = seed, None
         if seed is None and self._seeds is not None:
             with_seed = next(self._seeds, None) if self.refused is None else None
-        elif seed is None:
-            with contextlib.suppress(Exception):  # the env's own thread changes it: then it has no tape
-                generators = states_of(self._env)
+        try:
+            generators = Snapshot(self._env, with_emulator=with_seed is None)
+        except Exception as error:  # the env's own thread changes it
+            self._fault = f"the states of its random generators cannot be read ({type(error).__name__}: {error})"
         self._is_inside, self._core_acted, self._core_began = True, False, False
         try:
             result = self._reset_with(with_seed, seed, options)
@@ -129,7 +130,8 @@ class TapeRecorder:
         """
         if not self.is_on or self._is_inside or self.tape is None:
             return self._step(action)
-        given = self._copy(action, "action")  # the env may change it
+        tape = self.tape
+        tape.acts(action)
         self._is_inside, self._core_acted = True, False
         try:
             result = self._step(action)
@@ -137,9 +139,12 @@ class TapeRecorder:
             self._is_inside = False
         if not self._core_acted:
             self._add(result, slice(None, -1))  # not the info: it may hold times
-        self._add(result, slice(2, -1))
-        self.tape.fault = self.tape.fault or self._fault
-        self.tape.stepped(given, self._check)
+        if result[2] is False and result[3] is False:
+            self._check = crc32c(b"--", self._check)
+        else:
+            self._add(result, slice(2, -1))
+        tape.fault = tape.fault or self._fault
+        tape.has_stepped(self._check)
         return result
 
     def _reset_with(self, with_seed: int | None, seed: int | None, options: dict[str, Any]) -> Any:
@@ -157,7 +162,10 @@ class TapeRecorder:
         result = self._core_step(*args, **kwargs)
         self._core_acted = True
         if self.is_on:
-            self._add(result, slice(None, -1))
+            try:
+                self._check = step_checksum(result[0], result[1], result[2], result[3], self._check)
+            except Exception as error:
+                self._cannot_compare(error)
         return result
 
     def _reset_core(self, *args: Any, **kwargs: Any) -> Any:
@@ -173,16 +181,23 @@ class TapeRecorder:
         try:
             self._check = checksum(result[part], self._check)
         except Exception as error:
-            self._fault = self._fault or (
-                f"its observations and rewards cannot be compared ({type(error).__name__}: {error})"
-            )
+            self._cannot_compare(error)
 
-    def _copy(self, value: Any, name: str) -> Any:
+    def _cannot_compare(self, error: Exception) -> None:
+        self._fault = self._fault or (
+            f"its observations and rewards cannot be compared ({type(error).__name__}: {error})"
+        )
+
+    def _plain_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy of a reset's options; what is no plain data makes the episode unfit."""
+        if not any(options.values()):  # RLlib and most others give none
+            return dict(options)
         try:
-            return copy.deepcopy(value)
-        except Exception as error:
-            self._fault = self._fault or f"its {name} of type {type(value).__name__} cannot be copied: {error}"
-            return {} if name == "reset options" else None
+            copied: dict[str, Any] = from_json(to_json(options))
+            return copied
+        except (TypeError, ValueError) as error:
+            self._fault = f"its reset options cannot be copied: {error}"
+            return {}
 
 
 def tape_recorder_of(env: Any) -> TapeRecorder | None:
@@ -217,7 +232,7 @@ def task_in(env: Any) -> Any:
     if holder is None:
         return None
     try:
-        return copy.deepcopy(holder.get_task())
+        return from_json(to_json(holder.get_task()))
     except Exception:  # an env that only sets its task, or whose task cannot be copied: the checksums will tell
         return None
 

@@ -19,7 +19,15 @@ from tune_media.rllib.requests import Requests
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.selection import Selector
 from tune_media.values.episode_record import DIRECT, EpisodeRecord
-from tune_media.values.episodes import EpisodeBatch, EpisodeData, thinned, with_progress
+from tune_media.values.episodes import (
+    LEFT_OUT,
+    MAX_TAPE_BYTES,
+    EpisodeBatch,
+    EpisodeData,
+    thinned,
+    with_fewer_tapes,
+    with_progress,
+)
 from tune_media.values.recording_problems import RecordingProblem
 
 _TIMEOUT = "config.evaluation(evaluation_sample_timeout_s=...)"
@@ -201,9 +209,12 @@ class _Choice:
             times = _times_to_wait(self._plan, len(wanted))
             text = _did_not_answer("their env runner", self._round.timeout, times)
             self._problems.append(RecordingProblem(f"no clip: {text}", missing))
+        episodes = with_fewer_tapes(episodes, wanted)
+        self._problems += _without_tapes(episodes)
         batch = EpisodeBatch(
             tuple(episodes),
             {id: held.trajectory for id, held in kept.items() if held.trajectory is not None},
+            {hash: content for answer in self._answers for hash, content in answer.recipes.items()},
             holds_legacy=self._plan.sees_all and self._round.on_old_stack,
         )
         result |= laid_out(self._plan.selectors, chosen, kept, taken.lost) | {DATA: batch}
@@ -253,6 +264,13 @@ class _Choice:
         if not self._gone or self._round.reported.count is None or not self._plan.sees_all:
             return 0
         return max(0, self._round.reported.count - sum(not episode.is_late for episode in episodes))
+
+
+def _without_tapes(episodes: Sequence[EpisodeData]) -> list[RecordingProblem]:
+    """Return the problem that the tapes of some episodes were left out, if they were."""
+    count = sum(episode.tape == LEFT_OUT for episode in episodes)
+    most = f"those of a round take at most {MAX_TAPE_BYTES // 2**20} MB; the chosen and the newest episodes come first"
+    return [RecordingProblem(f"{count} of {len(episodes)} episodes have no tape: {most}")] if count else []
 
 
 def _times_to_wait(plan: Plan, winners: int) -> int:

@@ -44,6 +44,7 @@ class Answer:
         abandoned: Number of episodes that began and never ended.
         starts: Number of episodes that each sub-env has begun.
         kept: The candidates themselves, if they were asked for at once.
+        recipes: The recipes that the episodes' tapes refer to, by their hash.
     """
 
     env_runner: int
@@ -57,6 +58,7 @@ class Answer:
     abandoned: int = 0
     starts: dict[int, int] = field(default_factory=dict)
     kept: dict[str, Candidate] = field(default_factory=dict)
+    recipes: dict[str, bytes] = field(default_factory=dict)
 
 
 def recordings_of(env_runner: Any) -> dict[str, EnvRunnerRecording]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ from tune_media.storage.episode_files import (
     EpisodeReport,
     RecorderEpisodes,
     parquet_name,
+    recipe_name,
     recorder_of,
     report_json,
     report_parquet,
@@ -195,6 +197,8 @@ class PendingWrite:
                 first.path: lambda: report_json(report, first.path),
                 parquet_name(first.path): lambda: report_parquet(report),
             }
+            recipes = {hash: recipe for _, batch in batches for hash, recipe in batch.recipes.items()}
+            makers |= {recipe_name(hash): functools.partial(bytes, recipe) for hash, recipe in recipes.items()}
             if report.has_steps:
                 makers[steps_name(first.path)] = lambda: steps_parquet(report)
         files: dict[str, bytes] = {}

@@ -23,6 +23,8 @@ from tune_media.values.foreign import shown
 from tune_media.values.strict_json import json_bytes
 
 FOLDER = "episode_data"
+RECIPE_FOLDER = "media_recipes"
+"""The folder of an experiment that holds what makes its envs again: pickles, which run code when they are read."""
 DATA_KEY = "/data"
 MAX_JSON_POINTS = 1_000_000
 """The most values of series that a JSON file holds; if there are more, only the Parquet file has the series."""
@@ -107,7 +109,7 @@ def parts_of_parquet(content: bytes) -> list[tuple[str, str, str, int]]:
 def clips_of_parquet(content: bytes) -> dict[str, dict[str, Any]]:
     """Return the facts of the clips that a report's Parquet file names, by path; none if the file is not whole."""
     try:
-        rows = pa.parquet.read_table(io.BytesIO(content)).to_pylist()
+        rows = pa.parquet.read_table(io.BytesIO(content), columns=parquet_columns(io.BytesIO(content))).to_pylist()
     except (pa.ArrowException, OSError):
         return {}
     return {path: {**_facts_of_row(row), "id": id} for row in rows for path, id in row.get("clips") or ()}
@@ -138,6 +140,16 @@ def steps_name(path: str) -> str:
         'episode_data/steps-00040000.parquet'
     """
     return posixpath.join(FOLDER, "steps" + posixpath.basename(parquet_name(path)).removeprefix("data"))
+
+
+def recipe_name(hash: str) -> str:
+    """Return the path of a recipe, relative to the trial folder; the recipes of an experiment are beside its trials.
+
+    Example:
+        >>> recipe_name("1f0c")
+        '../media_recipes/1f0c.pickle'
+    """
+    return posixpath.join("..", RECIPE_FOLDER, f"{hash}.pickle")
 
 
 def recorder_of(key: str) -> str:
@@ -203,11 +215,18 @@ _EPISODES = pa.schema(
         ("lists", pa.map_(pa.string(), pa.string())),  # series of other things than numbers, as JSON
         ("values", pa.map_(pa.string(), pa.string())),  # as JSON
         ("clips", pa.map_(pa.string(), pa.string())),  # the path of each clip of the episode -> its id
+        ("recipe", pa.string()),  # the hash of the recipe that makes its env again
+        ("tape", pa.binary()),  # see replay.tape
     ]
 )
 
 
-EPISODE_COLUMNS = [name for name in _EPISODES.names if name not in ("metrics", "lists")]
+EPISODE_COLUMNS = [name for name in _EPISODES.names if name not in ("metrics", "lists", "tape")]
+
+
+def parquet_columns(content: Any) -> list[str]:
+    """Return the columns of a report's Parquet file but for the tapes, which few readers need."""
+    return [name for name in pa.parquet.read_schema(content).names if name != "tape"]
 
 
 def _episodes(report: EpisodeReport) -> Iterator[tuple[RecorderEpisodes, EpisodeData]]:
@@ -241,6 +260,8 @@ def _row(report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData) ->
         "lists": [(_text(name), json_bytes(value).decode()) for name, value in lists.items()],
         "values": [(_text(name), json_bytes(value).decode()) for name, value in episode.values.items()],
         "clips": [(path, _text(id)) for path, id in report.clips.get(record.episode_id, {}).items()],
+        "recipe": episode.recipe if episode.tape else None,
+        "tape": episode.tape or None,
     }
 
 

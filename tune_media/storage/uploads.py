@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import pyarrow.fs
+
 from tune_media.storage.deletion import Deletions
 from tune_media.storage.entry import PendingWrite
 from tune_media.storage.filesystem import is_local, write_atomically, write_once
 from tune_media.storage.index import Index
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.registry import Registry
+
+Write = Callable[[pyarrow.fs.FileSystem, str, bytes], None]
+"""Writes a file: its filesystem, path and content."""
 
 
 class Uploads:
@@ -44,6 +49,7 @@ class Uploads:
         self.is_copying = self.may_go_ahead = False
         self._location, self._registry, self._index, self._deletions = location, registry, index, deletions
         self._beside, self._report = beside, report
+        self._beside_trial: set[str] = set()  # the files that were written there
 
     def write(self, package: PendingWrite, files: Mapping[str, bytes]) -> None:
         """Write files, unless they are on the storage already.
@@ -53,9 +59,8 @@ class Uploads:
         """
         is_missing = self.is_remote and self._is_new(package)  # on the storage: that costs no request
         write = write_atomically if package.entries[0].is_episodes or is_missing else write_once
-        for name, content in files.items():
-            if not package.is_on_storage:
-                write(self._location.filesystem, self._location.on_storage(name), content)
+        if not package.is_on_storage:
+            self._write_all(files, write)
         package.is_on_storage = True
 
     def write_early(self, package: PendingWrite) -> None:
@@ -68,9 +73,16 @@ class Uploads:
         if not self.may_go_ahead:
             raise OSError("the index that is on the storage has not been read yet")
         if self._is_new(package):
-            for name, content in package.files().items():
-                write_atomically(self._location.filesystem, self._location.on_storage(name), content)
+            self._write_all(package.files(), write_atomically)
             package.is_on_storage = True
+
+    def _write_all(self, files: Mapping[str, bytes], write: Write) -> None:
+        """Write files; those beside the trial's folder, which come again with each report, once."""
+        for name, content in files.items():
+            if name not in self._beside_trial:
+                write(self._location.filesystem, self._location.on_storage(name), content)
+            if name.startswith("../"):
+                self._beside_trial.add(name)
 
     @property
     def index_is_late(self) -> bool:

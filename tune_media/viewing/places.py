@@ -16,7 +16,7 @@ import pyarrow.fs
 
 from tune_media.storage.index_lines import INDEX_PATH
 
-OTHER_FOLDERS = re.compile(r"\.|(media|episode_data|wandb|mlartifacts|mlruns|artifacts)$|checkpoint_\d+$")
+OTHER_FOLDERS = re.compile(r"\.|(media|episode_data|media_recipes|wandb|mlartifacts|mlruns|artifacts)$|checkpoint_\d+$")
 """The names of folders that are neither an experiment's nor a trial's."""
 
 _PARAMS = "params.json"
