@@ -116,9 +116,8 @@ class Recipe:
             >>> LoadedRecipe.of(recipe.content).make()
             {'size': 5}
         """
-        file = _BoundedFile()
-        cloudpickle.dump((creator, dict(config)), file)
-        known = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers, "make": file.getvalue()}
+        known = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers}
+        known |= {"creator": _pickled(creator), "config": _pickled(dict(config))}
         content = pickle.dumps(known, protocol=4)
         return cls(hashlib.sha256(content).hexdigest()[:16], content)
 
@@ -140,23 +139,27 @@ class LoadedRecipe:
     num_workers: int = 0
 
     @classmethod
-    def of(cls, content: bytes) -> LoadedRecipe:
+    def of(cls, content: bytes, creator: Creator | None = None) -> LoadedRecipe:
         """Read a recipe, and set the environment variables of rendering that are not set.
+
+        Args:
+            content: The content of its file.
+            creator: Makes the envs instead of the recipe's function.
 
         Raises:
             ValueError: It is none, or one of a later version.
             Exception: Whatever importing its modules raises.
         """
         known = pickle.loads(content)
-        if not isinstance(known, dict) or "make" not in known:
+        if not isinstance(known, dict) or "creator" not in known:
             raise ValueError("this is no recipe of an env")
         if known["version"] > VERSION:
             raise ValueError(f"the recipe has version {known['version']}, and this tune_media reads up to {VERSION}")
         for name, value in known["facts"]["environment"].items():
             os.environ.setdefault(name, value)
         sys.path += [path for path in known["facts"]["path"] if path not in sys.path and Path(path).is_dir()]
-        make_env, config = cloudpickle.loads(known["make"])
-        return cls(known["facts"], make_env, config, known["num_workers"])
+        make_env = cloudpickle.loads(known["creator"]) if creator is None else creator
+        return cls(known["facts"], make_env, cloudpickle.loads(known["config"]), known["num_workers"])
 
     def make(self, env_runner: int = 0, env_index: int = 0, **overrides: Any) -> Any:
         """Return a new env, as the env runner with this index made its sub-env with this index.
@@ -169,6 +172,8 @@ class LoadedRecipe:
             Exception: Whatever making it raises.
         """
         config = {**self.config, **overrides}
+        if isinstance(self.make_env, FromKeywords) and self.make_env.function.__name__ == "make":
+            config.setdefault("render_mode", "rgb_array")  # an env that nobody rendered while it was recorded
         place = {"worker_index": env_runner, "vector_index": env_index, "num_workers": self.num_workers}
         rllibs = sys.modules.get("ray.rllib.env.env_context")  # loaded if the creator needs RLlib
         return self.make_env(EnvConfig(config, **place) if rllibs is None else rllibs.EnvContext(config, **place))
@@ -225,6 +230,12 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         if then["environment"].get(name) != now["environment"].get(name)
     ]
     return told
+
+
+def _pickled(value: Any) -> bytes:
+    file = _BoundedFile()
+    cloudpickle.dump(value, file)
+    return file.getvalue()
 
 
 class _BoundedFile(io.BytesIO):
