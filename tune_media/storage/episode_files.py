@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet
 
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory
@@ -142,6 +143,36 @@ def steps_name(path: str) -> str:
     return posixpath.join(FOLDER, "steps" + posixpath.basename(parquet_name(path)).removeprefix("data"))
 
 
+def taped_rows(file: Any) -> list[dict[str, Any]]:
+    """Return the rows of a report's Parquet file whose episodes have tapes, without these; metrics as dicts.
+
+    Args:
+        file: The open file.
+
+    Raises:
+        ValueError: It is none, or not whole.
+    """
+    names = set(parquet_columns(file))
+    if "tape_bytes" not in names:  # of an earlier version
+        return []
+    table = pa.parquet.read_table(file, columns=sorted(names - {"series", "lists", "values", "every", "clips"}))
+    rows = table.filter(pa.compute.is_valid(table["tape_bytes"])).to_pylist()
+    return [{**row, "metrics": dict(row["metrics"])} for row in rows]
+
+
+def tape_of(file: Any, section: str, recorder: str, episode_id: str) -> bytes:
+    """Return the tape of an episode in a report's Parquet file.
+
+    Raises:
+        KeyError: The file has none of it.
+    """
+    filters = [("episode_id", "==", episode_id), ("section", "==", section), ("recorder", "==", recorder)]
+    tapes = pa.parquet.read_table(file, columns=["tape"], filters=filters)["tape"].drop_null()
+    if not len(tapes):
+        raise KeyError(episode_id)
+    return bytes(tapes[0].as_py())
+
+
 def recipe_name(hash: str) -> str:
     """Return the path of a recipe, relative to the trial folder; the recipes of an experiment are beside its trials.
 
@@ -216,6 +247,7 @@ _EPISODES = pa.schema(
         ("values", pa.map_(pa.string(), pa.string())),  # as JSON
         ("clips", pa.map_(pa.string(), pa.string())),  # the path of each clip of the episode -> its id
         ("recipe", pa.string()),  # the hash of the recipe that makes its env again
+        ("tape_bytes", pa.int64()),  # null: it has no tape
         ("tape", pa.binary()),  # see replay.tape
     ]
 )
@@ -261,6 +293,7 @@ def _row(report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData) ->
         "values": [(_text(name), json_bytes(value).decode()) for name, value in episode.values.items()],
         "clips": [(path, _text(id)) for path, id in report.clips.get(record.episode_id, {}).items()],
         "recipe": episode.recipe if episode.tape else None,
+        "tape_bytes": len(episode.tape) if episode.tape else None,
         "tape": episode.tape or None,
     }
 

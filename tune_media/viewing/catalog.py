@@ -22,6 +22,7 @@ from tune_media.values.score import Scores
 from tune_media.viewing import data_frames, notebook
 from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, name_some
 from tune_media.viewing.score import best_clip, scores_of
+from tune_media.viewing.taped_episodes import TapedEpisode, by_id
 from tune_media.viewing.trial_media import TrialMedia
 
 if TYPE_CHECKING:
@@ -249,6 +250,24 @@ class Catalog(Sequence[CatalogRow]):
         self._read_of_all(lambda trial: trial.params)
         return data_frames.of_episodes(self.trials, params)
 
+    def taped_episodes(self) -> list[TapedEpisode]:
+        """Return the episodes of all trials that have tapes, with or without a clip, in the order of their steps."""
+        return [episode for of_trial in self._read_of_all(TapedEpisode.of_trial) for episode in of_trial]
+
+    def episode(self, id: str) -> TapedEpisode:
+        """Return an episode that has a tape, to make a clip of it.
+
+        Args:
+            id: Its ``episode_id``, or the beginning of it.
+
+        Raises:
+            KeyError: No episode with a tape has this id, or several do.
+
+        Example:
+            ``catalog.episode("5c1e").render(height=720).data``
+        """
+        return by_id(self.taped_episodes(), id)
+
     def _rows(self, number: int, rows: npt.NDArray[np.int64]) -> Iterator[CatalogRow]:
         trial = self.trials[number]
         open_filesystem = partial(filesystem_of, trial.contents.media_folder, trial.filesystem)
@@ -264,9 +283,9 @@ class Catalog(Sequence[CatalogRow]):
         row = best_clip(self.trials[number].media, self._chosen[number], sign)
         return None if row is None else next(self._rows(number, np.array([row], np.int64)))
 
-    def _read_of_all(self, read: Callable[[TrialMedia], Any]) -> None:
-        """Read a file of each trial, several at a time; the trials keep what they have read."""
-        _in_parallel(read, self.trials)
+    def _read_of_all(self, read: Callable[[TrialMedia], _Found]) -> list[_Found]:
+        """Read files of each trial, several trials at a time."""
+        return _in_parallel(read, self.trials)
 
 
 def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalog:
