@@ -21,9 +21,10 @@ def test_reading_makes_no_generator_and_the_one_that_is_made_later_is_known_from
 
 def test_each_generator_of_an_env_and_of_those_inside_it_is_found_once():
     shared = np.random.default_rng(1)
-    inner = SimpleNamespace(dice=shared, cards=np.random.RandomState(4), wheel=random.Random(5))
+    game = SimpleNamespace(rng=np.random.default_rng(6))
+    inner = SimpleNamespace(dice=shared, cards=np.random.RandomState(4), wheel=random.Random(5), game=game)
     outer = SimpleNamespace(np_random=np.random.default_rng(2), par_env=inner, alias=shared)
-    assert list(Snapshot(outer).states) == ["0/dice", "0/cards", "0/wheel", "1/np_random"]
+    assert list(Snapshot(outer).states) == ["0/dice", "0/cards", "0/wheel", "0/game/rng", "1/np_random"]
 
 
 def test_states_of_all_kinds_are_plain_data_and_copies():

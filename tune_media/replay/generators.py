@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from tune_media.recording.rendering import inside
 
 States = dict[str, Any]
 """The states of an env's generators, plain data, by the place of each: how deep it is in the wrappers (0: the innermost
-env), and the name of its attribute."""
+env), and the name of its attribute, or of an attribute of that."""
 
 _LAZY = "_np_random"  # where Gymnasium keeps the generator of an env or a space; None: it is not made yet
 
@@ -158,7 +159,7 @@ def _places_in(env: Any) -> Iterator[_Place]:
         if own.get(_LAZY) is None and getattr(type(layer), _LAZY, 0) is None:
             places.append(_Place(f"{depth}/{_LAZY}", layer, _LAZY))
         for name, value in list(own.items()):
-            places += _of_space(f"{depth}/{name}", value)
+            places += _of_space(f"{depth}/{name}", value) or _of_part(f"{depth}/{name}", value)
         for place in places:
             generator = place.generator
             key = id(place.holder) if generator is None else id(generator)
@@ -177,6 +178,14 @@ def _of_space(name: str, value: Any) -> list[_Place]:
     for key, space in inner.items() if isinstance(inner, Mapping) else enumerate(inner):
         places += _of_space(f"{name}/{key}", space)
     return places
+
+
+def _of_part(name: str, value: Any) -> list[_Place]:
+    """Return the places of the generators that an object has which an env has: its game, its simulator."""
+    own = getattr(value, "__dict__", None)
+    if type(own) is not dict or isinstance(value, (type, ModuleType)) or callable(value):
+        return []
+    return [_Place(f"{name}/{key}", value, key) for key, inner in list(own.items()) if _is_generator(inner)]
 
 
 def _emulators_in(env: Any) -> Iterator[tuple[str, Any]]:

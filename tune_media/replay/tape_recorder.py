@@ -138,7 +138,7 @@ class TapeRecorder:
         finally:
             self._is_inside = False
         if not self._core_acted:
-            self._add(result, slice(None, -1))  # not the info: it may hold times
+            self._add_step(result)
         if result[2] is False and result[3] is False:
             self._check = crc32c(b"--", self._check)
         else:
@@ -162,10 +162,7 @@ class TapeRecorder:
         result = self._core_step(*args, **kwargs)
         self._core_acted = True
         if self.is_on:
-            try:
-                self._check = step_checksum(result[0], result[1], result[2], result[3], self._check)
-            except Exception as error:
-                self._cannot_compare(error)
+            self._add_step(result)
         return result
 
     def _reset_core(self, *args: Any, **kwargs: Any) -> Any:
@@ -180,6 +177,13 @@ class TapeRecorder:
         """Add a part of what the env returned to the checksum. What cannot be added makes the episode unfit."""
         try:
             self._check = checksum(result[part], self._check)
+        except Exception as error:
+            self._cannot_compare(error)
+
+    def _add_step(self, result: Any) -> None:
+        """Add everything that a step returned, but for the info: it may hold times."""
+        try:
+            self._check = step_checksum(result[0], result[1], result[2], result[3], self._check)
         except Exception as error:
             self._cannot_compare(error)
 
