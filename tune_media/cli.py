@@ -253,13 +253,10 @@ def render(
       tune-media render ~/ray_results/my_sweep --trial all --episodes worst --overlay return
       tune-media render ~/ray_results/my_sweep --episodes 'return < 20 and length > 3' --height 720
     """
-    from tune_media.recording.overlay import check_parts
     from tune_media.viewing.catalog import load
     from tune_media.viewing.taped_episodes import choose, of_trial, render_all
 
     try:
-        if overlay:
-            check_parts(overlay)
         catalog = load(experiment)
         of_trials = of_trial(catalog, trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all"))
         if not any(of_trials):

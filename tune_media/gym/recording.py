@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -17,10 +18,13 @@ from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, reset_seed, sub_env
 from tune_media.recording.seeding import seeded
+from tune_media.replay.recipe import Recipe, WithoutConfig
 from tune_media.replay.replay_decision import Replayer
 from tune_media.selection import RenderBudget, Trigger, every
 from tune_media.values.medium import new_id
 from tune_media.values.video import Video
+
+logger = logging.getLogger(__name__)
 
 _SAME_STEP_NOTE = "the vector env resets in the step that ends an episode: the final frame is missing"
 
@@ -57,6 +61,12 @@ class Recording:
         self._replayer = Replayer(self.recorder, arguments.frame)
         self._replayer.put_all_on_tape(env, self._indices)
         self.taking = Taking(self.recorder, functools.partial(self._replayer.taken, make=arguments.make_env))
+        if self._replayer.tapes and arguments.env_fn is not None:
+            try:
+                recipe = Recipe.of(WithoutConfig(arguments.env_fn), {}, sub_env(env, 0))
+                self.taking.recipes[recipe.hash] = recipe.content
+            except Exception as error:  # clips are made here; nobody has asked for more
+                logger.info("env_fn= cannot be stored, for clips of tapes elsewhere: %r", error)
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)
 
     @property
@@ -115,6 +125,7 @@ class Recording:
                 observation=observation,
                 env_index=index,
                 tape=tape,
+                recipe=next(iter(self.taking.recipes), None),
                 rendered_later=self._replayer.may_render_later,
             )
             if self._clips is not None:

@@ -30,6 +30,9 @@ class Taking:
         recorder: The recorder.
         finish: Returns the chosen episodes with their clips. None: they have them.
 
+    Attributes:
+        recipes: How the env is made again, for the tapes of its episodes: the recipe by its hash, if there is one.
+
     Example:
         >>> from tune_media.recording.plan import Plan
         >>> from tune_media.selection import as_selectors
@@ -47,6 +50,7 @@ class Taking:
 
     def __init__(self, recorder: EpisodeRecorder, finish: Finish | None = None) -> None:
         self._recorder, self._finish = recorder, finish
+        self.recipes: dict[str, bytes] = {}
         recorder.candidates.hold_untaken(MAX_UNTAKEN)
 
     def take(self) -> dict[str, Any]:
@@ -70,7 +74,7 @@ class Taking:
             return result
         trajectories = {id: winner.trajectory for id, winner in winners.items() if winner.trajectory is not None}
         episodes = with_fewer_tapes(thinned(episodes), winners)
-        batch = EpisodeBatch(tuple(episodes), trajectories, note=note)
+        batch = EpisodeBatch(tuple(episodes), trajectories, self.recipes, note=note)
         metrics = batch.metrics()
         return result | {DATA: batch} | ({"custom_metrics": metrics} if metrics else {})
 

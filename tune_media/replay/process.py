@@ -28,7 +28,7 @@ from ray import cloudpickle
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.player import ReplayDiffers
-from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
+from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, differences, facts_here
 from tune_media.replay.rendering import render_tape
 from tune_media.replay.tape import Tape
 from tune_media.values.options import VideoOptions
@@ -303,7 +303,7 @@ def _taking_config(creator: Any) -> Creator:
     try:
         inspect.signature(creator).bind({})
     except TypeError:
-        return lambda config: creator()
+        return WithoutConfig(creator)
     except ValueError:  # written in C
         pass
     found: Creator = creator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from tune_media.replay.recipe import Recipe
 from tune_media.replay.replay_decision import Replayer, Taken
 from tune_media.rllib.second_env import env_maker, recipe_of
 from tune_media.rllib.settings import EVALUATION, RecorderSettings
+
+logger = logging.getLogger(__name__)
 
 
 class Replays(Replayer):
@@ -56,7 +59,11 @@ class Replays(Replayer):
             return recipe_of(env_runner, env)
         except Exception as error:
             why = f"how env {describe(env)} is made cannot be stored ({type(error).__name__}: {error})"
-            self._recorder.problems.report(why, "its tapes need tune-media render --env module:function", kind="recipe")
+            remedy = "its tapes need tune-media render --env module:function"
+            if self.plan.tapes:
+                self._recorder.problems.report(why, remedy, kind="recipe")
+            else:  # nobody has asked for tapes
+                logger.info("recording %r: %s; %s", self.plan.name, why, remedy)
             return None
 
     def taken_from(self, env_runner: Any, winners: Mapping[str, Candidate]) -> Taken:

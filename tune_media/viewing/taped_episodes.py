@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.overlay import check_parts
 from tune_media.recording.rendering import FrameFunction
 from tune_media.replay.process import RenderError, RenderProcess
 from tune_media.replay.recipe import Creator
@@ -181,7 +182,13 @@ def render_all(
         every: Keep every n-th frame. None: those that were, or would have been, recorded.
         overlay: See ``VideoOptions``.
         progress: Told the number of steps that have been played since the last call.
+
+    Raises:
+        ValueError: An unknown overlay.
+        ImportError: Overlays are wanted, and Pillow is not installed.
     """
+    if overlay:
+        check_parts(overlay)
     rendered = Rendered()
     by_recipe: dict[Any, list[TapedEpisode]] = {}
     for episode in episodes:
