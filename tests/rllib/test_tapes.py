@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from ray import tune
 from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo.ppo_torch_policy import PPOTorchPolicy
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.evaluation.rollout_worker import RolloutWorker
 
 from tests.support.envs import CountingEnv, read_frame
 from tests.support.rllib_configs import multi_agent, own_env
@@ -78,6 +80,22 @@ def test_each_episode_is_rendered_again_from_its_tape_and_recipe(case, evaluatio
             if env is CountingEnv:
                 steps = [read_frame(frame).step for frame in decode_video(clip.data)]
                 assert steps == list(range(clip.frames))
+
+
+def test_the_old_api_stack_has_tapes_too():
+    config = PPOConfig().environment(CountingEnv, env_config=CONFIG)
+    config.callbacks(record_episodes(sections="train", keep="all", check_frame=False, tapes=True))
+    config.env_runners(num_env_runners=0, num_envs_per_env_runner=2, rollout_fragment_length=30)
+    config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+    config.training(model={"fcnet_hiddens": [8]})
+    worker = RolloutWorker(env_creator=CountingEnv, default_policy_class=PPOTorchPolicy, config=config)
+    worker.sample()
+    answer = recordings_of(worker)["episodes"].answer(())
+    (recipe,) = answer.recipes.values()
+    with RenderProcess(recipe) as process:
+        for episode in (answer.data[0], answer.data[-1]):
+            clip = process.render(episode.tape, env_index=episode.record.env_index)[""]
+            assert clip.frames == 1 + episode.record.episode_length == 7
 
 
 @pytest.mark.parametrize("render", ["direct", "replay", "auto"])

@@ -22,11 +22,12 @@ from tune_media.values.score import Scores
 from tune_media.viewing import data_frames, notebook
 from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, name_some
 from tune_media.viewing.score import best_clip, scores_of
-from tune_media.viewing.taped_episodes import TapedEpisode, by_id
 from tune_media.viewing.trial_media import TrialMedia
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tune_media.viewing.taped_episodes import TapedEpisode
 
 logger = logging.getLogger("tune_media")
 
@@ -252,6 +253,8 @@ class Catalog(Sequence[CatalogRow]):
 
     def taped_episodes(self) -> list[TapedEpisode]:
         """Return the episodes of all trials that have tapes, with or without a clip, in the order of their steps."""
+        from tune_media.viewing.taped_episodes import TapedEpisode  # it loads PyAV
+
         return [episode for of_trial in self._read_of_all(TapedEpisode.of_trial) for episode in of_trial]
 
     def episode(self, id: str) -> TapedEpisode:
@@ -266,6 +269,8 @@ class Catalog(Sequence[CatalogRow]):
         Example:
             ``catalog.episode("5c1e").render(height=720).data``
         """
+        from tune_media.viewing.taped_episodes import by_id
+
         return by_id(self.taped_episodes(), id)
 
     def _rows(self, number: int, rows: npt.NDArray[np.int64]) -> Iterator[CatalogRow]:
