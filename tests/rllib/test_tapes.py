@@ -98,6 +98,17 @@ def test_the_old_api_stack_has_tapes_too():
             assert clip.frames == 1 + episode.record.episode_length == 7
 
 
+def test_the_recorders_source_of_frames_is_that_of_the_clip():
+    def views(env):
+        return {"whole": env.render(), "half": env.render()[::2, ::2]}
+
+    answer = answer_of(env_runner(CountingEnv, CONFIG, tapes=True, frame=views))
+    (recipe,) = answer.recipes.values()
+    with RenderProcess(recipe) as process:
+        clips = process.render(answer.data[0].tape)
+    assert clips["whole"].height == 2 * clips["half"].height
+
+
 @pytest.mark.parametrize("render", ["direct", "replay", "auto"])
 def test_episodes_of_all_ways_to_render_have_tapes(render):
     arguments = {"tapes": True} if render == "direct" else {}

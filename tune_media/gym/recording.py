@@ -63,7 +63,7 @@ class Recording:
         self.taking = Taking(self.recorder, functools.partial(self._replayer.taken, make=arguments.make_env))
         if self._replayer.tapes and arguments.env_fn is not None:
             try:
-                recipe = Recipe.of(WithoutConfig(arguments.env_fn), {}, sub_env(env, 0))
+                recipe = Recipe.of(WithoutConfig(arguments.env_fn), {}, sub_env(env, 0), frame=arguments.frame)
                 self.taking.recipes[recipe.hash] = recipe.content
             except Exception as error:  # clips are made here; nobody has asked for more
                 logger.info("env_fn= cannot be stored, for clips of tapes elsewhere: %r", error)

@@ -63,8 +63,8 @@ class RenderProcess:
     Args:
         recipe: The content of the recipe that makes the envs. None: there is none.
         env: Makes the envs instead: a function of the ``env_config``, or ``"module:function"``.
-        frame: The source of frames instead of ``render()``: a function of the env, ``"module:function"``, or the name
-            of one of its methods.
+        frame: The source of frames instead of the recorder's: a function of the env, ``"module:function"``, or the
+            name of one of its methods.
 
     Raises:
         ValueError: There is neither a recipe nor an env.
@@ -235,7 +235,8 @@ class _Stage:
             assert creator is not None
             self._recipe = LoadedRecipe(facts_here(), creator, {})
         is_path = isinstance(frame, str) and ":" in frame
-        self._frame = _found(frame) if isinstance(frame, str) and is_path else frame
+        own_frame = _found(frame) if isinstance(frame, str) and is_path else frame
+        self._frame = self._recipe.frame if own_frame is None else own_frame
         self._renderers: dict[tuple[int, int], Renderer] = {}
 
     def render(

@@ -24,7 +24,7 @@ from ray import cloudpickle
 from typing_extensions import override
 
 from tune_media._version import __version__
-from tune_media.recording.rendering import describe, inside
+from tune_media.recording.rendering import FrameFunction, describe, inside
 
 MAX_BYTES = 2**20
 """The largest recipe; a larger ``env_config`` is no recipe, it holds data. It travels with the episodes of a round."""
@@ -35,6 +35,8 @@ _PACKAGES = ("numpy", "gymnasium", "ray", "mujoco", "ale_py", "pygame", "Box2D",
 _INSTALLED = (sys.prefix, sys.base_prefix)  # packages are looked for where they are installed by then
 _CPU_FLAGS = ("avx2", "fma", "avx512f")  # of those that libm and MuJoCo choose their code by
 
+FrameSource = FrameFunction | str | Mapping[str, FrameFunction | str] | None
+"""The source of frames: a function of the env, the name of one of its methods, or a dict of these by view."""
 Creator = Callable[[Any], Any]
 """Makes an env from an ``env_config``."""
 
@@ -117,7 +119,15 @@ class Recipe:
     content: bytes
 
     @classmethod
-    def of(cls, creator: Creator, config: Mapping[str, Any], env: Any = None, *, num_workers: int = 0) -> Recipe:
+    def of(
+        cls,
+        creator: Creator,
+        config: Mapping[str, Any],
+        env: Any = None,
+        *,
+        num_workers: int = 0,
+        frame: FrameSource = None,
+    ) -> Recipe:
         """Note a recipe.
 
         Args:
@@ -125,6 +135,7 @@ class Recipe:
             config: The merged ``env_config``.
             env: An env that was made so, for the names of its wrappers. None: not known.
             num_workers: The number of remote env runners.
+            frame: The source of frames that the recorder was given. None: ``render()``.
 
         Raises:
             ValueError: It takes more than ``MAX_BYTES``.
@@ -136,7 +147,7 @@ class Recipe:
             {'size': 5}
         """
         known = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers}
-        known |= {"creator": _pickled(creator), "config": _pickled(dict(config))}
+        known |= {"creator": _pickled(creator), "config": _pickled(dict(config)), "frame": _pickled(frame)}
         content = pickle.dumps(known, protocol=4)
         return cls(hashlib.sha256(content).hexdigest()[:16], content)
 
@@ -150,12 +161,14 @@ class LoadedRecipe:
         make_env: Makes an env from an ``env_config``.
         config: The ``env_config``.
         num_workers: The number of remote env runners.
+        frame: The source of frames that the recorder was given. None: ``render()``.
     """
 
     facts: Mapping[str, Any]
     make_env: Creator
     config: Mapping[str, Any]
     num_workers: int = 0
+    frame: FrameSource = None
 
     @classmethod
     def of(cls, content: bytes, creator: Creator | None = None) -> LoadedRecipe:
@@ -178,7 +191,8 @@ class LoadedRecipe:
             os.environ.setdefault(name, value)
         sys.path += [path for path in known["facts"]["path"] if path not in sys.path and Path(path).is_dir()]
         make_env = cloudpickle.loads(known["creator"]) if creator is None else creator
-        return cls(known["facts"], make_env, cloudpickle.loads(known["config"]), known["num_workers"])
+        config, frame = cloudpickle.loads(known["config"]), cloudpickle.loads(known["frame"])
+        return cls(known["facts"], make_env, config, known["num_workers"], frame)
 
     def make(self, env_runner: int = 0, env_index: int = 0, **overrides: Any) -> Any:
         """Return a new env, as the env runner with this index made its sub-env with this index.

@@ -56,7 +56,7 @@ class Replays(Replayer):
     def _noted_recipe(self, env_runner: Any, env: Any) -> Recipe | None:
         """Return how the envs are made; None, with a problem, if that cannot be stored."""
         try:
-            return recipe_of(env_runner, env)
+            return recipe_of(env_runner, env, self._settings.frame)
         except Exception as error:
             why = f"how env {describe(env)} is made cannot be stored ({type(error).__name__}: {error})"
             remedy = "its tapes need tune-media render --env module:function"

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tune_media.recording.rendering import sub_env
-from tune_media.replay.recipe import Creator, FromKeywords, Recipe
+from tune_media.replay.recipe import Creator, FrameSource, FromKeywords, Recipe
 
 
 def env_maker(env_runner: Any, index: int = 0) -> Callable[[], Any] | None:
@@ -40,12 +40,13 @@ def env_maker(env_runner: Any, index: int = 0) -> Callable[[], Any] | None:
     return lambda: _gym_env_creator(copy.deepcopy(context), config.env)
 
 
-def recipe_of(env_runner: Any, env: Any) -> Recipe | None:
+def recipe_of(env_runner: Any, env: Any, frame: FrameSource = None) -> Recipe | None:
     """Return how the envs of an env runner are made; None if RLlib makes them as a batch.
 
     Args:
         env_runner: The env runner, or the rollout worker of the old API stack.
         env: Its vector env, or one of its sub-envs.
+        frame: The source of frames that the recorder was given.
 
     Raises:
         ValueError: It takes too much to store.
@@ -56,7 +57,7 @@ def recipe_of(env_runner: Any, env: Any) -> Recipe | None:
         return None
     made = sub_env(env, 0)
     env_config = env_runner.env_context if hasattr(env_runner, "env_creator") else config.env_config
-    return Recipe.of(creator, env_config, made, num_workers=config.num_env_runners or 0)
+    return Recipe.of(creator, env_config, made, num_workers=config.num_env_runners or 0, frame=frame)
 
 
 def _creator(env_runner: Any) -> Creator | None:

@@ -116,7 +116,7 @@ class TapedEpisode:
         Args:
             env: Makes the env instead: a function of the ``env_config``, or ``"module:function"``; it may have another
                 camera, or render larger.
-            frame: The source of frames instead of ``render()``: a function of the env, ``"module:function"``, or the
+            frame: The source of frames instead of the recorder's: a function of the env, ``"module:function"``, or the
                 name of one of its methods.
             height: Height to scale to, pixels. None: as ``video`` says.
             video: Size, speed, quality, overlays, and which frames are kept. None: the frames that were, or would
