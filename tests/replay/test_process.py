@@ -4,6 +4,7 @@ import copy
 import hashlib
 import importlib.util
 import os
+import pickle
 import random
 import signal
 from pathlib import Path
@@ -169,6 +170,18 @@ def test_a_replay_that_is_not_the_episode_makes_no_clip_and_says_why():
     broken = RenderProcess(None, env="tests.replay.test_process:nothing")
     with broken, pytest.raises(RenderError, match="names no function: pass module:function"):
         broken.render(tape)
+
+
+def test_what_has_changed_since_the_recording_is_named():
+    tape, _ = directly(Odd("no generator of its own"), VideoOptions(), episodes=1)
+    known = pickle.loads(Recipe.of(make_odd, {"kind": "no generator of its own"}).content)
+    known["facts"]["cpu"] = "Z80"
+    known["facts"]["versions"]["numpy"] = "0.1"
+    with RenderProcess(pickle.dumps(known)) as process, pytest.raises(RenderError) as caught:
+        process.render(tape)
+    assert caught.value.step == 0
+    assert "other CPU (then Z80, now" in str(caught.value)
+    assert "numpy 0.1, now" in str(caught.value)
 
 
 class Dies(Odd):

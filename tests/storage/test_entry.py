@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pyarrow.fs
 import pyarrow.parquet
@@ -6,10 +7,10 @@ import pyarrow.parquet
 import tune_media as tm
 from tests.support.batches import batch_of
 from tune_media.storage.entry import MediaEntry, PendingWrite, line_of
-from tune_media.storage.episode_files import clips_of_parquet
+from tune_media.storage.episode_files import clips_of_parquet, tape_of, taped_rows
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
-from tune_media.values.episodes import EpisodeBatch, Trajectory
+from tune_media.values.episodes import LEFT_OUT, EpisodeBatch, Trajectory
 
 
 def test_what_parquet_cannot_hold_costs_no_json(tmp_path):
@@ -65,3 +66,31 @@ def test_the_rows_of_episodes_name_the_clips_of_the_same_result(frames):
     (found,) = clips_of_parquet(files["episode_data/data-00000007.parquet"]).items()
     assert (found[0], found[1]["episode_id"], found[1]["id"]) == ("media/best.mp4", "e1", clip.medium.id)
     assert len(json.loads(data.content())) == 2
+
+
+def test_tapes_are_in_the_parquet_only_and_recipes_beside_the_trials_once(tmp_path):
+    first, second = (episode for episode in batch_of(({"speed": 1.0}, {}), ({"speed": 2.0}, {})).episodes)
+    first, second = replace(first, tape=b"TMT1", recipe="ab"), replace(second, tape=LEFT_OUT)
+    place = TrialLocation(pyarrow.fs.LocalFileSystem(), str(tmp_path / "exp/trial"), tmp_path / "l", "t")
+    store = TrialStore(place)
+    store.load()
+
+    def write(step):
+        batch = EpisodeBatch((first, second), recipes={"ab": b"how it is made"})
+        _, entry = store.registry.register(
+            batch, "train", "r/data", step, step, lambda: store.registry.report_path(step)
+        )
+        store.write(PendingWrite("t", [entry]))
+
+    write(1)
+    recipe = tmp_path / "exp/media_recipes/ab.pickle"
+    assert recipe.read_bytes() == b"how it is made"
+    recipe.unlink()
+    write(2)
+    assert not recipe.exists()  # it travels with each report, and is written once
+    assert b"TMT1" not in (tmp_path / "exp/trial/episode_data/data-00000001.json").read_bytes()
+    with (tmp_path / "exp/trial/episode_data/data-00000001.parquet").open("rb") as file:
+        (row,) = taped_rows(file)
+        assert (row["episode_id"], row["tape_bytes"], row["recipe"]) == (first.record.episode_id, 4, "ab")
+        assert tape_of(file, "train", "r", first.record.episode_id) == b"TMT1"
+    assert place.on_storage("../media_recipes/ab.pickle") == str(recipe)
