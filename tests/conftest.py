@@ -57,6 +57,26 @@ def _kill_log_monitor():
                 os.kill(int(process.name), signal.SIGKILL)
 
 
+@pytest.fixture(scope="module")
+def s3():
+    """Return the filesystem of a moto server whose bucket ``results`` any code of the test reaches by its URI."""
+    import pyarrow.fs
+
+    moto = pytest.importorskip("moto.server")
+    server = moto.ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        environment.setenv("AWS_ACCESS_KEY_ID", "a")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "s")
+        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        filesystem, _ = pyarrow.fs.FileSystem.from_uri("s3://results?allow_bucket_creation=true")
+        filesystem.create_dir("results")
+        yield filesystem
+    server.stop()
+
+
 @pytest.fixture
 def frames():
     """Return a maker of clips in which every frame differs."""

@@ -22,15 +22,16 @@ BELOW = {  # wing: the wings that it may import
     "replay": {"recording", "values", "encoding", "selection", "steps"},
     "results": {"values", "ray_compat"},
     "storage": {"values", "encoding"},
+    "experiment": {"storage", "values"},
     "rllib": {"replay", "recording", "values", "encoding", "selection", "steps", "ray_compat"},
     "gym": {"replay", "recording", "values", "encoding", "selection", "steps"},
-    "callbacks": {"replay", "storage", "results", "values", "encoding", "ray_compat"},
+    "callbacks": {"replay", "experiment", "storage", "results", "values", "encoding", "ray_compat"},
     "viewing": {
-        *("storage", "values", "encoding", "rllib", "gym", "recording", "callbacks", "selection", "steps"),
-        *("replay", "ray_compat"),
+        *("experiment", "storage", "values", "encoding", "rllib", "gym", "replay", "recording", "callbacks"),
+        *("selection", "steps", "ray_compat"),
     },
-    "export": {"viewing", "storage", "values"},
-    "cli": {"replay", "viewing", "rllib", "values"},
+    "export": {"viewing", "callbacks", "experiment", "storage", "values"},
+    "cli": {"export", "callbacks", "replay", "viewing", "rllib", "values"},
     "trial_names": {"values"},
 }
 FOREIGN = {  # library: the folders that may import it

@@ -1,14 +1,19 @@
-"""The command line: ``tune-media demo``, ``list``, ``watch``, ``render``, ``gallery``, ``grid`` and ``doctor``."""
+"""The command line, ``tune-media``: demo, list, watch, render, gallery, grid, export and doctor."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tune_media._version import __version__
 
+if TYPE_CHECKING:
+    from tune_media.callbacks.export import Exported
+
+_MAX_SHOWN = 20  # problems
 _MUCH = 10**9  # bytes that are copied only after a question
 
 
@@ -288,6 +293,70 @@ def render(
         click.echo(f"episode {episode.id}: {reason}", err=True)
     if rendered.failed:
         raise click.ClickException(f"{len(rendered.failed)} of {len(chosen)} episodes have no clip.")
+
+
+@main.command(short_help="Log a finished experiment to W&B, MLflow or TensorBoard.")
+@click.argument("experiment")
+@click.option("--to", "tracker", required=True, type=click.Choice(["wandb", "mlflow", "tensorboard"]), help="Where to.")
+@click.option("--project", help="W&B: the project. Default: WANDB_PROJECT_NAME.")
+@click.option("--group", help="W&B: the group of the runs. Default: the name of the experiment.")
+@click.option("--offline", is_flag=True, help="W&B: write offline runs to <trial>/wandb, for `wandb sync`.")
+@click.option("--tracking-uri", help="MLflow: the server or database. Default: MLflow's own.")
+@click.option("--experiment-name", help="MLflow: the experiment. Default: the name of the Tune experiment.")
+@click.option("--artifact-location", help="MLflow: where a new experiment keeps artifacts. Default: MLflow's own.")
+@click.option("--nested", is_flag=True, help="MLflow: put the runs under one run of the sweep.")
+@click.option("-o", "output", type=click.Path(file_okay=False), help="TensorBoard: the log directory to write.")
+def export(experiment: str, tracker: str, output: str | None, **options: Any) -> None:
+    """Log EXPERIMENT, a folder or a URI, to a tracker that was away, or that it was never logged to.
+
+    Experiments of Ray's own loggers, without clips, can be exported, too. It is safe to export an experiment again.
+
+    \b
+    Examples:
+      tune-media export ~/ray_results/my_sweep --to mlflow --tracking-uri http://localhost:5000
+      tune-media export ~/ray_results/my_sweep --to wandb --project walkers
+      tune-media export s3://bucket/my_sweep --to tensorboard -o my_sweep_tensorboard
+    """
+    given = {name: value for name, value in options.items() if value}
+    of = {
+        "wandb": ("project", "group", "offline"),
+        "mlflow": ("tracking_uri", "experiment_name", "artifact_location", "nested"),
+        "tensorboard": (),
+    }[tracker]
+    foreign = [f"--{name.replace('_', '-')}" for name in given if name not in of]
+    if foreign or (output is None) == (tracker == "tensorboard"):
+        wrong = " and ".join(foreign) or "-o"
+        needs = "needs -o" if tracker == "tensorboard" and not foreign else f"does not take {wrong}"
+        raise click.UsageError(f"--to {tracker} {needs}; `tune-media export --help` says which options it takes.")
+    try:
+        done = _export_to(tracker, experiment, output, given)
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"{tracker} has {done.trials} trials, with {done.results} results and {done.media} media.")
+    for trial, reason in done.left_alone.items():
+        click.echo(f"Left alone: {trial}: {reason}")
+    if done.problems:
+        more = f"\nand {len(done.problems) - _MAX_SHOWN} more" if len(done.problems) > _MAX_SHOWN else ""
+        raise click.ClickException("Not logged:\n" + "\n".join(done.problems[:_MAX_SHOWN]) + more)
+
+
+def _export_to(tracker: str, experiment: str, output: str | None, given: dict[str, Any]) -> Exported:
+    from tune_media.export import to_tensorboard, to_tracker
+
+    def say(trial: str) -> None:
+        click.echo(trial)
+
+    if tracker == "tensorboard":
+        return to_tensorboard(experiment, str(output), progress=say)
+    if tracker == "wandb":
+        from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
+
+        if given.pop("offline", False):
+            given["mode"] = "offline"
+        return to_tracker(experiment, WandbMediaLoggerCallback(**given), progress=say)
+    from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
+
+    return to_tracker(experiment, MLflowMediaLoggerCallback(**given), progress=say)
 
 
 @main.command(short_help="Find out why an env is not recorded.")

@@ -10,7 +10,7 @@ from ray.tune.callback import CallbackList
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 from tune_media.callbacks import session
-from tune_media.storage.index_lines import read_index
+from tune_media.storage.index_lines import lines_of_trial
 
 
 def test_a_process_that_is_told_to_end_closes_its_callbacks_on_windows_too(tmp_path, monkeypatch, capsys):
@@ -47,8 +47,8 @@ def test_callbacks_that_two_experiments_at_once_share_serve_both_and_warn_once(t
         callbacks.on_trial_complete(iteration=10, trials=[trial], trial=trial)
         callbacks.on_experiment_end(trials=[trial])
     for trial in trials:
-        lines = read_index(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
-        assert [line["step"] for line in lines] == list(range(1, 11))
+        lines = lines_of_trial(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
+        assert [line["step"] for _, line in lines] == list(range(1, 11))
     assert session._SESSIONS == {}
     assert caplog.text.count("give each Tuner callbacks of its own") == 2  # one a callback
 

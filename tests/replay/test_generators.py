@@ -5,8 +5,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from tune_media.replay.generators import Snapshot, same_states, set_states
+from tune_media.replay.generators import Snapshot, has_emulator, same_states, set_states
 from tune_media.replay.plain import from_json, to_json
+from tune_media.replay.tape_recorder import TapeRecorder
 
 
 def test_reading_makes_no_generator_and_the_one_that_is_made_later_is_known_from_its_beginning():
@@ -17,6 +18,31 @@ def test_reading_makes_no_generator_and_the_one_that_is_made_later_is_known_from
     observation, _ = env.reset()
     set_states(other, snapshot.states)
     assert np.array_equal(other.reset()[0], observation)
+
+
+class SeedsItself(gym.Env):
+    """Gymnasium's public ``np_random`` would make a generator, so that this env would not make its own."""
+
+    observation_space, action_space = gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if self._np_random is None:
+            self._np_random = np.random.default_rng(42)
+        return self._np_random.random(1), {}
+
+    def step(self, action):
+        return self._np_random.random(1), 0.0, True, False, {}
+
+
+def test_an_env_that_seeds_itself_if_nobody_else_did_still_does():
+    expected = SeedsItself().reset()[0]
+    env, other = gym.wrappers.OrderEnforcing(SeedsItself()), SeedsItself()
+    recorder = TapeRecorder(env)
+    assert not has_emulator(env)
+    assert env.reset()[0] == expected
+    set_states(other, recorder.tape.generators)
+    assert other.reset()[0] == expected
 
 
 def test_each_generator_of_an_env_and_of_those_inside_it_is_found_once():

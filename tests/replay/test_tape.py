@@ -3,7 +3,7 @@ import pytest
 
 from tune_media.replay import tape as tapes
 from tune_media.replay.plain import from_json, to_json
-from tune_media.replay.tape import Actions, Tape, checksum
+from tune_media.replay.tape import Actions, Tape, checksum, step_checksum
 
 ACTIONS = [
     [np.int64(1), np.int64(0)],
@@ -171,3 +171,14 @@ def test_nothing_else_is_read_as_a_tape():
 def test_a_tape_with_a_fault_is_not_stored():
     with pytest.raises(ValueError, match="no seed"):
         Tape(None).packed()
+
+
+def test_tensors_count_as_the_arrays_that_they_hold():
+    torch = pytest.importorskip("torch")
+    values = np.array([0.5, -2.0], np.float32)
+    tensor = torch.from_numpy(values.copy()).requires_grad_()  # NumPy refuses it, as it does those on a GPU
+    assert checksum({"x": tensor}) == checksum({"x": values})
+    assert step_checksum(tensor, tensor.sum(), False, False, 0) == step_checksum(
+        values, np.float32(-1.5), False, False, 0
+    )
+    assert checksum(tensor.to(torch.bfloat16)) == checksum(values)

@@ -205,7 +205,7 @@ def test_a_copy_of_a_taped_env_steps_itself():
 def test_what_cannot_be_compared_or_copied_is_a_fault_and_no_exception():
     class Odd:
         def __array__(self, *args, **kwargs):
-            raise TypeError("on another device")
+            raise TypeError("on another device, https://host/x?sig=Zm9v")
 
     class Env:
         def reset(self, *, seed=None, options=None):
@@ -221,7 +221,7 @@ def test_what_cannot_be_compared_or_copied_is_a_fault_and_no_exception():
     env.reset()
     assert taping.tape.fault is None
     env.step(0)
-    assert "on another device" in taping.tape.fault
+    assert "on another device, https://host/x?sig=***" in taping.tape.fault
 
 
 def test_seeds_after_the_users_own_follow_from_it():

@@ -303,7 +303,6 @@ def test_training_episodes_are_recorded_directly():
     recorder = record_episodes(sections=("train", "evaluation"), keep="all", render="replay")
     config = PPOConfig().environment(Lake).env_runners(num_env_runners=0).callbacks(recorder)
     env_runner = SingleAgentEnvRunner(config=config.rl_module(model_config={"fcnet_hiddens": [8]}), worker_index=0)
-    recording = recordings_of(env_runner)["episodes"]
     env_runner.sample(num_episodes=2, random_actions=True)
-    answer = recording.answer_with_candidates(())
-    assert {kept.record.rendered for kept in answer.kept.values()} == {"direct"}
+    answer = registry.ask_and_take(env_runner, "episodes", ())
+    assert {kept.record.rendered for kept in answer.kept.kept.values()} == {"direct"}

@@ -23,6 +23,7 @@ class FakeTrial:
 
     def __init__(self, folder: Path, trial_id: str = "t1", **config: Any) -> None:
         self.trial_id, self.config, self.evaluated_params = trial_id, config, config
+        self.status = "RUNNING"
         self.experiment_dir_name, self.last_result, self.checkpoint = "experiment", {}, None
         self.storage = SimpleNamespace(
             storage_filesystem=pyarrow.fs.LocalFileSystem(),

@@ -28,9 +28,9 @@ from tune_media.values.image import Image
 MAX_CANDIDATES = 512
 """The most candidates that one recorder holds."""
 
-MoreValues = Callable[[EpisodeValues], None]
-"""Adds the values that user hooks put into an episode. Called when it ends, and again when it is collected, because
-hooks may add some later."""
+MoreValues = Callable[[EpisodeValues], Iterable[Exception]]
+"""Adds the values that user hooks put into an episode, and returns why some of them cannot be stored. Called when it
+ends, and again when it is collected, because hooks may add some later."""
 
 
 class Candidates:
@@ -146,13 +146,18 @@ class Candidates:
         """Return an episode's data with the values of user hooks, and their pictures and files."""
         values = EpisodeValues()
         try:
-            more(values)
+            for error in more(values):
+                if self._plan.strict:
+                    raise error
+                reason = f"{type(error).__name__}: {error}"
+                self._problems.report(reason, "a value that a hook put into an episode is left out")
         except Exception as error:
             if self._plan.strict:
                 raise
             self._problems.report_error("reading an episode's own fields", error, "they are left out")
         metrics = merged_metrics(data.record.metrics, data.series, values.metrics())
-        record = replace(data.record, metrics=metrics)
+        answers = data.record.answers if metrics == data.record.metrics else {}  # a predicate may look at the metrics
+        record = replace(data.record, metrics=metrics, answers=answers)
         series = {**data.series, **values.series()}
         return replace(data, record=record, series=series, values={**data.values, **values.values()}), values.media()
 

@@ -23,6 +23,10 @@ from tune_media.recording.starts import Starts
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.secrets import error_text
+
+NOT_RECORDED = "an episode is not recorded"
+"""What a problem says that costs the whole episode, its data included."""
 
 OnFinished = Callable[[Candidate], None]
 """Is told each candidate when its episode ends."""
@@ -163,7 +167,7 @@ class EpisodeRecorder:
         for error in self.collector.collect(step, episode.values):
             if self.plan.strict:
                 raise error
-            reason = f"collect=: {type(error).__name__}: {error}"
+            reason = f"collect=: {error_text(error)}"
             self.problems.report(reason, "a value of a step is not stored as it is")
         if episode.is_candidate:
             with self.clock.render(1), episode.guard_clip("a frame", self.problems, strict=self.plan.strict):
@@ -210,20 +214,25 @@ class EpisodeRecorder:
             return None
         return episode.candidate(episode.data({}, {"note": note}).record)
 
-    def abandon(self, slot: Hashable) -> None:
-        """Drop the episode that runs in ``slot``, if one does: its env was reset or failed."""
+    def abandon(self, slot: Hashable, *, failed: bool = False) -> None:
+        """Drop the episode that runs in ``slot``, if one does.
+
+        Args:
+            slot: Its slot.
+            failed: Whether its env failed. If not, the env was reset, and an episode without a step is none.
+        """
         episode = self._running.pop(slot, None)
         if episode is None:
             return
         if episode.clips is not None:
             episode.clips.cancel()
-        if episode.episode_length:
+        if episode.episode_length or failed:
             self.abandoned += 1
 
-    def abandon_all(self) -> None:
+    def abandon_all(self, *, failed: bool = False) -> None:
         """Drop all running episodes: their envs are gone."""
         for slot in list(self._running):
-            self.abandon(slot)
+            self.abandon(slot, failed=failed)
 
     def guard(self, slot: Hashable, what: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception of a user's function or env into a problem that costs the episode, not the env runner."""
@@ -244,6 +253,6 @@ class _Guard(contextlib.AbstractContextManager[None]):
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
         if not isinstance(error, Exception) or self._recorder.plan.strict:
             return False
-        self._recorder.problems.report_error(self._what, error, "an episode is not recorded", lost=1)
+        self._recorder.problems.report_error(self._what, error, NOT_RECORDED, lost=1)
         self._recorder.abandon(self._slot)
         return True

@@ -15,6 +15,7 @@ from tune_media.replay.player import ReplayDiffers, replay
 from tune_media.replay.tape import Tape
 from tune_media.steps import StepFacts
 from tune_media.values.options import VideoOptions
+from tune_media.values.secrets import error_text
 
 OnStep = Callable[[StepFacts], None]
 """Told of each step of a replay while the env shows its frame."""
@@ -112,4 +113,4 @@ or pass render='direct'"
             "numbers from self.np_random, which reset(seed=) seeds, and begin each episode afresh; or pass "
             "render='direct'"
         )
-    return f"render='replay': a replay in env {env} raised {type(error).__name__}: {error}"
+    return f"render='replay': a replay in env {env} raised {error_text(error)}"

@@ -10,6 +10,7 @@ from tune_media.recording.seeding import seeded
 from tune_media.replay.generators import set_states
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of, task_holder
+from tune_media.values.secrets import error_text
 
 
 class ReplayedStep(NamedTuple):
@@ -117,4 +118,4 @@ def _env_at(step: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise ReplayDiffers(step, f"raised {type(error).__name__}: {error}") from error
+        raise ReplayDiffers(step, f"raised {error_text(error)}") from error

@@ -32,6 +32,7 @@ from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, diffe
 from tune_media.replay.rendering import render_tape
 from tune_media.replay.tape import Tape
 from tune_media.values.options import VideoOptions
+from tune_media.values.secrets import error_text
 
 _LOG_TAIL = 2000  # characters of the log of a process that died, in the message
 _STEPS_PER_LINE = 20
@@ -149,7 +150,7 @@ class RenderProcess:
             for line in self._process.stdout:
                 yield json.loads(line)
         except (OSError, ValueError) as error:
-            raise RenderError(f"{self._death()} ({error})") from error
+            raise RenderError(f"{self._death()} ({error_text(error)})") from error
         raise RenderError(self._death())
 
     def _start(self) -> None:
@@ -321,11 +322,11 @@ def _found(place: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{place!r} names no function: pass module:function ({error})") from error
+        raise ValueError(f"{place!r} names no function: pass module:function ({error_text(error)})") from error
 
 
 def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}{remedy_for(error)}"
+    return f"{error_text(error)}{remedy_for(error)}"
 
 
 def _written(folder: Path, number: int, clip: EncodedVideo) -> dict[str, Any]:

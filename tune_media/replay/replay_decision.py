@@ -22,6 +22,7 @@ from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder, tape_recorde
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.recording_problems import RecordingProblem
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +141,7 @@ class Replayer:
             try:
                 self._tapings[index] = TapeRecorder(env, seeds)
             except Exception as error:  # its attributes cannot be set
-                self.give_up(f"{describe(env)} cannot be taped ({type(error).__name__}: {error})")
+                self.give_up(f"{describe(env)} cannot be taped ({error_text(error)})")
         else:
             self.give_up(f"nobody steps {describe(env)} here: its simulator is outside")
 
@@ -229,7 +230,7 @@ class Replayer:
                 with proof.render(1 + len(winner.taped.tape)):
                     play_again(winner.taped, renderer)
             except Exception as error:
-                self._go_direct(f"a replay without a seed failed: {error!r}")
+                self._go_direct(f"a replay without a seed failed: {error_text(error)}")
                 return
         if not winners:
             return

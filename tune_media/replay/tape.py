@@ -22,7 +22,9 @@ from crc32c import crc32c
 
 from tune_media.replay.generators import Snapshot, States
 from tune_media.replay.plain import from_json, to_json
+from tune_media.values.convert import as_array
 from tune_media.values.foreign import without_address
+from tune_media.values.secrets import error_text
 
 MAX_BYTES = 32 * 2**20
 """Memory that one tape takes at the most; a longer episode cannot be replayed."""
@@ -259,7 +261,7 @@ class Tape:
             try:
                 self.actions.append(action)
             except Exception as error:
-                self.fault = f"its action of type {type(action).__name__} cannot be copied: {error}"
+                self.fault = f"its action of type {type(action).__name__} cannot be copied: {error_text(error)}"
 
     def has_stepped(self, check: int) -> None:
         """The env has been stepped.
@@ -328,7 +330,7 @@ class Tape:
             tape.checks = Checks.unpacked(count, inside[4 + size : 4 + size + nbytes])
             tape.actions = Actions.unpacked(header["actions"], inside[4 + size + nbytes :])
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error, zlib.error) as error:
-            raise ValueError(f"the tape cannot be read ({type(error).__name__}: {error})") from error
+            raise ValueError(f"the tape cannot be read ({error_text(error)})") from error
         tape._states, tape.every, tape.fault = header["generators"], int(header["every"]), None
         return tape
 
@@ -361,7 +363,7 @@ def checksum(value: Any, start: int = 0) -> int:
             start = checksum(item, start)
         return int(crc32c(b"]", start))
     if hasattr(value, "__array__"):
-        return _of_array(np.asarray(value), start)
+        return _of_array(as_array(value), start)
     return int(crc32c(without_address(repr(value)).encode(), start))
 
 

@@ -14,6 +14,7 @@ from tune_media.recording.seeding import seeded
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.tape import Tape, checksum, step_checksum
+from tune_media.values.secrets import error_text
 
 _KEY = "tune_media_tape_recorder"
 _IN_MID_GAME = (
@@ -102,7 +103,7 @@ class TapeRecorder:
         try:
             generators = Snapshot(self._env, with_emulator=with_seed is None)
         except Exception as error:  # the env's own thread changes it
-            self._fault = f"the states of its random generators cannot be read ({type(error).__name__}: {error})"
+            self._fault = f"the states of its random generators cannot be read ({error_text(error)})"
         self._is_inside, self._core_acted, self._core_began = True, False, False
         try:
             result = self._reset_with(with_seed, seed, options)
@@ -188,9 +189,7 @@ class TapeRecorder:
             self._cannot_compare(error)
 
     def _cannot_compare(self, error: Exception) -> None:
-        self._fault = self._fault or (
-            f"its observations and rewards cannot be compared ({type(error).__name__}: {error})"
-        )
+        self._fault = self._fault or f"its observations and rewards cannot be compared ({error_text(error)})"
 
     def _plain_options(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return a copy of a reset's options; what is no plain data makes the episode unfit."""
@@ -200,7 +199,7 @@ class TapeRecorder:
             copied: dict[str, Any] = from_json(to_json(options))
             return copied
         except (TypeError, ValueError) as error:
-            self._fault = f"its reset options cannot be copied: {error}"
+            self._fault = f"its reset options cannot be copied: {error_text(error)}"
             return {}
 
 

@@ -15,6 +15,7 @@ from tune_media.replay.recipe import Recipe
 from tune_media.replay.replay_decision import Replayer, Taken
 from tune_media.rllib.second_env import env_maker, recipe_of
 from tune_media.rllib.settings import EVALUATION, RecorderSettings
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class Replays(Replayer):
         try:
             return recipe_of(env_runner, env, self._settings.frame)
         except Exception as error:
-            why = f"how env {describe(env)} is made cannot be stored ({type(error).__name__}: {error})"
+            why = f"how env {describe(env)} is made cannot be stored ({error_text(error)})"
             remedy = "its tapes need tune-media render --env module:function"
             if self.plan.tapes:
                 self._recorder.problems.report(why, remedy, kind="recipe")

@@ -21,6 +21,7 @@ import pyarrow.parquet
 
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory
 from tune_media.values.foreign import shown
+from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
 
 FOLDER = "episode_data"
@@ -103,8 +104,22 @@ def parts_of_parquet(content: bytes) -> list[tuple[str, str, str, int]]:
         table = pa.parquet.read_table(io.BytesIO(content), columns=names)
         rows = {tuple(row[name] for name in names): None for row in table.to_pylist()}
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise ValueError(f"no Parquet file of a report: {type(error).__name__}: {error}") from error
+        raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
     return [(str(trial), str(section), str(name), int(iteration)) for trial, section, name, iteration in rows]
+
+
+def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
+    """Return the rows of a report's Parquet file, one an episode, without the tapes; maps are lists of pairs.
+
+    Raises:
+        ValueError: It is none, or not whole.
+    """
+    try:
+        table = pa.parquet.read_table(io.BytesIO(content), schema=_EPISODES, columns=_WITHOUT_TAPES)
+        rows: list[dict[str, Any]] = table.to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
+    return rows
 
 
 def clips_of_parquet(content: bytes) -> dict[str, dict[str, Any]]:
@@ -253,7 +268,8 @@ _EPISODES = pa.schema(
 )
 
 
-EPISODE_COLUMNS = [name for name in _EPISODES.names if name not in ("metrics", "lists", "tape")]
+_WITHOUT_TAPES = [name for name in _EPISODES.names if name != "tape"]
+EPISODE_COLUMNS = [name for name in _WITHOUT_TAPES if name not in ("metrics", "lists")]
 
 
 def parquet_columns(content: Any) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tune_media.encoding.encoder import EncodedVideo
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.recording.overlay import check_parts
 from tune_media.recording.rendering import FrameFunction
 from tune_media.replay.process import RenderError, RenderProcess
@@ -24,9 +25,9 @@ from tune_media.storage.episode_files import parquet_name, recipe_name, tape_of,
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.options import VideoOptions
+from tune_media.values.secrets import error_text, redacted
 from tune_media.values.video import Video
 from tune_media.viewing.places import name_some
-from tune_media.viewing.trial_media import TrialMedia
 
 if TYPE_CHECKING:
     from tune_media.viewing.catalog import Catalog
@@ -59,20 +60,20 @@ class TapedEpisode:
         row: The facts of the episode: the columns of the Parquet file.
     """
 
-    trial: TrialMedia
+    trial: TrialFiles
     path: str
     row: Mapping[str, Any]
 
     @classmethod
-    def of_trial(cls, trial: TrialMedia) -> list[TapedEpisode]:
+    def of_trial(cls, trial: TrialFiles) -> list[TapedEpisode]:
         """Return the episodes of a trial that have tapes; files that cannot be read are left out, with a warning."""
         found = []
-        for path in map(parquet_name, trial.reports):
+        for path in map(parquet_name, trial.report_paths):
             try:
                 with trial.media_filesystem.open_input_file(path) as file:
                     found += [cls(trial, path, row) for row in taped_rows(file)]
             except (OSError, pa.ArrowException, KeyError) as error:
-                logger.warning("tune_media: %r is left out (%s: %s)", path, type(error).__name__, error)
+                logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
         return found
 
     @property
@@ -192,14 +193,14 @@ def render_all(
     rendered = Rendered()
     by_recipe: dict[Any, list[TapedEpisode]] = {}
     for episode in episodes:
-        by_recipe.setdefault((episode.trial.folder.path.rpartition("/")[0], episode.row["recipe"]), []).append(episode)
+        by_recipe.setdefault((posixpath.dirname(episode.trial.media_path), episode.row["recipe"]), []).append(episode)
     for of_recipe in by_recipe.values():
         try:
             with _process(of_recipe[0], env, frame) as process:
                 for episode in of_recipe:
                     _render_one(episode, process, folder, rendered, (height, every, tuple(overlay)), progress)
         except (RenderError, OSError) as error:  # the recipe is not there
-            rendered.failed += [(episode, str(error)) for episode in of_recipe]
+            rendered.failed += [(episode, redacted(str(error))) for episode in of_recipe]
     return rendered
 
 
@@ -310,7 +311,7 @@ def _render_one(
             file.write_bytes(clip.data)
             rendered.files.append(file)
     except (RenderError, OSError, KeyError, ValueError) as error:
-        rendered.failed.append((episode, str(error)))
+        rendered.failed.append((episode, redacted(str(error))))
     progress(steps - done)
 
 

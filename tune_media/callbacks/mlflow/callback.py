@@ -10,7 +10,6 @@ from typing_extensions import override
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.connection import hide_password
-from tune_media.callbacks.mlflow.private_names import RUN_IDS
 from tune_media.values.checks import as_shown, check_flag, check_text
 from tune_media.values.options import MediaOptions
 
@@ -93,7 +92,7 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
     @override
     def __getstate__(self) -> dict[str, Any]:
         uris = {name: hide_password(getattr(self, name)) for name in ("tracking_uri", "registry_uri")}
-        return {**super().__getstate__(), **uris, RUN_IDS: {}, "tracking_token": None}
+        return {**super().__getstate__(), **uris, "tracking_token": None}
 
 
 def _check_types(given: dict[str, Any]) -> None:
