@@ -25,6 +25,7 @@ from tune_media.storage.episode_files import parquet_name, recipe_name, tape_of,
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.options import VideoOptions
+from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.video import Video
 from tune_media.viewing.places import name_some
@@ -57,7 +58,7 @@ class TapedEpisode:
     Attributes:
         trial: Its trial.
         path: The Parquet file that has the tape, on the filesystem of the trial's media.
-        row: The facts of the episode: the columns of the Parquet file.
+        row: The facts of the episode: the columns of the Parquet file, and ``rolled_back`` and ``abandoned``.
     """
 
     trial: TrialFiles
@@ -68,10 +69,11 @@ class TapedEpisode:
     def of_trial(cls, trial: TrialFiles) -> list[TapedEpisode]:
         """Return the episodes of a trial that have tapes; files that cannot be read are left out, with a warning."""
         found = []
-        for path in map(parquet_name, trial.report_paths):
+        for report, is_rolled_back in trial.report_files.items():
+            path, more = parquet_name(report), {"rolled_back": is_rolled_back, "abandoned": trial.is_abandoned}
             try:
                 with trial.media_filesystem.open_input_file(path) as file:
-                    found += [cls(trial, path, row) for row in taped_rows(file)]
+                    found += [cls(trial, path, row | more) for row in taped_rows(file)]
             except (OSError, pa.ArrowException, KeyError) as error:
                 logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
         return found
@@ -233,9 +235,10 @@ def choose(episodes: Sequence[TapedEpisode], which: str) -> list[TapedEpisode]:
 
     Args:
         episodes: The episodes of one trial, or of several.
-        which: ``"best"`` or ``"worst"`` (by return) or ``"last"``, of the evaluations if these have tapes; the id of an
-            episode, or its beginning; or comparisons such as ``"return < 20 and distance > 3"``, with the columns and
-            the metrics of the episodes as names.
+        which: ``"best"`` or ``"worst"`` (by return) or ``"last"``, of the evaluations if these have tapes, and of
+            episodes that the trial has not left behind, if there are any; the id of an episode, or its beginning; or
+            comparisons such as ``"return < 20 and distance > 3"``, with the columns and the metrics of the episodes as
+            names.
 
     Raises:
         ValueError: It is none of these, or an unknown name.
@@ -243,7 +246,8 @@ def choose(episodes: Sequence[TapedEpisode], which: str) -> list[TapedEpisode]:
     if not episodes:
         return []
     if which in (BEST, WORST, LAST):
-        evaluated = [episode for episode in episodes if episode.row["section"] == "evaluation"] or list(episodes)
+        counting = [episode for episode in episodes if does_count(episode.row)] or list(episodes)
+        evaluated = [episode for episode in counting if episode.row["section"] == "evaluation"] or counting
         if which == LAST:
             return [max(evaluated, key=lambda e: (e.row["training_iteration"] or 0, e.row["finished_at"] or 0))]
         chosen = max if which == BEST else min
