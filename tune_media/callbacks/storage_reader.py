@@ -25,11 +25,11 @@ from tune_media.callbacks.outbox import STORAGE, Outbox, Row
 from tune_media.callbacks.pruning import Pruner
 from tune_media.callbacks.readers import Reader
 from tune_media.callbacks.summary import Summary
-from tune_media.storage.entry import FAILED, KEPT_ON_DRIVER, FileSet, MediaEntry, entries_of, file_set, line_of
+from tune_media.storage.entry import FAILED, KEPT_ON_DRIVER, STORED, FileSet, MediaEntry, entries_of, file_set, line_of
 from tune_media.storage.experiment_log import Event, ExperimentLog, read_log
 from tune_media.storage.filesystem import folders_in, is_local, link_once, write_atomically, write_once
 from tune_media.storage.index import event_line
-from tune_media.storage.index_lines import INDEX_PATH, lines_of_trial
+from tune_media.storage.index_lines import INDEX_PATH, Line, lines_of_trial
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
@@ -240,12 +240,25 @@ class StorageReader(Reader):
             store = self._store(known.trial_id)
             if store is not None:
                 known.load(store.index.lines())
+            known.load(self._lines_to_come(known.trial_id))
             known.complete()
             self._to_know.pop(0)
         if self._retention_changed:
             self._retention_changed = False
             for store in self._stores.values():
                 store.keep(self._retention)
+
+    def _lines_to_come(self, trial_id: str) -> Iterable[Line]:
+        """Yield what rows of a killed process say of a trial's media that are not listed yet."""
+        for row in self._outbox.read_kinds(self._outbox.position(STORAGE), ("media", "episodes")):
+            if row.trial != trial_id or row.stamp[0] == self._outbox.generation:
+                continue
+            facts = row.facts()
+            line = {name: facts[name] for name in ("section", "key", "path", "lineage")} | {"trial_id": trial_id}
+            if row.kind == "media" and "lost" not in facts:
+                yield {**line, "id": facts["medium"].id, "status": STORED}
+            else:
+                yield {**line, "id": "", "status": FAILED}  # of these only the file's name is taken
 
     def _store(self, trial_id: str) -> TrialStore | None:
         """Return a trial's store, with all that earlier processes left; None if nothing is known of the trial.
