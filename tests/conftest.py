@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, AT_START, os.envi
 
 
 def pytest_configure(config):
-    """Fork Ray's workers, for all processes of pytest."""
+    """Fork Ray's workers, for all processes of pytest; all outboxes are in a folder that goes with them."""
     if not hasattr(config, "workerinput"):
         forks = contextlib.ExitStack()
+        os.environ["TUNE_MEDIA_OUTBOX"] = forks.enter_context(tempfile.TemporaryDirectory(prefix="tune_media-"))
         forks.enter_context(forked_workers())
         config.add_cleanup(forks.close)
 

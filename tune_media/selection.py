@@ -42,7 +42,6 @@ __all__ = [
     "last",
     "median",
     "sometimes",
-    "survivors",
     "takes_one",
     "where",
     "winners",
@@ -258,21 +257,6 @@ def as_selectors(keep: str | Selector | Iterable[str | Selector]) -> tuple[Selec
     if len(set(names)) < len(names):
         raise ValueError(f"keep names one selector twice ({', '.join(names)}); give one of them another name=.")
     return tuple(selectors)
-
-
-def survivors(records: Sequence[EpisodeRecord], selectors: Sequence[Selector]) -> set[str]:
-    """Return the ids of one env runner's candidates that may still win when all env runners are compared.
-
-    Example:
-        >>> from tune_media import EpisodeRecord
-        >>> candidates = [EpisodeRecord("a", 3.0, 1, id="a"), EpisodeRecord("b", 9.0, 1, id="b")]
-        >>> survivors(candidates, [best()])
-        {'b'}
-    """
-    ids: set[str] = set()
-    for selector in selectors:
-        ids |= {record.id for record in (selector.choose(records) if selector.local else records)}
-    return ids
 
 
 def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> dict[str, list[EpisodeRecord]]:

@@ -37,6 +37,7 @@ class TrialInfo:
         ray: Ray's own object, which Tune changes as it goes; only methods that run in Tune's loop see it.
         searched: The hyperparameters that Tune chose for this trial, by their path: ``{"env_config/gravity": 9.8}``.
         time: When Tune started it, seconds since 1970.
+        is_restored: Whether an earlier process began it.
     """
 
     trial_id: str
@@ -47,6 +48,7 @@ class TrialInfo:
     ray: Trial | None = field(default=None, repr=False, compare=False)
     searched: Mapping[str, Any] = field(default_factory=dict)
     time: float = field(default_factory=time.time, compare=False)
+    is_restored: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, eq=False)

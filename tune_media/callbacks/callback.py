@@ -11,7 +11,6 @@ from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.late_readers import late_readers
 from tune_media.callbacks.outbox import outbox_root
 from tune_media.callbacks.readers import BackendReader, status_of
 from tune_media.callbacks.session import MediaSession
@@ -78,7 +77,6 @@ class MediaLoggerCallback(LoggerCallback):
             )
         outbox_root()  # raises if there is no place for it
         self._leave_files_to_others()
-        self._warn_of_late_readers()
         self.backend.setup(**info)
 
     @override
@@ -151,13 +149,6 @@ class MediaLoggerCallback(LoggerCallback):
     def end(self, trials: list[Trial]) -> None:
         """End as at the end of an experiment: the process was told to end."""
         self.on_experiment_end(trials)
-
-    def _warn_of_late_readers(self) -> None:
-        """Warn of callbacks that will find paths where they expect media, once for all callbacks of the family."""
-        callbacks = callbacks_of_experiment()
-        if next((one for one in callbacks if isinstance(one, MediaLoggerCallback)), None) is self:
-            for warning in late_readers(callbacks, MediaLoggerCallback):
-                logger.warning("tune_media: %s", warning)
 
     def _leave_files_to_others(self) -> None:
         """Let one callback write a file, if several would: the first of ours, or Ray's own."""

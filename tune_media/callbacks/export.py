@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs
 from ray.tune.utils import flatten_dict
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
@@ -19,6 +20,7 @@ from tune_media.experiment.results import json_object, result_step, result_time,
 from tune_media.experiment.state import ExperimentState, trial_name
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.experiment.trial_files import Line, TrialFiles
+from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.location import TrialLocation
 from tune_media.values.foreign import shown, without_address
@@ -160,6 +162,17 @@ class FinishedTrial:
             return cls(files, results, info, "failed")
         return cls(files, results, info, "finished" if last.get("done") is True else "interrupted")
 
+    @classmethod
+    def in_folder(cls, info: TrialInfo, folder: Path, status: Status) -> FinishedTrial:
+        """Read a trial from its folder on the driver.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        local = pyarrow.fs.LocalFileSystem()
+        files = TrialFiles(info.name, local, str(folder)).read()
+        return cls(files, results_of_trial(local, str(folder)), info, status)
+
 
 def export_trial(backend: Backend, trial: FinishedTrial, exported: Exported) -> None:
     """Log a trial with a backend: its results that count, its media, its end.
@@ -177,16 +190,46 @@ def export_trial(backend: Backend, trial: FinishedTrial, exported: Exported) -> 
         AlreadyThereError: The tracker has the trial already.
         Exception: The trial cannot be started: the tracker is away, or refuses it.
     """
-    info, files = trial.info, trial.files
+    info = trial.info
     _call(backend, functools.partial(backend.start, info))
+    for call in calls_of(trial, exported.problems):
+        if isinstance(call, Report):
+            with _problem(f"{info.name}, iteration {call.training_iteration}", exported):
+                _call(backend, functools.partial(backend.metrics, info, call))
+                exported.results += 1
+        else:
+            with _problem(f"{info.name}, {call.path}", exported):
+                _call(backend, functools.partial(backend.media, info, call))
+                exported.media += 1
+    with _problem(f"{info.name}, its end", exported):
+        _call(backend, functools.partial(backend.end, info, trial.status))
+    exported.trials += 1
+
+
+def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[Report | MediaEntry]:
+    """Yield the results and media of a trial that count, as a backend got them while it ran.
+
+    Args:
+        trial: The trial.
+        problems: Gets a sentence for each medium that cannot be read.
+    """
+    files = trial.files
     lines = [line for line in (*files.lines, *files.report_lines) if not line.get("rolled_back")]
     lines.sort(key=lambda line: whole_number(line.get("training_iteration")))
-    row, config, at = 0, "", info.time
+    row, config, at = 0, "", trial.info.time
+
+    def media(some: Sequence[Line]) -> Iterator[MediaEntry]:
+        for number, line in enumerate(some, row + 1):
+            try:
+                yield entry_of_line(line, files.read_media, at, number)
+            except (OSError, ValueError) as error:
+                problems.append(f"{trial.info.name}, {line['path']}: {error_text(error)}")
+
     for result in map(json_object, trial.results):
-        row, at = row + 1, result_time(result) or info.time
+        row, at = row + 1, result_time(result) or trial.info.time
         iteration = whole_number(result.get("training_iteration"))
         before, config = config, without_address(shown(result.get("config")))
-        report = Report(
+        yield Report(
             result_step(result),
             iteration,
             {**without_lists(result), "config": result.get("config") or {}},
@@ -194,38 +237,10 @@ def export_trial(backend: Backend, trial: FinishedTrial, exported: Exported) -> 
             changed=functools.partial(bool, before and config != before),
             row=row,
         )
-        with _problem(f"{info.name}, iteration {iteration}", exported):
-            _call(backend, functools.partial(backend.metrics, info, report))
-            exported.results += 1
         count = sum(whole_number(line.get("training_iteration")) <= iteration for line in lines)
-        row = _log_media(backend, trial, lines[:count], (row, at), exported)
-        lines = lines[count:]
-    _log_media(backend, trial, lines, (row, at), exported)
-    with _problem(f"{info.name}, its end", exported):
-        _call(backend, functools.partial(backend.end, info, trial.status))
-    exported.trials += 1
-
-
-def _log_media(
-    backend: Backend, trial: FinishedTrial, lines: Sequence[Line], call: tuple[int, float], exported: Exported
-) -> int:
-    """Log the media of a result; return the number of the last call.
-
-    Args:
-        backend: The backend.
-        trial: The trial.
-        lines: The index lines of the media.
-        call: The number of the call for the result, and the time of the result.
-        exported: Gets the counts and the problems.
-    """
-    row, at = call
-    for line in lines:
-        row += 1
-        with _problem(f"{trial.info.name}, {line['path']}", exported):
-            entry = entry_of_line(line, trial.files.read_media, at, row)
-            _call(backend, functools.partial(backend.media, trial.info, entry))
-            exported.media += 1
-    return row
+        yield from media(lines[:count])
+        row, lines = row + count, lines[count:]
+    yield from media(lines)
 
 
 @contextlib.contextmanager

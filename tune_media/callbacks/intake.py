@@ -70,12 +70,13 @@ class Intake:
             session.note_best(trial_id, result)
         with session.faults.guard("the reader", "reading problems of recording"):
             session.summary.problems(take_problems(result))
+        row = session.outbox.last  # those of its media are higher
         entries = self.replace(trial, result, rows, at=now, is_new=True)
         with session.faults.guard("the store", "checking the retention policy"):
             session.check_retention(result, entries)
         others = self._new_in_lists.get(trial_id, {})
         changed = functools.partial(self._has_other_config, trial_id, result)
-        self._last = Report(result_step(result), iteration, result, others, now, changed, session.outbox.last)
+        self._last = Report(result_step(result), iteration, result, others, now, changed, row)
         return self._last
 
     def replace(

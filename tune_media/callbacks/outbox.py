@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import re
 import shutil
 import socket
 import sqlite3
@@ -41,6 +42,7 @@ _TIDY_ROWS = 64  # deleted in one transaction
 DATA_KINDS = ("result", "media", "episodes")
 """The kinds of rows that may be dropped if there is no room; all others are needed to keep order."""
 
+_NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")  # of an outbox's folder
 _COLUMNS = "seq, generation, trial, kind, data, content, file, nbytes, ready"
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
@@ -159,7 +161,7 @@ class Outbox:
         self._database = sqlite3.connect(
             folder / "outbox.sqlite", check_same_thread=False, isolation_level=None, timeout=30
         )
-        self._lock, self._bytes_lock = threading.Lock(), threading.Lock()
+        self._lock, self._bytes_lock, self._deleting = threading.Lock(), threading.Lock(), threading.Lock()
         self.changed, self.version = threading.Condition(), 0
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0"):
             self._database.execute(f"PRAGMA {pragma}")
@@ -331,11 +333,11 @@ class Outbox:
         file = self.folder / name if name else None
         return Row(seq, (generation, seq), trial, kind, data, small, file, nbytes or 0, bool(ready))
 
-    def add_reader(self, reader: str, *, from_start: bool = False) -> None:
-        """Give a reader a cursor, unless it has one: after the last row, or before the first."""
+    def add_reader(self, reader: str) -> None:
+        """Give a reader a cursor after the last row, unless it has one."""
         with self._lock:
             if reader not in self._cursors:
-                self._cursors[reader] = 0 if from_start else self.last
+                self._cursors[reader] = self.last
                 self._save_cursor(reader)
 
     def remove_readers_but(self, readers: Iterable[str]) -> dict[str, int]:
@@ -406,6 +408,10 @@ class Outbox:
 
     def _delete_contents(self) -> None:
         """Delete the files that no reader needs: first, since a full disk takes no change of a row."""
+        with self._deleting:  # Tune's loop does so, too, if it needs room
+            self._delete_some_contents()
+
+    def _delete_some_contents(self) -> None:
         with self._lock:
             needed = (max(seq, self._floors.get(name, 0)) for name, seq in self._cursors.items())
             passed = min(needed, default=self.last)
@@ -562,18 +568,28 @@ def find_outbox(root: Path, timestamp: str, storage: str, trials: Iterable[str])
         trials: The trials that are known; one of them must be in the outbox.
     """
     wanted = set(trials)
-    for folder in sorted(root.iterdir(), reverse=True):
-        facts = _facts_of(folder)
-        if facts is None or (facts.get("timestamp"), facts.get("storage")) != (timestamp, storage):
-            continue
-        if wanted & set(facts.get("trials", "").split()):
+    for folder, facts in outboxes_of(root, storage).items():
+        if facts.get("timestamp") == timestamp and wanted & set(facts.get("trials", "").split()):
             return folder
     return None
+
+
+def outboxes_of(root: Path, storage: str) -> dict[Path, dict[str, str]]:
+    """Return the outboxes of all experiments that were in a folder on the storage, the newest first, with their facts.
+
+    Args:
+        root: The folder of all outboxes.
+        storage: The experiment's folder on the storage.
+    """
+    found = ((folder, _facts_of(folder)) for folder in sorted(root.iterdir(), reverse=True))
+    return {folder: facts for folder, facts in found if facts is not None and facts.get("storage") == storage}
 
 
 def remove_expired(root: Path) -> None:
     """Remove the outboxes that nobody has adopted for a week, and name them."""
     for folder in root.iterdir():
+        if not _NAME.fullmatch(folder.name):  # the user's folder may hold other things
+            continue
         with contextlib.suppress(OSError):
             newest = max((file.stat().st_mtime for file in folder.iterdir()), default=folder.stat().st_mtime)
             if time.time() - newest < _EXPIRES_SECONDS:

@@ -30,7 +30,7 @@ logger = logging.getLogger("tune_media")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
 _LOOK_SECONDS = 0.5  # how often a reader looks around if nobody wakes it
-_COMMIT_SECONDS = 0.25  # how often a cursor is written down
+_COMMIT_SECONDS = 0.25  # how often a cursor is written down that only passes rows
 _BATCH = 64  # rows that are read at a time
 _MAX_NAMES = 5
 
@@ -307,6 +307,7 @@ class BackendReader(Reader):
         """Take note of an error: the same again if the tracker is away, else the next row."""
         if not self._session.faults.strict and self._ask_whether_away(error):
             self.fault(f"{self._doing()} (it is tried again)", error, "away")
+            self._rows.clear()  # the trial may have gone back before the next try
             return True
         self.fault(self._doing(), error)
         chore = self._next_chore()
@@ -408,8 +409,9 @@ class BackendReader(Reader):
     def _pass(self, row: Row) -> None:
         self._rows.popleft()
         self._part, self._at = 0, row.seq
-        if time.monotonic() - self._committed_at > _COMMIT_SECONDS:
-            self._commit()
+        is_called = _METHODS.get(row.kind, "") not in {"", *self.backend.in_loop}
+        if is_called or time.monotonic() - self._committed_at > _COMMIT_SECONDS:
+            self._commit()  # what the backend has taken is not delivered again after a kill
 
     def _commit(self) -> None:
         self._committed_at = time.monotonic()

@@ -24,7 +24,7 @@ from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.intake import Intake, plain_config
 from tune_media.callbacks.maker import Maker
-from tune_media.callbacks.outbox import STORAGE, NewRow, Outbox, find_outbox, outbox_root, remove_expired
+from tune_media.callbacks.outbox import STORAGE, NewRow, Outbox, find_outbox, outbox_root, outboxes_of, remove_expired
 from tune_media.callbacks.readers import BackendReader
 from tune_media.callbacks.retention_check import RetentionCheck
 from tune_media.callbacks.storage_reader import StorageReader
@@ -89,14 +89,18 @@ class MediaSession:
         self.outbox = _opened_outbox(trial, state)
         filesystem, experiment = for_small_files(trial.storage.storage_filesystem), trial.storage.experiment_fs_path
         self._experiment_name = trial.experiment_dir_name
-        self.storage = StorageReader(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key))
+        known = state.get("outbox") or {}
+        is_adopted = str(self.outbox.folder) == known.get("path")
+        reached = {} if is_adopted else dict(known.get("media") or {})
+        self.storage = StorageReader(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key), reached)
         self._maker = Maker(self.outbox, self.faults)
         self._intake = Intake(self)
         self._known: dict[str, KnownMedia] = {}
         self._readers: dict[str, BackendReader] = {}
+        self._restored: dict[str, bool] = {}  # whether an earlier process began a trial
         self._folders: dict[str, str] = {}  # the trials' ids, by their folders
         self._begun: dict[str, set[int]] = {}  # the callbacks that were told that a trial starts, by trial
-        self._last_media: dict[str, int] = dict(state.get("outbox", {}).get("media", {}))  # the last row of each trial
+        self._last_media: dict[str, int] = dict(known.get("media") or {})  # the last row of each trial
         self._retention_check: RetentionCheck | None = None
         self._options_are_given = False
         self._members: list[Member] = []
@@ -150,10 +154,27 @@ class MediaSession:
         with self.faults.guard("the recorders", "telling them that a logger callback runs"):
             mark_as_logged(trial)
         with self.faults.guard("the outbox", "beginning a trial"):
-            facts = _facts_of(trial)
+            facts = self._facts_of(trial)
             self.outbox.remember(trial.trial_id, facts)
             self.append([NewRow(trial.trial_id, "start", pack(facts))])
             self._look_for_donor(trial, self.known_of(trial))
+
+    def _facts_of(self, trial: Trial) -> dict[str, Any]:
+        """Return a trial as plain data."""
+        trial_id = trial.trial_id
+        if trial_id not in self._restored:
+            self._restored[trial_id] = bool(trial.last_result) or self.outbox.trial(trial_id) is not None
+        searched = flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
+        config = {name: value for name, value in dict(trial.config or {}).items() if name != "callbacks"}
+        return {
+            "name": str(trial),
+            "folder": str(trial.storage.trial_dir_name),
+            "config": plain_config(config),
+            "searched": plain_config(searched),
+            "time": time.time(),
+            "restored": self._restored[trial_id],
+            "generation": self.outbox.generation,
+        }
 
     def known_of(self, trial: Trial) -> KnownMedia:
         """Return what is known of a trial's media; the storage's reader reads the lines of earlier runs."""
@@ -161,7 +182,7 @@ class MediaSession:
         if known is None:
             known = self._known[trial.trial_id] = KnownMedia(trial.trial_id)
             if self.outbox.trial(trial.trial_id) is None:
-                self.outbox.remember(trial.trial_id, _facts_of(trial))
+                self.outbox.remember(trial.trial_id, self._facts_of(trial))
             self.storage.know(known)
         return known
 
@@ -275,7 +296,8 @@ class MediaSession:
         """Return a trial as a backend gets it."""
         place = self.storage.location(trial_id, facts["folder"])
         name, config, searched, time = (facts[name] for name in ("name", "config", "searched", "time"))
-        return TrialInfo(trial_id, name, self._experiment_name, config, place, None, searched, time)
+        is_restored = facts["restored"] or facts["generation"] != self.outbox.generation
+        return TrialInfo(trial_id, name, self._experiment_name, config, place, None, searched, time, is_restored)
 
     def live_info(self, trial: Trial) -> TrialInfo:
         """Return a trial as Tune's loop hands it to a backend."""
@@ -446,19 +468,6 @@ class MediaSession:
         return self._folders.get(folder, folder)
 
 
-def _facts_of(trial: Trial) -> dict[str, Any]:
-    """Return a trial as plain data."""
-    searched = flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
-    config = {name: value for name, value in dict(trial.config or {}).items() if name != "callbacks"}
-    return {
-        "name": str(trial),
-        "folder": str(trial.storage.trial_dir_name),
-        "config": plain_config(config),
-        "searched": plain_config(searched),
-        "time": time.time(),
-    }
-
-
 def _status_of(trial: Trial) -> Status:
     return {"TERMINATED": "finished", "ERROR": "failed"}.get(str(trial.status), "interrupted")  # type: ignore[return-value]
 
@@ -477,7 +486,6 @@ def _opened_outbox(trial: Trial, state: dict[str, Any]) -> Outbox:
         OSError: The driver's disk takes none.
     """
     root, storage = outbox_root(), trial.storage.experiment_fs_path
-    remove_expired(root)
     timestamp = experiment_timestamp(trial)
     known = state.get("outbox") or {}
     folder = Path(known["path"]) if known.get("host") == socket.gethostname() else None
@@ -487,6 +495,7 @@ def _opened_outbox(trial: Trial, state: dict[str, Any]) -> Outbox:
     if folder is not None:
         outbox = Outbox.adopt(folder, generation)
         if outbox is not None and outbox.facts.get("storage") == storage:
+            remove_expired(root)  # not before: this one may have waited longer
             return outbox
         if outbox is not None:
             outbox.close(remove=False)
@@ -494,6 +503,14 @@ def _opened_outbox(trial: Trial, state: dict[str, Any]) -> Outbox:
             "tune_media: what an earlier driver of this experiment has not delivered stays in %s: %s.",
             folder,
             "another process has it" if outbox is None else "it belongs to the experiment in another folder",
+        )
+    remove_expired(root)
+    for other in outboxes_of(root, storage).keys() - {folder}:
+        logger.warning(
+            "tune_media: another experiment was in %s, or another process runs one there now. What it has not "
+            "delivered stays in %s; this experiment does not deliver it.",
+            storage,
+            other,
         )
     outbox = Outbox.create(root, {"storage": storage, "timestamp": timestamp}, generation)
     outbox.add_reader(STORAGE)

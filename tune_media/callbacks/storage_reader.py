@@ -13,7 +13,7 @@ import logging
 import posixpath
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +25,18 @@ from tune_media.callbacks.outbox import STORAGE, Outbox, Row
 from tune_media.callbacks.pruning import Pruner
 from tune_media.callbacks.readers import Reader
 from tune_media.callbacks.summary import Summary
-from tune_media.storage.entry import FAILED, KEPT_ON_DRIVER, STORED, FileSet, MediaEntry, entries_of, file_set, line_of
-from tune_media.storage.experiment_log import Event, ExperimentLog, read_log
+from tune_media.storage.entry import (
+    FAILED,
+    KEPT_ON_DRIVER,
+    STORED,
+    FileSet,
+    MediaEntry,
+    entries_of,
+    file_set,
+    line_of,
+    named_entries,
+)
+from tune_media.storage.experiment_log import Event, ExperimentLog, read_log, stamp_of
 from tune_media.storage.filesystem import folders_in, is_local, link_once, write_atomically, write_once
 from tune_media.storage.index import event_line
 from tune_media.storage.index_lines import INDEX_PATH, Line, lines_of_trial
@@ -34,6 +44,7 @@ from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
 from tune_media.values.options import Retention
+from tune_media.values.recording_problems import RecordingProblem
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
@@ -83,6 +94,7 @@ class StorageReader(Reader):
         filesystem: The storage.
         experiment: The experiment's folder on it.
         staging: The experiment's folder on the driver.
+        reached: The last row with media of each trial that an earlier process had appended, if its outbox is lost.
     """
 
     def __init__(
@@ -93,6 +105,7 @@ class StorageReader(Reader):
         filesystem: pyarrow.fs.FileSystem,
         experiment: str,
         staging: Path,
+        reached: Mapping[str, int],
     ) -> None:
         super().__init__(STORAGE, outbox)
         self._faults, self._summary = faults, summary
@@ -102,6 +115,7 @@ class StorageReader(Reader):
         self._events: list[Event] = []  # that are still to be logged
         self._deletions: list[tuple[TrialStore, list[Event]]] = []  # whose events are still to be logged
         self._to_know: list[KnownMedia] = []
+        self._reached = dict(reached)
         self._log: ExperimentLog | None = None
         self._earlier: dict[str, list[Event]] = {}  # the log of earlier processes, by the trial's folder
         self._to_heal: dict[str, list[Event]] = {}  # the part of it that indexes may lack
@@ -163,6 +177,8 @@ class StorageReader(Reader):
             has_read = self._read_rows()
             self._write_log()
             wrote = self._write_files()
+            if self._gave_up:  # the storage hung: what waits is kept in the driver's folder by now, and listed so
+                return False
             self._pass_done()
             self._apply_retention()
             self._copy_indexes()
@@ -203,7 +219,7 @@ class StorageReader(Reader):
         """
         for name, events in list(self._to_heal.items()):
             store = TrialStore(self.location(str(events[0].get("trial_id")), name))
-            store.load(events)
+            store.load(events, events)
             store.delete_listed()
             store.index.copy()
             del self._to_heal[name]
@@ -215,10 +231,11 @@ class StorageReader(Reader):
             OSError: The storage does not answer.
         """
         if self._log is None:
+            name = f"{self._outbox.id}-{self._outbox.generation}"
+            log = ExperimentLog(self._filesystem, self.experiment, name)  # before the others are read: see ``finish``
             self._earlier = read_log(self._filesystem, self.experiment, done=True)
             self._to_heal = read_log(self._filesystem, self.experiment) if self._earlier else {}
-            name = f"{self._outbox.id}-{self._outbox.generation}"
-            self._log = ExperimentLog(self._filesystem, self.experiment, name)
+            self._log = log
 
     def location(self, trial_id: str, folder: str) -> TrialLocation:
         """Return where a trial's files are, by the name of its folder."""
@@ -239,8 +256,9 @@ class StorageReader(Reader):
             known = self._to_know[0]
             store = self._store(known.trial_id)
             if store is not None:
+                self._name_hole(store)
                 known.load(store.index.lines())
-            known.load(self._lines_to_come(known.trial_id))
+            known.load(self._lines_that_wait(known.trial_id))
             known.complete()
             self._to_know.pop(0)
         if self._retention_changed:
@@ -248,17 +266,24 @@ class StorageReader(Reader):
             for store in self._stores.values():
                 store.keep(self._retention)
 
-    def _lines_to_come(self, trial_id: str) -> Iterable[Line]:
-        """Yield what rows of a killed process say of a trial's media that are not listed yet."""
-        for row in self._outbox.read_kinds(self._outbox.position(STORAGE), ("media", "episodes")):
-            if row.trial != trial_id or row.stamp[0] == self._outbox.generation:
-                continue
-            facts = row.facts()
-            line = {name: facts[name] for name in ("section", "key", "path", "lineage")} | {"trial_id": trial_id}
-            if row.kind == "media" and "lost" not in facts:
-                yield {**line, "id": facts["medium"].id, "status": STORED}
-            else:
-                yield {**line, "id": "", "status": FAILED}  # of these only the file's name is taken
+    def _lines_that_wait(self, trial_id: str) -> Iterator[Line]:
+        """Yield a line of each medium of a trial that an earlier process appended, and that is not stored yet."""
+        for row in self._outbox.read_kinds(self._at, ("media", "episodes")):
+            if row.trial == trial_id and row.stamp[0] < self._outbox.generation:
+                facts = row.facts()
+                for entry in named_entries(facts, row.seq):
+                    yield line_of(entry, trial_id, row.stamp, {"status": facts.get("lost", STORED)})
+
+    def _name_hole(self, store: TrialStore) -> None:
+        """Say if media are missing that an earlier process, whose outbox is lost, had reported."""
+        reached = self._reached.pop(store.location.trial_id, 0)
+        stored = max((stamp_of(line)[1] for line in store.index.lines()), default=0)
+        if reached > stored:
+            text = (
+                f"the last media of trial {store.location.trial_id} before its driver was lost did not reach the "
+                "storage: they were in the outbox on that driver's machine, and nothing has them any more"
+            )
+            self._summary.problems([RecordingProblem(text)])
 
     def _store(self, trial_id: str) -> TrialStore | None:
         """Return a trial's store, with all that earlier processes left; None if nothing is known of the trial.
@@ -281,7 +306,7 @@ class StorageReader(Reader):
             OSError: The storage does not answer.
         """
         store = TrialStore(location, self._retention)
-        store.load(self._earlier.get(store.name, ()))
+        store.load(self._earlier.get(store.name, ()), self._to_heal.get(store.name, ()))
         try:
             store.write_pointer()
         except Exception as error:
@@ -324,19 +349,14 @@ class StorageReader(Reader):
 
     def _take_media(self, row: Row, store: TrialStore) -> int:
         facts = row.facts()
-        entries: list[MediaEntry] = []
+        if "lost" in facts:  # it was given up before it got here
+            self._give_up(row, store, named_entries(facts, row.seq), facts["lost"], facts["note"])
+            return 0
         try:
-            if "lost" in facts:
-                entries = entries_of(facts, b"", row.seq)
-                raise _LostError(facts["lost"], facts["note"])
             entries = entries_of(facts, row.content(), row.seq)
             files = file_set(entries, row.trial, row.stamp)
-        except _LostError as error:
-            self._give_up(row, store, entries, error.status, error.note)
-            return 0
         except Exception as error:
-            entries = entries or entries_of(facts, b"", row.seq)
-            self._give_up(row, store, entries, FAILED, error_text(error))
+            self._give_up(row, store, named_entries(facts, row.seq), FAILED, error_text(error))
             self._faults.report("the store", f"writing {facts['path']}", error)
             return 0
         if files.problems:
@@ -391,6 +411,8 @@ class StorageReader(Reader):
                     errors.append((write, failure))
                 else:
                     write.is_done = True
+        if self._gave_up:
+            return False
         done = [write for write in self._writes if write.is_done]
         for write in done:
             self._list(write)
@@ -629,14 +651,6 @@ class StorageReader(Reader):
             write_atomically(pyarrow.fs.LocalFileSystem(), str(path), store.index.content())
         except Exception as error:
             self._faults.report("the index", "writing a trial's index into the driver's folder", error)
-
-
-class _LostError(Exception):
-    """A medium was given up before it got here."""
-
-    def __init__(self, status: str, note: str) -> None:
-        super().__init__(note)
-        self.status, self.note = status, note
 
 
 def _has_no_room(error: Exception) -> bool:

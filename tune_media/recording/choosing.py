@@ -54,7 +54,7 @@ def chosen_by(
 ) -> dict[str, list[EpisodeRecord]]:
     """Return the choice of each selector over the candidates of all env runners, by name; see ``survivors``.
 
-    Unlike ``selection.winners``, it goes on without a selector that raises.
+    It goes on without a selector that raises.
     """
     ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
     chosen: dict[str, list[EpisodeRecord]] = {}

@@ -19,6 +19,7 @@ from tune_media.storage.episode_files import (
 )
 from tune_media.storage.index_lines import INDEX_VERSION, Line
 from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.file_medium import FileMedium
 from tune_media.values.histogram import Histogram
 from tune_media.values.medium import Medium
 from tune_media.values.plain import pack, unpack
@@ -105,7 +106,8 @@ def packed_episodes(trial_id: str, entries: Sequence[MediaEntry], clips: Mapping
         clips: The id of each clip by its path, for each episode id.
     """
     parts = [[entry.section, entry.key, entry.medium] for entry in entries]
-    return pack({**_place(entries[0]), "trial_id": trial_id, "clips": clips}), pack(parts)
+    names = [[entry.section, entry.key, entry.medium.id] for entry in entries]
+    return pack({**_place(entries[0]), "trial_id": trial_id, "clips": clips, "batches": names}), pack(parts)
 
 
 def _place(entry: MediaEntry) -> dict[str, Any]:
@@ -120,7 +122,7 @@ def entries_of(facts: dict[str, Any], content: bytes | None, row: int) -> list[M
         content: The row's content.
         row: The row's number.
     """
-    place = {name: value for name, value in facts.items() if name in _PLACE}
+    place = {name: facts[name] for name in _PLACE}
     if "clips" not in facts:
         medium = facts["medium"]
         if content is not None:
@@ -132,6 +134,22 @@ def entries_of(facts: dict[str, Any], content: bytes | None, row: int) -> list[M
     return [
         MediaEntry(batch, **{**place, "section": section, "key": key}, report=report, row=row)
         for section, key, batch in parts
+    ]
+
+
+def named_entries(facts: dict[str, Any], row: int) -> list[MediaEntry]:
+    """Return the media of a row of the outbox as far as their index lines need them, without any content.
+
+    Args:
+        facts: The row's data.
+        row: The row's number.
+    """
+    if "clips" not in facts:
+        return entries_of(facts, None, row)
+    place = {name: facts[name] for name in _PLACE}
+    return [
+        MediaEntry(FileMedium("episodes", id, ".json", b"", {}), **{**place, "section": section, "key": key}, row=row)
+        for section, key, id in facts["batches"]
     ]
 
 

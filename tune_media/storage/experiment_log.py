@@ -38,6 +38,9 @@ class ExperimentLog:
         experiment: The experiment's folder on it.
         name: The name of this process's parts, which no other process uses.
 
+    Raises:
+        OSError: The storage does not answer.
+
     Attributes:
         grows: Whether it is one file that grows.
 
@@ -57,6 +60,7 @@ class ExperimentLog:
         self._filesystem, self._name = filesystem, name
         self._folder = posixpath.join(experiment, FOLDER)
         self.grows = str(filesystem.type_name) == "local"
+        self._earlier = {info.path: info.size for info in _parts_in(filesystem, self._folder)}  # by other processes
         self._count = 0
         self._parts: list[list[tuple[str, bytes]]] = []  # by level: the path and content of each part
 
@@ -83,15 +87,28 @@ class ExperimentLog:
                         self._filesystem.delete_file(path)
 
     def finish(self) -> None:
-        """Put the parts together, those of earlier processes, too: all indexes are complete.
+        """Put the parts together, and those that earlier processes left: all indexes are complete.
+
+        The parts of a process that has written since this log was made are left to it.
 
         Raises:
             OSError: The storage does not answer.
         """
-        parts = _parts_in(self._filesystem, self._folder)
+        found = {info.path: info.size for info in _parts_in(self._filesystem, self._folder)}
+        mine = posixpath.join(self._folder, self._name)
+        parts = [
+            path
+            for path, size in found.items()
+            if path.startswith((f"{mine}-", f"{mine}.")) or self._earlier.get(path) == size
+        ]
         if self.grows:
             for path in parts:
-                self._filesystem.move(path, path.removesuffix(_PART) + _DONE)
+                done = path.removesuffix(_PART) + _DONE
+                if self._filesystem.get_file_info(done).is_file:  # another process has put a part of it there
+                    append_whole(Path(done), read_if_there(self._filesystem, path) or b"")
+                    self._filesystem.delete_file(path)
+                else:
+                    self._filesystem.move(path, done)
         elif parts:
             content = b"".join(read_if_there(self._filesystem, path) or b"" for path in parts)
             write_atomically(self._filesystem, posixpath.join(self._folder, f"{self._name}{_DONE}"), content)
@@ -120,18 +137,18 @@ def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool =
         OSError: The storage does not answer.
     """
     events: dict[str, dict[bytes, Event]] = {}
-    for path in _parts_in(filesystem, posixpath.join(experiment, FOLDER), done=done):
-        for raw in (read_if_there(filesystem, path) or b"").split(b"\n"):
+    for info in _parts_in(filesystem, posixpath.join(experiment, FOLDER), done=done):
+        for raw in (read_if_there(filesystem, info.path) or b"").split(b"\n"):
             event = _parsed(raw)
             if event is not None:
                 events.setdefault(event["trial"], {})[raw] = event
     return {trial: sorted(lines.values(), key=stamp_of) for trial, lines in events.items()}
 
 
-def _parts_in(filesystem: pyarrow.fs.FileSystem, folder: str, *, done: bool = False) -> list[str]:
+def _parts_in(filesystem: pyarrow.fs.FileSystem, folder: str, *, done: bool = False) -> list[pyarrow.fs.FileInfo]:
     found = filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True))
-    names = [info.path for info in found if info.is_file and info.path.endswith(_PART)]
-    return [name for name in names if done or not name.endswith(_DONE)]
+    parts = [info for info in found if info.is_file and info.path.endswith(_PART)]
+    return [info for info in parts if done or not info.path.endswith(_DONE)]
 
 
 def stamp_of(line: Mapping[str, Any]) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 import pyarrow.fs
 
 from tune_media.storage.copy_pause import CopyPause
+from tune_media.storage.entry import LOST, STORED
 from tune_media.storage.experiment_log import Event, stamp_of
 from tune_media.storage.filesystem import is_local, read_if_there, write_atomically
 from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, changed_line, is_line, key_of
@@ -33,6 +34,7 @@ class Index:
         self._pause = CopyPause(is_local=is_local(location.filesystem))
         self._table = IndexTable()
         self._backs: list[tuple[tuple[int, int], int]] = []  # stamp and iteration of each time the trial went back
+        self._again: dict[str, tuple[int, int]] = {}  # when a medium came again, by its id
         self.is_stale = False
 
     def load(self, events: Iterable[Event]) -> int:
@@ -49,11 +51,11 @@ class Index:
         table.add_all(content)
         self._table = table
         new = [event for event in events if "event" in event or (is_line(event) and table.get(key_of(event)) is None)]
-        there = self._files_there(event["path"] for event in new if "event" not in event)
+        there = self._files_there(event["path"] for event in new if event.get("status") == STORED)
         for event in new:
             if "event" in event:
                 self.apply(event)
-            elif event["path"] in there:
+            elif event["path"] in there or event.get("status") in LOST:
                 self.add(event)
         self.is_stale = table.content() != content
         return len(there)
@@ -100,6 +102,7 @@ class Index:
             self._backs.append(back)
             return self._change(lambda line: {"rolled_back": True} if self._undoes(back, line) else None, event)
         if event["event"] == "again":
+            self._again[event["id"]] = stamp_of(event)
             return self._change(lambda line: {"rolled_back": None} if line["id"] == event["id"] else None, event)
         if event["event"] == "deleted":
             return self._change(lambda line: {"status": "deleted"} if line["path"] == event["path"] else None, event)
@@ -145,7 +148,8 @@ class Index:
         """Say whether a trial that went back to an iteration has undone a line that was recorded before."""
         stamp, iteration = back
         reached = line.get("training_iteration")
-        return isinstance(reached, int) and reached >= iteration and stamp_of(line) < stamp
+        is_behind = isinstance(reached, int) and reached >= iteration and stamp_of(line) < stamp
+        return is_behind and self._again.get(str(line["id"]), stamp) <= stamp
 
 
 def event_line(kind: str, trial: str, trial_id: str, stamp: tuple[int, int], **facts: object) -> Event:

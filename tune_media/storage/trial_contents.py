@@ -23,7 +23,8 @@ from tune_media.values.strict_json import json_bytes
 logger = logging.getLogger("tune_media")
 
 _RUNNING_SECONDS = 120.0  # a log that is younger may belong to a driver that runs
-_LOGS: dict[tuple[str, str], tuple[tuple[object, ...], dict[str, list[Event]]]] = {}  # by kind of storage and folder
+# by kind of storage, folder, and whether parts that are done are read
+_LOGS: dict[tuple[str, str, bool], tuple[tuple[object, ...], dict[str, list[Event]]]] = {}
 _MAX_LOGS = 8
 _lock = threading.Lock()
 
@@ -74,6 +75,9 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
     events = log.get(posixpath.basename(path), [])
     index = Index(TrialLocation(filesystem, path, Path(), ""))
     unlisted = index.load(events)
+    if not len(index):  # it has recorded nothing, or its index is lost
+        _, log = _log_of(filesystem, posixpath.dirname(path), done=True)
+        unlisted = index.load(log.get(posixpath.basename(path), []))
     lines = [(json_bytes(line), line) for line in index.lines()]
     return TrialContents(place, lines, unlisted, time.time() - newest < _RUNNING_SECONDS)
 
@@ -118,16 +122,21 @@ def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, froz
     return place, ids or frozenset(filter(None, [trial_of_pointer(filesystem, folder)]))
 
 
-def _log_of(filesystem: pyarrow.fs.FileSystem, experiment: str) -> tuple[float, dict[str, list[Event]]]:
-    """Return the log of an experiment and when it was last written; it is read again if it has changed."""
+def _log_of(
+    filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool = False
+) -> tuple[float, dict[str, list[Event]]]:
+    """Return the log of an experiment and when it was last written; it is read again if it has changed.
+
+    ``done`` is as for ``read_log``.
+    """
     selector = pyarrow.fs.FileSelector(posixpath.join(experiment, FOLDER), allow_not_found=True)
     found = sorted((info.path, info.size, info.mtime_ns) for info in filesystem.get_file_info(selector) if info.is_file)
-    key, version = (str(filesystem.type_name), experiment), tuple(found)
+    key, version = (str(filesystem.type_name), experiment, done), tuple(found)
     newest = max(((nanoseconds or 0) / 1e9 for _, _, nanoseconds in found), default=0.0)
     with _lock:
         held = _LOGS.get(key)
         if held is None or held[0] != version:
-            held = version, read_log(filesystem, experiment) if found else {}
+            held = version, read_log(filesystem, experiment, done=done) if found else {}
             _LOGS.pop(key, None)
             _LOGS[key] = held
             while len(_LOGS) > _MAX_LOGS:

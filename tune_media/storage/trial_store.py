@@ -45,16 +45,19 @@ class TrialStore:
         """The name of the trial's folder."""
         return self.location.path.rstrip("/").rpartition("/")[2]
 
-    def load(self, events: Iterable[Event]) -> None:
+    def load(self, events: Iterable[Event], unfinished: Iterable[Event] = ()) -> None:
         """Read the index, and the events of the log that it does not show.
+
+        Args:
+            events: The log of the trial.
+            unfinished: The part of it by drivers that were killed: files may be left that it says were deleted.
 
         Raises:
             OSError: The storage does not answer.
         """
-        events = list(events)
         self.index.load(events)
         self.keep(self.files.policy)
-        self._deleted = [event["path"] for event in events if event.get("event") == DELETED]
+        self._deleted = [event["path"] for event in unfinished if event.get("event") == DELETED]
         with contextlib.suppress(OSError):  # that of an end at which the storage was away
             (self.location.local_path / INDEX_PATH).unlink()
 

@@ -84,6 +84,16 @@ def _is_secret(name: str, value: Any) -> bool:
     return value is not None and (name in _SECRETS or redacted(text) != text)
 
 
+def is_offline(arguments: dict[str, Any]) -> bool:
+    """Say whether runs with these arguments for ``wandb.init`` are offline.
+
+    Example:
+        >>> is_offline({"mode": "offline"})
+        True
+    """
+    return (arguments.get("mode") or os.environ.get("WANDB_MODE")) in ("offline", "dryrun")
+
+
 def check_values(arguments: dict[str, Any]) -> None:
     """Check the values of arguments for ``wandb.init``, and the form of the API key unless W&B is offline.
 

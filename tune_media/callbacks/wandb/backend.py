@@ -13,8 +13,9 @@ from ray.tune.utils import flatten_dict
 from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.export import FinishedTrial, calls_of
 from tune_media.callbacks.wandb import private_names
-from tune_media.callbacks.wandb.arguments import check_values
+from tune_media.callbacks.wandb.arguments import check_values, is_offline
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.offline_runs import copy_runs
 from tune_media.callbacks.wandb.values import as_item, is_excluded, is_logged
@@ -48,6 +49,7 @@ class WandbBackend(Backend):
         self._locations: dict[str, TrialLocation] = {}  # of the trials whose run has not ended
         self._configs: dict[str, Mapping[str, Any]] = {}
         self._last_rows: dict[str, dict[str, int]] = {}
+        self._to_write_anew: set[str] = set()  # trials that an earlier process began, and whose runs are offline
         self.use_key()
 
     def use_key(self) -> None:
@@ -79,10 +81,15 @@ class WandbBackend(Backend):
             self._helper = kind(self.context.seconds_left)
         if self._helper.has(trial.trial_id):
             return
+        if trial.is_restored and is_offline(self._rays.kwargs):
+            self._to_write_anew.add(trial.trial_id)  # when it has ended: an offline run cannot be resumed
+            return
         self._begin(trial, {**self._settings(trial), "anew": self._exports, "must_be_new": self._exports})
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
+        if trial.trial_id in self._to_write_anew:
+            return
         row = {name: value for name, value in report.flat.items() if is_logged(value)}
         changed = None
         if report.config is not None or self._rays.log_config:
@@ -97,7 +104,8 @@ class WandbBackend(Backend):
 
     @override
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        if not is_excluded(entry, self._rays.excludes):
+        is_later = trial.trial_id in self._to_write_anew
+        if not is_later and not is_excluded(entry, self._rays.excludes):
             self._started.ask("show", trial.trial_id, as_item(entry))
 
     def last_rows(self, trial_id: str) -> dict[str, int]:
@@ -133,10 +141,26 @@ class WandbBackend(Backend):
 
     @override
     def checkpoint(self, trial: TrialInfo, path: str) -> None:
-        self._started.ask("checkpoint", trial.trial_id, path)
+        if trial.trial_id not in self._to_write_anew:
+            self._started.ask("checkpoint", trial.trial_id, path)
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
+        if trial.trial_id in self._to_write_anew:
+            self.context.wait_for_storage()
+            folder = trial.location.local_path  # its result.json is complete, and it leads to the media
+            finished = FinishedTrial.in_folder(trial, folder, status)
+            problems: list[str] = []
+            calls = calls_of(finished, problems)
+            self._to_write_anew.discard(trial.trial_id)
+            try:
+                self.write_anew(trial, calls, status)
+            except BaseException:
+                self._to_write_anew.add(trial.trial_id)
+                raise
+            for problem in problems:
+                self.context.fault("writing a run anew", ValueError(problem))
+            return
         self._end(trial, status, is_anew=self._exports)
 
     def _end(self, trial: TrialInfo, status: Status, *, is_anew: bool = False) -> None:
@@ -209,7 +233,14 @@ class WandbBackend(Backend):
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_helper": None, "_locations": {}, "_configs": {}, "_last_rows": {}}
+        return {
+            **super().__getstate__(),
+            "_helper": None,
+            "_locations": {},
+            "_configs": {},
+            "_last_rows": {},
+            "_to_write_anew": set(),
+        }
 
 
 @contextlib.contextmanager
