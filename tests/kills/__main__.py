@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import gc
 import os
 import pickle
@@ -21,15 +22,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import mlflow.store.tracking.sqlalchemy_store  # noqa: F401 - each driver is forked from this process
+import mlflow.store.tracking.sqlalchemy_store
 import mlflow.tracking  # noqa: F401
-import ray.tune.callback  # noqa: F401
+import ray.tune.callback
 import ray.tune.logger  # noqa: F401
 import tensorboardX  # noqa: F401
 
-import tune_media.callbacks.mlflow.callback  # noqa: F401
-import tune_media.callbacks.mlflow.run  # noqa: F401
-import tune_media.callbacks.session  # noqa: F401
+import tune_media.callbacks.mlflow.callback
+import tune_media.callbacks.mlflow.run
+import tune_media.callbacks.session
 import tune_media.viewing.catalog  # noqa: F401
 from tests.kills.check import check_after_kill, check_end
 from tests.kills.driver import POINTS, drive, filesystem_of, kill_at
@@ -37,8 +38,8 @@ from tests.kills.driver import POINTS, drive, filesystem_of, kill_at
 LONGEST = 150.0  # seconds that a driver may take
 
 
-def forked(work: Callable[[], Any], log: Path) -> int:
-    """Start work in a forked process; return its id."""
+def forked(work: Callable[[], Any], log: Path, at: tuple[str, str, int] | None = None) -> int:
+    """Start work in a forked process, which kills itself at a point if one is given; return its id."""
     gc.collect()
     sys.stdout.flush()
     pid = os.fork()
@@ -49,6 +50,8 @@ def forked(work: Callable[[], Any], log: Path) -> int:
         output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.dup2(output, 1)
         os.dup2(output, 2)
+        if at is not None:
+            kill_at(*at)
         work()
         code = 0
     except BaseException:
@@ -134,15 +137,12 @@ def run_round(home: Path, seed: int, server: str, *, machine_lost: bool, counts:
     lost, stored, process = -1, {}, 0
     for process in range(rng.randint(1, 3)):
         point, when, count = rng.choice(POINTS), rng.choice(["before", "after"]), int(rng.expovariate(1 / 12)) + 1
+        at = point, when, count
         is_at_point, delay = rng.random() < 0.5, rng.uniform(0.05, 4.5)
         own_seed = rng.randrange(10**6)
 
-        def work(process: int = process, own_seed: int = own_seed, at: Any = (point, when, count) if is_at_point else None) -> None:
-            if at is not None:
-                kill_at(*at)
-            drive(folder, server, experiment, process, own_seed)
-
-        pid = forked(work, folder / f"driver-{process}.log")
+        work = functools.partial(drive, folder, server, experiment, process, own_seed)
+        pid = forked(work, folder / f"driver-{process}.log", at if is_at_point else None)
         status = ended(pid, LONGEST if is_at_point else delay)
         if status is None:
             os.kill(pid, signal.SIGKILL)
@@ -169,7 +169,8 @@ def run_round(home: Path, seed: int, server: str, *, machine_lost: bool, counts:
     else:
         process += 1
         last_seed = rng.randrange(10**6)
-        pid = forked(lambda: drive(folder, server, experiment, process, last_seed), folder / f"driver-{process}.log")
+        work = functools.partial(drive, folder, server, experiment, process, last_seed)
+        pid = forked(work, folder / f"driver-{process}.log")
         status = ended(pid, LONGEST)
         if status is None:
             os.kill(pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -60,9 +61,7 @@ def check_after_kill(server: str, experiment: str) -> tuple[list[str], Stored]:
         problems += [f"{trial}: {path} is on the storage, and tm.load has no row" for path in sorted(there - named)]
         keys = Counter((row["id"], row["section"], row["key"]) for row in rows[trial] if "id" in row)
         problems += [f"{trial}: tm.load has {count} rows of {key}" for key, count in keys.items() if count > 1]
-        stored[trial] = {
-            (row["path"], row.get("key", "episodes/data")) for row in rows[trial] if row["path"] in there
-        }
+        stored[trial] = {(row["path"], row.get("key", "episodes/data")) for row in rows[trial] if row["path"] in there}
     return problems, stored
 
 
@@ -177,13 +176,16 @@ def _check_storage(
             problems += _check_file(filesystem, folder, line, files)
     named = {line["path"] for line in lines}
     problems += [f"{path} is a file without a line" for path in files if is_medium(path) and path not in named]
-    reports_of = {path.rpartition("/")[2].removeprefix("data-").partition(".")[0] for path in named}
-    for path in files:
-        if path.endswith(".parquet") and "data-" in path:
-            if path.rpartition("/")[2].removeprefix("data-").partition(".")[0] not in reports_of:
-                problems.append(f"{path} has no line")
+    tables = {path.replace(".json", ".parquet") for path in named}
+    problems += [
+        f"{path} has no line" for path in files if "/data-" in path and path.endswith(".parquet") and path not in tables
+    ]
     shown = {(row["path"], row.get("key"), bool(row.get("rolled_back"))) for row in rows if "id" in row}
-    listed = {(line["path"], line["key"], bool(line.get("rolled_back"))) for line in lines if line["kind"] != "episodes"}
+    listed = {
+        (line["path"], line["key"], bool(line.get("rolled_back")))
+        for line in lines
+        if line["kind"] != "episodes" and line["status"] == "stored"
+    }
     shown |= {(row["path"], "", False) for row in rows if "is_report" in row}
     listed |= {(line["path"], "", False) for line in lines if line["kind"] == "episodes"}
     if shown != listed:
@@ -191,9 +193,7 @@ def _check_storage(
     return problems
 
 
-def _check_file(
-    filesystem: pyarrow.fs.FileSystem, folder: str, line: dict[str, Any], files: list[str]
-) -> list[str]:
+def _check_file(filesystem: pyarrow.fs.FileSystem, folder: str, line: dict[str, Any], files: list[str]) -> list[str]:
     path = line["path"]
     if path not in files:
         return [f"{path} is listed and not there"]
@@ -211,7 +211,9 @@ def _check_mlflow(truth: Truth, trial: str, folder: Path) -> list[str]:
 
     client, problems = MlflowClient(f"sqlite:///{folder}/mlflow.db"), []
     experiment = client.get_experiment_by_name("kills")
-    runs = [run for run in client.search_runs([experiment.experiment_id]) if run.data.tags["trial_name"].endswith(trial)]
+    runs = [
+        run for run in client.search_runs([experiment.experiment_id]) if run.data.tags["trial_name"].endswith(trial)
+    ]
     if len(runs) != 1:
         return [f"MLflow has {len(runs)} runs"]
     (run,) = runs
@@ -222,6 +224,7 @@ def _check_mlflow(truth: Truth, trial: str, folder: Path) -> list[str]:
     problems += [f"MLflow has result {number} {count} times" for number, count in points.items() if count > 1]
     root = folder / "artifacts" / run.info.run_id / "artifacts"
     paths = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    paths = {path for path in paths if ".artifact.uploading." not in path}  # MLflow's own, half-written
     wanted, allowed = set(), set()
     for report in reports:
         number = report["number"]
@@ -230,9 +233,7 @@ def _check_mlflow(truth: Truth, trial: str, folder: Path) -> list[str]:
             problems.append(f"MLflow lacks result {number}")
         for key, path in truth.returned.get(number, {}).items():
             allowed.add(path)
-            if counts_still and not (key == RAW and path not in paths):
-                wanted.add(path)
-            elif counts_still and not _was_not_made(folder, trial, path):
+            if counts_still and key != RAW:
                 wanted.add(path)
     problems += [f"MLflow lacks {path}" for path in sorted(wanted - paths)]
     ids = {id[:12] for report in reports for id in report["media"].values() if id}
@@ -241,11 +242,6 @@ def _check_mlflow(truth: Truth, trial: str, folder: Path) -> list[str]:
         if not known and path.startswith("media/"):
             problems.append(f"MLflow has {path}, which nobody reported")
     return problems
-
-
-def _was_not_made(folder: Path, trial: str, path: str) -> bool:
-    """Say whether a raw clip was lost with the process that held it, as its line says."""
-    return f"{trial} {path}" in (folder / "not_made").read_text() if (folder / "not_made").exists() else False
 
 
 def _check_calls(truth: Truth, folder: Path, counts: Counter[str]) -> list[str]:
@@ -265,7 +261,7 @@ def _check_calls(truth: Truth, folder: Path, counts: Counter[str]) -> list[str]:
             if ("media", trial, json.dumps([key, path])) not in made and key != RAW:
                 problems.append(f"{trial}: the backend did not get {key} {path}")
     for what, places in made.items():
-        for first, again in zip(places, places[1:], strict=False):
+        for first, again in itertools.pairwise(places):
             process = calls[first]["process"]
             if calls[again]["process"] == process:
                 problems.append(f"the backend got {what} twice in one process")
