@@ -163,7 +163,7 @@ def run_round(home: Path, seed: int, server: str, *, machine_lost: bool, counts:
         if machine_lost:
             counts["machines lost"] += 1
             shutil.rmtree(folder / "outbox")
-            shutil.rmtree(folder / "driver")
+            shutil.rmtree(folder / "driver", ignore_errors=True)
             (folder / "outbox").mkdir()
             lost, stored = process, there
     else:
