@@ -223,7 +223,10 @@ def main() -> int:
                     for problem in problems[:12]:
                         print(f"  {problem}", flush=True)
                 else:
-                    print(f"seed {seed}: right ({time.monotonic() - begun:.1f} s)", flush=True)
+                    print(
+                        f"seed {seed}: right after {counts['kills']} kills ({time.monotonic() - begun:.1f} s)",
+                        flush=True,
+                    )
                 if not (problems and given.keep):
                     shutil.rmtree(folder)
                 seed += 1

@@ -153,16 +153,16 @@ def _check_storage(
             else:
                 problems.append(f"{key} {path} is {line['status']}: {line.get('note')}")
             continue
-        last = having[-1]
-        if bool(line.get("rolled_back")) != truth.is_gone[last["number"]]:
+        own = [report for report in having if report["media"][key] in (None, line["id"])]
+        if not own or any(map(truth.must_be_there, (report for report in having if report not in own))):
+            problems.append(f"{key} {path} has the id {line['id']} (reports {_numbers(having)})")
+            continue
+        if bool(line.get("rolled_back")) != truth.is_gone[own[-1]["number"]]:
             problems.append(
-                f"{key} {path}: rolled_back is {line.get('rolled_back')} (reports {_numbers(having)}, at {line['at']})"
+                f"{key} {path}: rolled_back is {line.get('rolled_back')} (reports {_numbers(own)}, at {line['at']})"
             )
-        if line["training_iteration"] != having[0]["iteration"]:
-            problems.append(f"{key} {path} has iteration {line['training_iteration']}, not {having[0]['iteration']}")
-        ids = {report["media"][key] for report in having} - {None}
-        if ids and {line["id"]} != ids:
-            problems.append(f"{key} {path} has the id {line['id']}, not {ids}")
+        if line["training_iteration"] != own[0]["iteration"]:
+            problems.append(f"{key} {path} has iteration {line['training_iteration']}, not {own[0]['iteration']}")
         problems += _check_file(filesystem, folder, line, files)
         counts["media"] += 1
     for (path, key), found in by_place.items():  # of reports that had not returned
