@@ -113,7 +113,6 @@ def test_the_drivers_folder_full_or_read_only(ray_session, tmp_path, mounts, cap
     results = sweep(tmp_path, [At(start=mount), *callbacks()], log=tmp_path / "told")
     assert len(mounts.paths) == 2
     assert_nothing_lost(results, tmp_path / "told")
-    assert "writing where the media of a trial are" in caplog.text
 
 
 def test_storage_that_is_read_only_for_a_while(ray_session, tmp_path, mounts, caplog):
@@ -235,7 +234,7 @@ def with_odd_values(config):
     trial = tune.get_context().get_trial_id()
     for iteration in ITERATIONS:
         result = make_result(config["log"], trial, iteration)
-        result |= {"bad_shape": np.zeros((4, 16, 24, 3), np.uint8), "no_number": {"train": object()}}
+        result |= {"bad_shape": np.zeros((4, 16, 24, 2), np.uint8), "no_number": {"train": object()}}
         if not config.get("in_loop"):
             result |= {"unmakeable": Unmakeable(b"x", name="x.bin"), "clip": np.zeros((1, 3, 2, 16, 16), np.uint8)}
         tune.report(result)

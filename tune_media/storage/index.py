@@ -15,7 +15,7 @@ from tune_media.storage.copy_pause import CopyPause
 from tune_media.storage.entry import LOST, STORED
 from tune_media.storage.experiment_log import Event, stamp_of
 from tune_media.storage.filesystem import is_local, read_if_there, write_atomically
-from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Line, changed_line, is_line, key_of
+from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Key, Line, changed_line, is_line, key_of
 from tune_media.storage.index_table import IndexTable
 from tune_media.storage.location import TrialLocation
 from tune_media.values.strict_json import json_bytes
@@ -100,12 +100,14 @@ class Index:
         if event["event"] == "back":
             back = (stamp_of(event), int(event["training_iteration"]))
             self._backs.append(back)
-            return self._change(lambda line: {"rolled_back": True} if self._undoes(back, line) else None, event)
+            undone = lambda line: {"rolled_back": True} if self._undoes(back, line) else None  # noqa: E731
+            return self._change(self._table.keys(), undone, event)
         if event["event"] == "again":
             self._again[event["id"]] = stamp_of(event)
-            return self._change(lambda line: {"rolled_back": None} if line["id"] == event["id"] else None, event)
+            keys = [key for key in self._table.keys() if key[0] == event["id"]]  # noqa: SIM118 - a table is no dict
+            return self._change(keys, lambda line: {"rolled_back": None}, event)
         if event["event"] == "deleted":
-            return self._change(lambda line: {"status": "deleted"} if line["path"] == event["path"] else None, event)
+            return self._change(self._table.keys_of(event["path"]), lambda line: {"status": "deleted"}, event)
         return []
 
     def add_recorded(self, nbytes: int) -> None:
@@ -130,9 +132,9 @@ class Index:
         self.is_stale = False
         self._pause.begin(len(content))
 
-    def _change(self, change: Callable[[Line], Line | None], event: Event) -> list[Line]:
+    def _change(self, keys: Iterable[Key], change: Callable[[Line], Line | None], event: Event) -> list[Line]:
         changed = []
-        for key in self._table.keys():  # noqa: SIM118 - a table is no dict
+        for key in keys:
             line = self._table[key]
             changes = change(line)
             is_own = line.get("trial_id") == event.get("trial_id")
