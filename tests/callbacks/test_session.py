@@ -11,6 +11,7 @@ import numpy as np
 from ray.tune.callback import CallbackList
 
 import tune_media as tm
+from tests.support.batches import batch_of
 from tests.support.fake_trial import FakeTrial, run
 from tune_media.callbacks import session
 from tune_media.storage.index_lines import lines_of_trial
@@ -104,3 +105,23 @@ def test_a_raw_clip_that_a_killed_driver_had_not_made_counts_once(tmp_path, monk
     ((_, line),) = lines_of_trial(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
     assert line["status"] == "failed"
     assert "1 could not be stored" in capsys.readouterr().out
+
+
+def test_a_report_does_not_get_the_name_of_one_that_was_lost_with_its_machine(tmp_path):
+    """The log named a file that never came; the next report at that step had its name, and both were listed."""
+    trial = FakeTrial(tmp_path)
+    trial.last_result = {"training_iteration": 0}  # so that the name is not made before the storage was looked at
+    run([tm.JsonMediaLoggerCallback()], trial, [{"episodes": {"data": batch_of(({"speed": 1.0}, {}))}}])
+    folder = tmp_path / "storage" / "t1"
+    (lost,) = (folder / "episode_data").glob("*.json")
+    (folder / "media" / "index.jsonl").unlink()
+    for file in (folder / "episode_data").iterdir():
+        file.unlink()
+    (log,) = (tmp_path / "storage" / ".tune_media_log").iterdir()
+    log.rename(log.with_name(log.name.replace(".done", "")))  # as a killed driver leaves it
+    again = FakeTrial(tmp_path)
+    again.last_result = {"training_iteration": 1}
+    run([tm.JsonMediaLoggerCallback()], again, [{"episodes": {"data": batch_of(({"speed": 2.0}, {}))}}])
+    (new,) = (folder / "episode_data").glob("*.json")
+    assert new.name != lost.name
+    assert [path.endswith(new.name) for _, path in tm.load(tmp_path / "storage").reports] == [True]
