@@ -62,7 +62,8 @@ class Report:
         result: The live, nested dict. Only methods that run in Tune's loop see it; it is empty in other threads.
         new_in_lists: The values that are new in lists of which the old API stack repeats a window, by place.
         changed: Whether the hyperparameters differ from those of the trial's last result.
-        row: The number of its row in the outbox, which only grows. After a kill, a row may be delivered again.
+        row: The number of its row in the outbox, which only grows in a trial, also over restores. After a kill, a row
+            may be delivered again. In methods that Tune's loop calls, it is the number of the last row before it.
     """
 
     step: int
@@ -168,6 +169,9 @@ class Backend:
     """How far its thread stands back if the processor is busy, as for ``os.nice``; it has an effect on Linux only.
 
     A thread that gets next to no time may hold up Tune's loop, which waits for Python's lock: 5 is a good number."""
+
+    goes_on_after_a_kill: ClassVar[bool] = True
+    """Whether it gets the rows that waited for it when an earlier process was killed."""
 
     patience: float | None = None
     """How long the end waits for what is left, seconds. None: ``MediaOptions(flush_seconds=...)``."""

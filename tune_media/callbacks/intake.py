@@ -197,6 +197,7 @@ class Intake:
         """Return the row of each medium; and the medium, if its content is still to be made."""
         episodes = [entry for entry in entries if entry.is_episodes]
         found: list[tuple[NewRow, MediaEntry | None]] = []
+        in_memory = 0  # bytes of media of this result that are still to be made
         for entry in entries:
             if entry.is_episodes:
                 continue
@@ -204,8 +205,10 @@ class Intake:
                 found.append((NewRow(trial_id, "media", *packed_medium(entry)), None))
             else:
                 data, content = lost_data(entry, FAILED, _KILLED), None
-                if isinstance(entry.medium, RawVideo) and not self._session.may_make_in_memory(entry.medium.nbytes):
+                in_memory += entry.medium.nbytes
+                if isinstance(entry.medium, RawVideo) and not self._session.may_make_in_memory(in_memory):
                     content = entry.medium.packed()  # the array waits on the disk
+                    in_memory -= entry.medium.nbytes
                 found.append((NewRow(trial_id, "media", data, content, ready=False), entry))
         if episodes:
             clips = clips_by_episode(entries)

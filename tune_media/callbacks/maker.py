@@ -38,8 +38,8 @@ class Maker:
         self._thread: threading.Thread | None = None
 
     def has_room(self, nbytes: int, most_bytes: float) -> bool:
-        """Say whether a medium of so many bytes may wait; the first one always may."""
-        return not self._nbytes or self._nbytes + nbytes <= most_bytes
+        """Say whether so many bytes more may wait."""
+        return self._nbytes + nbytes <= most_bytes
 
     def make(self, seq: int, entry: MediaEntry | None) -> None:
         """Have the content of a row made: of a medium in memory, or of the raw array that the row holds."""

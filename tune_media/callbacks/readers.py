@@ -330,6 +330,11 @@ class BackendReader(Reader):
         """Say whether all rows are delivered and the backend has finished."""
         return self._is_finished
 
+    def begin_at_the_end(self) -> None:
+        """Pass over the rows that are there now; called before the thread starts."""
+        self._at = self._outbox.last
+        self._commit()
+
     @property
     def is_done(self) -> bool:
         """Whether nothing waits for the backend."""

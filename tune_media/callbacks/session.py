@@ -137,7 +137,9 @@ class MediaSession:
         reader = self._readers[key] = BackendReader(backend, self, key)
         if _is_read(backend):
             self.wants_results |= "metrics" not in backend.in_loop
-            if self.outbox.position(key) < self.outbox.last:
+            if not backend.goes_on_after_a_kill:
+                reader.begin_at_the_end()
+            elif self.outbox.position(key) < self.outbox.last:
                 reader.begin()
         return reader
 
@@ -353,7 +355,8 @@ class MediaSession:
         """Wait until everything is stored that was to be, as long as the end may take."""
         begun = time.monotonic()
         is_done = self.storage.wait(self.time_left())
-        self._waited += time.monotonic() - begun
+        if self._has_ended:
+            self._waited += time.monotonic() - begun
         return is_done
 
     def patience(self, seconds: float) -> float:
@@ -366,6 +369,8 @@ class MediaSession:
         The time that a tracker takes does not count, unless the process was told to end.
         """
         left = self.options.flush_seconds - self._waited
+        if self.faults.strict and self.faults.count:  # the first fault ends it all
+            left = min(left, 1.0)
         return max(0.0, left if self._exit_by is None else min(left, self._exit_by - time.monotonic()))
 
     def end_now(self) -> None:

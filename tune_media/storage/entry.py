@@ -44,7 +44,8 @@ class MediaEntry:
         time: When the driver got the result, seconds since 1970.
         lineage: The trials that the trial is a clone of, ``<trial id>@<training iteration>``, the nearest first.
         report: The episodes of all recorders of the result, which share a file; None for other media.
-        row: The number of its row in the outbox: it only grows. 0 outside of an experiment.
+        row: The number of its row in the outbox: it only grows, also over restores. Episodes of several recorders of a
+            result share it. After a kill, a row may be delivered again. 0 outside of an experiment.
     """
 
     medium: Medium

@@ -1,10 +1,10 @@
 """The log of an experiment on its storage: each line of each trial, written before the file that it names.
 
-``<experiment>/.tune_media_log/<outbox>-<generation>-<part>.jsonl`` hold JSON lines: index lines, each with ``trial``
-(the name of the trial's folder) and ``at`` (its stamp), and events: ``{"event": "back", "training_iteration": N}``,
-``{"event": "deleted", "path": ...}``, ``{"event": "again", "id": ...}``. A trial's ``media/index.jsonl`` is a view of
-them. When a driver has completed all indexes, it puts its parts together into one that ends in ``.done.jsonl``; readers
-of the indexes leave it out.
+``<experiment>/.tune_media_log/<outbox>-<generation>.jsonl``, on an object store ``<outbox>-<generation>-<part>.jsonl``,
+holds JSON lines: index lines, each with ``trial`` (the name of the trial's folder) and ``at`` (its stamp), and events:
+``{"event": "back", "training_iteration": N}``, ``{"event": "deleted", "path": ...}``, ``{"event": "again", "id":
+...}``. A trial's ``media/index.jsonl`` is a view of them. When a driver has completed all indexes, its log ends in
+``.done.jsonl``, with all parts in one file; readers leave it out, unless a trial's index is empty or lost.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
     hyperparameters that Tune chose. With ``nested=True`` the parent run has the page ``trials.html``: all trials, the
     best first, with their best clips. Hyperparameters that PBT changes become metrics (or tags) ``config/<name>``.
 
-    If the server is away, everything waits for it, in order, first in memory and then on the driver's disk. The end of
-    the experiment waits ``MediaOptions(flush_seconds=...)`` for it. MLflow's own retries hold a request for minutes:
+    If the server is away, everything waits for it, in order, on the driver's disk. The end of the experiment waits
+    ``MediaOptions(flush_seconds=...)`` for it. MLflow's own retries hold a request for minutes:
     ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` becomes 1 unless you set it.
 
     Args:

@@ -74,6 +74,7 @@ class TensorBoardBackend(Backend):
     in_loop = frozenset({"start", "metrics"})
     same_files_as = TBXLoggerCallback
     files = "TensorBoard scalars"
+    goes_on_after_a_kill = False  # its event file is of the earlier process: what it lacks is taken from the storage
     niceness = 5  # GIFs take much time; with 15, a machine full of other work left them none, not even at the end
 
     def __init__(self, rays: TBXLoggerCallback) -> None:
@@ -194,6 +195,7 @@ class TensorBoardBackend(Backend):
 
     def _recover(self, trial: TrialInfo, file: EventFile, iteration: int) -> None:
         """Write the steps up to an iteration that a killed driver had not brought to the storage."""
+        self.context.wait_for_storage()  # for the media that were in its outbox
         events = missing_events(trial, iteration, self.context.options)
         file.insert_first(events)
         if events:

@@ -32,7 +32,7 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
     over all runs, has the trial's best clip, its return, and the hyperparameters that Tune chose; ``best_return`` is in
     the run's summary. Media have an axis of their own, ``media_step``, which is the training iteration.
 
-    If W&B hangs or is away, everything waits for it, in order, first in memory and then on the driver's disk.
+    If W&B hangs or is away, everything waits for it, in order, on the driver's disk.
 
     Offline (``WANDB_MODE=offline`` or ``mode="offline"``) the whole run is in ``<trial>/wandb`` on the storage after
     ``fit()``; ``wandb sync <trial>/wandb/offline-run-*`` uploads it.
