@@ -1,13 +1,17 @@
 """The session of an experiment: it ends with the process, on any system."""
 
 import io
+import multiprocessing
+import os
 import signal
 import threading
 import time
 
+import numpy as np
 from ray.tune.callback import CallbackList
 
 import tune_media as tm
+from tests.support.batches import batch_of
 from tests.support.fake_trial import FakeTrial, run
 from tune_media.callbacks import session
 from tune_media.storage.index_lines import lines_of_trial
@@ -78,3 +82,46 @@ def test_the_end_may_wait_without_limit(tmp_path):
     media = tm.MediaOptions(flush_seconds=float("inf"))
     run([tm.JsonMediaLoggerCallback(media)], FakeTrial(tmp_path), [{"weights": tm.Artifact(b"1", name="weights.bin")}])
     assert session._SESSIONS == {}
+
+
+def be_killed_with_a_raw_clip(folder):
+    callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(folder)
+    callback.log_trial_start(trial)
+    frames = np.random.default_rng(0).integers(0, 255, (300, 256, 256, 3), np.uint8)
+    callback.log_trial_result(1, trial, {"training_iteration": 1, "clip": frames})
+    os._exit(9)
+
+
+def test_a_raw_clip_that_a_killed_driver_had_not_made_counts_once(tmp_path, monkeypatch, capsys):
+    """The restored driver said that 2 media could not be stored, and named the same one twice."""
+    monkeypatch.setenv("TUNE_MEDIA_OUTBOX", str(tmp_path / "outbox"))
+    (tmp_path / "outbox").mkdir()
+    killed = multiprocessing.get_context("fork").Process(target=be_killed_with_a_raw_clip, args=[tmp_path])
+    killed.start()
+    killed.join()
+    assert killed.exitcode == 9
+    trial = FakeTrial(tmp_path)
+    run([tm.JsonMediaLoggerCallback()], trial, [{"score": 1}])
+    ((_, line),) = lines_of_trial(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
+    assert line["status"] == "failed"
+    assert "1 could not be stored" in capsys.readouterr().out
+
+
+def test_a_report_does_not_get_the_name_of_one_that_was_lost_with_its_machine(tmp_path):
+    """The log named a file that never came; the next report at that step had its name, and both were listed."""
+    trial = FakeTrial(tmp_path)
+    trial.last_result = {"training_iteration": 0}  # so that the name is not made before the storage was looked at
+    run([tm.JsonMediaLoggerCallback()], trial, [{"episodes": {"data": batch_of(({"speed": 1.0}, {}))}}])
+    folder = tmp_path / "storage" / "t1"
+    (lost,) = (folder / "episode_data").glob("*.json")
+    (folder / "media" / "index.jsonl").unlink()
+    for file in (folder / "episode_data").iterdir():
+        file.unlink()
+    (log,) = (tmp_path / "storage" / ".tune_media_log").iterdir()
+    log.rename(log.with_name(log.name.replace(".done", "")))  # as a killed driver leaves it
+    again = FakeTrial(tmp_path)
+    again.last_result = {"training_iteration": 1}
+    run([tm.JsonMediaLoggerCallback()], again, [{"episodes": {"data": batch_of(({"speed": 2.0}, {}))}}])
+    (new,) = (folder / "episode_data").glob("*.json")
+    assert new.name != lost.name
+    assert [path.endswith(new.name) for _, path in tm.load(tmp_path / "storage").reports] == [True]

@@ -273,11 +273,12 @@ class MediaSession:
     def _give_up_half_made(self) -> None:
         """Name the media whose content a killed process had not made."""
         for row in self.outbox.read_kinds(0, ("media",)):
+            if row.seq > self.outbox.position(STORAGE):
+                self.summary.begins(self.storage.experiment)
             if not row.ready and row.file is not None:
                 self._maker.make(row.seq, None)
             elif not row.ready:
-                self.outbox.complete(row.seq, row.data, None)  # its data says so already
-                self.summary.lost(str(row.facts()["path"]))
+                self.outbox.complete(row.seq, row.data, None)  # its data says so already, and the storage's reader
 
     def delivered(self) -> int:
         """Return the number of a row that all readers have passed."""

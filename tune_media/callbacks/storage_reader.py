@@ -40,7 +40,7 @@ from tune_media.storage.entry import (
 from tune_media.storage.experiment_log import Event, ExperimentLog, read_log, stamp_of
 from tune_media.storage.filesystem import folders_in, is_local, link_once, write_atomically, write_once
 from tune_media.storage.index import event_line
-from tune_media.storage.index_lines import INDEX_PATH, Line, lines_of_trial
+from tune_media.storage.index_lines import INDEX_PATH, Line, is_line, lines_of_trial
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_store import TrialStore
@@ -260,6 +260,7 @@ class StorageReader(Reader):
             if store is not None:
                 self._name_hole(store)
                 known.load(store.index.lines())
+                known.load(self._lines_without_files(store))
             known.load(self._lines_that_wait(known.trial_id))
             known.complete()
             self._to_know.pop(0)
@@ -267,6 +268,12 @@ class StorageReader(Reader):
             self._retention_changed = False
             for store in self._stores.values():
                 store.keep(self._retention)
+
+    def _lines_without_files(self, store: TrialStore) -> Iterator[Line]:
+        """Yield the lines whose files never came: if another medium had such a name, its file would be taken for it."""
+        for line in self._earlier.get(store.name, ()):
+            if is_line(line) and not store.index.names(line["path"]):
+                yield {**line, "status": FAILED}
 
     def _lines_that_wait(self, trial_id: str) -> Iterator[Line]:
         """Yield a line of each medium of a trial that an earlier process appended, and that is not stored yet."""

@@ -77,6 +77,18 @@ def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: byte
         raise
 
 
+def half_written(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
+    """Return the files below a folder that ``write_atomically`` has not given their names, relative to it.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    if _is_object_store(filesystem):
+        return []
+    found = filesystem.get_file_info(pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True))
+    return [posixpath.relpath(info.path, folder) for info in found if info.is_file and info.path.endswith(PARTIAL)]
+
+
 def link_once(source: Path, target: Path) -> bool:
     """Give a finished file of this disk another name; return False if that cannot be done, for example across disks.
 

@@ -19,6 +19,7 @@ from tune_media.storage.names import FILE_NAME
 
 _PART = r"[^/.][^/]*/"  # a folder of a key: never empty, never hidden
 _MEDIUM = re.compile(rf"media/{_PART}(?:{_PART})+{FILE_NAME.pattern}")
+_PARTIAL = re.compile(rf"(\.[0-9a-f]{{8}})?{re.escape(PARTIAL)}\Z")
 _EPISODES = re.compile(r"episode_data/(data-\d{8,}(-\w+)?\.(json|parquet)|steps-\d{8,}(-\w+)?\.parquet)")
 
 
@@ -36,11 +37,11 @@ def is_own(path: str) -> bool:
     """Say whether a path is that of a medium, of episode data, or of a half-written file of ours.
 
     Example:
-        >>> is_own("media/index.jsonl.partial"), is_own("media/index.jsonl"), is_own("result.json")
+        >>> is_own("media/index.jsonl.0a1b2c3d.partial"), is_own("media/index.jsonl"), is_own("result.json")
         (True, False, False)
     """
-    whole = path.removesuffix(PARTIAL)
-    return is_medium_name(whole) or _EPISODES.fullmatch(whole) is not None or path == INDEX_PATH + PARTIAL
+    whole = _PARTIAL.sub("", path)
+    return is_medium_name(whole) or _EPISODES.fullmatch(whole) is not None or (whole == INDEX_PATH and whole != path)
 
 
 def is_deletable(filesystem: pyarrow.fs.FileSystem, folder: str, path: str) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 from collections.abc import Iterable
 
 from tune_media.storage.entry import DELETED
+from tune_media.storage.episode_files import FOLDER as EPISODE_FOLDER
 from tune_media.storage.experiment_log import Event
+from tune_media.storage.filesystem import half_written
 from tune_media.storage.index import Index, event_line
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE, TrialLocation
@@ -50,16 +53,33 @@ class TrialStore:
 
         Args:
             events: The log of the trial.
-            unfinished: The part of it by drivers that were killed: files may be left that it says were deleted.
+            unfinished: The part of it by drivers that were killed: files may be left that it says were deleted, and
+                files that are half-written.
 
         Raises:
             OSError: The storage does not answer.
         """
         self.index.load(events)
         self.keep(self.files.policy)
+        unfinished = list(unfinished)
         self._deleted = [event["path"] for event in unfinished if event.get("event") == DELETED]
+        if unfinished:
+            self._delete_half_written()
         with contextlib.suppress(OSError):  # that of an end at which the storage was away
             (self.location.local_path / INDEX_PATH).unlink()
+
+    def _delete_half_written(self) -> None:
+        """Delete the files that a killed process had not given their names.
+
+        A driver that lives, of an experiment in the same folder, would write its file again.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        filesystem, folder = self.location.filesystem, self.location.path
+        for inner in ("media", EPISODE_FOLDER):
+            for path in half_written(filesystem, posixpath.join(folder, inner)):
+                delete_own(filesystem, folder, posixpath.join(inner, path))
 
     def keep(self, retention: Retention | None) -> None:
         """From now on keep these media."""
