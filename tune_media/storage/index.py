@@ -71,6 +71,11 @@ class Index:
         raw = self._table.get(key_of(line))
         return raw is not None and json.loads(raw).get("status") in ("stored", "deleted")
 
+    def is_older(self, line: Line) -> bool:
+        """Say whether a medium was listed by an earlier row than a line's."""
+        raw = self._table.get(key_of(line))
+        return raw is not None and stamp_of(json.loads(raw)) < stamp_of(line)
+
     def names(self, path: str) -> bool:
         """Say whether a line names a file."""
         return bool(self._table.keys_of(path))
