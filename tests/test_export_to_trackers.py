@@ -16,12 +16,10 @@ from tests.support.experiment import tensorboard_events
 from tests.support.fake_trial import FakeTrial
 from tests.support.fake_trial import run as play
 from tests.support.faults import episodes
+from tests.support.stores import StoredTrial
 from tests.support.trackers import read_mlflow, read_wandb, wandb_runs
 from tune_media.cli import main
 from tune_media.encoding import probe_video
-from tune_media.storage.entry import PendingWrite
-from tune_media.storage.location import TrialLocation
-from tune_media.storage.trial_store import TrialStore
 
 ITERATIONS = [1, 2, 3, 2, 3, 4]  # the trial went back to the first
 COUNTING = [1, 2, 3, 4]
@@ -33,12 +31,10 @@ def write_trial(experiment, number):
     folder = experiment / name
     folder.mkdir(parents=True)
     (folder / "params.json").write_text(json.dumps({"lr": number, "deep": {"list": [1, 2]}}))
-    store = TrialStore(TrialLocation(pyarrow.fs.LocalFileSystem(), str(folder), folder, id))
-    store.load()
+    store = StoredTrial.in_folder(folder, id)
     rows = []
     for row, iteration in enumerate(ITERATIONS):
-        if store.rollbacks.goes_on(iteration, iteration):
-            store.mark_rolled_back()
+        store.goes_on(iteration)
         frames = np.random.default_rng(row).integers(0, 255, (3, 16, 16, 3), np.uint8)
         record = tm.EpisodeRecord(f"clip {row}", 10.0 * row + number, 3)
         media = {
@@ -49,13 +45,8 @@ def write_trial(experiment, number):
         }
         result = {"score": float(row), "list": [1, 2], "training_iteration": iteration, "trial_id": id}
         for key, medium in media.items():
-            result[key], entry = store.registry.register(medium, "train", key, iteration, iteration)
-            store.write(PendingWrite(id, [entry]))
-        _, entry = store.registry.register(
-            episodes("speed", iteration), "train", "episodes/data", iteration, iteration,
-            lambda iteration=iteration: store.registry.report_path(iteration),
-        )  # fmt: skip
-        store.write(PendingWrite(id, [entry]))
+            result[key] = store.add(medium, "train", key, iteration)
+        store.add(episodes("speed", iteration), "train", "episodes/data", iteration)
         config = {"lr": number, "deep": {"list": [1, 2]}}
         rows.append({**result, "timestamp": 1_700_000_000 + 10 * row, "config": config, "done": row == 5})
     store.finish()

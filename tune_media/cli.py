@@ -1,7 +1,8 @@
-"""The command line: ``tune-media demo``, ``list``, ``watch``, ``gallery``, ``grid``, ``export`` and ``doctor``."""
+"""The command line, ``tune-media``: demo, list, watch, render, gallery, grid, export and doctor."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,6 +218,81 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
     if made.missing:
         click.echo(f"{len(made.missing)} files could not be read; the first: {made.missing[0]}", err=True)
     click.echo(f"Open {page.resolve().as_uri()}")
+
+
+@main.command(short_help="Make clips of episodes that were recorded as tapes.")
+@click.argument("experiment")
+@click.option("--trial", help="best, all, or a trial's name. Default: best; with the id of an episode, all.")
+@click.option(
+    "--episodes",
+    "which",
+    default="best",
+    show_default=True,
+    help="best, worst, last, an episode's id, or a condition such as 'return < 20 and distance > 3'.",
+)
+@click.option("--height", type=click.IntRange(16), help="Height of the clips, pixels. Default: as rendered.")
+@click.option("--every", type=click.IntRange(1), help="Keep every n-th frame. Default: as recorded.")
+@click.option("--overlay", multiple=True, help="step, reward, return, action or curve; may be repeated.")
+@click.option("--frame", metavar="MODULE:FUNCTION", help="A function of the env that returns the frame.")
+@click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
+@click.option("-o", "output", type=click.Path(file_okay=False), help="Folder to write. Default: <experiment>_clips.")
+def render(
+    experiment: str,
+    trial: str | None,
+    which: str,
+    height: int | None,
+    every: int | None,
+    overlay: tuple[str, ...],
+    frame: str | None,
+    env: str | None,
+    output: str | None,
+) -> None:
+    """Make clips of the episodes of EXPERIMENT, a folder or a URI, that were recorded as tapes, with a clip or without.
+
+    Each episode is played again in a process of its own, and each step is checked. The process runs the code that made
+    the env, which is stored with the experiment: render only experiments of people whom you trust.
+
+    \b
+    Examples:
+      tune-media render ~/ray_results/my_sweep -o clips
+      tune-media render ~/ray_results/my_sweep --trial all --episodes worst --overlay return
+      tune-media render ~/ray_results/my_sweep --episodes 'return < 20 and length > 3' --height 720
+    """
+    from tune_media.viewing.catalog import load
+    from tune_media.viewing.taped_episodes import choose, of_trial, render_all
+
+    try:
+        catalog = load(experiment)
+        of_trials = of_trial(catalog, trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all"))
+        if not any(of_trials):
+            raise click.ClickException(
+                f"No episode there has a tape. Episodes have tapes if they are recorded with tapes=True, or with "
+                f"render='replay': {experiment}"
+            )
+        chosen = [episode for one in of_trials for episode in choose(one, which)]
+        if not chosen:
+            raise click.ClickException(f"None of {sum(map(len, of_trials))} episodes matches {which!r}.")
+        folder = Path(output) if output else Path(f"{Path(catalog.path).name}_clips")
+        steps = sum(int(episode.row["episode_length"]) for episode in chosen)
+        with click.progressbar(length=steps, label=f"{len(chosen)} episodes") as bar:
+            rendered = render_all(
+                chosen,
+                folder,
+                env=env,
+                frame=frame,
+                height=height,
+                every=every,
+                overlay=overlay,
+                progress=bar.update,
+            )
+    except (ImportError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    for file in rendered.files:
+        click.echo(str(file))
+    for episode, reason in rendered.failed:
+        click.echo(f"episode {episode.id}: {reason}", err=True)
+    if rendered.failed:
+        raise click.ClickException(f"{len(rendered.failed)} of {len(chosen)} episodes have no clip.")
 
 
 @main.command(short_help="Log a finished experiment to W&B, MLflow or TensorBoard.")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tests.callbacks.test_storage_reader import Sweep, blob
+from tests.support.driven_sweep import Sweep, blob
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import wait_until
 from tune_media.callbacks.outbox import FOLDER_VARIABLE

@@ -261,9 +261,9 @@ def test_an_env_runner_made_by_hand_is_recorded(evaluation):
     recording.begin_round(env_runner)
     (episode,) = env_runner.sample()
     assert env_runner.get_metrics() == [{"num_episodes": 1}]
-    answer = recording.answer_with_candidates(())
+    answer = registry.ask_and_take(env_runner, "episodes", ())
     assert returns(answer.data) == {episode.id_: pytest.approx(episode.get_return())}
-    (candidate,) = answer.kept.values()
+    (candidate,) = answer.kept.kept.values()
     assert (candidate.record.env_runner, candidate.in_result().frames) == (0, 11)
     columns = candidate.trajectory.columns
     assert columns["reward"][1:] == pytest.approx(list(episode.get_rewards()))

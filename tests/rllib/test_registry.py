@@ -5,7 +5,7 @@ import weakref
 import pytest
 
 from tests.support.fake_env_runners import FakeEnvRunner, play, recording_on
-from tune_media.recording.replay_decision import Taken
+from tune_media.replay.replay_decision import Taken
 from tune_media.rllib import registry
 
 

@@ -13,8 +13,8 @@ from ray.rllib.env.wrappers.atari_wrappers import EpisodicLifeEnv
 
 from tests.support.envs import CountingEnv
 from tests.support.pictures import LOSSLESS, shown
-from tune_media.recording.late_clips import with_late_clips
 from tune_media.recording.rendering import Renderer
+from tune_media.replay.late_clips import with_late_clips
 from tune_media.rllib import record_episodes, registry
 from tune_media.rllib.registry import recordings_of
 from tune_media.values.options import VideoOptions
@@ -249,7 +249,7 @@ def test_best_and_worst_of_episodes_that_begin_in_mid_game_are_recorded_directly
     assert all(problem.lost == 0 for problem in problems)
 
 
-def test_an_env_that_takes_no_seed_is_recorded_directly():
+def test_an_env_that_takes_no_seed_is_replayed_from_the_states_of_its_generators():
     class Refuses(Lake):
         def reset(self, *, seed=None, options=None):
             if seed is not None:
@@ -258,9 +258,9 @@ def test_an_env_that_takes_no_seed_is_recorded_directly():
 
     env_runner, recording = recorded(Refuses)
     answer, taken = round_of(env_runner, recording)
-    assert {kept.record.rendered for kept in taken.kept.values()} == {"direct"}
-    (problem,) = answer.problems
-    assert "its reset was given no seed (NotImplementedError: no seeds here)" in problem.text
+    assert {kept.record.rendered for kept in taken.kept.values()} == {"replay"}
+    assert not taken.lost
+    assert not answer.problems
 
 
 def test_an_env_that_cannot_be_made_a_second_time_costs_the_clips_of_one_round():

@@ -166,7 +166,7 @@ def test_names_that_tune_media_does_not_give_are_not_its_own():
 def test_nothing_deletes_on_a_storage_but_the_gate():
     """A deletion elsewhere in a trial would not be checked.
 
-    write_atomically removes the half that it wrote, the log its own parts, and W&B's runs replace those of the same id.
+    write_atomically removes the half that it wrote, and the log its own parts.
     """
     package = Path(tm.__file__).parent
     calls = {
@@ -174,7 +174,7 @@ def test_nothing_deletes_on_a_storage_but_the_gate():
         for path in package.rglob("*.py")
         if "delete_file(" in (text := path.read_text()) or "delete_dir" in text
     }
-    assert calls == {"own_files.py", "filesystem.py", "experiment_log.py", "offline_runs.py"}
+    assert calls == {"own_files.py", "filesystem.py", "experiment_log.py"}
 
 
 @pytest.mark.parametrize("start", [restarted, healed])

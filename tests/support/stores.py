@@ -13,7 +13,7 @@ import pyarrow.fs
 import tune_media as tm
 from tune_media.storage.entry import MediaEntry, entries_of, file_set, packed_episodes
 from tune_media.storage.filesystem import write_once
-from tune_media.storage.index import Index
+from tune_media.storage.index import Index, event_line
 from tune_media.storage.index_lines import INDEX_PATH, valid_lines
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
@@ -69,6 +69,13 @@ class StoredTrial:
         for line in files.lines:
             self.index.add(line)
         return placed.path
+
+    def goes_on(self, iteration: int) -> None:
+        """Take note of the trial's next result: it may go back to an earlier iteration."""
+        if self.known.goes_on(iteration):
+            self._count += 1
+            trial_id = self.location.trial_id
+            self.index.apply(event_line("back", "", trial_id, (1, self._count), training_iteration=iteration))
 
     def finish(self) -> None:
         """Write the index, and the file that leads readers of the driver's folder to the storage."""

@@ -1,6 +1,7 @@
 """Plain data: what is written comes back, and no pickle is ever read."""
 
 from collections import OrderedDict
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 
 import tune_media as tm
+from tests.support.batches import batch_of
 from tests.support.faults import episodes
+from tune_media.values.episodes import LEFT_OUT, EpisodeBatch
 from tune_media.values.plain import MEDIA, pack, pack_each, unpack
 
 
@@ -122,3 +125,13 @@ def test_bytes_that_are_not_whole_are_named():
     data = pack({"score": [1.0] * 10})
     with pytest.raises(ValueError, match=r".*"):
         unpack(data[:-3])
+
+
+def test_episodes_keep_their_tapes_and_recipes():
+    first, second, third = batch_of(({"speed": 1.0}, {"speed": [1.0, 2.0]}), ({}, {}), ({}, {})).episodes
+    first, second = replace(first, tape=b"TMT\x01\xff\x00", recipe="ab"), replace(second, tape=LEFT_OUT)
+    batch = EpisodeBatch((first, second, third), recipes={"ab": b"\x80\x05opaque\x00"})
+    read = unpack(pack(batch))
+    assert_same(batch, read)
+    assert read.recipes == {"ab": b"\x80\x05opaque\x00"}
+    assert [(e.tape, e.recipe) for e in read.episodes] == [(b"TMT\x01\xff\x00", "ab"), (LEFT_OUT, None), (None, None)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import functools
 import logging
+import os
 import posixpath
 import threading
 import time
@@ -129,6 +130,7 @@ class StorageReader(Reader):
         self._turned_at = self._checkpointed_at = 0.0
         self._last_error: Exception | None = None
         self._is_complete = False
+        self._beside: set[str] = set()  # the files beside the trials' folders that are there: they come again and again
         self._at = self._read_to = outbox.position(STORAGE)
         self._turning = threading.Lock()
 
@@ -368,6 +370,7 @@ class StorageReader(Reader):
             return 0
         if files.problems:
             self._faults.report("the store", f"writing {files.path}", ValueError(files.problems))
+        files.files = {name: content for name, content in files.files.items() if not self._is_there(store, name)}
         if all(store.index.has(line) for line in files.lines):
             for line in files.lines:
                 if store.index.is_older(line):  # it came again before the index of earlier runs was read
@@ -378,6 +381,10 @@ class StorageReader(Reader):
         store.waiting += 1
         self._writes.append(_Write(row, store, entries, files))
         return files.nbytes
+
+    def _is_there(self, store: TrialStore, name: str) -> bool:
+        """Say whether a file is one that several results and trials share, and was written before."""
+        return _is_beside(name) and store.location.on_storage(name) in self._beside
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -456,6 +463,10 @@ class StorageReader(Reader):
         source = write.row.file if str(location.filesystem.type_name) == "local" else None
         for name, content in write.files.files.items():
             target = location.on_storage(name)
+            if _is_beside(name):
+                write_once(location.filesystem, target, content)
+                self._beside.add(target)
+                continue
             if source is not None and write.row.kind == "media" and link_once(source, Path(target)):
                 continue
             if write.row.kind == "episodes" or str(location.filesystem.type_name) == "s3":
@@ -493,7 +504,8 @@ class StorageReader(Reader):
         note = f"{KEPT_ON_DRIVER}: {reason}"
         try:
             for name, content in write.files.files.items():
-                write_once(pyarrow.fs.LocalFileSystem(), str(write.store.location.local_path / name), content)
+                place = os.path.normpath(write.store.location.local_path / name)
+                write_once(pyarrow.fs.LocalFileSystem(), place, content)
         except Exception as error:
             note = f"{reason}; and in the driver's folder: {error_text(error)}"
             self._faults.report("the store", f"keeping {write.files.path} in the driver's folder", error)
@@ -663,6 +675,11 @@ class StorageReader(Reader):
             write_atomically(pyarrow.fs.LocalFileSystem(), str(path), store.index.content())
         except Exception as error:
             self._faults.report("the index", "writing a trial's index into the driver's folder", error)
+
+
+def _is_beside(name: str) -> bool:
+    """Say whether a file is beside the trial's folder: a recipe, whose name is the hash of its content."""
+    return name.startswith("../")
 
 
 def _has_no_room(error: Exception) -> bool:

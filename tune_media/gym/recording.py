@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -16,11 +17,15 @@ from tune_media.gym.taking import Taking
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, reset_seed, sub_env
-from tune_media.recording.replay_decision import Replayer
 from tune_media.recording.seeding import seeded
+from tune_media.replay.recipe import Recipe, WithoutConfig
+from tune_media.replay.replay_decision import Replayer
 from tune_media.selection import RenderBudget, Trigger, every
 from tune_media.values.medium import new_id
+from tune_media.values.secrets import error_text
 from tune_media.values.video import Video
+
+logger = logging.getLogger(__name__)
 
 _SAME_STEP_NOTE = "the vector env resets in the step that ends an episode: the final frame is missing"
 
@@ -61,6 +66,12 @@ class Recording:
         self._replayer = Replayer(self.recorder, arguments.frame)
         self._replayer.put_all_on_tape(env, self._indices)
         self.taking = Taking(self.recorder, functools.partial(self._replayer.taken, make=arguments.make_env))
+        if self._replayer.tapes and arguments.env_fn is not None:
+            try:
+                recipe = Recipe.of(WithoutConfig(arguments.env_fn), {}, sub_env(env, 0), frame=arguments.frame)
+                self.taking.recipes[recipe.hash] = recipe.content
+            except Exception as error:  # clips are made here; nobody has asked for more
+                logger.info("env_fn= cannot be stored, for clips of tapes elsewhere: %s", error_text(error))
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)
         self.writes_statistics = arguments.statistics
 
@@ -120,6 +131,8 @@ class Recording:
                 observation=observation,
                 env_index=index,
                 tape=tape,
+                recipe=next(iter(self.taking.recipes), None),
+                rendered_later=self._replayer.may_render_later,
             )
             if self._clips is not None:
                 may_end_clip = self._plan.trigger is not None or index not in self._clips

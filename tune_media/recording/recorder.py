@@ -15,12 +15,11 @@ from typing_extensions import override
 from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.clips import Clips, Render
 from tune_media.recording.collector import Collector
-from tune_media.recording.episode import Candidate, RunningEpisode
+from tune_media.recording.episode import Candidate, RunningEpisode, Tape
 from tune_media.recording.plan import Plan
 from tune_media.recording.problems import Problems
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.starts import Starts
-from tune_media.recording.tape import Tape
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
@@ -83,6 +82,8 @@ class EpisodeRecorder:
         observation: Any = None,
         no_clip: str | None = None,
         tape: Tape | None = None,
+        recipe: str | None = None,
+        rendered_later: bool = True,
         **facts: Any,
     ) -> bool:
         """Record the start of an episode in ``slot``, with its reset frame; say whether it is a candidate.
@@ -97,14 +98,19 @@ class EpisodeRecorder:
             seed_is_new: Whether it is known to be this episode's.
             agents, observation: Names of the agents, which views may have; the observation that the reset returned.
             no_clip: Why there are no frames although they are wanted; its record says so. None: there are.
-            tape: Its tape, if its clips may be made after it has ended.
+            tape, recipe: Its tape, if it is recorded, and the hash of the recipe that makes its env again.
+            rendered_later: Whether its clips may be made of its tape after it has ended; False: the tape is only kept.
             **facts: Further fields of its ``EpisodeRecord``.
         """
         self.clock.tick()
         self.abandon(slot)
         own_seed = self.starts.own_seed(slot, seed)
         facts |= {"episode_id": episode_id, "seed": seed if seed_is_new else own_seed}
-        episode = RunningEpisode(facts, None, env, frozenset(agents), tape=tape)
+        episode = RunningEpisode(
+            facts, None, env, frozenset(agents), tape=tape, recipe=recipe, is_rendered_later=rendered_later
+        )
+        if tape is not None and self.plan.video is not None:
+            tape.every = self.plan.video.every
         with episode.guard_clip("trigger=", self.problems, strict=self.plan.strict):
             episode.is_candidate = self.starts.is_wanted(slot)
         if episode.is_candidate and no_clip is not None:

@@ -25,6 +25,7 @@ from tune_media.rllib.settings import EVALUATION, RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, index_of, section_of, stack_of, task_of
 from tune_media.rllib.sub_env_access import SubEnvAccess
 from tune_media.selection import RenderBudget
+from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id
 
 logger = logging.getLogger(__name__)
@@ -157,6 +158,8 @@ class EnvRunnerRecording:
                 section=self._section,
                 explored=bool(env_runner.config.explore),
                 tape=tape,
+                recipe=self.replays.recipe.hash if self.replays.recipe is not None else None,
+                rendered_later=self.replays.may_render_later,
             )
 
     def step(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
@@ -247,8 +250,15 @@ class EnvRunnerRecording:
             Unfinished(self.recorder.longest_running(), *self.recorder.collector.never_matched()),
             abandoned,
             self.recorder.starts.counts(),
+            recipes=self._recipes(data),
         )
         return self._last
+
+    def _recipes(self, episodes: Sequence[EpisodeData]) -> dict[str, bytes]:
+        """Return the recipes that the tapes of some episodes refer to, by their hash."""
+        recipe = self.replays.recipe
+        is_used = recipe is not None and any(episode.recipe == recipe.hash for episode in episodes)
+        return {recipe.hash: recipe.content} if recipe is not None and is_used else {}
 
     def take(self, winners: Collection[str], seen: Collection[str]) -> dict[str, Candidate]:
         """Hand over the winners, and drop all other episodes that took part."""

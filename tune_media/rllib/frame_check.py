@@ -11,7 +11,7 @@ from typing import Any
 
 from tune_media.recording.problems import FrameError, Problems
 from tune_media.recording.rendering import Renderer
-from tune_media.recording.second_env import close_env, pygame_in_use, same_random_numbers
+from tune_media.replay.second_env import close_env, pygame_in_use, same_random_numbers
 from tune_media.rllib.second_env import env_maker
 from tune_media.values.secrets import error_text
 

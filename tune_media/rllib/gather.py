@@ -22,7 +22,7 @@ from tune_media.recording.choosing import (
 )
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import NOT_RECORDED
-from tune_media.recording.replay_decision import Taken, with_note
+from tune_media.replay.replay_decision import Taken, with_note
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
 from tune_media.rllib.registry import Answer, ask, ask_and_take, begin_round, take
 from tune_media.rllib.requests import Replies, Requests
@@ -30,7 +30,15 @@ from tune_media.rllib.round_checks import Unfinished
 from tune_media.rllib.settings import EVALUATION
 from tune_media.selection import Selector
 from tune_media.values.episode_record import DIRECT, EpisodeRecord
-from tune_media.values.episodes import EpisodeBatch, EpisodeData, thinned, with_progress
+from tune_media.values.episodes import (
+    LEFT_OUT,
+    MAX_TAPE_BYTES,
+    EpisodeBatch,
+    EpisodeData,
+    thinned,
+    with_fewer_tapes,
+    with_progress,
+)
 from tune_media.values.recording_problems import RecordingProblem
 
 _SHARE_OF_A_ROUND = 0.02
@@ -288,9 +296,12 @@ class _Choice:
             times = _times_to_wait(self._plan, len(wanted))
             text = _did_not_answer("their env runner", self._round.timeout, times)
             self._problems.append(RecordingProblem(f"no clip: {text}", missing))
+        episodes = with_fewer_tapes(episodes, wanted)
+        self._problems += _without_tapes(episodes)
         batch = EpisodeBatch(
             tuple(episodes),
             {id: held.trajectory for id, held in kept.items() if held.trajectory is not None},
+            {hash: content for answer in self._answers for hash, content in answer.recipes.items()},
             holds_legacy=self._plan.sees_all and self._round.on_old_stack,
         )
         result |= laid_out(self._plan.selectors, chosen, kept, taken.lost) | {DATA: batch}
@@ -348,6 +359,13 @@ class _Choice:
         if not self._round.is_exact or not self._answers:
             return 0
         return max(0, missing - sum(problem.lost for problem in self._problems if NOT_RECORDED in problem.text))
+
+
+def _without_tapes(episodes: Sequence[EpisodeData]) -> list[RecordingProblem]:
+    """Return the problem that the tapes of some episodes were left out, if they were."""
+    count = sum(episode.tape == LEFT_OUT for episode in episodes)
+    most = f"those of a round take at most {MAX_TAPE_BYTES // 2**20} MB; the chosen and the newest episodes come first"
+    return [RecordingProblem(f"{count} of {len(episodes)} episodes have no tape: {most}")] if count else []
 
 
 def _times_to_wait(plan: Plan, winners: int) -> int:

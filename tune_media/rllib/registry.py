@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tune_media.recording.replay_decision import Taken
+from tune_media.replay.replay_decision import Taken
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id
@@ -43,6 +43,7 @@ class Answer:
         abandoned: Number of episodes that began and never ended.
         starts: Number of episodes that each sub-env has begun.
         kept: The candidates themselves, if they were asked for at once, with their clips.
+        recipes: The recipes that the episodes' tapes refer to, by their hash.
     """
 
     env_runner: int
@@ -56,6 +57,7 @@ class Answer:
     abandoned: int = 0
     starts: dict[int, int] = field(default_factory=dict)
     kept: Taken = field(default_factory=Taken)
+    recipes: dict[str, bytes] = field(default_factory=dict)
 
 
 def recordings_of(env_runner: Any) -> dict[str, EnvRunnerRecording]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from tune_media.storage.episode_files import (
     EpisodeReport,
     RecorderEpisodes,
     parquet_name,
+    recipe_name,
     recorder_of,
     report_json,
     report_parquet,
@@ -170,7 +172,8 @@ class FileSet:
 
     Attributes:
         lines: The index lines.
-        files: The content of each file by its path relative to the trial's folder, in the order of writing.
+        files: The content of each file by its path relative to the trial's folder, in the order of writing. A recipe,
+            which other trials may have, too, is beside that folder.
         problems: What could not be made of the values, and why; or None.
         episodes: How many episodes they hold.
     """
@@ -201,7 +204,9 @@ def file_set(entries: Sequence[MediaEntry], trial_id: str, stamp: tuple[int, int
     makers: dict[str, Callable[[], bytes]] = {first.path: first.content}
     report = first.report
     if report is not None:
-        makers = {parquet_name(first.path): lambda: report_parquet(report)}
+        recipes = {hash: recipe for part in report.parts for hash, recipe in part.batch.recipes.items()}
+        makers = {recipe_name(hash): functools.partial(bytes, recipe) for hash, recipe in recipes.items()}
+        makers[parquet_name(first.path)] = lambda: report_parquet(report)
         if report.has_steps:
             makers[steps_name(first.path)] = lambda: steps_parquet(report)
         makers[first.path] = first.content  # the last: its index line says that all are there

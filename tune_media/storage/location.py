@@ -45,7 +45,7 @@ class TrialLocation:
             >>> TrialLocation(pyarrow.fs.LocalFileSystem(), "/results/trial", Path("/tmp/trial"), "1").on_storage("a")
             '/results/trial/a'
         """
-        return posixpath.join(self.path, name)
+        return posixpath.normpath(posixpath.join(self.path, name))  # object stores know no ".."
 
     def write_pointer(self) -> None:
         """Tell readers of the driver's folder where the media are: a path on this machine, or a URI of an object store.

@@ -37,6 +37,8 @@ from tune_media.viewing.places import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tune_media.viewing.taped_episodes import TapedEpisode
+
 logger = logging.getLogger("tune_media")
 
 _Found = TypeVar("_Found")
@@ -268,6 +270,28 @@ class Catalog(Sequence[CatalogRow]):
         self._read_of_all(lambda trial: trial.params)
         return data_frames.of_episodes(self.trials, params)
 
+    def taped_episodes(self) -> list[TapedEpisode]:
+        """Return the episodes of all trials that have tapes, with or without a clip, in the order of their steps."""
+        from tune_media.viewing.taped_episodes import TapedEpisode  # it loads PyAV
+
+        return [episode for of_trial in self._read_of_all(TapedEpisode.of_trial) for episode in of_trial]
+
+    def episode(self, id: str) -> TapedEpisode:
+        """Return an episode that has a tape, to make a clip of it.
+
+        Args:
+            id: Its ``episode_id``, or the beginning of it.
+
+        Raises:
+            KeyError: No episode with a tape has this id, or several do.
+
+        Example:
+            ``catalog.episode("5c1e").render(height=720).data``
+        """
+        from tune_media.viewing.taped_episodes import by_id
+
+        return by_id(self.taped_episodes(), id)
+
     def _rows(self, number: int, rows: npt.NDArray[np.int64]) -> Iterator[CatalogRow]:
         trial = self.trials[number]
         place = trial.contents.media_folder  # rows can be pickled, and need no catalog
@@ -286,9 +310,9 @@ class Catalog(Sequence[CatalogRow]):
         row = self.trials[number].media.best(self._chosen[number], sign)
         return None if row is None else next(self._rows(number, np.array([row], np.int64)))
 
-    def _read_of_all(self, read: Callable[[TrialFiles], Any]) -> None:
-        """Read a file of each trial, several at a time; the trials keep what they have read."""
-        _in_parallel(read, self.trials)
+    def _read_of_all(self, read: Callable[[TrialFiles], _Found]) -> list[_Found]:
+        """Read files of each trial, several trials at a time; the trials keep what they have read."""
+        return _in_parallel(read, self.trials)
 
 
 def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalog:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_name
+from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_columns, parquet_name
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
@@ -130,7 +130,7 @@ def _episodes_in(trial: TrialFiles, path: str) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet
 
     with trial.media_filesystem.open_input_file(path) as file:
-        table = pyarrow.parquet.read_table(file)
+        table = pyarrow.parquet.read_table(file, columns=parquet_columns(file))
     for row in table.to_pylist():
         if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
             continue

@@ -10,13 +10,13 @@ import pytest
 
 from tests.support.pictures import LOSSLESS, shown
 from tune_media.recording.episode import Taped
-from tune_media.recording.late_clips import play_again, reason_of, with_late_clips
 from tune_media.recording.plan import Plan
 from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
-from tune_media.recording.replay import ReplayDiffers
-from tune_media.recording.taping import Taping
+from tune_media.replay.late_clips import play_again, reason_of, with_late_clips
+from tune_media.replay.player import ReplayDiffers
+from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.selection import as_selectors
 from tune_media.values.options import VideoOptions
 
@@ -43,7 +43,7 @@ def make(name="CartPole-v1", **options):
 
 def recorded(env, video, frame=None, is_direct=True, steps=25):
     """Return the candidate of an env's second episode, recorded while it runs and taped."""
-    taping, renderer = Taping(env, itertools.count(30)), Renderer(env, frame)
+    taping, renderer = TapeRecorder(env, itertools.count(30)), Renderer(env, frame)
     recorder = EpisodeRecorder(Plan("episodes", as_selectors("last"), video=video))
     env.action_space.seed(9)
     for number in range(2):
@@ -112,7 +112,7 @@ def test_an_episode_can_be_played_again_without_rendering():
     env = make()
     env.render = None
     play_again(taped, Renderer(env))
-    taped.tape.checks[4] += 1
+    taped.tape.checks.values[4] += 1
     with pytest.raises(ReplayDiffers, match="at step 4"):
         play_again(taped, Renderer(env))
 
@@ -131,7 +131,7 @@ def test_a_generator_that_all_envs_share_is_left_as_it_was():
             return int(self.random.integers(6)), 0.0, False, False, {}
 
     env = Dice()
-    taping = Taping(env)
+    taping = TapeRecorder(env)
     env.reset()
     for _ in range(4):
         env.step(0)
@@ -151,7 +151,7 @@ def test_a_replay_that_differs_leaves_no_clip_and_no_encoder(monkeypatch):
     closed = []
     monkeypatch.setattr("tune_media.recording.clips.VideoEncoder.cancel", lambda self: closed.append(self))
     taped = recorded(make(), VideoOptions(), is_direct=False)
-    taped.taped.tape.checks[2] += 1
+    taped.taped.tape.checks.values[2] += 1
     with pytest.raises(ReplayDiffers):
         with_late_clips(taped, Renderer(make()), VideoOptions())
     assert len(closed) == 1

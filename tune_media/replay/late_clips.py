@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from tune_media.recording.clips import Clips
 from tune_media.recording.episode import Candidate, Taped
-from tune_media.recording.generators import same_states
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import Renderer
-from tune_media.recording.replay import ReplayDiffers, replay
+from tune_media.replay.generators import same_states
+from tune_media.replay.player import ReplayDiffers, replay
+from tune_media.replay.tape import Tape
 from tune_media.steps import StepFacts
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text
@@ -36,7 +37,7 @@ def with_late_clips(candidate: Candidate, renderer: Renderer, video: VideoOption
     Example:
         >>> import itertools
         >>> import numpy as np
-        >>> from tune_media.recording.taping import Taping
+        >>> from tune_media.replay.tape_recorder import TapeRecorder
         >>> from tune_media.values.episode_record import EpisodeRecord
         >>> class Env:
         ...     def reset(self, *, seed=None, options=None):
@@ -46,7 +47,7 @@ def with_late_clips(candidate: Candidate, renderer: Renderer, video: VideoOption
         ...     def render(self):
         ...         return np.zeros((32, 48, 3), np.uint8)
         >>> env = Env()
-        >>> taping = Taping(env, itertools.count())
+        >>> taping = TapeRecorder(env, itertools.count())
         >>> _ = env.reset(), env.step(0), env.step(1)
         >>> candidate = Candidate(EpisodeRecord("e1", 2.0, 2), {}, taped=Taped(taping.tape, [1.0, 1.0]))
         >>> with_late_clips(candidate, Renderer(Env()), VideoOptions()).clips[""].frames
@@ -78,10 +79,11 @@ def play_again(taped: Taped, renderer: Renderer, on_step: OnStep | None = None, 
         Exception: Whatever ``on_step`` raises.
     """
     tape, rewards, total = taped.tape, taped.rewards, 0.0
+    assert isinstance(tape, Tape)
     if tape.fault is None and len(tape) != len(rewards):
         raise ReplayDiffers(min(len(tape), len(rewards)), f"has {len(tape)} steps and the episode {len(rewards)}")
     with same_states(renderer.env):
-        for number, action, observation, info in replay(renderer.env, tape):
+        for number, action, observation, info, _ in replay(renderer.env, tape):
             renderer.new_step()
             reward = rewards[number - 1] if number else 0.0
             total += reward

@@ -1,6 +1,6 @@
 import pytest
 
-from tune_media.recording.render_cost import RenderCost
+from tune_media.replay.render_cost import RenderCost
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.envs import CountingEnv
 from tune_media.recording.seeding import SeededResets
-from tune_media.recording.taping import NewSeeds, Taping, taping_of, task_in
+from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder, tape_recorder_of, task_in
 
 
 def stepped(env, steps=3, seed=None, options=None):
@@ -20,32 +20,32 @@ def stepped(env, steps=3, seed=None, options=None):
 
 def test_each_reset_begins_a_tape_of_its_own():
     env = gym.make("CartPole-v1")
-    taping = Taping(env, itertools.count(5))
+    taping = TapeRecorder(env, itertools.count(5))
     stepped(env, 2)
     first = taping.tape
     stepped(env, 3, seed=70, options={"low": -0.01, "high": 0.01})
     assert (first.seed, len(first), len(first.checks)) == (5, 2, 3)
     second = taping.tape
     assert (second.seed, second.options, len(second)) == (70, {"options": {"low": -0.01, "high": 0.01}}, 3)
-    assert taping_of(env) is taping
-    assert taping_of(gym.make("CartPole-v1")) is None
+    assert tape_recorder_of(env) is taping
+    assert tape_recorder_of(gym.make("CartPole-v1")) is None
 
 
 def test_a_reset_without_a_seed_gets_one_and_the_env_is_the_same_as_with_it():
     taped, plain = gym.make("CartPole-v1"), gym.make("CartPole-v1")
-    Taping(taped, iter([11]))
+    TapeRecorder(taped, iter([11]))
     assert np.array_equal(taped.reset()[0], plain.reset(seed=11)[0])
 
 
 def test_the_tape_has_the_seed_that_a_reset_really_got():
     env = gym.make("CartPole-v1")
     SeededResets(env, [3, 4])
-    taping = Taping(env, itertools.count(100))
+    taping = TapeRecorder(env, itertools.count(100))
     seeds = [(env.reset(seed=99), taping.tape.seed)[1] for _ in range(3)]
     assert seeds == [3, 4, 3]
 
 
-def test_an_env_that_refuses_seeds_is_reset_without_and_cannot_be_replayed():
+def test_an_env_that_refuses_seeds_is_reset_without():
     class Refuses(gym.Env):
         def reset(self, *, seed=None, options=None):
             if seed is not None:
@@ -53,10 +53,10 @@ def test_an_env_that_refuses_seeds_is_reset_without_and_cannot_be_replayed():
             return 0, {}
 
     env = Refuses()
-    taping = Taping(env, itertools.count())
+    taping = TapeRecorder(env, itertools.count())
     assert env.reset() == (0, {})
     assert "no seeds here" in str(taping.refused)
-    assert "no seed" in taping.tape.fault
+    assert taping.tape.seed is None
     with pytest.raises(NotImplementedError):
         env.reset(seed=5)
 
@@ -73,7 +73,7 @@ def test_an_episode_that_begins_in_mid_game_cannot_be_replayed():
             return observation, info
 
     env = gym.wrappers.TimeLimit(EachLifeIsAnEpisode(gym.make("CartPole-v1")), 9)
-    taping, faults = Taping(env, itertools.count()), []
+    taping, faults = TapeRecorder(env, itertools.count()), []
     for _ in range(3):
         stepped(env)
         faults.append(taping.tape.fault)
@@ -88,7 +88,7 @@ def test_an_action_is_taped_as_it_was_given():
             return self.env.step(action)
 
     env = Changes(gym.make("Pendulum-v1"))
-    taping = Taping(env, itertools.count())
+    taping = TapeRecorder(env, itertools.count())
     env.reset()
     env.step(np.array([1.5], np.float32))
     assert taping.tape.actions[0].tolist() == [1.5]
@@ -103,7 +103,7 @@ def test_an_env_that_steps_itself_in_its_reset_has_no_step_on_the_tape():
             return observation, info
 
     env = Skips(gym.make("CartPole-v1"))
-    taping = Taping(env, itertools.count())
+    taping = TapeRecorder(env, itertools.count())
     env.reset()
     assert len(taping.tape) == 0
     env.step(1)
@@ -114,7 +114,7 @@ def test_running_means_of_a_wrapper_are_not_checked_and_the_env_inside_is():
     def checks(episodes_before, offset=0.0):
         inner = gym.make("Pendulum-v1")
         env = gym.wrappers.NormalizeObservation(inner)
-        taping = Taping(env, itertools.count(8))
+        taping = TapeRecorder(env, itertools.count(8))
         for seed in range(episodes_before):
             env.reset(seed=seed)
             env.step(np.array([1.0], np.float32))
@@ -130,7 +130,7 @@ def test_running_means_of_a_wrapper_are_not_checked_and_the_env_inside_is():
 def test_the_end_that_a_wrapper_adds_is_checked():
     def checks(limit):
         env = gym.wrappers.TimeLimit(gym.make("Pendulum-v1").unwrapped, limit)
-        taping = Taping(env, itertools.count(8))
+        taping = TapeRecorder(env, itertools.count(8))
         stepped(env, 0, seed=1)
         for _ in range(2):
             env.step(np.array([0.0], np.float32))
@@ -142,7 +142,7 @@ def test_the_end_that_a_wrapper_adds_is_checked():
 
 def test_taping_that_is_off_hands_everything_through():
     env = gym.make("CartPole-v1")
-    taping = Taping(env, iter([]))
+    taping = TapeRecorder(env, iter([]))
     taping.is_on = False
     stepped(env)
     assert taping.tape is None
@@ -182,7 +182,7 @@ def test_a_wrapper_that_makes_a_new_env_at_each_reset_is_checked_from_outside():
     def checks(level):
         env = Levels(gym.make("CartPole-v1"))
         env.level = level
-        taping = Taping(env, iter([1]))
+        taping = TapeRecorder(env, iter([1]))
         env.reset()
         env.step(0)
         return list(taping.tape.checks)
@@ -193,7 +193,7 @@ def test_a_wrapper_that_makes_a_new_env_at_each_reset_is_checked_from_outside():
 
 def test_a_copy_of_a_taped_env_steps_itself():
     env = gym.make("CartPole-v1")
-    taping = Taping(env, NewSeeds(3))
+    taping = TapeRecorder(env, NewSeeds(3))
     env.reset()
     before = np.array(env.unwrapped.state)
     copy.deepcopy(env.unwrapped).step(1)
@@ -205,7 +205,7 @@ def test_a_copy_of_a_taped_env_steps_itself():
 def test_what_cannot_be_compared_or_copied_is_a_fault_and_no_exception():
     class Odd:
         def __array__(self, *args, **kwargs):
-            raise TypeError("on another device")
+            raise TypeError("on another device, https://host/x?sig=Zm9v")
 
     class Env:
         def reset(self, *, seed=None, options=None):
@@ -215,19 +215,19 @@ def test_what_cannot_be_compared_or_copied_is_a_fault_and_no_exception():
             return Odd(), 0.0, False, False, {}
 
     env = Env()
-    taping = Taping(env, NewSeeds(3))
+    taping = TapeRecorder(env, NewSeeds(3))
     env.reset(options={"lock": threading.Lock()})
     assert "cannot be copied" in taping.tape.fault
     env.reset()
     assert taping.tape.fault is None
     env.step(0)
-    assert "on another device" in taping.tape.fault
+    assert "on another device, https://host/x?sig=***" in taping.tape.fault
 
 
 def test_seeds_after_the_users_own_follow_from_it():
     def seeds():
         env = gym.make("CartPole-v1")
-        taping = Taping(env, NewSeeds(None))
+        taping = TapeRecorder(env, NewSeeds(None))
         found = []
         for seed in (42, None, None):
             env.reset(seed=seed)

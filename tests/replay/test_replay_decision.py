@@ -11,8 +11,8 @@ import pytest
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
-from tune_media.recording.replay_decision import Replayer, Taken
-from tune_media.recording.taping import taping_of
+from tune_media.replay.replay_decision import Replayer, Taken
+from tune_media.replay.tape_recorder import tape_recorder_of
 from tune_media.selection import as_selectors
 
 
@@ -120,7 +120,7 @@ def test_nothing_is_taped_once_the_choice_is_to_render_directly(now):
     loop = Loop("auto", now=now)
     other = Replayer(loop.recorder)
     other.put_on_tape(loop.env)
-    taping = taping_of(loop.env)
+    taping = tape_recorder_of(loop.env)
     loop.round(2)
     assert loop.replayer.mode == "direct"
     loop.round(2)

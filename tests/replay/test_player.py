@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tests.support.envs import CountingEnv
-from tune_media.recording.replay import ReplayDiffers, replay
 from tune_media.recording.seeding import SeededResets
-from tune_media.recording.taping import Taping
+from tune_media.replay.player import ReplayDiffers, replay
+from tune_media.replay.tape import Tape
+from tune_media.replay.tape_recorder import TapeRecorder
 
 STEPS = 30
 
@@ -58,7 +59,7 @@ def test_a_fresh_env_shows_the_same_frames(name):
         pytest.skip("mujoco is not installed")
     renders = name not in NO_PICTURE
     env = ENVS[name]()
-    taping = Taping(env, itertools.count(1000))
+    taping = TapeRecorder(env, itertools.count(1000))
     env.action_space.seed(3)
     for _ in range(2):  # an episode that is not the env's first
         env.reset()
@@ -67,8 +68,8 @@ def test_a_fresh_env_shows_the_same_frames(name):
             _, _, terminated, truncated, _ = env.step(env.action_space.sample())
             frames.append(env.render() if renders else None)
             over = terminated or truncated
-    other = ENVS[name]()
-    for steps in (replay(other, taping.tape), replay(other, taping.tape)):  # the env is kept for the next time
+    other, stored = ENVS[name](), Tape.unpacked(taping.tape.packed())
+    for steps in (replay(other, taping.tape), replay(other, stored)):  # the env is kept for the next time
         count = 0
         for step in steps:
             assert step.step == count
@@ -99,7 +100,7 @@ class Uneasy(gym.Wrapper):
 @pytest.mark.parametrize("at", [1, 5])
 def test_an_env_that_does_not_repeat_itself_is_caught_at_its_first_differing_step(at):
     env = Uneasy(gym.make("CartPole-v1"), at)
-    taping = Taping(env, itertools.count())
+    taping = TapeRecorder(env, itertools.count())
     env.reset()
     for step in range(8):
         env.step(step % 2)
@@ -112,7 +113,7 @@ def test_an_env_that_does_not_repeat_itself_is_caught_at_its_first_differing_ste
 
 
 def taped(env, steps=3, **reset):
-    taping = Taping(env, itertools.count())
+    taping = TapeRecorder(env, itertools.count())
     env.reset(**reset)
     for _ in range(steps):
         env.step(0)
@@ -155,7 +156,7 @@ WITHOUT_SEED = [
 @pytest.mark.parametrize("name", WITHOUT_SEED)
 def test_an_episode_without_a_seed_is_repeated_from_the_state_of_the_generator(name):
     env, plain = ENVS[name](), ENVS[name]()
-    taping, tapes = Taping(env), []
+    taping, tapes = TapeRecorder(env), []
     env.reset(seed=5), plain.reset(seed=5)
     env.action_space.seed(3)
     for _ in range(3):
@@ -169,7 +170,7 @@ def test_an_episode_without_a_seed_is_repeated_from_the_state_of_the_generator(n
         tapes.append(taping.tape)
         assert np.array_equal(env.reset()[0], plain.reset()[0])
     other = ENVS[name]()
-    for tape in reversed(tapes):  # each on its own
+    for tape in map(Tape.unpacked, [tape.packed() for tape in reversed(tapes)]):  # each on its own
         assert len(list(replay(other, tape))) == len(tape) + 1
     assert [tape.seed for tape in tapes] == [5, None, None]
 
@@ -177,7 +178,7 @@ def test_an_episode_without_a_seed_is_repeated_from_the_state_of_the_generator(n
 def test_sticky_actions_are_drawn_again_without_a_seed_from_the_first_episode_on():
     """The emulator was never given a seed. Without its state, the replay differs, so the actions do stick."""
     env, others = atari(), [atari(), atari()]
-    taping, tapes, frames = Taping(env), [], []
+    taping, tapes, frames = TapeRecorder(env), [], []
     env.action_space.seed(3)
     for _ in range(2):
         env.reset()
@@ -188,24 +189,25 @@ def test_sticky_actions_are_drawn_again_without_a_seed_from_the_first_episode_on
         tapes.append(taping.tape)
         frames.append(shown)
     for tape, shown in zip(tapes, frames, strict=True):
+        tape = Tape.unpacked(tape.packed())
         assert tape.seed is None
         for step in replay(others[0], tape):
             assert np.array_equal(others[0].render(), shown[step.step])
-    tapes[0].generators = None
+    tapes[0].forget_generators()
     with pytest.raises(ReplayDiffers, match="has another observation"):
         list(replay(others[1], tapes[0]))
 
 
 def test_another_generator_than_these_is_found_out():
     class Dice(CountingEnv):
-        dice = random.Random()
+        dice = random.SystemRandom()
 
         def step(self, action):
             _, *others = super().step(action)
             return np.array([self.dice.random()], np.float32), *others
 
     env = Dice({"length": 9})
-    taping = Taping(env)
+    taping = TapeRecorder(env)
     env.reset(), env.step(0)
     assert taping.tape.fault is None
     with pytest.raises(ReplayDiffers, match="at step 1, the replay has another observation"):
@@ -230,7 +232,7 @@ def test_an_env_with_seeds_of_its_own_takes_the_episodes():
         return gym.wrappers.TimeLimit(env, 50)
 
     env = make_env()
-    taping = Taping(env, itertools.count(100))
+    taping = TapeRecorder(env, itertools.count(100))
     for _ in range(2):
         env.reset()
         env.step(0)

@@ -9,16 +9,16 @@ from types import ModuleType
 from typing import Any
 
 from tune_media.recording.episode import Candidate, joined
-from tune_media.recording.generators import has_emulator
-from tune_media.recording.late_clips import play_again, reason_of, with_late_clips
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.render_clock import RenderClock
-from tune_media.recording.render_cost import RenderCost
 from tune_media.recording.rendering import Renderer, describe, sub_envs
-from tune_media.recording.second_env import close_env, pygame_in_use, same_random_numbers
-from tune_media.recording.tape import Tape
-from tune_media.recording.taping import NewSeeds, Taping, taping_of
+from tune_media.replay.generators import has_emulator
+from tune_media.replay.late_clips import play_again, reason_of, with_late_clips
+from tune_media.replay.render_cost import RenderCost
+from tune_media.replay.second_env import close_env, pygame_in_use, same_random_numbers
+from tune_media.replay.tape import Tape
+from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder, tape_recorder_of
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.recording_problems import RecordingProblem
@@ -76,7 +76,7 @@ class Replayer:
         self._recorder, self._frame = recorder, frame
         self.mode = recorder.plan.render if is_possible and recorder.plan.video is not None else DIRECT
         self._envs: dict[int, Renderer] = {}
-        self._tapings: dict[int, Taping] = {}  # by sub-env
+        self._tapings: dict[int, TapeRecorder] = {}  # by sub-env
         self._is_closed = False
         self._pygame_in_use: list[ModuleType] = []
 
@@ -84,6 +84,16 @@ class Replayer:
     def plan(self) -> Plan:
         """The recorder's plan."""
         return self._recorder.plan
+
+    @property
+    def tapes(self) -> bool:
+        """Whether episodes are put on tape."""
+        return self.mode != DIRECT or self.plan.tapes
+
+    @property
+    def may_render_later(self) -> bool:
+        """Whether the clips of episodes that start now may be made in a replay."""
+        return self.mode != DIRECT
 
     @property
     def renders_later(self) -> bool:
@@ -103,14 +113,14 @@ class Replayer:
             first: The index of the first sub-env in it.
         """
         reachable = sub_envs(env)
-        if self.mode != DIRECT and not reachable:
+        if self.tapes and not reachable:
             self.give_up(
                 f"the sub-envs of {describe(env)} are in other processes or in one batch, out of reach of a replay; "
                 "use a synchronous vector env (gym_env_vectorize_mode='sync')"
             )
         for index, inner in enumerate(reachable, start=first):
             if indices is None or index in indices:
-                gives_seeds = self.plan.render == REPLAY and not has_emulator(inner)
+                gives_seeds = self.plan.render == self.mode == REPLAY and not has_emulator(inner)
                 self.put_on_tape(inner, NewSeeds(*entropy, index) if gives_seeds else None, index)
 
     def put_on_tape(self, env: Any, seeds: Iterator[int] | None = None, index: int = 0) -> None:
@@ -118,26 +128,26 @@ class Replayer:
 
         Args:
             env: The sub-env.
-            seeds: Seeds for its resets that are given none; see ``Taping``.
+            seeds: Seeds for its resets that are given none; see ``TapeRecorder``.
             index: Its index.
         """
-        taping = taping_of(env)
-        if self.mode == DIRECT or (taping is not None and self._tapings.get(index) is taping):
+        taping = tape_recorder_of(env)
+        if not self.tapes or (taping is not None and self._tapings.get(index) is taping):
             return
         if taping is not None:  # of another recorder
             taping.join(seeds)
             self._tapings[index] = taping
         elif hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__"):
             try:
-                self._tapings[index] = Taping(env, seeds)
+                self._tapings[index] = TapeRecorder(env, seeds)
             except Exception as error:  # its attributes cannot be set
                 self.give_up(f"{describe(env)} cannot be taped ({error_text(error)})")
         else:
             self.give_up(f"nobody steps {describe(env)} here: its simulator is outside")
 
     def tape_of(self, env: Any) -> Tape | None:
-        """Return the tape of the episode that starts on a sub-env; None if it is rendered directly."""
-        taping = None if self.mode == DIRECT else taping_of(env)
+        """Return the tape of the episode that starts on a sub-env; None if it has none."""
+        taping = tape_recorder_of(env) if self.tapes else None
         if taping is None or taping.tape is None:
             return None
         if taping.tape.fault is not None:
@@ -195,6 +205,8 @@ class Replayer:
         self._go_direct(reason)
         if self.plan.render == REPLAY or lost:
             self._recorder.problems.report(reason, "no clip" if lost else _DIRECTLY, kind="replay", lost=lost)
+        elif self.plan.tapes:
+            self._recorder.problems.report(reason, "episodes have no tape", kind="tape")
 
     def _replay(self, id: str, winner: Candidate, make: Callable[[int], Any], result: Taken) -> None:
         assert self.plan.video is not None
@@ -232,9 +244,10 @@ class Replayer:
 
     def _go_direct(self, reason: str) -> None:
         self.mode = DIRECT
-        for taping in self._tapings.values():
-            taping.leave()
-        self._tapings.clear()
+        if not self.plan.tapes:
+            for taping in self._tapings.values():
+                taping.leave()
+            self._tapings.clear()
         logger.info("recording %r: %s: %s", self.plan.name, _DIRECTLY, reason)
 
     def _env(self, index: int, make: Callable[[int], Any]) -> Renderer:

@@ -6,7 +6,7 @@ import pygame
 import pytest
 import torch
 
-from tune_media.recording.second_env import close_env, pygame_in_use, same_random_numbers
+from tune_media.replay.second_env import close_env, pygame_in_use, same_random_numbers
 
 
 def test_random_numbers_go_on_as_if_nothing_had_been_drawn():

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from crc32c import crc32c
 from typing_extensions import override
 
-from tune_media.recording.generators import states_of
 from tune_media.recording.rendering import inside
 from tune_media.recording.seeding import seeded
-from tune_media.recording.tape import Tape, checksum
+from tune_media.replay.generators import Snapshot
+from tune_media.replay.plain import from_json, to_json
+from tune_media.replay.tape import Tape, checksum, step_checksum
 from tune_media.values.secrets import error_text
 
-_KEY = "tune_media_taping"
+_KEY = "tune_media_tape_recorder"
 _IN_MID_GAME = (
     "a wrapper began it in the middle of a game, without a reset of the env inside it, as RLlib's wrappers for Atari "
     "games do after each lost life (EpisodicLifeEnv). Make the evaluation envs without that wrapper, or pass "
@@ -25,17 +25,17 @@ _IN_MID_GAME = (
 _MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
 
 
-class Taping:
+class TapeRecorder:
     """Puts each episode of an env on a tape, from its reset on. The thread that steps the env calls everything here.
 
     It takes the place of ``step`` and ``reset`` on the env object itself, so the env keeps its type and its wrappers.
+    Each tape has the states of the env's random generators before the reset: a seed does not reach all of them.
     The observations and rewards that are checked are those of the innermost env: those of a wrapper may depend on
     earlier episodes (running means), although the frames do not.
 
     Args:
         env: A single env, with its wrappers.
-        seeds: Seeds for resets that are given none. None: such a reset stays as it is, and the tape has the states of
-            the env's random generators before it.
+        seeds: Seeds for resets that are given none. None: such a reset stays as it is.
 
     Attributes:
         tape: The tape of the episode that runs, or that ended last; None before the first reset.
@@ -49,7 +49,7 @@ class Taping:
         ...     def step(self, action):
         ...         return action, 1.0, False, False, {}
         >>> env = Env()
-        >>> taping = Taping(env, iter([7]))
+        >>> taping = TapeRecorder(env, iter([7]))
         >>> _ = env.reset(), env.step(3)
         >>> taping.tape.seed, taping.tape.actions[0]
         (7, 3)
@@ -96,13 +96,14 @@ class Taping:
         if not self.is_on or self._is_inside:
             return self._reset(seed=seed, **options)
         self._check, self._fault = 0, None
-        kept, task = self._copy(options, "reset options"), task_in(self._env)
+        kept, task = self._plain_options(options), task_in(self._env)
         with_seed, generators = seed, None
         if seed is None and self._seeds is not None:
             with_seed = next(self._seeds, None) if self.refused is None else None
-        elif seed is None:
-            with contextlib.suppress(Exception):  # the env's own thread changes it: then it has no tape
-                generators = states_of(self._env)
+        try:
+            generators = Snapshot(self._env, with_emulator=with_seed is None)
+        except Exception as error:  # the env's own thread changes it
+            self._fault = f"the states of its random generators cannot be read ({error_text(error)})"
         self._is_inside, self._core_acted, self._core_began = True, False, False
         try:
             result = self._reset_with(with_seed, seed, options)
@@ -130,17 +131,21 @@ class Taping:
         """
         if not self.is_on or self._is_inside or self.tape is None:
             return self._step(action)
-        given = self._copy(action, "action")  # the env may change it
+        tape = self.tape
+        tape.acts(action)
         self._is_inside, self._core_acted = True, False
         try:
             result = self._step(action)
         finally:
             self._is_inside = False
         if not self._core_acted:
-            self._add(result, slice(None, -1))  # not the info: it may hold times
-        self._add(result, slice(2, -1))
-        self.tape.fault = self.tape.fault or self._fault
-        self.tape.stepped(given, self._check)
+            self._add_step(result)
+        if result[2] is False and result[3] is False:
+            self._check = crc32c(b"--", self._check)
+        else:
+            self._add(result, slice(2, -1))
+        tape.fault = tape.fault or self._fault
+        tape.has_stepped(self._check)
         return result
 
     def _reset_with(self, with_seed: int | None, seed: int | None, options: dict[str, Any]) -> Any:
@@ -158,7 +163,7 @@ class Taping:
         result = self._core_step(*args, **kwargs)
         self._core_acted = True
         if self.is_on:
-            self._add(result, slice(None, -1))
+            self._add_step(result)
         return result
 
     def _reset_core(self, *args: Any, **kwargs: Any) -> Any:
@@ -174,21 +179,33 @@ class Taping:
         try:
             self._check = checksum(result[part], self._check)
         except Exception as error:
-            self._fault = self._fault or (f"its observations and rewards cannot be compared ({error_text(error)})")
+            self._cannot_compare(error)
 
-    def _copy(self, value: Any, name: str) -> Any:
+    def _add_step(self, result: Any) -> None:
+        """Add everything that a step returned, but for the info: it may hold times."""
         try:
-            return copy.deepcopy(value)
+            self._check = step_checksum(result[0], result[1], result[2], result[3], self._check)
         except Exception as error:
-            self._fault = (
-                self._fault or f"its {name} of type {type(value).__name__} cannot be copied: {error_text(error)}"
-            )
-            return {} if name == "reset options" else None
+            self._cannot_compare(error)
+
+    def _cannot_compare(self, error: Exception) -> None:
+        self._fault = self._fault or f"its observations and rewards cannot be compared ({error_text(error)})"
+
+    def _plain_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy of a reset's options; what is no plain data makes the episode unfit."""
+        if not any(options.values()):  # RLlib and most others give none
+            return dict(options)
+        try:
+            copied: dict[str, Any] = from_json(to_json(options))
+            return copied
+        except (TypeError, ValueError) as error:
+            self._fault = f"its reset options cannot be copied: {error_text(error)}"
+            return {}
 
 
-def taping_of(env: Any) -> Taping | None:
+def tape_recorder_of(env: Any) -> TapeRecorder | None:
     """Return the taping of an env, or None if it has none."""
-    found: Taping | None = getattr(env, "__dict__", {}).get(_KEY)
+    found: TapeRecorder | None = getattr(env, "__dict__", {}).get(_KEY)
     return found
 
 
@@ -218,7 +235,7 @@ def task_in(env: Any) -> Any:
     if holder is None:
         return None
     try:
-        return copy.deepcopy(holder.get_task())
+        return from_json(to_json(holder.get_task()))
     except Exception:  # an env that only sets its task, or whose task cannot be copied: the checksums will tell
         return None
 

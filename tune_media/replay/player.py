@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tune_media.recording.generators import set_states
 from tune_media.recording.seeding import seeded
-from tune_media.recording.tape import Tape
-from tune_media.recording.taping import Taping, taping_of, task_holder
+from tune_media.replay.generators import set_states
+from tune_media.replay.tape import Tape
+from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of, task_holder
 from tune_media.values.secrets import error_text
 
 
@@ -21,6 +21,7 @@ class ReplayedStep(NamedTuple):
         action: The action that led to it; None at the reset.
         observation: The observation after it.
         info: The info after it.
+        reward: The reward of the step; 0 at the reset. With several agents, a dict by agent.
 
     Example:
         >>> ReplayedStep(0, None, 1.5, {}).step
@@ -31,6 +32,7 @@ class ReplayedStep(NamedTuple):
     action: Any
     observation: Any
     info: Any
+    reward: Any = 0.0
 
 
 class ReplayDiffers(Exception):
@@ -71,14 +73,14 @@ def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
         ...     def step(self, action):
         ...         return self.random.randrange(6), 0.0, False, False, {}
         >>> first, second = Dice(), Dice()
-        >>> taping = Taping(first, itertools.count(3))
+        >>> taping = TapeRecorder(first, itertools.count(3))
         >>> rolled = [first.reset()[0]] + [first.step(0)[0] for _ in range(4)]
         >>> [step.observation for step in replay(second, taping.tape)] == rolled
         True
     """
     if tape.fault is not None:
         raise ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
-    taping = taping_of(env) or Taping(env)
+    taping = tape_recorder_of(env) or TapeRecorder(env)
     with _env_at(0):
         observation, info = _reset(env, tape)
     _compare(taping, tape, 0)
@@ -86,9 +88,9 @@ def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
     for step in range(1, len(tape) + 1):
         action = tape.actions[step - 1]
         with _env_at(step):
-            observation, _, _, _, info = env.step(tape.actions[step - 1])
+            observation, reward, _, _, info = env.step(tape.actions[step - 1])
         _compare(taping, tape, step)
-        yield ReplayedStep(step, action, observation, info)
+        yield ReplayedStep(step, action, observation, info, reward)
 
 
 def _reset(env: Any, tape: Tape) -> Any:
@@ -98,14 +100,14 @@ def _reset(env: Any, tape: Tape) -> Any:
     own = seeded(env)
     if own is not None and tape.seed is not None:
         own.give_next(tape.seed)
-    if tape.seed is None and tape.generators is not None:
+    if tape.generators:
         set_states(env, tape.generators)
     return env.reset(seed=tape.seed, **tape.options)
 
 
-def _compare(taping: Taping, tape: Tape, step: int) -> None:
+def _compare(taping: TapeRecorder, tape: Tape, step: int) -> None:
     again = taping.tape
-    if again is None or len(again.checks) <= step or again.checks[step] != tape.checks[step]:
+    if again is None or len(again.checks) <= step or not tape.checks.agree(step, again.checks[step]):
         what = "observation" if step == 0 else "observation, reward or end"
         raise ReplayDiffers(step, f"has another {what}")
 
