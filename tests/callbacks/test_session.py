@@ -8,6 +8,8 @@ import threading
 import time
 
 import numpy as np
+import pyarrow.fs
+from fsspec.implementations.local import LocalFileSystem
 from ray.tune.callback import CallbackList
 
 import tune_media as tm
@@ -125,3 +127,23 @@ def test_a_report_does_not_get_the_name_of_one_that_was_lost_with_its_machine(tm
     (new,) = (folder / "episode_data").glob("*.json")
     assert new.name != lost.name
     assert [path.endswith(new.name) for _, path in tm.load(tmp_path / "storage").reports] == [True]
+
+
+class SlowIndex(LocalFileSystem):
+    """Takes its time to read an index."""
+
+    def _open(self, path, mode="rb", **more):
+        if "r" in mode and path.endswith("index.jsonl"):
+            time.sleep(1)
+        return super()._open(path, mode, **more)
+
+
+def test_what_comes_again_before_its_index_is_read_counts_again(tmp_path):
+    """A trial that began anew on a slow storage left its repeated raw clip marked as rolled back."""
+    frames = np.random.default_rng(0).integers(0, 255, (4, 16, 24, 3), np.uint8)
+    for filesystem in (pyarrow.fs.LocalFileSystem(), pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(SlowIndex()))):
+        trial = FakeTrial(tmp_path)
+        trial.storage.storage_filesystem = filesystem
+        run([tm.JsonMediaLoggerCallback()], trial, [{"clip": frames.copy()}])
+    ((_, line),) = lines_of_trial(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
+    assert not line.get("rolled_back")

@@ -372,7 +372,12 @@ class StorageReader(Reader):
             self._faults.report("the store", f"writing {files.path}", ValueError(files.problems))
         files.files = {name: content for name, content in files.files.items() if not self._is_there(store, name)}
         if all(store.index.has(line) for line in files.lines):
-            return 0  # an earlier process stored it, and was killed before its cursor advanced
+            for line in files.lines:
+                if store.index.is_older(line):  # it came again before the index of earlier runs was read
+                    event = event_line("again", store.name, row.trial, row.stamp, id=line["id"])
+                    store.apply(event)
+                    self._events.append(event)
+            return 0  # or an earlier process stored it, and was killed before its cursor advanced
         store.waiting += 1
         self._writes.append(_Write(row, store, entries, files))
         return files.nbytes

@@ -50,7 +50,7 @@ class Index:
         table = IndexTable()
         table.add_all(content)
         self._table = table
-        new = [event for event in events if "event" in event or (is_line(event) and table.get(key_of(event)) is None)]
+        new = [event for event in events if "event" in event or (is_line(event) and self._is_new(event))]
         there = self._files_there(event["path"] for event in new if event.get("status") == STORED)
         for event in new:
             if "event" in event:
@@ -59,6 +59,11 @@ class Index:
                 self.add(event)
         self.is_stale = table.content() != content
         return len(there)
+
+    def _is_new(self, line: Line) -> bool:
+        """Say whether the index does not show a line of the log: the medium may have come again after it was lost."""
+        raw = self._table.get(key_of(line))
+        return raw is None or (line.get("status") == STORED and json.loads(raw).get("status") in LOST)
 
     def _files_there(self, paths: Iterable[str]) -> set[str]:
         """Return the files that are on the storage; the log names a file before it is there."""
@@ -70,6 +75,11 @@ class Index:
         """Say whether a medium is listed already, as stored or deleted, under a line's key."""
         raw = self._table.get(key_of(line))
         return raw is not None and json.loads(raw).get("status") in ("stored", "deleted")
+
+    def is_older(self, line: Line) -> bool:
+        """Say whether a medium was listed by an earlier row than a line's."""
+        raw = self._table.get(key_of(line))
+        return raw is not None and stamp_of(json.loads(raw)) < stamp_of(line)
 
     def names(self, path: str) -> bool:
         """Say whether a line names a file."""
