@@ -333,11 +333,11 @@ class Outbox:
         file = self.folder / name if name else None
         return Row(seq, (generation, seq), trial, kind, data, small, file, nbytes or 0, bool(ready))
 
-    def add_reader(self, reader: str) -> None:
-        """Give a reader a cursor after the last row, unless it has one."""
+    def add_reader(self, reader: str, after: int | None = None) -> None:
+        """Give a reader a cursor after a row, the last one if none is given, unless it has a cursor."""
         with self._lock:
             if reader not in self._cursors:
-                self._cursors[reader] = self.last
+                self._cursors[reader] = self.last if after is None else after
                 self._save_cursor(reader)
 
     def remove_readers_but(self, readers: Iterable[str]) -> dict[str, int]:

@@ -87,6 +87,7 @@ class MediaSession:
         self.wants_results = False
         self.running: dict[str, Trial] = {}
         self.outbox = _opened_outbox(trial, state)
+        self._first = self.outbox.last
         filesystem, experiment = for_small_files(trial.storage.storage_filesystem), trial.storage.experiment_fs_path
         self._experiment_name = trial.experiment_dir_name
         known = state.get("outbox") or {}
@@ -133,7 +134,7 @@ class MediaSession:
         while key in self._readers:
             number += 1
             key = f"{name} {number}"
-        self.outbox.add_reader(key)
+        self.outbox.add_reader(key, self._first)  # other callbacks may have been told of the first trial before
         reader = self._readers[key] = BackendReader(backend, self, key)
         if _is_read(backend):
             self.wants_results |= "metrics" not in backend.in_loop
