@@ -166,7 +166,8 @@ class MediaSession:
         """Return a trial as plain data."""
         trial_id = trial.trial_id
         if trial_id not in self._restored:
-            self._restored[trial_id] = bool(trial.last_result) or self.outbox.trial(trial_id) is not None
+            has_reported = bool((trial.last_result or {}).get("training_iteration"))  # Tune puts other things there
+            self._restored[trial_id] = has_reported or self.outbox.trial(trial_id) is not None
         searched = flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
         config = {name: value for name, value in dict(trial.config or {}).items() if name != "callbacks"}
         return {
