@@ -58,7 +58,7 @@ class StoredTrial:
         placed = self.known.register(medium, section, key, step=step, own_path=own_path)
         self._count += 1
         reached = step if iteration is None else iteration
-        entry = MediaEntry(medium, section, key, placed.path, step, reached, time.time() + self._count / 1000)
+        entry = MediaEntry(medium, section, key, placed.path, step, reached, time.time() - 10 + self._count / 1000)
         entries = [entry]
         if isinstance(medium, EpisodeBatch):
             data, content = packed_episodes(self.location.trial_id, entries, {})

@@ -209,6 +209,7 @@ def test_trials_on_remote_storage_are_listed_again_a_few_at_a_time_and_old_ones_
     write_trial(experiment / "trial_2", 2)
     for name in ("media/index.jsonl", "result.json"):
         os.utime(experiment / "trial_2" / name, (0, time.time() - 1e6))
+    (experiment / ".tune_media_log").mkdir()
     storage = RefusingStorage("far")
     trials = Trials([LogDirectory(on(storage, experiment))])
     trials.metrics_of(trials.all())
