@@ -79,8 +79,12 @@ def test_a_pointer_to_an_object_of_somebody_else_is_not_followed(s3, staging, tm
 
 def test_a_catalog_reads_nothing_from_a_place_of_somebody_else(s3, staging, tmp_path):
     """The viewer's server checked where a trial's pointer leads; the catalog followed it anywhere."""
-    line = json.loads((staging / "trial_0" / "media" / "index.jsonl").read_text().splitlines()[0])
+    with s3.open_input_stream("results/exp/trial_0/media/index.jsonl") as file:
+        index = file.read()
+    line = json.loads(index.splitlines()[0])
     shutil.copytree(staging / "trial_0", tmp_path / "exp" / "trial_0")
+    (tmp_path / "exp" / "trial_0" / "media").mkdir()
+    (tmp_path / "exp" / "trial_0" / "media" / "index.jsonl").write_bytes(index)  # as versions before 3 wrote it
     with s3.open_output_stream(f"results/others/private/{line['path']}") as file:
         file.write(b"private")
     for target in ("others/private", "exp/trial_1"):
@@ -89,7 +93,7 @@ def test_a_catalog_reads_nothing_from_a_place_of_somebody_else(s3, staging, tmp_
         catalog = tm.load(tmp_path / "exp")
         assert len(catalog) == 4
         for row in catalog:
-            with pytest.raises(FileNotFoundError, match=f"s3://results/{target} has no index of trial id_0"):
+            with pytest.raises(FileNotFoundError):
                 row.read_bytes()
         assert len(catalog.episodes()) == 0
         row = pickle.loads(pickle.dumps(catalog[0]))
@@ -118,9 +122,8 @@ def test_a_look_at_a_running_trial_lists_no_checkpoints(s3, staging):
     listed = [
         urllib.parse.parse_qs(found[1]) for found in map(re.compile(r"GET /results\?(\S*)").search, requests) if found
     ]
-    whole = {found["prefix"][0] for found in listed if "delimiter" not in found}
-    assert {f"exp/trial_0/{folder}/" for folder in ("media", "episode_data")} <= whole
-    assert all(prefix.endswith(("/media/", "/episode_data/")) for prefix in whole)
+    assert listed
+    assert not [found["prefix"][0] for found in listed if "delimiter" not in found]  # with all that is below it
     assert not [text for text in requests if "checkpoint_" in text]
 
 
