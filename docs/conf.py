@@ -36,7 +36,7 @@ NAVIGATION = {
         "migrate/episode-media",
         "migrate/monitor-gym",
     ],
-    "Details": ["recording", "logging", "viewing", "files", "api/index"],
+    "Details": ["recording", "tapes", "logging", "viewing", "files", "api/index"],
     "Background": ["how-it-works", "performance", "faults", "matrix", "limits"],
     "Help": ["troubleshooting", "contributing", "changelog"],
 }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,9 +24,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, AT_START, os.envi
 
 
 def pytest_configure(config):
-    """Fork Ray's workers, for all processes of pytest."""
+    """Fork Ray's workers, for all processes of pytest; all outboxes are in a folder that goes with them."""
     if not hasattr(config, "workerinput"):
         forks = contextlib.ExitStack()
+        os.environ["TUNE_MEDIA_OUTBOX"] = forks.enter_context(tempfile.TemporaryDirectory(prefix="tune_media-"))
         forks.enter_context(forked_workers())
         config.add_cleanup(forks.close)
 
@@ -56,6 +59,26 @@ def _kill_log_monitor():
                 os.kill(int(process.name), signal.SIGKILL)
 
 
+@pytest.fixture(scope="module")
+def s3():
+    """Return the filesystem of a moto server whose bucket ``results`` any code of the test reaches by its URI."""
+    import pyarrow.fs
+
+    moto = pytest.importorskip("moto.server")
+    server = moto.ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        environment.setenv("AWS_ACCESS_KEY_ID", "a")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "s")
+        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        filesystem, _ = pyarrow.fs.FileSystem.from_uri("s3://results?allow_bucket_creation=true")
+        filesystem.create_dir("results")
+        yield filesystem
+    server.stop()
+
+
 @pytest.fixture
 def frames():
     """Return a maker of clips in which every frame differs."""
@@ -78,3 +101,13 @@ def _doctest_names(doctest_namespace):
     from tune_media.encoding import VideoEncoder
 
     doctest_namespace.update(Video=Video, VideoOptions=VideoOptions, VideoEncoder=VideoEncoder)
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """The time of the clocks, seconds: it passes only when a test, or an env of a test, sets it."""
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(
+        "tune_media.recording.render_clock.time", SimpleNamespace(perf_counter=lambda: float(now.seconds))
+    )
+    return now

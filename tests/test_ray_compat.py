@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pyarrow.fs
 import pytest
 import ray
+from ray import tune
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.train._internal.checkpoint_manager import _CheckpointManager
 from ray.train._internal.storage import StorageContext, _FilesystemSyncer
@@ -17,9 +18,11 @@ from ray.tune.execution import tune_controller
 from ray.tune.experiment import Trial
 from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
 from ray.tune.registry import _Registry
+from ray.tune.schedulers import PopulationBasedTraining
 
 import tune_media
 from tune_media import ray_compat
+from tune_media.ray_compat import donor_of
 from tune_media.results.rounds import EVALUATION_IS_NEW
 
 
@@ -162,3 +165,57 @@ def test_an_old_ray_is_named_if_the_recorder_is_imported_by_its_module(monkeypat
 def test_a_newer_ray_is_fine(monkeypatch, version):
     monkeypatch.setattr("ray.__version__", version)
     ray_compat.check_version()
+
+
+class Anonymous(tune.Trainable):
+    """Its results do not tell its trial, as those of RLlib on Ray 2.60."""
+
+    def setup(self, config):
+        self._trial_info, self._count = None, 0
+
+    def step(self):
+        self._count += 1
+        return {"score": self.config["rate"] * 100 + self._count, "count": self._count, "should_checkpoint": True}
+
+    def save_checkpoint(self, folder):
+        (Path(folder) / "count").write_text(str(self._count))
+
+    def load_checkpoint(self, folder):
+        self._count = int((Path(folder) / "count").read_text())
+
+
+class Starts(tune.Callback):
+    """Takes note of what the trials start from."""
+
+    def __init__(self):
+        self.donors = []
+
+    def on_trial_start(self, iteration, trials, trial, **info):
+        by_folder = {str(other.storage.trial_dir_name): int(other.trial_id[-5:]) for other in trials}
+        found = donor_of(trial)
+        self.donors.append((int(trial.trial_id[-5:]), found and (by_folder[found[0]], found[1])))
+
+
+@pytest.mark.any_ray
+def test_a_clone_is_known_by_the_folder_of_its_checkpoint(ray_session, tmp_path):
+    """With RLlib on Ray 2.60, each clip after a restore that cloned nothing had the lineage ``default@8``."""
+    starts = Starts()
+    scheduler = PopulationBasedTraining(
+        time_attr="training_iteration",
+        metric="score",
+        mode="max",
+        perturbation_interval=2,
+        synch=True,
+        hyperparam_mutations={"rate": [1, 2]},
+    )
+    run_config = tune.RunConfig(
+        name="pbt", storage_path=str(tmp_path), stop={"training_iteration": 3}, verbose=0, callbacks=[starts]
+    )
+    space = {"slot": tune.grid_search([0, 1]), "rate": tune.sample_from(lambda spec: 1 + spec.config.slot)}
+    tuner = tune.Tuner(
+        Anonymous, param_space=space, tune_config=tune.TuneConfig(scheduler=scheduler), run_config=run_config
+    )
+    assert not tuner.fit().errors
+    told = dict(starts.donors)
+    assert starts.donors[:2] in ([(0, None), (1, None)], [(1, None), (0, None)])
+    assert told == {0: (1, 2), 1: None}  # the first one is a clone of the other, which goes on from its own checkpoint

@@ -3,7 +3,8 @@ import pickle
 import pytest
 
 from tune_media import selection
-from tune_media.selection import as_selectors, survivors, winners
+from tune_media.recording.choosing import chosen_by, survivors
+from tune_media.selection import as_selectors
 from tune_media.values.episode_record import EpisodeRecord
 
 
@@ -13,6 +14,14 @@ def episode(id, value, finished_at=0.0, length=10):
 
 RETURNS = [3, 1, 4, 1, 5, 9, 2, 6]
 EPISODES = [episode(i, value, finished_at=i) for i, value in enumerate(RETURNS)]
+
+
+def fail(selector, error):
+    raise error
+
+
+def winners(records, selectors):
+    return chosen_by(selectors, records, fail)
 
 
 def ids(records):
@@ -47,7 +56,7 @@ def test_the_choice_over_all_env_runners_needs_only_the_survivors_of_each(keep, 
         candidates: list[EpisodeRecord] = []
         for record in EPISODES[runner::runners]:  # as they end, the losers go
             candidates.append(record)
-            alive = survivors(candidates, selectors)
+            alive = survivors(candidates, selectors, fail)
             candidates = [candidate for candidate in candidates if candidate.id in alive]
         held += candidates
     assert winners(held, selectors) == winners(EPISODES, selectors)

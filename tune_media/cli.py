@@ -1,13 +1,19 @@
-"""The command line: ``tune-media demo``, ``list``, ``watch``, ``gallery``, ``grid`` and ``doctor``."""
+"""The command line, ``tune-media``: demo, list, watch, render, gallery, grid, export and doctor."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tune_media._version import __version__
 
+if TYPE_CHECKING:
+    from tune_media.callbacks.export import Exported
+
+_MAX_SHOWN = 20  # problems
 _MUCH = 10**9  # bytes that are copied only after a question
 
 
@@ -212,6 +218,145 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
     if made.missing:
         click.echo(f"{len(made.missing)} files could not be read; the first: {made.missing[0]}", err=True)
     click.echo(f"Open {page.resolve().as_uri()}")
+
+
+@main.command(short_help="Make clips of episodes that were recorded as tapes.")
+@click.argument("experiment")
+@click.option("--trial", help="best, all, or a trial's name. Default: best; with the id of an episode, all.")
+@click.option(
+    "--episodes",
+    "which",
+    default="best",
+    show_default=True,
+    help="best, worst, last, an episode's id, or a condition such as 'return < 20 and distance > 3'.",
+)
+@click.option("--height", type=click.IntRange(16), help="Height of the clips, pixels. Default: as rendered.")
+@click.option("--every", type=click.IntRange(1), help="Keep every n-th frame. Default: as recorded.")
+@click.option("--overlay", multiple=True, help="step, reward, return, action or curve; may be repeated.")
+@click.option("--frame", metavar="MODULE:FUNCTION", help="A function of the env that returns the frame.")
+@click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
+@click.option("-o", "output", type=click.Path(file_okay=False), help="Folder to write. Default: <experiment>_clips.")
+def render(
+    experiment: str,
+    trial: str | None,
+    which: str,
+    height: int | None,
+    every: int | None,
+    overlay: tuple[str, ...],
+    frame: str | None,
+    env: str | None,
+    output: str | None,
+) -> None:
+    """Make clips of the episodes of EXPERIMENT, a folder or a URI, that were recorded as tapes, with a clip or without.
+
+    Each episode is played again in a process of its own, and each step is checked. The process runs the code that made
+    the env, which is stored with the experiment: render only experiments of people whom you trust.
+
+    \b
+    Examples:
+      tune-media render ~/ray_results/my_sweep -o clips
+      tune-media render ~/ray_results/my_sweep --trial all --episodes worst --overlay return
+      tune-media render ~/ray_results/my_sweep --episodes 'return < 20 and length > 3' --height 720
+    """
+    from tune_media.viewing.catalog import load
+    from tune_media.viewing.taped_episodes import choose, of_trial, render_all
+
+    try:
+        catalog = load(experiment)
+        of_trials = of_trial(catalog, trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all"))
+        if not any(of_trials):
+            raise click.ClickException(
+                f"No episode there has a tape. Episodes have tapes if they are recorded with tapes=True, or with "
+                f"render='replay': {experiment}"
+            )
+        chosen = [episode for one in of_trials for episode in choose(one, which)]
+        if not chosen:
+            raise click.ClickException(f"None of {sum(map(len, of_trials))} episodes matches {which!r}.")
+        folder = Path(output) if output else Path(f"{Path(catalog.path).name}_clips")
+        steps = sum(int(episode.row["episode_length"]) for episode in chosen)
+        with click.progressbar(length=steps, label=f"{len(chosen)} episodes") as bar:
+            rendered = render_all(
+                chosen,
+                folder,
+                env=env,
+                frame=frame,
+                height=height,
+                every=every,
+                overlay=overlay,
+                progress=bar.update,
+            )
+    except (ImportError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    for file in rendered.files:
+        click.echo(str(file))
+    for episode, reason in rendered.failed:
+        click.echo(f"episode {episode.id}: {reason}", err=True)
+    if rendered.failed:
+        raise click.ClickException(f"{len(rendered.failed)} of {len(chosen)} episodes have no clip.")
+
+
+@main.command(short_help="Log a finished experiment to W&B, MLflow or TensorBoard.")
+@click.argument("experiment")
+@click.option("--to", "tracker", required=True, type=click.Choice(["wandb", "mlflow", "tensorboard"]), help="Where to.")
+@click.option("--project", help="W&B: the project. Default: WANDB_PROJECT_NAME.")
+@click.option("--group", help="W&B: the group of the runs. Default: the name of the experiment.")
+@click.option("--offline", is_flag=True, help="W&B: write offline runs to <trial>/wandb, for `wandb sync`.")
+@click.option("--tracking-uri", help="MLflow: the server or database. Default: MLflow's own.")
+@click.option("--experiment-name", help="MLflow: the experiment. Default: the name of the Tune experiment.")
+@click.option("--artifact-location", help="MLflow: where a new experiment keeps artifacts. Default: MLflow's own.")
+@click.option("--nested", is_flag=True, help="MLflow: put the runs under one run of the sweep.")
+@click.option("-o", "output", type=click.Path(file_okay=False), help="TensorBoard: the log directory to write.")
+def export(experiment: str, tracker: str, output: str | None, **options: Any) -> None:
+    """Log EXPERIMENT, a folder or a URI, to a tracker that was away, or that it was never logged to.
+
+    Experiments of Ray's own loggers, without clips, can be exported, too. It is safe to export an experiment again.
+
+    \b
+    Examples:
+      tune-media export ~/ray_results/my_sweep --to mlflow --tracking-uri http://localhost:5000
+      tune-media export ~/ray_results/my_sweep --to wandb --project walkers
+      tune-media export s3://bucket/my_sweep --to tensorboard -o my_sweep_tensorboard
+    """
+    given = {name: value for name, value in options.items() if value}
+    of = {
+        "wandb": ("project", "group", "offline"),
+        "mlflow": ("tracking_uri", "experiment_name", "artifact_location", "nested"),
+        "tensorboard": (),
+    }[tracker]
+    foreign = [f"--{name.replace('_', '-')}" for name in given if name not in of]
+    if foreign or (output is None) == (tracker == "tensorboard"):
+        wrong = " and ".join(foreign) or "-o"
+        needs = "needs -o" if tracker == "tensorboard" and not foreign else f"does not take {wrong}"
+        raise click.UsageError(f"--to {tracker} {needs}; `tune-media export --help` says which options it takes.")
+    try:
+        done = _export_to(tracker, experiment, output, given)
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"{tracker} has {done.trials} trials, with {done.results} results and {done.media} media.")
+    for trial, reason in done.left_alone.items():
+        click.echo(f"Left alone: {trial}: {reason}")
+    if done.problems:
+        more = f"\nand {len(done.problems) - _MAX_SHOWN} more" if len(done.problems) > _MAX_SHOWN else ""
+        raise click.ClickException("Not logged:\n" + "\n".join(done.problems[:_MAX_SHOWN]) + more)
+
+
+def _export_to(tracker: str, experiment: str, output: str | None, given: dict[str, Any]) -> Exported:
+    from tune_media.export import to_tensorboard, to_tracker
+
+    def say(trial: str) -> None:
+        click.echo(trial)
+
+    if tracker == "tensorboard":
+        return to_tensorboard(experiment, str(output), progress=say)
+    if tracker == "wandb":
+        from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
+
+        if given.pop("offline", False):
+            given["mode"] = "offline"
+        return to_tracker(experiment, WandbMediaLoggerCallback(**given), progress=say)
+    from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
+
+    return to_tracker(experiment, MLflowMediaLoggerCallback(**given), progress=say)
 
 
 @main.command(short_help="Find out why an env is not recorded.")

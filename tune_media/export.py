@@ -1,4 +1,4 @@
-"""Recorded steps of chosen episodes as a Minari dataset, for offline learning."""
+"""A finished experiment for other tools: a tracker, TensorBoard, or a Minari dataset for offline learning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import posixpath
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,127 @@ import pyarrow.compute
 import pyarrow.fs
 import pyarrow.parquet
 
+from tune_media.experiment.state import Snapshots
 from tune_media.storage.episode_files import FOLDER
+from tune_media.values.checks import as_shown
+from tune_media.values.options import MediaOptions
+from tune_media.values.secrets import error_text
 from tune_media.viewing.catalog import load
+
+if TYPE_CHECKING:
+    from tune_media.callbacks.backend import Backend
+    from tune_media.callbacks.callback import MediaLoggerCallback
+    from tune_media.callbacks.export import Exported
+
+
+def to_tracker(
+    path: str | Path,
+    callback: MediaLoggerCallback,
+    *,
+    filesystem: pyarrow.fs.FileSystem | None = None,
+    progress: Callable[[str], None] = lambda trial: None,
+) -> Exported:
+    """Log a finished experiment to W&B, MLflow or a tracker of your own, as if the tracker had been there all the time.
+
+    Each trial is logged from its files: the results in ``result.json``, the hyperparameters, and the media if there are
+    any. So experiments of Ray's own loggers can be exported, too. Results and media that were rolled back are left out.
+    What the tracker has already is not doubled: see "After a sweep" in the docs.
+
+    Args:
+        path: The experiment's folder or one trial's, as for ``tune_media.load``.
+        callback: The callback of the tracker, as you would pass it to ``tune.RunConfig``.
+        filesystem: A pyarrow filesystem that ``path`` is on.
+        progress: Called with the name of each trial, before it is logged.
+
+    Returns:
+        The numbers of trials, results and media that were logged, and a sentence for each problem.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        TypeError: ``callback`` is something else, or writes files that an experiment already has.
+        ValueError: The tracker cannot be used: see the callback.
+
+    Example:
+        ``to_tracker("~/ray_results/my_sweep", tune_media.MLflowMediaLoggerCallback("http://localhost:5000"))``
+
+        >>> to_tracker("results/my_sweep", "mlflow")
+        Traceback (most recent call last):
+        TypeError: to_tracker takes a callback such as tune_media.MLflowMediaLoggerCallback(...), got 'mlflow'.
+    """
+    from tune_media.callbacks.callback import MediaLoggerCallback
+
+    if not isinstance(callback, MediaLoggerCallback):
+        got = as_shown(callback)
+        raise TypeError(f"to_tracker takes a callback such as tune_media.MLflowMediaLoggerCallback(...), got {got}.")
+    return _export(path, filesystem, callback.backend, callback.given_options or MediaOptions(), progress)
+
+
+def to_tensorboard(
+    path: str | Path,
+    output: str | Path,
+    *,
+    options: MediaOptions | None = None,
+    filesystem: pyarrow.fs.FileSystem | None = None,
+    progress: Callable[[str], None] = lambda trial: None,
+) -> Exported:
+    """Write a TensorBoard log directory of a finished experiment: scalars, clips, pictures, histograms, HParams.
+
+    Args:
+        path: The experiment's folder or one trial's, as for ``tune_media.load``.
+        output: The log directory. Event files that an earlier export wrote there are replaced.
+        options: The width and frame rate of GIFs.
+        filesystem: A pyarrow filesystem that ``path`` is on.
+        progress: Called with the name of each trial, before it is written.
+
+    Returns:
+        As ``to_tracker``. A trial whose folder in ``output`` has event files of another writer is a problem.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+
+    Example:
+        ``to_tensorboard("s3://bucket/my_sweep", "my_sweep_tensorboard")``
+    """
+    from tune_media.callbacks.tensorboard.folder import TensorBoardFolder
+
+    backend = TensorBoardFolder(Path(output).expanduser())
+    return _export(path, filesystem, backend, options or MediaOptions(), progress)
+
+
+def _export(
+    path: str | Path,
+    filesystem: pyarrow.fs.FileSystem | None,
+    backend: Backend,
+    options: MediaOptions,
+    progress: Callable[[str], None],
+) -> Exported:
+    from tune_media.callbacks.export import AlreadyThereError, ExportContext, Exported, FinishedTrial, export_trial
+
+    exported = Exported()
+    catalog = load(path, filesystem)
+    snapshots = Snapshots()
+    backend.prepare_export()
+    backend.context = ExportContext(exported, options)
+    try:
+        for trial in catalog.trials:
+            if trial.is_abandoned:
+                exported.left_alone[trial.name] = "abandoned: Tune started it again under another id"
+                continue
+            progress(trial.name)
+            try:
+                state = snapshots.of(trial.filesystem, posixpath.dirname(trial.path.rstrip("/")))
+                export_trial(backend, FinishedTrial.of(trial, catalog.differing_params, state), exported)
+            except AlreadyThereError as error:
+                exported.left_alone[trial.name] = str(error)
+            except Exception as error:  # of one trial; the others are logged
+                exported.problems.append(f"{trial.name}: {error_text(error)}")
+                if backend.is_away(error):
+                    exported.problems.append("the tracker does not answer; export again when it does")
+                    break
+    finally:
+        with backend.context.guard("finishing"):
+            backend.finish()
+    return exported
 
 
 def to_minari(
@@ -96,7 +215,7 @@ def to_minari(
 def _step_tables(catalog: Any) -> Iterator[pa.Table]:
     """Yield the files of steps of an experiment."""
     for trial in catalog.trials:
-        for folder in dict.fromkeys(map(posixpath.dirname, trial.reports)):
+        for folder in dict.fromkeys(map(posixpath.dirname, trial.report_paths)):
             filesystem = trial.media_filesystem
             for info in filesystem.get_file_info(pyarrow.fs.FileSelector(folder)):
                 if posixpath.basename(folder) == FOLDER and info.base_name.startswith("steps-"):

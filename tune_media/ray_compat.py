@@ -9,6 +9,7 @@ import functools
 import hashlib
 import inspect
 import os
+import posixpath
 import re
 from typing import Any
 
@@ -39,6 +40,33 @@ def latest_checkpoint_metrics(trial: Any) -> dict[str, Any] | None:
     """
     latest = trial.run_metadata.checkpoint_manager.latest_checkpoint_result
     return latest.metrics if latest is not None and isinstance(latest.metrics, dict) else None
+
+
+def experiment_timestamp(trial: Any) -> str:
+    """Return Tune's own time stamp of a trial's experiment, which a restore keeps."""
+    return str(getattr(trial.storage, "_timestamp", ""))
+
+
+def donor_of(trial: Any) -> tuple[str, int] | None:
+    """Return whose checkpoint a trial starts from, if it is another one's, as in population-based training.
+
+    The checkpoint lies in its trial's folder. The metrics that come with it do not tell: RLlib's have the trial id
+    ``default`` since Ray 2.60, whatever the trial.
+
+    Args:
+        trial: A trial that starts. Later its checkpoint is its own.
+
+    Returns:
+        The name of the other trial's folder, and the training iteration of the checkpoint. None if the trial starts
+        anew, or from a checkpoint of its own.
+    """
+    latest = trial.run_metadata.checkpoint_manager.latest_checkpoint_result
+    if latest is None or latest.checkpoint is None:
+        return None
+    folder = posixpath.basename(posixpath.dirname(str(latest.checkpoint.path).replace(os.sep, "/").rstrip("/")))
+    if folder == str(trial.storage.trial_dir_name):
+        return None
+    return folder, int((latest.metrics or {}).get("training_iteration") or 0)
 
 
 def callbacks_of_experiment() -> list[Any]:

@@ -26,6 +26,7 @@ from tune_media.triggers import (
 )
 from tune_media.values.checks import as_shown, check_text, is_number
 from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.medium import new_id
 
 __all__ = [
     "RenderBudget",
@@ -41,7 +42,6 @@ __all__ = [
     "last",
     "median",
     "sometimes",
-    "survivors",
     "takes_one",
     "where",
     "winners",
@@ -160,6 +160,9 @@ def last(k: int = 1, name: str | None = None) -> Selector:
 def where(predicate: Callable[[EpisodeRecord], bool], name: str, limit: int | None = None) -> Selector:
     """Choose the episodes for which ``predicate(record)`` is true.
 
+    The predicate is asked once for each episode, when it ends, so it may be random or count its calls. If user hooks
+    add numbers to the record after that, it is asked again.
+
     Args:
         predicate: A function of an ``EpisodeRecord``.
         name: The name of the clips.
@@ -180,7 +183,8 @@ def where(predicate: Callable[[EpisodeRecord], bool], name: str, limit: int | No
         raise TypeError(
             f"where(predicate, ...) calls predicate(record) with one episode's record; {predicate!r} cannot be."
         )
-    return Selector(name, functools.partial(_matching, predicate=predicate, limit=limit), limit)
+    matching = functools.partial(_matching, predicate=predicate, limit=limit, asked_as=new_id())
+    return Selector(name, matching, limit)
 
 
 def failures(below: float, by: str = "episode_return", limit: int | None = None) -> Selector:
@@ -255,21 +259,6 @@ def as_selectors(keep: str | Selector | Iterable[str | Selector]) -> tuple[Selec
     return tuple(selectors)
 
 
-def survivors(records: Sequence[EpisodeRecord], selectors: Sequence[Selector]) -> set[str]:
-    """Return the ids of one env runner's candidates that may still win when all env runners are compared.
-
-    Example:
-        >>> from tune_media import EpisodeRecord
-        >>> candidates = [EpisodeRecord("a", 3.0, 1, id="a"), EpisodeRecord("b", 9.0, 1, id="b")]
-        >>> survivors(candidates, [best()])
-        {'b'}
-    """
-    ids: set[str] = set()
-    for selector in selectors:
-        ids |= {record.id for record in (selector.choose(records) if selector.local else records)}
-    return ids
-
-
 def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> dict[str, list[EpisodeRecord]]:
     """Return the episodes that each selector chooses among the candidates of all env runners, by the selector's name.
 
@@ -324,9 +313,17 @@ def _slice(records: Sequence[EpisodeRecord], part: slice) -> list[EpisodeRecord]
 
 
 def _matching(
-    records: Sequence[EpisodeRecord], predicate: Callable[[EpisodeRecord], bool], limit: int | None
+    records: Sequence[EpisodeRecord], predicate: Callable[[EpisodeRecord], bool], limit: int | None, asked_as: str
 ) -> list[EpisodeRecord]:
-    return [record for record in records if predicate(record)][:limit]
+    """Return the records for which a predicate is true.
+
+    Selectors choose again after each episode, and once more in the Algorithm's process. The answers travel with the
+    records, under the id that the predicate is asked as.
+    """
+    for record in records:
+        if asked_as not in record.answers:
+            record.answers[asked_as] = bool(predicate(record))
+    return [record for record in records if record.answers[asked_as]][:limit]
 
 
 def _fails(record: EpisodeRecord, below: float, by: str) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -105,12 +106,17 @@ def train(config) -> None:
         time.sleep(max(0.0, started + step * REPORT_SECONDS - time.monotonic()))
 
 
+def whole_name(path: str) -> str:
+    """Return the path that a file has when it is whole: until then it has another name."""
+    return re.sub(r"(\.[0-9a-f]{8})?\.partial$", "", path)
+
+
 def class_of(path: str) -> str:
     """Return to which class of files a path of the storage belongs."""
-    name = PurePosixPath(path.removesuffix(".partial")).name
+    name = PurePosixPath(whole_name(path)).name
     if name.endswith(".mp4"):
         return "clips"
-    if name == "index.jsonl":
+    if name == "index.jsonl" or "/.tune_media_log/" in path:
         return "index"
     if name.startswith("events.out.tfevents"):
         return "events"

@@ -16,7 +16,7 @@ import pyarrow.fs
 from fsspec.implementations.local import LocalFileSystem
 
 import tune_media as tm
-from tests.benchmarks.bench_bytes import CountingFileSystem, class_of
+from tests.benchmarks.bench_bytes import CountingFileSystem, class_of, whole_name
 from tests.support.fake_trial import FakeTrial
 
 MEDIA, BACKLOG = 2000, 1000
@@ -62,7 +62,7 @@ def run(count: int, retention: tm.Retention | None, closed: bool, folder: Path, 
     written: Counter[str] = Counter()
     for line in counter.read_text().splitlines():
         size, path = line.split("\t")
-        written["media" if path.removesuffix(".partial").endswith(".bin") else class_of(path)] += int(size)
+        written["media" if whole_name(path).endswith(".bin") else class_of(path)] += int(size)
     return written, seconds
 
 

@@ -5,8 +5,9 @@ import logging
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
-from ray.tune.logger import JsonLoggerCallback
+from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
@@ -100,3 +101,13 @@ def test_alone_it_writes_and_says_nothing(tmp_path, caplog):
     run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"score": 1}, {"score": 2}])
     assert scores(tmp_path) == [1, 2]
     assert not caplog.records
+
+
+def test_rays_own_tensorboard_logger_survives_a_raw_clip_as_people_report_it_first(tmp_path):
+    """It takes four axes for pictures with their channels first, and ended the sweep with an AssertionError."""
+    frames = np.zeros((20, 64, 64, 3), np.uint8)
+    trial = FakeTrial(tmp_path)
+    run([tm.JsonMediaLoggerCallback(), TBXLoggerCallback()], trial, [{"rollout": frames, "deep": {"clips": [frames]}}])
+    (line,) = [json.loads(line) for line in (Path(trial.local_path) / "result.json").read_text().splitlines()]
+    assert line["rollout"].endswith(".mp4")
+    assert [Path(path).suffix for path in line["deep"]["clips"]] == [".mp4"]

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pyarrow.fs
 import pytest
 from ray import tune
 
@@ -15,14 +14,9 @@ from tests.support.experiment import image_steps
 from tests.support.fake_trial import FakeTrial
 from tests.support.faults import ITERATIONS, assert_trained, clip
 from tests.support.trial_life import index_lines, stored_files
-from tune_media.callbacks.pruning import Pruner
 from tune_media.encoding import probe_video
 from tune_media.storage import filesystem as storage_filesystem
 from tune_media.storage.copy_pause import CopyPause
-from tune_media.storage.deletion import Deletions
-from tune_media.storage.entry import PendingWrite
-from tune_media.storage.location import TrialLocation
-from tune_media.storage.trial_store import TrialStore
 from tune_media.values.options import Retention
 
 RETURNS = dict(zip(ITERATIONS, [3, 9, 1, 4, 5, 2, 6, 0], strict=True))
@@ -89,97 +83,49 @@ def test_a_sweep_keeps_the_last_the_best_and_all_of_the_best_trial(ray_session, 
 
 @pytest.fixture
 def recorded(tmp_path):
-    """Return a function that records one more clip in a trial, with a driver that has just been started."""
+    """Return a function that records more clips in a trial, with a driver that has just been started."""
 
-    def record(trial, step):
-        place = TrialLocation(
-            pyarrow.fs.LocalFileSystem(), str(tmp_path / "sweep" / trial), tmp_path / "driver" / trial, trial
-        )
-        store = TrialStore(place, Retention())
-        store.load()
-        _, entry = store.registry.register(clip(step, 48), "train", "rollout", step, step)
-        store.write(PendingWrite(trial, [entry]))
-        store.finish()
-        return store
+    def record(trial_id, steps, state=None, **policy):
+        trial = FakeTrial(tmp_path, trial_id)
+        callback = tm.JsonMediaLoggerCallback(tm.MediaOptions(retention=Retention(**policy) if policy else None))
+        if state is not None:
+            callback.set_state(state)
+        callback.log_trial_start(trial)
+        for step in steps:
+            result = {"training_iteration": step, "rollout": clip(step, 48), "score": float(step)}
+            callback.log_trial_result(step, trial, result)
+        state = callback.get_state()
+        callback.log_trial_end(trial)
+        callback.on_experiment_end([trial])
+        return state
 
     return record
 
 
-@pytest.mark.parametrize("tidies", ["what is too much", "the former best"])
-def test_trials_that_were_over_before_a_restore_are_tidied_too(recorded, tmp_path, tidies):
-    for step in ITERATIONS:
-        recorded("over", step)
-    going_on = recorded("going_on", 1)
-    if tidies == "the former best":
-        keeper = Pruner(Retention(last=2, best_trial="score"))
-        keeper.best = ("over", 5.0)
-        keeper.tidy(going_on)
-        assert keeper.saw("going_on", {"score": 4.0}) is None
-        assert keeper.saw("going_on", {"score": 6.0}) == "over"
-        keeper.tidy_former_best("over")
-        left = 2
-    else:
-        size = max(file.nbytes for file in going_on.files.values())
-        Pruner(Retention(experiment_bytes=4 * size + size // 2)).tidy(going_on)
-        left = 3
-    listed = index_lines(tmp_path / "sweep" / "over")
-    assert stored_at(listed, "rollout") == ITERATIONS[-left:]
-    assert len(stored_files(tmp_path / "sweep" / "over")) == left
-    assert len(stored_files(tmp_path / "sweep" / "going_on")) == 1
+def test_trials_that_were_over_before_a_restore_are_within_the_limit_of_bytes(recorded, tmp_path):
+    recorded("over", ITERATIONS)
+    size = max(path.stat().st_size for path in (tmp_path / "storage" / "over" / "media").rglob("*.mp4"))
+    recorded("going_on", [1], experiment_bytes=4 * size + size // 2)
+    listed = index_lines(tmp_path / "storage" / "over")
+    assert len(stored_files(tmp_path / "storage" / "over")) == 3
+    assert stored_at(listed, "rollout") == ITERATIONS[-3:]
+    assert len(stored_files(tmp_path / "storage" / "going_on")) == 1
 
 
-def failing_once(method):
-    """Return a method that fails at its first call."""
-    calls = []
-
-    def fails(*arguments):
-        calls.append(arguments)
-        if len(calls) == 1:
-            raise OSError("the storage is away")
-        return method(*arguments)
-
-    return fails
-
-
-@pytest.mark.parametrize("tidies", ["what is too much", "the former best"])
-def test_a_trial_whose_index_could_not_be_read_at_once_is_tidied_too(recorded, tmp_path, monkeypatch, tidies):
-    """Its store stayed in the table without its files, so that nothing of it was ever deleted."""
-    for step in ITERATIONS:
-        recorded("over", step)
-    going_on = recorded("going_on", 1)
-    monkeypatch.setattr(TrialStore, "load", failing_once(TrialStore.load))
-    if tidies == "the former best":
-        keeper = Pruner(Retention(last=1, best_trial="score"), {"going_on": going_on})
-        tidy = functools.partial(keeper.tidy_former_best, "over")
-    else:
-        tidy = functools.partial(Pruner(Retention(experiment_bytes=1)).tidy, going_on)
-    with pytest.raises(OSError):
-        tidy()
-    tidy()
-    assert len(stored_files(tmp_path / "sweep" / "over")) <= 1
-
-
-def test_a_failed_deletion_in_one_trial_does_not_keep_the_files_of_the_others(recorded, tmp_path, monkeypatch):
-    """They were no longer counted, and were never deleted."""
-    for trial in ("a", "b", "c"):
-        for step in ITERATIONS:
-            recorded(trial, step)
-    going_on = recorded("going_on", 1)
-    pruner = Pruner(Retention(experiment_bytes=1))
-    monkeypatch.setattr(Deletions, "carry_out", failing_once(Deletions.carry_out))
-    with pytest.raises(OSError):
-        pruner.tidy(going_on)
-    pruner.tidy(going_on)
-    assert [len(stored_files(tmp_path / "sweep" / trial)) for trial in ("a", "b", "c")] == [0, 0, 0]
+def test_the_former_best_trial_is_tidied_though_it_was_over_before_a_restore(recorded, tmp_path):
+    state = recorded("over", ITERATIONS, last=2, best_trial="score")
+    assert len(stored_files(tmp_path / "storage" / "over")) == len(ITERATIONS)
+    recorded("going_on", [1, 20], state, last=2, best_trial="score")
+    assert stored_at(index_lines(tmp_path / "storage" / "over"), "rollout") == ITERATIONS[-2:]
+    assert len(stored_files(tmp_path / "storage" / "over")) == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text there")
 def test_a_folder_whose_name_is_no_text_is_none_of_a_trial(recorded, tmp_path):
-    for step in ITERATIONS:
-        recorded("over", step)
-    Path(os.fsdecode(os.fsencode(tmp_path / "sweep") + b"/\xff")).mkdir()
-    Pruner(Retention(experiment_bytes=1)).tidy(recorded("going_on", 1))
-    assert len(stored_files(tmp_path / "sweep" / "over")) == 0
+    recorded("over", ITERATIONS)
+    Path(os.fsdecode(os.fsencode(tmp_path / "storage") + b"/\xff")).mkdir()
+    recorded("going_on", [1], experiment_bytes=1)
+    assert len(stored_files(tmp_path / "storage" / "over")) == 0
 
 
 def test_a_sweep_keeps_so_many_bytes(ray_session, tmp_path):
@@ -196,26 +142,6 @@ def test_a_sweep_keeps_so_many_bytes(ray_session, tmp_path):
     left = stored_at(trials[0], "rollout")
     assert left == ITERATIONS[-len(left) :]  # the newest
     assert 1 <= len(left) < len(ITERATIONS)
-
-
-def test_a_running_trial_has_one_store_whoever_opens_it(recorded, tmp_path):
-    """Two stores of one trial would write two indices, and a line of one of them would be lost."""
-    for step in ITERATIONS:
-        recorded("over", step)
-    running = recorded("running", 1)
-    stores = {"running": running}
-    pruner = Pruner(Retention(experiment_bytes=1), stores)
-    pruner.tidy(recorded("other", 1))
-    assert stores["running"] is running
-    assert stores.keys() == {"running", "over", "other"}
-    assert stores["over"].is_over
-    video = clip(9, 48)
-    _, entry = running.registry.register(video, "train", "rollout", 9, 9)
-    running.write(PendingWrite("running", [entry]))
-    for store in stores.values():
-        store.finish()
-    listed = index_lines(tmp_path / "sweep" / "running")
-    assert sorted(line["step"] for line in listed) == [1, 9]
 
 
 def test_retention_copies_the_index_once_however_many_files_it_deletes(tmp_path, monkeypatch):

@@ -1,16 +1,22 @@
 """The session of an experiment: it ends with the process, on any system."""
 
 import io
+import multiprocessing
+import os
 import signal
 import threading
 import time
 
+import numpy as np
+import pyarrow.fs
+from fsspec.implementations.local import LocalFileSystem
 from ray.tune.callback import CallbackList
 
 import tune_media as tm
+from tests.support.batches import batch_of
 from tests.support.fake_trial import FakeTrial, run
 from tune_media.callbacks import session
-from tune_media.storage.index_lines import read_index
+from tune_media.storage.index_lines import lines_of_trial
 
 
 def test_a_process_that_is_told_to_end_closes_its_callbacks_on_windows_too(tmp_path, monkeypatch, capsys):
@@ -47,8 +53,8 @@ def test_callbacks_that_two_experiments_at_once_share_serve_both_and_warn_once(t
         callbacks.on_trial_complete(iteration=10, trials=[trial], trial=trial)
         callbacks.on_experiment_end(trials=[trial])
     for trial in trials:
-        lines = read_index(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
-        assert [line["step"] for line in lines] == list(range(1, 11))
+        lines = lines_of_trial(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
+        assert [line["step"] for _, line in lines] == list(range(1, 11))
     assert session._SESSIONS == {}
     assert caplog.text.count("give each Tuner callbacks of its own") == 2  # one a callback
 
@@ -78,3 +84,66 @@ def test_the_end_may_wait_without_limit(tmp_path):
     media = tm.MediaOptions(flush_seconds=float("inf"))
     run([tm.JsonMediaLoggerCallback(media)], FakeTrial(tmp_path), [{"weights": tm.Artifact(b"1", name="weights.bin")}])
     assert session._SESSIONS == {}
+
+
+def be_killed_with_a_raw_clip(folder):
+    callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(folder)
+    callback.log_trial_start(trial)
+    frames = np.random.default_rng(0).integers(0, 255, (300, 256, 256, 3), np.uint8)
+    callback.log_trial_result(1, trial, {"training_iteration": 1, "clip": frames})
+    os._exit(9)
+
+
+def test_a_raw_clip_that_a_killed_driver_had_not_made_counts_once(tmp_path, monkeypatch, capsys):
+    """The restored driver said that 2 media could not be stored, and named the same one twice."""
+    monkeypatch.setenv("TUNE_MEDIA_OUTBOX", str(tmp_path / "outbox"))
+    (tmp_path / "outbox").mkdir()
+    killed = multiprocessing.get_context("fork").Process(target=be_killed_with_a_raw_clip, args=[tmp_path])
+    killed.start()
+    killed.join()
+    assert killed.exitcode == 9
+    trial = FakeTrial(tmp_path)
+    run([tm.JsonMediaLoggerCallback()], trial, [{"score": 1}])
+    ((_, line),) = lines_of_trial(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
+    assert line["status"] == "failed"
+    assert "1 could not be stored" in capsys.readouterr().out
+
+
+def test_a_report_does_not_get_the_name_of_one_that_was_lost_with_its_machine(tmp_path):
+    """The log named a file that never came; the next report at that step had its name, and both were listed."""
+    trial = FakeTrial(tmp_path)
+    trial.last_result = {"training_iteration": 0}  # so that the name is not made before the storage was looked at
+    run([tm.JsonMediaLoggerCallback()], trial, [{"episodes": {"data": batch_of(({"speed": 1.0}, {}))}}])
+    folder = tmp_path / "storage" / "t1"
+    (lost,) = (folder / "episode_data").glob("*.json")
+    (folder / "media" / "index.jsonl").unlink()
+    for file in (folder / "episode_data").iterdir():
+        file.unlink()
+    (log,) = (tmp_path / "storage" / ".tune_media_log").iterdir()
+    log.rename(log.with_name(log.name.replace(".done", "")))  # as a killed driver leaves it
+    again = FakeTrial(tmp_path)
+    again.last_result = {"training_iteration": 1}
+    run([tm.JsonMediaLoggerCallback()], again, [{"episodes": {"data": batch_of(({"speed": 2.0}, {}))}}])
+    (new,) = (folder / "episode_data").glob("*.json")
+    assert new.name != lost.name
+    assert [path.endswith(new.name) for _, path in tm.load(tmp_path / "storage").reports] == [True]
+
+
+class SlowIndex(LocalFileSystem):
+    """Takes its time to read an index."""
+
+    def _open(self, path, mode="rb", **more):
+        if "r" in mode and path.endswith("index.jsonl"):
+            time.sleep(1)
+        return super()._open(path, mode, **more)
+
+
+def test_what_comes_again_before_its_index_is_read_counts_again(tmp_path):
+    """A trial that began anew on a slow storage left its repeated raw clip marked as rolled back."""
+    frames = np.random.default_rng(0).integers(0, 255, (4, 16, 24, 3), np.uint8)
+    for filesystem in (pyarrow.fs.LocalFileSystem(), pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(SlowIndex()))):
+        trial = FakeTrial(tmp_path)
+        trial.storage.storage_filesystem = filesystem
+        run([tm.JsonMediaLoggerCallback()], trial, [{"clip": frames.copy()}])
+    ((_, line),) = lines_of_trial(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
+    assert not line.get("rolled_back")

@@ -273,6 +273,7 @@ CELLS = [
             reporting={"min_time_s_per_iteration": 1},
         ),
         record=REPLAY,
+        iterations=5,  # the replays of one evaluation come with a later one
     ),
     as_replay(AGENT_FRAMES),
     as_replay(AGENT_BY_AGENT),

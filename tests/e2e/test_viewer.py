@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -373,6 +374,21 @@ def test_a_clip_that_was_rolled_back_is_no_best_clip_and_no_score(browser, tmp_p
         assert viewer.errors == []
 
 
+def test_an_abandoned_trial_says_so_and_has_no_rank(browser, tmp_path):
+    for number in range(2):
+        write_trial(tmp_path / "exp" / f"trial_{number}", number)
+    (tmp_path / "exp" / "trial_1" / "result.json").unlink()
+    state = {"trial_data": [[json.dumps({"trial_id": "id_0", "relative_logdir": "trial_0"}), "{}"]]}
+    (tmp_path / "exp" / "experiment_state-2026-01-01_00-00-00.json").write_text(json.dumps(state))
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('.card').length === 2")
+        viewer.wait("document.querySelector('em.abandoned')")
+        names = viewer.all(".card", "[e.dataset.trial, !!e.querySelector('em.abandoned'), !!e.querySelector('.rank')]")
+        assert sorted(names) == [["trial_0", False, True], ["trial_1", True, False]]
+        assert viewer.errors == []
+
+
 def test_clips_of_a_running_sweep_come_without_a_reload(browser, tmp_path):
     write_trial(tmp_path / "exp" / "trial_0", 0)
     with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
@@ -413,4 +429,39 @@ def test_the_page_with_a_thousand_trials_answers(browser, tmp_path):
         viewer.frame.fill(".filter", "lr=0.999")
         viewer.wait("document.querySelectorAll('.card').length === 1")
         viewer.wait(f"{VIDEOS}[0].readyState >= 2")
+        assert viewer.errors == []
+
+
+@pytest.mark.parametrize("host", ["watch", "gallery"])
+def test_names_that_javascript_has_itself_are_names_like_others(browser, tmp_path, host):
+    """One index line with the section "constructor" left the page empty, for all trials."""
+    names = ["constructor", "__proto__", "toString", "hasOwnProperty", "a\nb", ""]
+    write_trial(tmp_path / "exp" / "good", 0)
+    odd = write_trial(tmp_path / "exp" / "odd", 1, **dict.fromkeys(names[:4], 7))
+    index = odd / "media" / "index.jsonl"
+    lines = [json.loads(line) for line in index.read_text().splitlines()]
+    clip = next(line for line in lines if line["kind"] == "video")
+    lines += [{**clip, "section": name, "key": name, "id": f"id {name}"} for name in names]
+    lines += [{**clip, "section": "evaluation", "key": name, "id": f"key {name}"} for name in names]
+    index.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with (odd / "result.json").open("a") as results:
+        results.write(json.dumps({"training_iteration": 30, "evaluation": dict.fromkeys(names, 1)}) + "\n")
+        results.write(json.dumps({"training_iteration": 40, **dict.fromkeys(names, 1)}) + "\n")
+    with served(host, tmp_path / "exp", tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url, "section=evaluation&key=episodes/best")
+        viewer.wait("document.querySelectorAll('.card video[src]').length === 2")
+        assert sorted(viewer.all(".card", "e.dataset.trial")) == ["good", "odd"]
+        for name in names[:5]:
+            section = quote(name)
+            viewer.open(url, f"section={section}&key={section}&score=constructor")
+            viewer.wait("document.querySelectorAll('.card video[src]').length === 1")
+            assert viewer.frame.evaluate("tuneMedia.app.instance.state.section") == name
+            assert viewer.frame.evaluate("tuneMedia.app.instance.state.key") == name
+        viewer.frame.fill(".filter", "constructor=7")
+        viewer.wait("document.querySelectorAll('.card').length === 1")
+        for name in ["evaluation", *names[:5]]:
+            viewer.open(url, f"view=trial&trial=odd&section={quote(name)}")
+            viewer.wait("document.querySelectorAll('.film video[src]').length > 0 && document.querySelector('.u-over')")
+        viewer.frame.click(".film-facts")
+        viewer.wait("document.querySelector('.record td')")
         assert viewer.errors == []

@@ -74,3 +74,10 @@ def test_whole_episodes_are_recorded_unless_clips_are_of_another_length():
     assert Arguments(video_folder="x", step_trigger=bool, episode_trigger=bool).records_whole_episodes
     assert not Arguments(video_folder="x", step_trigger=bool).records_whole_episodes
     assert not Arguments(video_folder="x", video_length=5).records_whole_episodes
+
+
+@pytest.mark.parametrize("wrapper", [tm.gym.RecordEpisodes, tm.gym.RecordVectorEpisodes])
+def test_a_vector_env_of_stable_baselines_is_refused_with_what_to_wrap_instead(wrapper):
+    vec_env = pytest.importorskip("stable_baselines3.common.vec_env")
+    with pytest.raises(TypeError, match=r"DummyVecEnv\(\[lambda: tune_media.gym.RecordEpisodes\("):
+        wrapper(vec_env.DummyVecEnv([CountingEnv]))

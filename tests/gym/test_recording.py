@@ -5,6 +5,7 @@ import pytest
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.loops import names, play
+from tune_media.replay.process import RenderProcess
 
 
 def test_views_that_come_and_go_say_so():
@@ -183,3 +184,18 @@ def test_sub_envs_in_other_processes_are_rendered_directly_and_it_is_said(caplog
         env.close()
     (record,) = [record for record in caplog.records if record.levelname == "WARNING" and "tune_media" in record.name]
     assert "in other processes" in record.getMessage()
+
+
+def make_lake():
+    return gym.make("FrozenLake-v1", render_mode="rgb_array", max_episode_steps=9)
+
+
+def test_episodes_that_take_hands_over_have_tapes_that_another_process_plays():
+    env = tm.gym.RecordEpisodes(make_lake(), keep="best", render="replay", env_fn=make_lake)
+    play(env, 3)
+    batch = env.take()["data"]
+    (recipe,) = batch.recipes.values()
+    with RenderProcess(recipe) as process:
+        for episode in batch.episodes:
+            assert episode.recipe in batch.recipes
+            assert process.render(episode.tape)[""].frames == 1 + episode.record.episode_length

@@ -112,8 +112,46 @@ def test_a_reward_that_is_no_number_is_refused():
         as_reward(None)
 
 
-def test_the_name_that_gymnasium_keeps_its_key_under():
-    """It tells whether statistics are added outside; if a release renames it, the order of the tutorial breaks."""
-    assert RecordEpisodeStatistics(CountingEnv(), stats_key="x")._stats_key == "x"
-    vector = gym.vector.SyncVectorEnv([CountingEnv] * 2)
-    assert RecordVectorEpisodeStatistics(vector, stats_key="x")._stats_key == "x"
+class Helper(gym.Wrapper):
+    """Steps through a method of its own, as many wrappers do."""
+
+    def step(self, action):
+        return self.transition(action)
+
+    def transition(self, action):
+        return self.env.step(action)
+
+
+def test_gymnasiums_statistics_can_stand_outside_of_any_wrapper():
+    env = Helper(tm.gym.RecordEpisodes(CountingEnv(), video=None, statistics=False))
+    env = RecordEpisodeStatistics(env)
+    assert play(env, 2) == list(zip(env.return_queue, env.length_queue, strict=True))
+    assert list(env.env.env.return_queue) == pytest.approx(list(env.return_queue))
+
+
+@pytest.mark.parametrize("kind", [gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv])
+def test_gymnasiums_statistics_can_stand_outside_of_a_vector_env(kind):
+    def make():
+        return tm.gym.RecordEpisodes(CountingEnv({"length": 5}), video=None, statistics=False)
+
+    env = RecordVectorEpisodeStatistics(kind([make] * 2))
+    try:
+        env.reset()
+        for _ in range(12):
+            env.step(np.zeros(2, int))
+        assert list(env.length_queue) == [5] * 4
+    finally:
+        env.close()
+
+
+def test_statistics_are_written_whoever_calls():
+    """The call stack told whether Gymnasium's wrapper was outside."""
+
+    class Mine(RecordEpisodeStatistics):
+        def step(self, action):
+            return self.env.step(action)
+
+    env = Mine(tm.gym.RecordEpisodes(CountingEnv({"length": 2}), video=None))
+    env.reset()
+    env.step(0)
+    assert env.step(0)[-1]["episode"]["l"] == 2

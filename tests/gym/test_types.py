@@ -26,6 +26,7 @@ tm.gym.RecordEpisodes(env, video="small")  # wrong
 tm.gym.RecordEpisodes(env, video_length="5")  # wrong
 tm.gym.RecordEpisodes(env, episode_triger=lambda n: True)  # wrong
 tm.gym.RecordEpisodes(env, step_trigger=5)  # wrong
+tm.gym.RecordEpisodes(env, "clips", bool, None, 0, "prefix", 30)
 tm.gym.RecordEpisodes(env, "clips", "prefix")  # wrong
 tm.gym.RecordVectorEpisodes(envs, env_indeces=[0])  # wrong
 tm.gym.FixedSeeds(env, sedes=[1])  # wrong

@@ -1,6 +1,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as RecordVectorEpisodeStatistics
 
@@ -138,8 +139,8 @@ def test_a_frame_function_that_cannot_reach_its_env_names_the_remedy():
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_gymnasiums_vector_statistics_can_stand_outside(mode):
-    env = tm.gym.RecordEpisodes(gym.vector.SyncVectorEnv([CountingEnv] * 2, autoreset_mode=mode))
-    env = RecordVectorEpisodeStatistics(env)
+    env = gym.vector.SyncVectorEnv([CountingEnv] * 2, autoreset_mode=mode)
+    env = RecordVectorEpisodeStatistics(tm.gym.RecordEpisodes(env, statistics=False))
     env.reset()
     for _ in range(40):
         env.step(np.zeros(2, int))
@@ -149,7 +150,8 @@ def test_gymnasiums_vector_statistics_can_stand_outside(mode):
 
 
 def test_wrapped_envs_inside_a_vector_env_leave_the_statistics_to_the_outside():
-    env = gym.vector.SyncVectorEnv([lambda: tm.gym.RecordEpisodes(CountingEnv(), video=None)] * 2)
+    make = lambda: tm.gym.RecordEpisodes(CountingEnv(), video=None, statistics=False)  # noqa: E731
+    env = gym.vector.SyncVectorEnv([make] * 2)
     env = RecordVectorEpisodeStatistics(env)
     env.reset()
     for _ in range(40):
@@ -185,6 +187,15 @@ def test_seeds_of_sub_envs_stand_in_their_records():
     assert [record.seed for record in records if record.env_index == 2] == [7, 9]
 
 
+@pytest.mark.parametrize(("seed", "recorded"), [(5, [None, None]), ([7, 9], [7, 9])])
+def test_a_batch_is_not_said_to_have_used_seeds_that_it_may_not_know(seed, recorded):
+    env = tm.gym.RecordEpisodes(Batch(2, {"length": 2}), keep="all", video=None)
+    env.reset(seed=seed)
+    for _ in range(2):
+        env.step(np.zeros(2, int))
+    assert [record.seed for record in env.take()["all"]] == recorded
+
+
 def test_statistics_so_far_are_arrays():
     env = tm.gym.RecordVectorEpisodes(Batch(3, {"length": 9}), video=None)
     env.reset()
@@ -205,3 +216,123 @@ def test_infos_that_are_a_list_get_statistics_too():
     env.step(np.zeros(2, int))
     *_, infos = env.step(np.zeros(2, int))
     assert [info["episode"]["l"] for info in infos] == [2, 2]
+
+
+def lengths_of_episodes(env, steps=60):
+    """Return the recorded lengths of each sub-env."""
+    env.reset(seed=1)
+    for _ in range(steps):
+        env.step(np.zeros(env.num_envs, int))
+    records = [episode.record for episode in env.take()["data"].episodes]
+    return [[record.episode_length for record in records if record.env_index == i] for i in range(env.num_envs)]
+
+
+@pytest.mark.parametrize("kind", [gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv])
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_another_vector_env_of_the_same_class_does_not_change_the_autoreset_mode(kind, mode):
+    """Gymnasium keeps the mode in the metadata of the sub-env's class, too, where the last vector env wins."""
+    env = kind([lambda n=n: CountingEnv({"length": n}) for n in (5, 9)], autoreset_mode=mode)
+    other = AutoresetMode.SAME_STEP if mode is AutoresetMode.NEXT_STEP else AutoresetMode.NEXT_STEP
+    gym.vector.SyncVectorEnv([CountingEnv], autoreset_mode=other).close()
+    env = tm.gym.RecordEpisodes(
+        gym.wrappers.vector.VectorizeTransformReward(env, gym.wrappers.TransformReward, func=float), video=None
+    )
+    try:
+        short, long = lengths_of_episodes(env)
+    finally:
+        env.close()
+    assert (set(short), set(long)) == ({5}, {9})
+    assert len(short) == (12 if mode is AutoresetMode.SAME_STEP else 10)
+
+
+class ResetsInTheSameStep(Batch):
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def step(self, actions):
+        observations, rewards, over, truncated, infos = super().step(actions)
+        if over.any():
+            final = observations.copy()
+            for index in np.flatnonzero(over):
+                observations[index] = self.members[index].reset()[0]
+            infos = {**infos, "final_obs": final, "_final_obs": over}
+        self.over[:] = False
+        return observations, rewards, over, truncated, infos
+
+
+@pytest.mark.parametrize(
+    ("batch", "stated", "said"),
+    [
+        (Batch, AutoresetMode.NEXT_STEP, None),
+        (Batch, "NextStep", None),
+        (Batch, None, "does not say when it resets"),
+        (ResetsInTheSameStep, AutoresetMode.SAME_STEP, None),
+        (ResetsInTheSameStep, None, None),
+        (ResetsInTheSameStep, AutoresetMode.NEXT_STEP, "states autoreset mode NEXT_STEP"),
+    ],
+)
+def test_the_autoreset_mode_of_a_batch_is_compared_with_its_infos(batch, stated, said, monkeypatch, caplog):
+    monkeypatch.setattr(batch, "metadata", {} if stated is None else {"autoreset_mode": stated})
+    each = lengths_of_episodes(tm.gym.RecordEpisodes(batch(2, {"length": 5}), video=None))
+    assert set(map(tuple, each)) == {(5,) * (10 if batch is Batch else 12)}
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == (said is not None)
+    assert said is None or said in messages[0]
+
+
+class OnGpu(torch.Tensor):
+    """A tensor that NumPy cannot read, like those on a GPU."""
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.")
+
+    def cpu(self):
+        return self.as_subclass(torch.Tensor)
+
+
+def on_gpu(array):
+    return torch.as_tensor(np.array(array)).as_subclass(OnGpu)
+
+
+class OfTensors(Batch):
+    """A batch like those of Isaac Lab or ManiSkill: everything that it returns is a tensor on the GPU."""
+
+    def reset(self, *, seed=None, options=None):
+        return on_gpu(super().reset()[0]), {}
+
+    def step(self, actions):
+        observations, rewards, over, truncated, _ = super().step(actions.cpu())
+        infos = {"data": {"running": {"speed": on_gpu(np.arange(1.0, 1 + self.num_envs))}}}
+        return on_gpu(observations), on_gpu(rewards), on_gpu(over), on_gpu(truncated), infos
+
+    def render(self):
+        return on_gpu(super().render())
+
+
+@pytest.mark.parametrize("overlay", [(), ("action",)])
+def test_a_vector_env_of_tensors_on_a_gpu_is_recorded(tmp_path, overlay):
+    video = tm.VideoOptions(overlay=overlay)
+    env = tm.gym.RecordEpisodes(OfTensors(2, {"length": 4}), keep="all", trajectories=True, strict=True, video=video)
+    env.reset()
+    returns = np.zeros(2)
+    for _ in range(4):
+        _, rewards, *_, infos = env.step(on_gpu(np.zeros(2, int)))
+        returns += rewards.cpu().numpy()
+    assert infos["episode"]["r"] == pytest.approx(returns)
+    taken = env.take()
+    for index, clip in enumerate(taken["all"]):
+        (tmp_path / "clip.mp4").write_bytes(clip.data)
+        assert clip.frames == 5
+        if not overlay:  # it covers what the frames say
+            assert_whole_episode(tmp_path / "clip.mp4", 4)
+        assert clip.episode.episode_return == pytest.approx(returns[index])
+        assert clip.episode.metrics["speed_avg"] == 1 + index
+    columns = next(iter(taken["data"].trajectories.values())).columns
+    assert columns["action"] == [None, 0, 0, 0, 0]
+
+
+def test_a_masked_reset_takes_a_tensor():
+    env = tm.gym.RecordEpisodes(Batch(2), video=None)
+    env.reset()
+    env.step(np.zeros(2, int))
+    env.reset(options={"reset_mask": on_gpu([False, True])})
+    assert env.episode_lengths.tolist() == [1, 0]

@@ -1,4 +1,5 @@
 import copy
+import inspect
 import pickle
 
 import gymnasium as gym
@@ -84,7 +85,9 @@ def test_clips_that_are_cut_are_not_rendered_on():
 
 def test_gymnasiums_statistics_can_stand_outside_as_in_its_tutorial():
     env = gym.make("CartPole-v1", render_mode="rgb_array")
-    env = RecordEpisodeStatistics(gym.wrappers.TimeLimit(tm.gym.RecordEpisodes(env), 50), buffer_length=10)
+    env = RecordEpisodeStatistics(
+        gym.wrappers.TimeLimit(tm.gym.RecordEpisodes(env, statistics=False), 50), buffer_length=10
+    )
     ((total, length),) = play(env, 1)
     assert (list(env.return_queue), list(env.length_queue)) == ([total], [length])
     assert list(env.env.env.return_queue) == [total]
@@ -210,3 +213,69 @@ def test_fps_and_every_can_be_given_together():
     env = tm.gym.RecordEpisodes(CountingEnv({"length": 4}), fps=20, video=tm.VideoOptions(every=2))
     play(env, 1)
     assert env.take()["last"].fps == 10
+
+
+class ResetsItself(gym.Wrapper):
+    """Resets the env in the step after the end of an episode, as Gymnasium's ``Autoreset`` does."""
+
+    over = False
+
+    def step(self, action):
+        if self.over:
+            self.over = False
+            observation, info = self.env.reset()
+            return observation, 0.0, False, False, info
+        result = self.env.step(action)
+        self.over = result[2] or result[3]
+        return result
+
+
+@pytest.mark.parametrize("wrapper", [gym.wrappers.Autoreset, ResetsItself])
+@pytest.mark.parametrize("options", [{}, {"render": "replay", "env_fn": CountingEnv}])
+def test_all_episodes_of_an_env_that_resets_itself_are_recorded(tmp_path, wrapper, options, caplog):
+    env = tm.gym.RecordEpisodes(wrapper(CountingEnv({"length": 4})), keep="all", **options)
+    env.reset(seed=1)
+    ended = [info["episode"] for *_, info in (env.step(0) for _ in range(4 + 9 * 5)) if "episode" in info]
+    assert [one["l"] for one in ended] == [4] * 10
+    assert len({one["r"] for one in ended}) == 10
+    clips = env.take()["all"]
+    is_lost = wrapper is ResetsItself and bool(options)  # the tape of the first episode: this was not known yet
+    assert len(clips) == 10 - is_lost
+    assert ("no clip" in caplog.text) is is_lost
+    for n, clip in enumerate(clips, start=is_lost):
+        (tmp_path / "clip.mp4").write_bytes(clip.data)
+        assert assert_whole_episode(tmp_path / "clip.mp4", 4).episode == n
+    said = "stepped after the end of an episode, and not reset" in caplog.text
+    assert said is (wrapper is ResetsItself)
+    env.close()
+
+
+def test_a_predicate_is_asked_once_an_episode():
+    """It was asked again for each candidate after each episode, so a random one kept next to nothing."""
+    asked = []
+
+    def every_second(record):
+        asked.append(record.id)
+        return len(asked) % 2 == 0
+
+    keep = [tm.selection.where(every_second, name="some"), tm.selection.where(lambda record: False, name="none")]
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 1}), video=None, keep=keep)
+    play(env, 40)
+    taken = env.take()
+    assert len(taken["some"]) == 20
+    assert len(asked) == len(set(asked)) == 40
+    assert "none" not in taken
+
+
+def test_the_arguments_of_record_video_work_in_their_order(tmp_path):
+    theirs = list(inspect.signature(gym.wrappers.RecordVideo).parameters)
+    assert list(inspect.signature(tm.gym.RecordEpisodes.__init__).parameters)[1 : len(theirs) + 1] == theirs
+    options = {"disable_logger": True, "gc_trigger": lambda episode: True}
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 2}), str(tmp_path), lambda n: n == 1, **options)
+    play(env, 3)
+    assert names(tmp_path) == ["rl-video-episode-1.mp4"]
+    again = pickle.loads(
+        pickle.dumps(tm.gym.RecordEpisodes(CountingEnv(), tmp_path, None, None, 0, "x", 30, True, None))
+    )
+    play(again, 1)
+    assert "x-episode-0.mp4" in names(tmp_path)

@@ -178,3 +178,21 @@ def test_an_owner_that_may_never_collect_drops_the_oldest_data_without_a_warning
     assert [data.record.id for data in recorder.candidates.data()] == played[-2:]
     assert recorder.candidates.dropped == 3
     assert caplog.records == []
+
+
+def test_a_predicate_is_asked_again_if_a_hook_adds_numbers_after_the_end():
+    clean = selection.where(lambda record: not record.metrics.get("crashes"), name="clean")
+    recorder, crashes = make_recorder(keep=clean, video=None), []
+
+    def more(values):
+        for number in crashes:
+            values.add(Named("crashes", number, Rule("crashes", FINAL)))
+        return ()
+
+    recorder.start(0, "e", None, 0.0)
+    recorder.step(0, 1.0)
+    recorder.end(0, more)
+    assert clean.choose(recorder.candidates.records())
+    crashes.append(2)
+    recorder.candidates.data()
+    assert not clean.choose(recorder.candidates.records())

@@ -20,6 +20,18 @@ def test_a_pause_is_no_sampling_time(now):
     assert clock.sampling == 3.0
 
 
+def test_samples_of_one_step_are_sampling_time(now):
+    clock = RenderClock()
+    for start in (0, 100, 200):
+        now.seconds = start
+        clock.resume()
+        now.seconds = start + 2
+        clock.tick()
+        now.seconds = start + 3
+        clock.pause()
+    assert clock.sampling == 9.0
+
+
 def test_rendering_that_raises_has_taken_its_time(now):
     clock = RenderClock()
     with pytest.raises(OSError, match="gone"), clock.render():

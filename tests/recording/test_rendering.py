@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.envs import CountingEnv, read_frame
 from tests.support.envs.batch import Batch
+from tune_media.gym import RecordEpisodes
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import Renderer, describe, inside, remedy_for, reset_seed, sub_env, sub_envs
 
@@ -122,6 +123,31 @@ def test_a_seed_is_known_only_if_somebody_gave_it():
     drawn.np_random.random()
     assert reset_seed(drawn) is None
     assert reset_seed(object()) is None
+
+
+class SeedsItself(CountingEnv):
+    """An env that sets Gymnasium's private field, as many do; asked for ``np_random_seed``, it would draw a new one."""
+
+    def __init__(self):
+        super().__init__({"length": 3})
+        self._np_random = np.random.default_rng(42)
+
+    def reset(self, *, seed=None, options=None):
+        self.drawn = [float(self._np_random.random()) for _ in range(3)]
+        return super().reset(options=options)
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["single", "vector"])
+def test_an_env_that_seeds_itself_keeps_its_generator(many):
+    def drawn(wrap):
+        env = wrap(gym.vector.SyncVectorEnv([SeedsItself] * 2) if many else SeedsItself())
+        seen = []
+        for _ in range(3):
+            env.reset()
+            seen += [inner.unwrapped.drawn for inner in sub_envs(env)]
+        return seen
+
+    assert drawn(lambda env: RecordEpisodes(env, keep="all")) == drawn(lambda env: env)
 
 
 def test_sub_envs_are_reached_through_wrappers():

@@ -137,3 +137,36 @@ def test_too_many_names_cost_one_warning(caplog):
     (episode,) = recorder.candidates.data()
     assert len(episode.series) == MAX_NAMES
     assert len(caplog.records) == 1
+
+
+def test_names_that_are_left_out_raise_once_an_episode():
+    """Each of them raised at each step, and was formatted: 2.9 ms a step for 400 names."""
+    info = {"media": {f"n{n}": float(n) for n in range(2 * MAX_NAMES)}, "data": {"running": {"v": np.arange(3.0)}}}
+    collector, held = Collector(None), EpisodeValues()
+    errors = [error for step in range(5) for error in collector.collect(StepFacts(step, 0.0, 0.0, info=info), held)]
+    assert len(errors) == 1
+    assert "more than 200 names" in str(errors[0])
+    assert len(held.series()) == MAX_NAMES
+    assert {series.count for series in held.series().values()} == {5}
+
+
+@pytest.mark.parametrize("rule", ["media", "running"])
+def test_a_map_whose_turn_it_is_not_is_not_converted(rule):
+    """``tolist()`` ran at each step: 3.8 ms for a map."""
+
+    class Map(np.ndarray):
+        converted = 0
+
+        def tolist(self):
+            Map.converted += 1
+            return super().tolist()
+
+    def info(step):
+        one = np.full((64, 64), step, np.int32).view(Map)
+        return {"media": {"map": one}} if rule == "media" else {"data": {"running": {"map": one}}}
+
+    held, _ = values(*map(info, range(200)))
+    series = held.series()["map"]
+    assert Map.converted < 20
+    assert series.count == 200
+    assert [one[0][0] for one in series.values] == list(range(0, 200, series.stride))

@@ -1,7 +1,10 @@
 import json
 
+import gymnasium as gym
 import numpy as np
+import pytest
 
+from tune_media.gym import RecordEpisodes
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 
@@ -59,3 +62,62 @@ def test_steps_beyond_the_bound_are_left_out_and_counted(monkeypatch):
     assert len(trajectory) == 3
     assert trajectory.note == "the last 6 steps are left out: more than 10000 bytes"
     assert built({"observation": 1}).note is None
+
+
+class Listens(gym.Env):
+    """Its observations have parts of any number, as those of a ``Sequence`` space."""
+
+    observation_space = gym.spaces.Dict(
+        {
+            "points": gym.spaces.Sequence(gym.spaces.Box(0, 9, (2,))),
+            "pair": gym.spaces.Tuple((gym.spaces.Discrete(9), gym.spaces.Sequence(gym.spaces.Discrete(9)))),
+        }
+    )
+    action_space = gym.spaces.Discrete(2)
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+    render_mode = "rgb_array"
+
+    def reset(self, *, seed=None, options=None):
+        self.count = 0
+        return self.observation(), {}
+
+    def observation(self):
+        points = tuple(np.full(2, n, np.float32) for n in range(self.count))
+        return {"points": points, "pair": (self.count, tuple(range(self.count)))}
+
+    def step(self, action):
+        self.count += 1
+        return self.observation(), 1.0, self.count == 3, False, {}
+
+    def render(self):
+        return np.zeros((16, 16, 3), np.uint8)
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["single", "vector"])
+def test_a_sequence_is_one_column_however_long_it_is(many):
+    env = gym.vector.SyncVectorEnv([Listens]) if many else Listens()
+    env = RecordEpisodes(env, trajectories=True, strict=True)
+    env.reset()
+    for _ in range(3):
+        env.step([0] if many else 0)
+    (trajectory,) = env.take()["data"].trajectories.values()
+    columns = trajectory.columns
+    assert set(columns) == {
+        "step",
+        "reward",
+        "action",
+        "observation/points",
+        "observation/pair/0",
+        "observation/pair/1",
+    }
+    assert columns["observation/pair/0"] == [0, 1, 2, 3]
+    assert list(map(json.loads, columns["observation/points"])) == [[[n, n] for n in range(i)] for i in range(4)]
+    assert list(map(json.loads, columns["observation/pair/1"])) == [list(range(i)) for i in range(4)]
+
+
+def test_ragged_lists_are_text():
+    """They cost the episode its clip."""
+    columns = built({"observation": [[1, 2], [3]]}, {"observation": [[1], [2]]}, {"observation": [len]}).columns
+    first, second, third = map(json.loads, columns["observation"])
+    assert (first, second) == ([[1, 2], [3]], [[1], [2]])
+    assert third.startswith("not stored: ")

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from tests.support.results import clip, places, read
+from tune_media.encoding import decode_video
 from tune_media.results.raw_clips import look_of, raw_layout
-from tune_media.storage.registry import Registry
-from tune_media.storage.rollback import Rollbacks
+from tune_media.results.reader import replace_media
+from tune_media.storage.known_media import KnownMedia
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,11 @@ from tune_media.storage.rollback import Rollbacks
         clip() / 255.0,
         clip().astype(np.int64),
         clip().astype(np.float32),
+        clip(layout="THWC")[0],  # one clip, without the axis of several
+        [clip(layout="THWC")[0], clip(1, layout="THWC")[0]],
+        clip(layout="THWC")[0] / 255.0,
+        clip(layout="THWC")[0].astype(np.float32),
+        clip() / 255.0 * 1.0000001,  # rounded up
         np.array([clip(), None], dtype=object)[:1],
     ],
 )
@@ -48,6 +54,9 @@ def test_raw_clips_as_people_send_them(value):
         np.full((1, 4, 3, 16, 16), 256.0),
         np.zeros((1, 4, 3, 16, 16), bool),
         np.zeros((0, 4, 3, 16, 16), np.uint8),
+        np.random.default_rng(0).dirichlet(np.ones(3), (4, 16, 24)),  # probabilities of three classes
+        np.random.default_rng(0).normal(size=(4, 16, 24, 3)),
+        np.zeros((3, 3, 64, 3)),  # a small table
         [1.0, 2.0],
         ["a", "b"],
         [np.zeros(3), np.zeros(4)],
@@ -63,6 +72,43 @@ def test_numbers_are_left_alone(value):
     assert raw_layout(value) is None
 
 
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("scale", [None, 1.0, 1 / 255, 1.0000001 / 255], ids=["uint8", "0..255", "0..1", "rounded up"])
+def test_a_clip_is_as_bright_as_its_frames(several, scale):
+    frames = np.zeros((20, 64, 96, 3), np.uint8)
+    frames[5:], frames[:, 0, 0] = 200, 255
+    frames = frames if scale is None else frames * scale
+    result = {"rollout": frames[np.newaxis] if several else frames}
+    (found,) = read(result)
+    assert result == {"rollout": "path0"}
+    facts = found.medium.facts()
+    assert (facts["frames"], facts["width"], facts["height"]) == (20, 96, 64)
+    shown = decode_video(found.medium.content())
+    assert [int(frame.mean() > 100) for frame in shown] == [0] * 5 + [1] * 15
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (clip() / 128.0, "its floats are in 0..1.984, neither in 0..1 nor in 0..255"),
+        (clip(layout="THWC")[0] / 128.0, "its floats are in 0..1.984, neither in 0..1 nor in 0..255"),
+        (np.zeros((20, 4, 64, 4), np.uint8), "its channels may come first or last"),
+        (clip(layout="THWC")[0].astype(np.int64), "its pixels are int64"),
+    ],
+)
+def test_what_may_be_a_clip_stays_and_the_message_says_what_to_report(value, words):
+    """Floats in 0..2 became a clip that is almost black."""
+    result, unread = {"rollout": value}, []
+    replace_media(
+        result, lambda found: pytest.fail("it was taken for a clip"), unread=lambda *told: unread.append(told)
+    )
+    assert result["rollout"] is value
+    ((key, reason),) = unread
+    assert key == "rollout"
+    assert words in reason
+    assert "report tune_media.Video(frames" in reason
+
+
 def large(changed: int | None = None) -> np.ndarray:
     """Return a clip of 9 MB, with one other byte at a place that its look leaves out."""
     frames = np.zeros((1, 50, 3, 200, 300), np.uint8)
@@ -74,10 +120,10 @@ def large(changed: int | None = None) -> np.ndarray:
 HIDDEN = 20_000  # between two blocks
 
 
-def registered(registry, values):
+def registered(known, values):
     """Return the files of clips that a trainable without counters reports one after the other."""
     media = [read({"clip": value})[0].medium for value in values]
-    return [registry.register(medium, "train", "clip", step, step) for step, medium in enumerate(media)]
+    return [(known.register(medium, "train", "clip", step=step), medium) for step, medium in enumerate(media)]
 
 
 def test_a_look_reads_a_part_of_a_large_clip_and_all_of_a_small_one():
@@ -88,36 +134,35 @@ def test_a_look_reads_a_part_of_a_large_clip_and_all_of_a_small_one():
 
 @pytest.mark.parametrize("is_encoded_before", [False, True])
 def test_large_clips_that_only_look_the_same_are_two_and_equal_ones_are_one(is_encoded_before):
-    registry = Registry("trial", Rollbacks())
-    (first,) = registered(registry, [large()])
+    known = KnownMedia("trial")
+    (first,) = registered(known, [large()])
     if is_encoded_before:  # and its pixels are gone
-        first[1].medium.content()
-    found = registered(registry, [large(HIDDEN), large(), large(HIDDEN), large(100)])
-    assert [entry is not None for _, entry in found] == [True, False, False, True]
-    assert found[0][0] == found[2][0]
-    assert len({path for path, _ in found}) == 3
+        first[1].content()
+    found = [placed for placed, _ in registered(known, [large(HIDDEN), large(), large(HIDDEN), large(100)])]
+    assert [placed.is_new for placed in found] == [True, False, False, True]
+    assert found[0].path == found[2].path
+    assert len({placed.path for placed in found}) == 3
 
 
 def test_a_repeated_evaluation_is_known_by_its_counters_and_its_look():
-    registry = Registry("trial", Rollbacks())
+    known = KnownMedia("trial")
     new = {"env_runners": {}, "training_iteration": 1, "evaluation": {"num_healthy_workers": 1, "clip": large()}}
     repeated = {"env_runners": {}, "training_iteration": 2, "evaluation": {"clip": large()}}
-    entries = []
+    are_new = []
     for result in (new, repeated):
         (found,) = read(result)
-        entries.append(registry.register(found.medium, found.section, found.key, 1, 1)[1])
+        are_new.append(known.register(found.medium, found.section, found.key, step=1).is_new)
         assert found.medium.content_hash._digest is None  # nobody reads all of it in Tune's loop
-    assert entries[0] is not None
-    assert entries[1] is None
+    assert are_new == [True, False]
 
 
 def test_an_evaluation_that_rllib_did_not_make_is_compared_in_full():
     """Nothing but its pixels tells whether it is repeated."""
-    registry = Registry("trial", Rollbacks())
+    known = KnownMedia("trial")
     results = [{"evaluation": {"clip": value}} for value in (large(), large(HIDDEN), large())]
     media = [read(result)[0].medium for result in results]
-    found = [registry.register(medium, "evaluation", "clip", step, step) for step, medium in enumerate(media)]
-    assert [entry is not None for _, entry in found] == [True, True, False]
+    found = [known.register(medium, "evaluation", "clip", step=step).is_new for step, medium in enumerate(media)]
+    assert found == [True, True, False]
 
 
 def test_the_look_of_a_clip_is_not_taken_at_one_place_of_its_frames():

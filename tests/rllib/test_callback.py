@@ -310,12 +310,13 @@ def test_a_checkpoint_loaded_in_between_does_no_harm(ray_session, tmp_path):
         assert_whole_episode(tmp_path / "clip.mp4", clip.episode.episode_length)
 
 
-def test_half_recorded_episodes_are_dropped_and_counted(ray_session, tmp_path):
+@pytest.mark.parametrize("fail_at", [4, 1])
+def test_half_recorded_episodes_are_dropped_and_counted(ray_session, tmp_path, fail_at):
     config = ppo(
         tm.rllib.record_episodes(keep="all"),
         evaluation_interval=1,
         evaluation_duration=4,
-        evaluation_config={"env_config": {"fail_at": 4, "log_dir": str(tmp_path)}},
+        evaluation_config={"env_config": {"fail_at": fail_at, "log_dir": str(tmp_path)}},
     ).fault_tolerance(restart_failed_sub_environments=True)
     result = run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]
     assert result["num_abandoned"] == 2
@@ -540,6 +541,107 @@ class Evaluating(RLlibCallback):
     def on_evaluate_end(self, *, algorithm, **kwargs):
         if self.end:
             self.end(algorithm)
+
+
+class SeedTellingEnv(CountingEnv):
+    """Tells the seed of its last reset."""
+
+    def reset(self, *, seed=None, options=None):
+        self.given = seed
+        return super().reset(seed=seed, options=options)
+
+
+@pytest.mark.parametrize("stack", ["new", "old"])
+def test_the_seed_of_an_episode_is_the_one_of_its_last_reset(ray_session, stack):
+    """On the old stack the first episode had the seed of a reset that RLlib repeats without a seed."""
+    recorder = tm.rllib.record_episodes(
+        sections="train", keep="all", video=None, collect=lambda step: {"given": told(step)}
+    )
+    config = ppo(recorder).environment(SeedTellingEnv).debugging(seed=5)
+    if stack == "old":
+        config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+        config.rl_module(model_config={}).training(model={"fcnet_hiddens": [8]})
+    episodes = run_plain(config, 1)[1]["env_runners"]["episodes"]["data"].episodes
+    for episode in episodes:
+        given = episode.record.metrics["given_last"]
+        assert episode.record.seed == (None if given == -1 else given)
+
+
+def told(step):
+    given = step.env.unwrapped.given
+    return -1 if given is None else given
+
+
+@pytest.mark.parametrize("ends", ["terminated", "truncated"])
+def test_how_an_episode_of_pettingzoo_ended(ray_session, ends):
+    """RLlib says that an episode is terminated if all its agents are truncated by flags of their own."""
+    name = own_env(f"Ending{ends.capitalize()}Env")
+    config = ppo(tm.rllib.record_episodes(sections="train", keep="all", video=None)).environment(name)
+    config.multi_agent(**multi_agent())
+    episodes = run_plain(config, 1)[1]["env_runners"]["episodes"]["data"].episodes
+    assert len(episodes) >= 3
+    assert {episode.record.terminated for episode in episodes} == {ends == "terminated"}
+
+
+@pytest.mark.parametrize("is_everywhere", [False, True])
+def test_a_recorder_in_the_evaluation_config_only_says_where_it_belongs(ray_session, caplog, is_everywhere):
+    """It recorded 9 clips in 3 rounds, held them, and said nothing."""
+    recorder = tm.rllib.record_episodes(keep="all")
+    config = ppo(
+        recorder if is_everywhere else None,
+        evaluation_interval=1,
+        evaluation_duration=1,
+        evaluation_config={"callbacks": recorder},
+    )
+    results = run_plain(config, 2)
+    told = [message for message in caplog.messages if "nobody collects them" in message]
+    assert len(told) == (0 if is_everywhere else 1)
+    assert all(("episodes" in one["evaluation"]["env_runners"]) is is_everywhere for one in results.values())
+    assert is_everywhere or "config.callbacks(...)" in told[0]
+
+
+class NamedAlike(RLlibCallback):
+    """Logs metrics of its own under the names of the recorder."""
+
+    def on_episode_end(self, *, metrics_logger, **kwargs):
+        metrics_logger.log_value("episodes", 7.0)
+        metrics_logger.log_value(("small", "best"), 3.0)
+        metrics_logger.log_value("custom_metrics", 5.0)
+
+
+def test_metrics_of_the_user_with_the_recorders_names_cost_no_clip(ray_session):
+    """All clips of the round, which had left the env runners by then, and their problems were lost."""
+    recorders = [tm.rllib.record_episodes(("train", "evaluation"), "best", name=name) for name in ("episodes", "small")]
+    config = ppo([NamedAlike, *recorders], evaluation_interval=1, evaluation_duration=2)
+    result = run_plain(config, 1)[1]
+    for section in (result["env_runners"], result["evaluation"]["env_runners"]):
+        own = section["episodes"], section["small"]["best"], section["custom_metrics"]
+        assert own == pytest.approx((7.0, 3.0, 5.0))
+        for name in ("episodes_clips", "small_clips"):
+            clip = section[name]["best"]
+            assert clip.frames == clip.episode.episode_length + 1
+            assert section[name]["data"].episodes
+    told = [str(problem) for problem in result["evaluation"]["env_runners"]["episodes_clips"]["problems"]]
+    assert any("the clips are at 'episodes_clips' instead of 'episodes'" in text for text in told)
+
+
+def test_training_episodes_are_recorded_after_an_evaluation_that_raised(ray_session):
+    """Without evaluation env runners, all later training episodes were taken for those of the evaluation."""
+    faults = iter([True])
+
+    def fail(algorithm):
+        if next(faults, False):
+            raise RuntimeError("the user's evaluation fails")
+
+    both = [functools.partial(Evaluating, end=fail), tm.rllib.record_episodes(sections="train", keep="all", video=None)]
+    algorithm = ppo(both, evaluation_duration=1).build_algo()
+    try:
+        with pytest.raises(RuntimeError, match="the user's evaluation fails"):
+            algorithm.evaluate()
+        found = algorithm.train()["env_runners"]
+    finally:
+        algorithm.stop()
+    assert len(found["episodes"]["all"]) >= 3
 
 
 def test_a_callback_that_serves_two_env_runners_does_not_mix_them():

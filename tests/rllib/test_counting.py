@@ -31,6 +31,15 @@ def test_the_old_stack_says_by_their_returns_which_episodes_it_counts():
     assert late_ones(found) == ["c"]
 
 
+def test_episodes_whose_return_is_not_a_number_are_counted_on_the_old_stack():
+    """``failures()`` never saw them: NaN is unequal to itself, so they were late."""
+    nan = float("nan")
+    all_of_them = [episode("a", nan), episode("b", 1.0), episode("c", nan), episode("extra", 3.0)]
+    times = {"a": 1.0, "b": 2.0, "c": 3.0, "extra": 4.0}
+    found = without_uncounted(all_of_them, times, ReportedEpisodes(3, (nan, 1.0, nan)), all_are_here=True)
+    assert late_ones(found) == ["extra"]
+
+
 def test_if_rllib_counts_by_something_else_all_are_counted():
     """Atari on the old stack: an episode ends with a life, and RLlib reports whole games."""
     all_of_them = [episode("a", 1.0), episode("b", 2.0)]

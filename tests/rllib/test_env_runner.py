@@ -1,11 +1,17 @@
 """A real env runner of RLlib's, built without Ray, and what its recording tells the Algorithm."""
 
+import threading
+import time
+
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.ppo_torch_policy import PPOTorchPolicy
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.evaluation.rollout_worker import RolloutWorker
 
 from tests.support.envs import CountingEnv, read_frame
@@ -15,11 +21,11 @@ from tests.support.rllib_configs import multi_agent
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
 from tune_media.recording.plan import Plan
-from tune_media.rllib import record_episodes, registry
+from tune_media.rllib import record_episodes, registry, values_of
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.registry import recordings_of
 from tune_media.rllib.settings import RecorderSettings
-from tune_media.selection import as_selectors
+from tune_media.selection import RenderBudget, as_selectors
 
 
 def recorded(sub_envs=1, env_config=None, evaluation=False, **arguments):
@@ -44,12 +50,12 @@ def returns(data):
 
 
 def test_each_episode_is_told_with_its_return_and_all_its_frames():
-    env_runner, recording = recorded(sub_envs=2)
+    env_runner, _ = recorded(sub_envs=2)
     expected = played(env_runner, 4)
-    answer = recording.answer_with_candidates(())
+    answer = registry.ask_and_take(env_runner, "episodes", ())
     assert returns(answer.data) == expected
     assert answer.starts == {0: 2, 1: 2}
-    for candidate in answer.kept.values():
+    for candidate in answer.kept.kept.values():
         frames = [read_frame(frame) for frame in decode_video(candidate.in_result().data)]
         assert [frame.step for frame in frames] == [0, 1, 2, 3, 4]
         env = env_runner.env.unwrapped.envs[candidate.record.env_index].unwrapped
@@ -92,7 +98,7 @@ def sampled_old_stack(recorder):
 def test_every_nth_frame_and_the_last_one_is_there_on_both_stacks(sampled):
     recorder = record_episodes(sections="train", keep="all", video=VideoOptions(every=4))
     env_runner = sampled(recorder)
-    kept = recordings_of(env_runner)["episodes"].answer_with_candidates(()).kept
+    kept = registry.ask_and_take(env_runner, "episodes", ()).kept.kept
     assert len(kept) >= 3
     for candidate in kept.values():
         clip = candidate.in_result()
@@ -155,6 +161,130 @@ def test_the_seeds_start_over_with_each_evaluation():
         rounds.append([episode.record.seed for episode in answer.data])
         recording.take((), [episode.record.id for episode in answer.data])
     assert rounds == [[5, 6], [5, 6]]
+
+
+class TooManyEnvs(BaseException):
+    """RLlib replaces a failed env as often as it fails; this ends it."""
+
+
+def failing(seeds, num_episodes, bad):
+    """Play episodes in an env that fails with some seeds and is replaced; return the seeds and the problems."""
+    made = []
+
+    class Fails(CountingEnv):
+        def __init__(self, config=None):
+            super().__init__(config)
+            made.append(self)
+            if len(made) > 30:
+                raise TooManyEnvs
+
+        def reset(self, *, seed=None, options=None):
+            self.is_bad = bad(seed)
+            return super().reset(seed=seed, options=options)
+
+        def step(self, action):
+            if self.is_bad and self.counter.step_count == 2:
+                raise RuntimeError("the simulator broke")
+            return super().step(action)
+
+    recorder = record_episodes(keep="all", video=None, seeds=seeds, check_frame=False)
+    config = maker(Fails, recorder).fault_tolerance(restart_failed_sub_environments=True)
+    config.in_evaluation = True
+    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    recording = recordings_of(env_runner)["episodes"]
+    recording.begin_round(env_runner)
+    env_runner.sample(num_episodes=num_episodes, random_actions=True)
+    env_runner.get_metrics()
+    answer = recording.answer(())
+    return [episode.record.seed for episode in answer.data], [problem.text for problem in answer.problems]
+
+
+@pytest.mark.parametrize(("bad", "played"), [(0, [2, 1, 4]), (2, [0, 1, 4]), (None, [0, 2, 1])])
+def test_an_env_that_replaces_a_failed_one_goes_on_with_the_next_seed(bad, played):
+    seeds, problems = failing([0, 2, 1, 4], 3, lambda seed: seed == bad)
+    assert (seeds[:3], problems) == (played, [])  # Ray 2.50 begins to count anew after a failure, and plays one more
+
+
+def test_an_env_that_fails_with_each_of_its_seeds_plays_without():
+    seeds, problems = failing([5, 6], 2, lambda seed: seed is not None)
+    assert seeds == [None, None]
+    (text,) = problems
+    assert text.startswith("seeds= has no effect until the next evaluation: ")
+    assert "failed with each of the seeds 5, 6" in text
+
+
+class MadeByHand(EnvRunner):
+    """An env runner as users write it: no index, a single env, metrics of any kind."""
+
+    def __init__(self, config):
+        super().__init__(config=config)
+        self.callbacks = config.callbacks_class()
+        self.make_env()
+
+    def make_env(self):
+        self.env = CountingEnv(self.config.env_config)
+        self.callbacks.on_environment_created(env_runner=self, env=self.env, metrics_logger=self.metrics)
+
+    def sample(self, **kwargs):
+        episode, hooked = SingleAgentEpisode(), {"env_runner": self, "env": self.env, "env_index": 0}
+        observation, info = self.env.reset()
+        episode.add_env_reset(observation, info)
+        self.callbacks.on_episode_start(episode=episode, **hooked)
+        while not episode.is_done:
+            observation, reward, terminated, truncated, info = self.env.step(1)
+            info = {"data": {"running": {"pair": [reward, 2.0]}}}
+            episode.add_env_step(observation, 1, reward, info, terminated=terminated, truncated=truncated)
+            self.callbacks.on_episode_step(episode=episode, **hooked)
+        self.callbacks.on_episode_end(episode=episode, **hooked)
+        return [episode]
+
+    def get_metrics(self):
+        return [{"num_episodes": 1}]
+
+    def assert_healthy(self):
+        pass
+
+    def get_spaces(self):
+        return {}
+
+    def stop(self):
+        pass
+
+
+@pytest.mark.parametrize("evaluation", [False, True])
+def test_an_env_runner_made_by_hand_is_recorded(evaluation):
+    recorder = record_episodes(sections=("train", "evaluation"), keep="all", trajectories=True, strict=True)
+    config = maker(CountingEnv, recorder)
+    config.in_evaluation = evaluation
+    env_runner = MadeByHand(config)
+    recording = recordings_of(env_runner)["episodes"]
+    recording.begin_round(env_runner)
+    (episode,) = env_runner.sample()
+    assert env_runner.get_metrics() == [{"num_episodes": 1}]
+    answer = registry.ask_and_take(env_runner, "episodes", ())
+    assert returns(answer.data) == {episode.id_: pytest.approx(episode.get_return())}
+    (candidate,) = answer.kept.kept.values()
+    assert (candidate.record.env_runner, candidate.in_result().frames) == (0, 11)
+    columns = candidate.trajectory.columns
+    assert columns["reward"][1:] == pytest.approx(list(episode.get_rewards()))
+    assert [one.tolist() for one in columns["observation"]] == [one.tolist() for one in episode.get_observations()]
+
+
+def test_a_bad_own_value_costs_no_other():
+    class Hooks(RLlibCallback):
+        def on_episode_end(self, *, episode, **kwargs):
+            values_of(episode).update({"shots": 3, "lock": threading.Lock(), "goals": 2, "socket": open, "name": "a"})
+
+    config = maker(CountingEnv, [Hooks, record_episodes(sections="train", keep="all", video=None)])
+    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    played(env_runner, 2)
+    answer = recordings_of(env_runner)["episodes"].answer(())
+    for episode in answer.data:
+        assert episode.record.metrics == {"shots": 3, "goals": 2}
+        assert episode.values == {"name": "a"}
+    texts = sorted(problem.text for problem in answer.problems)
+    assert len(texts) == 2
+    assert "a value that a hook put into an episode is left out: TypeError: lock is a _thread.lock" in texts[0]
 
 
 def test_a_trigger_goes_on_from_a_checkpoints_counts():
@@ -222,3 +352,22 @@ def test_episodes_of_an_evaluation_on_a_training_env_runner_are_left_out():
     assert returns(answer.data) == expected
     assert answer.abandoned == 1
     assert answer.starts == {0: 3}
+
+
+class SlowEnv(CountingEnv):
+    def step(self, action):
+        time.sleep(0.003)
+        return super().step(action)
+
+
+def test_a_render_budget_counts_samples_of_one_step():
+    """The clock stopped between the one-step samples of DQN and SAC: 2 of 132 episodes were recorded."""
+    recorder = record_episodes(sections="train", keep="all", trigger=RenderBudget(0.5))
+    config = PPOConfig().environment(SlowEnv, env_config={"length": 20}).env_runners(num_env_runners=0)
+    config.rl_module(model_config={"fcnet_hiddens": [8]}).callbacks(recorder)
+    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    for _ in range(300):
+        env_runner.sample(num_timesteps=1, random_actions=True)
+    answer = registry.ask(env_runner, "episodes", ())
+    assert len(answer.data) >= 14
+    assert len(answer.candidates) > len(answer.data) / 2

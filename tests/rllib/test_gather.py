@@ -1,16 +1,18 @@
 """Gathering from env runners that time out, die, or tell twice: fakes stand in for what Ray does seldom."""
 
 import dataclasses
+import pickle
 
 import pytest
 import ray
 
 from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, fake_ray, play, recording_on
 from tune_media.recording.plan import Plan
-from tune_media.recording.replay_decision import Taken
+from tune_media.replay.replay_decision import Taken
+from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.gather import AsyncGather, EnvRunnersSeen, Round, collect
-from tune_media.selection import as_selectors
+from tune_media.selection import as_selectors, where
 from tune_media.values.recording_problems import RecordingProblem
 
 PLAN = Plan("episodes", as_selectors(("best", "worst")))
@@ -91,6 +93,22 @@ def test_episodes_that_go_down_with_their_env_runner_are_counted():
     assert names(found) == ["a"]
     assert found.chosen["num_lost"] == 2
     assert [(problem.lost, "env runner 2 died" in problem.text) for problem in found.problems] == [(2, True)]
+
+
+def test_episodes_that_are_missing_for_no_known_reason_are_counted_and_told(place):
+    group, recording, seen = place
+    play(recording, "a", 1.0)
+    with recording.recorder.guard(0, "a step"):
+        raise KeyError("x")  # costs an episode, and says so
+    exact = Round("evaluation", 1, timeout=5.0, reported=ReportedEpisodes(4), is_exact=True)
+    found = collect(group, PLAN, seen, exact)
+    assert found.chosen["num_lost"] == 2
+    assert sorted((problem.lost, "unknown reason" in problem.text) for problem in found.problems) == [
+        (1, False),
+        (2, True),
+    ]
+    play(recording, "b", 1.0)
+    assert "num_lost" not in round_of(group, seen, 2, count=2).chosen  # RLlib's number may be of other episodes
 
 
 def test_an_env_runner_that_was_restarted_in_between_is_noticed():
@@ -175,19 +193,19 @@ def gathered(group, gather, iteration, count):
 
 
 def test_an_asynchronous_algorithm_counts_no_episode_as_lost_that_is_still_to_come():
-    """The answers of one iteration come in a later one, and one that failed made all that were under way «lost»."""
+    """One answer that failed made all episodes that were under way «lost»."""
     runners = [FakeEnvRunner(1), FakeEnvRunner(2)]
     group, gather = FakeGroup(*runners), AsyncGather(PLAN, EnvRunnersSeen())
     recordings = [recording_on(runner) for runner in runners]
-    group.loses = [DIED]
-    assert gathered(group, gather, 1, count=4).chosen == {}
     play(recordings[1], "a", 1.0)
-    found = gathered(group, gather, 2, count=9)
-    assert "num_lost" not in found.chosen
+    group.loses = [DIED, "answer"]
+    found = gathered(group, gather, 1, count=4)
+    assert found.chosen == {"num_pending": 4}
     assert [(problem.text, problem.lost) for problem in found.problems] == [
         ("episodes may be missing: env runner 1 died", 0)
     ]
-    assert names(gathered(group, gather, 3, count=0)) == ["a"]
+    found = gathered(group, gather, 2, count=1)
+    assert (names(found), found.chosen["num_pending"]) == (["a"], 4)
 
 
 def test_an_asynchronous_algorithm_asks_no_dead_env_runner_and_none_twice():
@@ -196,4 +214,51 @@ def test_an_asynchronous_algorithm_asks_no_dead_env_runner_and_none_twice():
     for iteration in range(3):
         assert gathered(group, gather, iteration, count=3).problems == []
     assert group.sent == [("ask_and_take", 2)]
-    assert group.timeouts == []
+    assert [asked for _, asked in group.timeouts] == [[2]]  # nobody waits a second time
+
+
+def test_a_predicate_is_asked_once_an_episode_also_over_all_env_runners(monkeypatch):
+    asked = []
+
+    def every_second(record):
+        asked.append(record.id)
+        return len(asked) % 2 == 0
+
+    def pickled(actor, request, send=ray_names.send):
+        reference = send(actor, request)
+        return dataclasses.replace(reference, answer=pickle.loads(pickle.dumps(reference.answer)))
+
+    monkeypatch.setattr(ray_names, "send", pickled)
+    keep, env_runners = as_selectors(where(every_second, name="some")), [FakeEnvRunner(1), FakeEnvRunner(2)]
+    recordings = [recording_on(env_runner, keep=keep) for env_runner in env_runners]
+    for n in range(20):
+        for recording in recordings:
+            play(recording, f"episode {n}", float(n), metrics={"n": float(n)})
+    found = collect(FakeGroup(*env_runners), Plan("episodes", keep), EnvRunnersSeen(), Round("train", 1))
+    assert len(found.chosen["some"]) == 20
+    assert len(asked) == len(set(asked)) == 40
+
+
+def test_answers_that_come_after_their_evaluation_are_counted_as_rllib_counted_in_it():
+    """They belong to the evaluation in which they were asked for, and RLlib counts the first of it."""
+    runners = [FakeEnvRunner(1), FakeEnvRunner(2)]
+    group, gather = FakeGroup(*runners), AsyncGather(PLAN, EnvRunnersSeen())
+    for runner in runners:
+        recording = recording_on(runner)
+        for number in (1, 2):
+            play(recording, f"{runner.worker_index}.{number}", float(number))
+            recording._fetched.ended(recording.recorder.candidates.records()[-1].id)
+            recording._fetched.fetch()
+    group.loses = ["answer", "answer"]
+    first = gather.collect(group, Round("evaluation", 5, env_steps=500, reported=ReportedEpisodes(3)))
+    assert first.chosen == {}
+    second = gather.collect(group, Round("evaluation", 6, env_steps=600, reported=ReportedEpisodes(0)))
+    episodes = second.chosen["data"].episodes
+    assert [(episode.record.episode_id, episode.is_late) for episode in episodes] == [
+        ("1.1", False),
+        ("1.2", False),
+        ("2.1", False),
+        ("2.2", True),
+    ]
+    assert {(episode.record.training_iteration, episode.record.env_steps) for episode in episodes} == {(6, 600)}
+    assert second.chosen["best"].episode.episode_id == "1.2"

@@ -10,7 +10,7 @@ from tune_media.rllib.stacks import EpisodeFields, fields_of
 
 def added(**fields):
     values = EpisodeValues()
-    add_own_values(EpisodeFields(**{"free": {}, **fields}), values)
+    assert not list(add_own_values(EpisodeFields(**{"free": {}, **fields}), values))
     return values
 
 
@@ -20,7 +20,7 @@ def test_values_of_hooks_are_the_episodes_and_stay_with_it(make):
     values_of(episode)["shots"] = 3
     values_of(episode)["shots"] += 1
     values = EpisodeValues()
-    add_own_values(fields_of(episode), values)
+    assert not list(add_own_values(fields_of(episode), values))
     assert values.metrics() == {"shots": 4}
     assert values_of(other) == {}
 
@@ -51,3 +51,8 @@ def test_arrays_in_the_media_of_the_old_stack_are_kept_whole():
     values = added(media={"row": [1.0, 2.0], "table": np.zeros((2, 2))})
     assert (values.metrics(), values.series()) == ({}, {})
     assert {name: np.asarray(value).shape for name, value in values.values().items()} == {"row": (2,), "table": (2, 2)}
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 3, 16, 16), (5, 16, 16, 3)])
+def test_frames_in_the_media_of_the_old_stack_are_clips_and_no_values(shape):
+    assert added(media={"clip": np.zeros(shape, np.uint8)}).values() == {}

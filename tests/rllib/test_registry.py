@@ -5,7 +5,7 @@ import weakref
 import pytest
 
 from tests.support.fake_env_runners import FakeEnvRunner, play, recording_on
-from tune_media.recording.replay_decision import Taken
+from tune_media.replay.replay_decision import Taken
 from tune_media.rllib import registry
 
 
@@ -61,8 +61,8 @@ def test_all_candidates_can_be_taken_with_the_answer():
     for name in ("a", "b"):
         play(recording, name, 1.0)
     answer = registry.ask_and_take(env_runner, "episodes", ())
-    assert list(answer.kept) == answer.candidates
-    assert [kept.record.episode_id for kept in answer.kept.values()] == ["a", "b"]
+    assert list(answer.kept.kept) == answer.candidates
+    assert [kept.record.episode_id for kept in answer.kept.kept.values()] == ["a", "b"]
     assert registry.ask_and_take(env_runner, "episodes", [answer.serial]).data == []
 
 
@@ -98,7 +98,7 @@ def test_triggers_go_on_from_the_counts_of_the_same_env_runner():
         ("take", lambda env_runner: registry.take(env_runner, "episodes", (), ())),
         ("go_on_from", lambda env_runner: registry.go_on_from(env_runner, "episodes", {})),
         ("answer", lambda env_runner: registry.ask(env_runner, "episodes", ())),
-        ("answer_with_candidates", lambda env_runner: registry.ask_and_take(env_runner, "episodes", ())),
+        ("take", lambda env_runner: registry.ask_and_take(env_runner, "episodes", ())),
     ],
 )
 def test_a_request_that_fails_costs_a_problem_and_not_the_env_runner(monkeypatch, fails, request_of):

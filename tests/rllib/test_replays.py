@@ -13,8 +13,8 @@ from ray.rllib.env.wrappers.atari_wrappers import EpisodicLifeEnv
 
 from tests.support.envs import CountingEnv
 from tests.support.pictures import LOSSLESS, shown
-from tune_media.recording.late_clips import with_late_clips
 from tune_media.recording.rendering import Renderer
+from tune_media.replay.late_clips import with_late_clips
 from tune_media.rllib import record_episodes, registry
 from tune_media.rllib.registry import recordings_of
 from tune_media.values.options import VideoOptions
@@ -249,7 +249,7 @@ def test_best_and_worst_of_episodes_that_begin_in_mid_game_are_recorded_directly
     assert all(problem.lost == 0 for problem in problems)
 
 
-def test_an_env_that_takes_no_seed_is_recorded_directly():
+def test_an_env_that_takes_no_seed_is_replayed_from_the_states_of_its_generators():
     class Refuses(Lake):
         def reset(self, *, seed=None, options=None):
             if seed is not None:
@@ -258,9 +258,9 @@ def test_an_env_that_takes_no_seed_is_recorded_directly():
 
     env_runner, recording = recorded(Refuses)
     answer, taken = round_of(env_runner, recording)
-    assert {kept.record.rendered for kept in taken.kept.values()} == {"direct"}
-    (problem,) = answer.problems
-    assert "its reset was given no seed (NotImplementedError: no seeds here)" in problem.text
+    assert {kept.record.rendered for kept in taken.kept.values()} == {"replay"}
+    assert not taken.lost
+    assert not answer.problems
 
 
 def test_an_env_that_cannot_be_made_a_second_time_costs_the_clips_of_one_round():
@@ -303,7 +303,6 @@ def test_training_episodes_are_recorded_directly():
     recorder = record_episodes(sections=("train", "evaluation"), keep="all", render="replay")
     config = PPOConfig().environment(Lake).env_runners(num_env_runners=0).callbacks(recorder)
     env_runner = SingleAgentEnvRunner(config=config.rl_module(model_config={"fcnet_hiddens": [8]}), worker_index=0)
-    recording = recordings_of(env_runner)["episodes"]
     env_runner.sample(num_episodes=2, random_actions=True)
-    answer = recording.answer_with_candidates(())
-    assert {kept.record.rendered for kept in answer.kept.values()} == {"direct"}
+    answer = registry.ask_and_take(env_runner, "episodes", ())
+    assert {kept.record.rendered for kept in answer.kept.kept.values()} == {"direct"}

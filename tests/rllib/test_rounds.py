@@ -31,6 +31,7 @@ def algorithm_of(group):
         num_env_runners=1,
         num_envs_per_env_runner=1,
         custom_evaluation_function=None,
+        callbacks_class=[],
     )
     saved = {}
     return SimpleNamespace(
@@ -65,14 +66,14 @@ def test_numbers_of_rllib_and_the_user_stay_as_they_are(place):
     assert metrics["pos_windowed_mean"] == 5.0
 
 
-def test_a_name_that_rllib_uses_itself_does_not_end_training(caplog):
+def test_a_name_that_rllib_uses_itself_does_not_end_training():
     settings = RecorderSettings(Plan("num_episodes", as_selectors("best")), env_runners=frozenset({7}))
     rounds, algorithm = Rounds(settings), algorithm_of(FakeGroup(FakeEnvRunner()))
     rounds.begin(algorithm)
     result = {"training_iteration": 1, "env_runners": {"num_episodes": 3}}
     rounds.end_iteration(algorithm, result)
     assert result["env_runners"]["num_episodes"] == 3
-    assert "record_episodes 'num_episodes': reporting problems failed" in caplog.text
+    assert "env_runners=[7]" in result["env_runners"]["num_episodes_clips"]["problems"][0].text
 
 
 def test_checkpoints_hold_windows_and_episode_counters(place):
@@ -97,11 +98,14 @@ def test_checkpoints_hold_windows_and_episode_counters(place):
     assert result["env_runners"]["custom_metrics"]["own_windowed_mean"] == 3.0
 
 
-def test_a_fault_in_the_algorithm_costs_a_warning(place, caplog):
+def test_a_fault_in_the_algorithm_is_told_in_the_result(place, caplog):
     rounds, algorithm, _ = place
     del algorithm.env_runner_group._worker_manager
-    rounds.end_iteration(algorithm, {"training_iteration": 1})
-    assert "the collection of this round's episodes failed" in caplog.text
+    result = {"training_iteration": 1}
+    rounds.end_iteration(algorithm, result)
+    (problem,) = result["env_runners"]["episodes"]["problems"]
+    assert "the collection of this round's episodes failed: AttributeError" in problem.text
+    assert problem.text in caplog.text
 
 
 def test_triggers_of_a_restarted_env_runner_go_on_and_nobody_waits(place):

@@ -1,119 +1,121 @@
-import functools
+"""The index of a trial: a view of its log, whatever was written when."""
+
+import itertools
 import json
 
 import pyarrow.fs
 import pytest
 
-import tune_media as tm
-from tune_media.storage.copy_pause import CopyPause
-from tune_media.storage.index import Index
-from tune_media.storage.index_lines import INDEX_PATH, valid_lines
+from tune_media.storage.index import Index, event_line
+from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import TrialLocation
 
-
-@pytest.fixture
-def location(tmp_path):
-    return TrialLocation(pyarrow.fs.LocalFileSystem(), str(tmp_path / "storage"), tmp_path / "driver", "trial")
+LOCAL = pyarrow.fs.LocalFileSystem()
 
 
 @pytest.fixture
-def no_pause_ends(monkeypatch):
-    """Time stands still: after its first copy, an index is copied when it is closed and not before."""
-    pause = functools.partial(CopyPause, clock=lambda: 0.0)
-    monkeypatch.setattr("tune_media.storage.index.CopyPause", pause)
+def place(tmp_path):
+    """Return the location of a trial that has five files."""
+    location = TrialLocation(LOCAL, str(tmp_path / "trial"), tmp_path / "driver", "t1")
+    (tmp_path / "trial" / "media").mkdir(parents=True)
+    for name in "abcde":
+        (tmp_path / "trial" / f"media/{name}.mp4").write_bytes(name.encode())
+    return location
 
 
-def line(number, **more):
-    name = f"media/train/clip/step_{number:09d}-{number:012x}.mp4"
-    return {"v": 2, "id": f"{number:032x}", "section": "train", "key": "clip", "path": name, "status": "stored", **more}
+def line(name, iteration, stamp, **more):
+    return {
+        "v": 3, "id": name * 32, "kind": "video", "section": "train", "key": "my key/best of 3?", "status": "stored",
+        "path": f"media/{name}.mp4", "training_iteration": iteration, "trial_id": "t1", "at": [1, stamp], **more,
+    }  # fmt: skip
 
 
-def opened(location, count=0):
-    index = Index(location)
-    index.load()
-    for number in range(count):
-        index.append(line(number))
-    return index
+def back(iteration, stamp):
+    return event_line("back", "trial", "t1", (1, stamp), training_iteration=iteration)
 
 
-def raw_lines(folder):
-    return [json.loads(raw) for raw in (folder / INDEX_PATH).read_bytes().splitlines()]
+def again(name, stamp):
+    return event_line("again", "trial", "t1", (1, stamp), id=name * 32)
 
 
-def test_a_change_is_one_more_line_and_the_last_line_of_a_key_is_valid(location, tmp_path):
-    index = opened(location, 3)
-    before = (tmp_path / "driver" / INDEX_PATH).read_bytes()
-    assert index.amend([line(1)["path"]], {"status": "deleted"}) == 1
-    assert index.amend([line(1)["path"]], {"status": "deleted"}) == 0  # it says so already
-    after = (tmp_path / "driver" / INDEX_PATH).read_bytes()
-    assert after.startswith(before)
-    assert raw_lines(tmp_path / "driver")[3:] == [line(1, status="deleted")]
-    assert valid_lines(after) == index.lines() == [line(0), line(1, status="deleted"), line(2)]
+def deleted(name, stamp):
+    return event_line("deleted", "trial", "t1", (1, stamp), path=f"media/{name}.mp4")
 
 
-def test_when_the_trial_ends_the_index_has_one_line_a_key(location, tmp_path):
-    index = opened(location, 3)
-    index.amend([line(0)["path"]], {"rolled_back": True})
-    index.amend([line(0)["path"]], {"rolled_back": None})
-    assert len(raw_lines(tmp_path / "driver")) == 5
-    index.close()
-    assert raw_lines(tmp_path / "driver") == raw_lines(tmp_path / "storage") == [line(0), line(1), line(2)]
+def view(index):
+    return {line["path"][6]: (line["status"], bool(line.get("rolled_back"))) for line in index.lines()}
 
 
-def test_a_change_reads_and_writes_nothing_else(location, tmp_path):
-    index = opened(location, 500)
-    file = tmp_path / "driver" / INDEX_PATH
-    size, inode = file.stat().st_size, file.stat().st_ino
-    index.amend([line(7)["path"]], {"status": "deleted"})
-    assert file.stat().st_ino == inode
-    assert file.stat().st_size - size < 2 * size / 500
+EVENTS = [
+    line("a", 1, 1), line("b", 2, 2), line("c", 3, 3), back(2, 4), again("c", 5), line("d", 2, 6), deleted("a", 7),
+]  # fmt: skip
+WANTED = {
+    "a": ("deleted", False),
+    "b": ("stored", True),
+    "c": ("stored", False),
+    "d": ("stored", False),
+}
 
 
-def test_the_storage_gets_one_line_a_key_after_each_pause(location, tmp_path, no_pause_ends):
-    index = opened(location, 1)
-    assert index.is_stale
-    assert index.may_copy
+def test_the_log_alone_makes_the_whole_index(place):
+    index = Index(place)
+    assert index.load(EVENTS) == 4
+    assert view(index) == WANTED
     index.copy()
-    for number in range(100):
-        index.append(line(number))
-        index.amend([line(number)["path"]], {"status": "deleted"})
-        assert not index.may_copy
-    assert len(raw_lines(tmp_path / "storage")) == 1
-    index.close()
-    assert raw_lines(tmp_path / "storage") == [line(number, status="deleted") for number in range(100)]
+    assert view(Index(place)) == {}
+    copied = Index(place)
+    assert copied.load([]) == 0
+    assert view(copied) == WANTED
+    assert not copied.is_stale
 
 
-def test_an_index_of_version_1_is_continued(location, tmp_path):
-    for folder in ("storage", "driver"):
-        (tmp_path / folder / "media").mkdir(parents=True)
-    old = [line(number) | {"v": 1} for number in range(2)]
-    content = "".join(json.dumps(one) + "\n" for one in old)
-    (tmp_path / "storage" / INDEX_PATH).write_text(content)
-    index = opened(location)
-    assert index.lines() == old
-    index.amend([old[1]["path"]], {"status": "deleted"})
-    index.close()
-    assert raw_lines(tmp_path / "storage") == [old[0], {**old[1], "v": 2, "status": "deleted"}]
-    assert [row["path"] for row in tm.load(tmp_path / "storage")] == [old[0]["path"]]
+@pytest.mark.parametrize("known", range(len(EVENTS) + 1))
+def test_any_copy_of_the_index_and_the_whole_log_make_the_same(place, known):
+    earlier = Index(place)
+    earlier.load(EVENTS[:known])
+    earlier.copy()
+    index = Index(place)
+    index.load(EVENTS)
+    assert view(index) == WANTED
 
 
-def test_foreign_lines_and_half_lines_are_kept_and_skipped(location, tmp_path):
-    (tmp_path / "driver/media").mkdir(parents=True)
-    whole = json.dumps(line(0)).encode()
-    (tmp_path / "driver" / INDEX_PATH).write_bytes(b'[1]\n{"a": 2}\n' + whole + b"\n" + whole[:40])
-    index = opened(location)
-    index.append(line(1))
-    index.close()
-    content = (tmp_path / "storage" / INDEX_PATH).read_bytes()
-    assert content == (tmp_path / "driver" / INDEX_PATH).read_bytes()
-    assert content.splitlines()[:3] == [b"[1]", b'{"a": 2}', whole[:40]]
-    assert valid_lines(content) == [line(0), line(1)]
+@pytest.mark.parametrize("order", itertools.permutations(range(3)))
+def test_files_that_are_written_late_are_marked_all_the_same(place, order):
+    """A write that failed is tried again after the trial went back."""
+    index = Index(place)
+    index.apply(back(2, 4))
+    index.apply(again("c", 5))
+    late = [line("a", 1, 1), line("b", 2, 2), line("c", 3, 3)]
+    for number in order:
+        index.add(late[number])
+    assert view(index) == {"a": ("stored", False), "b": ("stored", True), "c": ("stored", False)}
+    index.apply(back(3, 8))
+    assert view(index) == {"a": ("stored", False), "b": ("stored", True), "c": ("stored", True)}
 
 
-def test_lines_of_the_driver_that_the_storage_lacks_are_copied_after_a_restart(location, tmp_path):
-    opened(location, 2)  # killed before any copy
-    index = opened(location)
-    assert index.is_stale
-    assert index.may_copy
-    index.copy()
-    assert raw_lines(tmp_path / "storage") == [line(0), line(1)]
+def test_a_line_whose_file_never_came_is_not_listed_but_one_that_says_why_is(place):
+    index = Index(place)
+    dropped = line("x", 1, 1, status="dropped", note="the disk is full")
+    assert index.load([dropped, line("y", 1, 2)]) == 0
+    assert view(index) == {"x": ("dropped", False)}
+
+
+def test_keys_that_share_a_file_are_listed_each_and_deleted_together(place):
+    index = Index(place)
+    index.load([line("a", 1, 1), {**line("a", 1, 1), "key": "worst"}, deleted("a", 2)])
+    assert sorted((found["key"], found["status"]) for found in index.lines()) == [
+        ("my key/best of 3?", "deleted"),
+        ("worst", "deleted"),
+    ]
+
+
+def test_lines_of_older_versions_and_of_others_stay_as_they_are(place, tmp_path):
+    older = {name: value for name, value in line("a", 5, 0).items() if name != "at"} | {"v": 1}
+    other = {**line("b", 9, 0), "trial_id": "t0"}
+    foreign = b"a note of the user's"
+    content = json.dumps(older).encode() + b"\n" + json.dumps(other).encode() + b"\n" + foreign + b"\n"
+    (tmp_path / "trial" / INDEX_PATH).write_bytes(content)
+    index = Index(place)
+    index.load([back(3, 4)])
+    assert view(index) == {"a": ("stored", True), "b": ("stored", False)}
+    assert foreign in index.content()

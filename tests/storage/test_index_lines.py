@@ -3,17 +3,18 @@ import json
 import pytest
 
 import tune_media as tm
-from tests.support.stores import opened, store_one
+from tests.support.stores import StoredTrial
 from tune_media.storage.index_lines import changed_line, parse_index, valid_lines
 
 
 def test_a_half_written_last_line_is_passed_over(place, frames, tmp_path):
-    store_one(opened(place), tm.Video(frames(3)))
-    index = tmp_path / "staging" / "media" / "index.jsonl"
-    index.write_bytes(index.read_bytes() + b'{"v": 1, "id": "ab')
-    assert len(list(parse_index(index.read_bytes()))) == 1
-    store_one(opened(place), tm.Video(frames(3)))
-    assert len(list(parse_index(index.read_bytes()))) == 2  # and does not swallow the next
+    index = tmp_path / "storage" / "trial" / "media" / "index.jsonl"
+    for count in (1, 2):  # and it does not swallow the next
+        trial = StoredTrial(place)
+        trial.add(tm.Video(frames(3)))
+        trial.finish()
+        index.write_bytes(index.read_bytes() + b'{"v": 1, "id": "ab')
+        assert len(list(parse_index(index.read_bytes()))) == count
 
 
 @pytest.mark.parametrize(
@@ -32,5 +33,5 @@ def test_a_line_whose_nesting_ends_the_parser_costs_only_itself():
 def test_a_changed_line_has_the_current_version_and_lacks_removed_fields():
     line = {"v": 1, "id": "a", "status": "stored", "rolled_back": True}
     assert json.loads(changed_line(line, {"rolled_back": None, "status": "deleted"})) == {
-        **{"v": 2, "id": "a", "status": "deleted"}
+        **{"v": 3, "id": "a", "status": "deleted"}
     }

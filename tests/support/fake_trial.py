@@ -19,19 +19,25 @@ class FakeTrial:
     Args:
         folder: Where both are.
         trial_id: Its id, and the name of its folders.
+        filesystem: Its storage; None: that of this machine.
     """
 
-    def __init__(self, folder: Path, trial_id: str = "t1", **config: Any) -> None:
+    def __init__(
+        self, folder: Path, trial_id: str = "t1", *, filesystem: pyarrow.fs.FileSystem | None = None, **config: Any
+    ) -> None:
         self.trial_id, self.config, self.evaluated_params = trial_id, config, config
+        self.status = "RUNNING"
         self.experiment_dir_name, self.last_result, self.checkpoint = "experiment", {}, None
+        self.status = "TERMINATED"
         self.storage = SimpleNamespace(
-            storage_filesystem=pyarrow.fs.LocalFileSystem(),
+            storage_filesystem=filesystem or pyarrow.fs.LocalFileSystem(),
             experiment_fs_path=str(folder / "storage"),
             trial_fs_path=str(folder / "storage" / trial_id),
             experiment_dir_name=self.experiment_dir_name,
             trial_dir_name=trial_id,
             experiment_driver_staging_path=str(folder / "driver" / "staging"),
             syncer=FakeSyncer(),
+            _timestamp="2026-01-01_00-00-00",
         )
         self.run_metadata = SimpleNamespace(checkpoint_manager=SimpleNamespace(latest_checkpoint_result=None))
         self.local_path = str(folder / "driver" / "staging" / trial_id)

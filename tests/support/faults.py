@@ -32,7 +32,6 @@ from tests.support.trial_life import (
     told,
 )
 from tune_media.callbacks.session import _SESSIONS
-from tune_media.callbacks.work_queue import WorkQueue
 from tune_media.encoding import probe_video
 from tune_media.storage.index_lines import parse_index
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
@@ -119,17 +118,16 @@ class Folders:
         self.of[trial.trial_id] = Path(trial.local_path)
 
 
-class Queue:
-    """A look at a queue of the experiment that runs."""
-
-    def __init__(self, outbox: WorkQueue) -> None:
-        self.waits, self.nbytes, self.is_away = len(outbox._waiting), outbox.nbytes, outbox.is_away
-
-
-def storage_queue() -> Queue:
-    """Return how much waits to be written."""
+def storage_is_away() -> bool:
+    """Say whether the storage's reader of the experiment that runs is waiting for the storage."""
     (session,) = _SESSIONS.values()
-    return Queue(session.writer.queue)
+    return session.storage.is_away
+
+
+def rows_for_storage() -> int:
+    """Return how many rows of the experiment that runs wait for the storage."""
+    (session,) = _SESSIONS.values()
+    return session.outbox.last - session.outbox.position("storage")
 
 
 class Orders:

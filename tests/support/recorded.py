@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.fs
 
 import tune_media as tm
-from tune_media.storage.entry import PendingWrite
-from tune_media.storage.location import TrialLocation
-from tune_media.storage.trial_store import TrialStore
+from tests.support.stores import StoredTrial
 
 
 def frames_of(shade: int, count: int = 4, height: int = 32, width: int = 48) -> list[np.ndarray]:
@@ -32,15 +29,12 @@ def make_trial(
     """Write a trial with one clip for each step of ``returns``, and a result.json with the same returns."""
     folder.mkdir(parents=True)
     (folder / "params.json").write_text(json.dumps(params))
-    store = TrialStore(TrialLocation(pyarrow.fs.LocalFileSystem(), str(folder), folder, f"id_{folder.name}"))
-    store.load()
+    store = StoredTrial.in_folder(folder)
     lines = []
     for number, (step, episode_return) in enumerate(returns.items(), 1):
         record = tm.EpisodeRecord("episode", episode_return, frames - 1, metrics={"speed": -episode_return})
         clip = tm.Video(frames_of(10 * number, frames), fps=fps, episode=record)
-        _, entry = store.registry.register(clip, "evaluation", key, step, number)
-        assert entry is not None
-        store.write(PendingWrite(f"id_{folder.name}", [entry]))
+        store.add(clip, "evaluation", key, step, number)
         lines.append({"training_iteration": number, "env_runners": {"episode_return_mean": episode_return}, "lr": 1})
     (folder / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     store.finish()

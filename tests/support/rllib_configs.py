@@ -69,7 +69,10 @@ def own_env(name: str) -> Any:
 
         from tests.support.envs import multi_agent as envs
 
-        wrap = {"ParallelCountingEnv": ParallelPettingZooEnv, "TurnsCountingEnv": PettingZooEnv}
+        parallel = dict.fromkeys(
+            ("ParallelCountingEnv", "EndingTerminatedEnv", "EndingTruncatedEnv"), ParallelPettingZooEnv
+        )
+        wrap = {**parallel, "TurnsCountingEnv": PettingZooEnv}
         return wrap.get(name, lambda env: env)(getattr(envs, name)(config))
 
     ray.tune.register_env(name, make)

@@ -1,41 +1,86 @@
-"""Trial stores on this machine, and what they left when their driver was killed."""
+"""A trial on its storage as the driver leaves it, without a driver."""
+
+from __future__ import annotations
 
 import functools
 import hashlib
 import json
+import time
+from pathlib import Path
 
 import pyarrow.fs
 
 import tune_media as tm
-from tune_media.storage.entry import PendingWrite
+from tune_media.storage.entry import MediaEntry, entries_of, file_set, packed_episodes
+from tune_media.storage.filesystem import write_once
+from tune_media.storage.index import Index, event_line
 from tune_media.storage.index_lines import INDEX_PATH, valid_lines
-from tune_media.storage.trial_store import TrialStore
+from tune_media.storage.known_media import KnownMedia
+from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tune_media.values.medium import Medium
+from tune_media.values.plain import unpack
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 ITERATIONS = [1, 2, 3]
 
 
-def store_one(store, medium, section="evaluation", key="episodes/best", step=7, iteration=3):
-    """Register a medium, write it if it is new, and return its path."""
-    path, entry = store.registry.register(medium, section, key, step, iteration)
-    if entry:
-        store.write(PendingWrite("trial_1", [entry]))
-    return path
+class StoredTrial:
+    """Writes the media of one trial and their index lines, as the storage's reader does.
 
+    Args:
+        location: Where the trial's files are.
+    """
 
-def opened(place, **options):
-    """Return a store that has read the lines of earlier runs."""
-    store = TrialStore(place, **options)
-    store.load()
-    return store
+    def __init__(self, location: TrialLocation) -> None:
+        self.location, self.index = location, Index(location)
+        self.known = KnownMedia(location.trial_id)
+        self.index.load([])
+        self.known.load(self.index.lines())
+        self.known.complete()
+        self._count = 0
 
+    @classmethod
+    def in_folder(cls, folder: Path, trial_id: str | None = None) -> StoredTrial:
+        """Open a trial's folder on this machine."""
+        return cls(TrialLocation(LOCAL, str(folder), folder, trial_id or f"id_{folder.name}"))
 
-def lines(folder):
-    """Return the valid lines of an index, the last one of each key; each line must be whole."""
-    content = (folder / "media" / "index.jsonl").read_bytes()
-    assert all(json.loads(line) for line in content.splitlines())
-    return valid_lines(content)
+    def add(
+        self,
+        medium: Medium,
+        section: str = "evaluation",
+        key: str = "episodes/best",
+        step: int = 7,
+        iteration: int | None = None,
+    ) -> str:
+        """Store a medium, list it, and return its path."""
+        own_path = functools.partial(self.known.report_path, step) if isinstance(medium, EpisodeBatch) else None
+        placed = self.known.register(medium, section, key, step=step, own_path=own_path)
+        self._count += 1
+        reached = step if iteration is None else iteration
+        entry = MediaEntry(medium, section, key, placed.path, step, reached, time.time() - 10 + self._count / 1000)
+        entries = [entry]
+        if isinstance(medium, EpisodeBatch):
+            data, content = packed_episodes(self.location.trial_id, entries, {})
+            entries = entries_of(unpack(data), content, self._count)
+        files = file_set(entries, self.location.trial_id, (1, self._count))
+        for name, content in files.files.items():
+            write_once(self.location.filesystem, self.location.on_storage(name), content)
+        for line in files.lines:
+            self.index.add(line)
+        return placed.path
+
+    def goes_on(self, iteration: int) -> None:
+        """Take note of the trial's next result: it may go back to an earlier iteration."""
+        if self.known.goes_on(iteration):
+            self._count += 1
+            trial_id = self.location.trial_id
+            self.index.apply(event_line("back", "", trial_id, (1, self._count), training_iteration=iteration))
+
+    def finish(self) -> None:
+        """Write the index, and the file that leads readers of the driver's folder to the storage."""
+        self.index.copy()
+        self.location.write_pointer()
 
 
 def raw(content):
@@ -47,21 +92,15 @@ def raw(content):
 
 def record_results(location, frames):
     """Record three results, each with a clip of an episode and the episode's data, and write their result.json."""
-    store = TrialStore(location)
-    store.load()
+    store = StoredTrial(location)
     results = []
     for iteration in ITERATIONS:
         episode = tm.EpisodeRecord(
             f"e{iteration}", 1.5 * iteration, 3, terminated=True, seed=7, env_runner=2, metrics={"speed": 4.0}
         )
-        store.rollbacks.goes_on(iteration, iteration)
         clip = tm.Video(frames(3), fps=12, episode=episode)
-        path, entry = store.registry.register(clip, "evaluation", "episodes/best", iteration, iteration)
-        data = EpisodeBatch((EpisodeData(episode, {}),))
-        own_path = functools.partial(store.registry.report_path, iteration)
-        _, batch = store.registry.register(data, "evaluation", "episodes/data", iteration, iteration, own_path)
-        store.write(PendingWrite("t1", [entry]))
-        store.write(PendingWrite("t1", [batch], [entry, batch]))
+        path = store.add(clip, "evaluation", "episodes/best", iteration)
+        store.add(EpisodeBatch((EpisodeData(episode, {}),)), "evaluation", "episodes/data", iteration)
         results.append({"training_iteration": iteration, "trial_id": "t1", "clip": path})
     store.finish()
     text = "".join(json.dumps(result) + "\n" for result in results)
@@ -71,9 +110,3 @@ def record_results(location, frames):
 def index_of(folder):
     """Return the valid lines of the index in a trial's folder."""
     return valid_lines((folder / INDEX_PATH).read_bytes())
-
-
-def lose_lines(folder, keep=0):
-    """Have the index as it was when the driver was killed."""
-    lines = (folder / INDEX_PATH).read_bytes().splitlines(keepends=True)
-    (folder / INDEX_PATH).write_bytes(b"".join(lines[:keep]))

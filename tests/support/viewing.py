@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ import pyarrow.fs
 from fsspec.implementations.local import LocalFileSystem
 
 import tune_media as tm
-from tune_media.storage.entry import PendingWrite
+from tests.support.stores import StoredTrial
 from tune_media.storage.location import TrialLocation
-from tune_media.storage.trial_store import TrialStore
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 from tune_media.viewing.places import Folder
 
@@ -83,8 +81,8 @@ def write_trial(
         for step in steps
     ]
     (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
-    store = TrialStore(TrialLocation(*(storage or (pyarrow.fs.LocalFileSystem(), str(folder))), folder, f"id_{number}"))
-    store.load()
+    place = TrialLocation(*(storage or (pyarrow.fs.LocalFileSystem(), str(folder))), folder, f"id_{number}")
+    store = StoredTrial(place)
     for step in steps:
         records = [
             tm.EpisodeRecord(f"{folder.name}-{step}-{key}", step + sign * (number + 1), 5, training_iteration=step)
@@ -92,14 +90,10 @@ def write_trial(
         ]
         for record, key in zip(records, ("best", "worst"), strict=True):
             clip = tm.Video(moving_bar(6 + step // 5, number), fps=FPS, episode=record)
-            _, entry = store.registry.register(clip, "evaluation", f"episodes/{key}", step, step)
-            store.write(PendingWrite(f"id_{number}", [entry]))
+            store.add(clip, "evaluation", f"episodes/{key}", step)
         angles = Series(np.linspace(0, number + 1, 6), 1, 6)
         batch = EpisodeBatch(tuple(EpisodeData(record, {"angle": angles}) for record in records))
-        _, entry = store.registry.register(
-            batch, "evaluation", "episodes/data", step, step, functools.partial(store.registry.report_path, step)
-        )
-        store.write(PendingWrite(f"id_{number}", [entry]))
+        store.add(batch, "evaluation", "episodes/data", step)
     store.finish()
     return folder
 

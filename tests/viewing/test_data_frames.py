@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import tune_media as tm
+from tests.support.fake_trial import FakeTrial, run
+from tests.support.faults import episodes
 from tests.support.recorded import make_experiment
 from tune_media.viewing.data_frames import MEDIA_COLUMNS, differing
 
@@ -45,7 +47,7 @@ def test_rows_are_joined_with_their_trials_metrics(experiment):
 def test_the_columns_are_the_same_if_nothing_was_recorded(experiment, tmp_path):
     recorded = tm.load(experiment).to_pandas()
     assert list(recorded)[: len(MEDIA_COLUMNS)] == MEDIA_COLUMNS
-    shutil.copytree(experiment, tmp_path / "exp", ignore=shutil.ignore_patterns("media"))
+    shutil.copytree(experiment, tmp_path / "exp", ignore=shutil.ignore_patterns("media", ".tune_media.json"))
     empty = tm.load(tmp_path / "exp").to_pandas()
     assert list(empty) == list(recorded)
     assert len(empty) == len(tm.load(tmp_path / "exp").to_pandas(params="all")) == 0
@@ -69,3 +71,26 @@ def test_the_columns_of_episodes_are_the_same_if_nothing_was_recorded(experiment
     empty = tm.load(experiment).episodes()
     assert {"trial", "episode_return", "note", "series", "config/lr"} <= set(empty)
     assert empty["episode_return"].dtype == float
+
+
+def test_what_a_trial_left_behind_is_told_by_a_truth_value(tmp_path):
+    """After a restore, an iteration had the episodes of both lives; in ``to_pandas()`` the column was NaN or True."""
+    results = [
+        {
+            "evaluation": {"env_runners": {"episodes": {"data": episodes(f"life {life}", iteration)}}},
+            "clip": tm.Video(iter(np.full((3, 16, 16, 3), 20 * number, np.uint8)), fps=5),
+            "training_iteration": iteration,
+        }
+        for number, (life, iteration) in enumerate([(1, 1), (1, 2), (1, 3), (2, 2), (2, 3)], 1)
+    ]
+    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), results)
+    catalog = tm.load(tmp_path / "storage")
+    for frame in (catalog.episodes(), catalog.to_pandas()):
+        assert frame["rolled_back"].dtype == np.dtype(bool)
+        assert frame[~frame["rolled_back"]]["training_iteration"].tolist() == [1, 2, 3]
+        assert frame[frame["rolled_back"]]["training_iteration"].tolist() == [2, 3]
+    told = catalog.episodes()
+    assert sorted(told[~told["rolled_back"]]["episode_id"]) == ["life 1-1", "life 2-2", "life 2-3"]
+    (tmp_path / "nothing").mkdir()
+    empty = tm.load(tmp_path / "nothing")
+    assert empty.episodes()["rolled_back"].dtype == empty.to_pandas()["rolled_back"].dtype == np.dtype(bool)

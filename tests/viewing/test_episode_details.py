@@ -22,13 +22,13 @@ def test_a_clip_has_its_record_and_its_episodes_series(trial):
 
 
 def test_the_json_is_read_if_there_is_no_parquet_file(trial, tmp_path):
-    for report in trial.reports:
+    for report in trial.report_lines:
         (tmp_path / "trial" / report["path"]).with_suffix(".parquet").unlink()
     assert episode_details(trial, trial.lines[0])["series"]["angle"][-1] == 2.0
 
 
 def test_a_broken_report_costs_the_series_and_no_error(trial, tmp_path, caplog):
-    for report in trial.reports:
+    for report in trial.report_lines:
         for suffix in (".json", ".parquet"):
             (tmp_path / "trial" / report["path"]).with_suffix(suffix).write_text("nothing")
     details = episode_details(trial, trial.lines[0])

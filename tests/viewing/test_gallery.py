@@ -1,16 +1,13 @@
 import json
 
 import numpy as np
-import pyarrow.fs
 import pytest
 from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.stores import StoredTrial
 from tests.support.viewing import RefusingStorage, on, write_trial
 from tune_media import cli
-from tune_media.storage.entry import PendingWrite
-from tune_media.storage.location import TrialLocation
-from tune_media.storage.trial_store import TrialStore
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.trials import LogDirectory, Trials
 
@@ -55,6 +52,14 @@ def test_the_folder_has_the_page_the_clips_their_posters_and_the_data(experiment
     assert 'rel="preload"' not in page  # a page from disk may not fetch
 
 
+def test_a_published_gallery_does_not_say_where_the_experiment_is(experiment, tmp_path):
+    """It had the absolute path of each trial: the user's name, the machine's mounts, the bucket."""
+    output = Gallery.of(str(experiment)).write(tmp_path / "published", steps=True).parent
+    files = [path for path in output.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if str(experiment).encode() in path.read_bytes()]
+
+
 def test_only_some_clips(experiment, tmp_path):
     assert run(experiment, "-o", tmp_path / "out", "--only", "best").exit_code == 0
     assert {path.parent.name for path in (tmp_path / "out").rglob("*.mp4")} == {"best"}
@@ -82,11 +87,9 @@ def test_media_that_the_page_cannot_show_are_not_copied(tmp_path):
 def record_all(folder, media):
     folder.mkdir(parents=True)
     (folder / "params.json").write_text("{}")
-    store = TrialStore(TrialLocation(pyarrow.fs.LocalFileSystem(), str(folder), folder, "t"))
-    store.load()
+    store = StoredTrial.in_folder(folder, "t")
     for number, medium in enumerate(media):
-        _, entry = store.registry.register(medium, "train", f"key_{number}", 1, 1)
-        store.write(PendingWrite("t", [entry]))
+        store.add(medium, "train", f"key_{number}", 1)
     store.finish()
 
 
@@ -116,7 +119,9 @@ def test_missing_files_are_counted_and_the_rest_is_written(experiment, tmp_path)
 def test_results_that_cannot_be_read_leave_the_chart_empty(experiment, tmp_path):
     storage = RefusingStorage()
     storage.refused = ["trial_0/result.json"]
-    gallery = Gallery("exp", Trials([LogDirectory(on(storage, experiment))]).all())
+    trials = Trials([LogDirectory(on(storage, experiment))])
+    trials.metrics_of(trials.all())
+    gallery = Gallery("exp", trials.all())
     gallery.write(tmp_path / "out")
     assert gallery.missing == ["trial_0/result.json"]
     curves = [delivered(tmp_path / "out", f"trial-{trial.id}")["curves"]["step"] for trial in gallery.trials]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.viewing import RefusingStorage, on, write_trial
+from tune_media.experiment import trial_files
 from tune_media.storage.filesystem import is_local
-from tune_media.viewing import trial_folder
 from tune_media.viewing import trials as trials_module
 from tune_media.viewing.pages import TrialPages
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -84,7 +84,7 @@ def test_new_metrics_are_seen_and_others_are_not_read_again(experiment, monkeypa
     trials.metrics_of(trials.all())
     read = []
     monkeypatch.setattr(trials, "_pause", -1.0)
-    monkeypatch.setattr(trial_folder, "last_metrics", lambda _, path: read.append(path) or {"loss": 1.0})
+    monkeypatch.setattr(trial_files, "last_metrics", lambda _, path: read.append(path) or {"loss": 1.0})
     results = experiment / "trial_1" / "result.json"
     results.write_text(results.read_text() + '{"training_iteration": 30}\n')
     assert trials.metrics_of(trials.all())[1] == {"loss": 1.0}
@@ -191,20 +191,25 @@ def test_files_that_a_remote_index_does_not_name_yet_are_found(experiment, monke
     before = pages.index()
     clip = experiment / "trial_1" / trials.all()[1].lines[0]["path"]
     shutil.copy(clip, clip.with_name("step_000000099-0123456789ab.mp4"))
+    line = {**trials.all()[1].lines[0], "id": "0123456789ab" * 3, "trial": "trial_1", "at": [2, 1]}
+    line["path"] = str(clip.with_name("step_000000099-0123456789ab.mp4").relative_to(experiment / "trial_1"))
+    (experiment / ".tune_media_log").mkdir()
+    (experiment / ".tune_media_log" / "x.jsonl").write_text(json.dumps(line) + "\n")
     assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 4]
-    monkeypatch.setattr(trial_folder, "_LISTING_PAUSE", 0.0)
-    monkeypatch.setattr(trial_folder, "_SHARE_OF_AGE", 0.0)
+    monkeypatch.setattr(trial_files, "_LISTING_PAUSE", 0.0)
+    monkeypatch.setattr(trial_files, "_SHARE_OF_AGE", 0.0)
     assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 5]
     assert pages.index().content != before.content
 
 
 def test_trials_on_remote_storage_are_listed_again_a_few_at_a_time_and_old_ones_rarely(experiment, monkeypatch):
-    monkeypatch.setattr(trial_folder, "_LISTING_PAUSE", 0.0)
-    monkeypatch.setattr(trial_folder, "_SHARE_OF_AGE", 0.001)
+    monkeypatch.setattr(trial_files, "_LISTING_PAUSE", 0.0)
+    monkeypatch.setattr(trial_files, "_SHARE_OF_AGE", 0.001)
     monkeypatch.setattr(trials_module, "_MAX_LISTED", 1)
     write_trial(experiment / "trial_2", 2)
     for name in ("media/index.jsonl", "result.json"):
         os.utime(experiment / "trial_2" / name, (0, time.time() - 1e6))
+    (experiment / ".tune_media_log").mkdir()
     storage = RefusingStorage("far")
     trials = Trials([LogDirectory(on(storage, experiment))])
     trials.metrics_of(trials.all())
@@ -212,7 +217,7 @@ def test_trials_on_remote_storage_are_listed_again_a_few_at_a_time_and_old_ones_
     storage.listed.clear()
     for _ in range(2):
         trials.all(max_age=0)
-    assert [path.rpartition("/")[2] for path in storage.listed if "trial_" in path] == ["trial_0", "trial_1"]
+    assert sum(path.endswith(".tune_media_log") for path in storage.listed) == 2
     nearby = RefusingStorage()
     trials = Trials([LogDirectory(on(nearby, experiment))])
     trials.all()

@@ -1,8 +1,12 @@
 """The viewer with an experiment on S3: from the storage, and from the folder that Tune prints."""
 
 import json
+import logging
+import pickle
+import re
 import shutil
 import time
+import urllib.parse
 import urllib.request
 
 import pyarrow
@@ -21,23 +25,6 @@ from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture(scope="module")
-def s3():
-    moto = pytest.importorskip("moto.server")
-    server = moto.ThreadedMotoServer("127.0.0.1", 0)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        environment.setenv("AWS_ACCESS_KEY_ID", "a")
-        environment.setenv("AWS_SECRET_ACCESS_KEY", "s")
-        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        filesystem, _ = pyarrow.fs.FileSystem.from_uri("s3://results?allow_bucket_creation=true")
-        filesystem.create_dir("results")
-        yield filesystem
-    server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +63,9 @@ def test_a_pointer_to_an_object_of_somebody_else_is_not_followed(s3, staging, tm
         file.write(b"private")
     shutil.copytree(staging / "trial_0", tmp_path / "exp" / "trial_0")
     index = tmp_path / "exp" / "trial_0" / "media" / "index.jsonl"
-    line = json.loads(index.read_text().splitlines()[0])
+    with s3.open_input_stream("results/exp/trial_0/media/index.jsonl") as file:
+        line = json.loads(file.read().splitlines()[0])
+    index.parent.mkdir()
     index.write_text(json.dumps({**line, "path": "media/private.mp4"}) + "\n")
     for target in ("private", "exp/trial_1"):
         (tmp_path / "exp" / "trial_0" / ".tune_media.json").write_text(
@@ -86,6 +75,56 @@ def test_a_pointer_to_an_object_of_somebody_else_is_not_followed(s3, staging, tm
         (trial,) = app.trials.all()
         assert Client(app).get(f"/media/{trial.id}/media/private.mp4").status_code == 404
         assert trial.place[1] == trial.path
+
+
+def test_a_catalog_reads_nothing_from_a_place_of_somebody_else(s3, staging, tmp_path):
+    """The viewer's server checked where a trial's pointer leads; the catalog followed it anywhere."""
+    with s3.open_input_stream("results/exp/trial_0/media/index.jsonl") as file:
+        index = file.read()
+    line = json.loads(index.splitlines()[0])
+    shutil.copytree(staging / "trial_0", tmp_path / "exp" / "trial_0")
+    (tmp_path / "exp" / "trial_0" / "media").mkdir()
+    (tmp_path / "exp" / "trial_0" / "media" / "index.jsonl").write_bytes(index)  # as versions before 3 wrote it
+    with s3.open_output_stream(f"results/others/private/{line['path']}") as file:
+        file.write(b"private")
+    for target in ("others/private", "exp/trial_1"):
+        pointer = tmp_path / "exp" / "trial_0" / ".tune_media.json"
+        pointer.write_text(json.dumps({"media_of": f"s3://results/{target}"}))
+        catalog = tm.load(tmp_path / "exp")
+        assert len(catalog) == 4
+        for row in catalog:
+            with pytest.raises(FileNotFoundError):
+                row.read_bytes()
+        assert len(catalog.episodes()) == 0
+        row = pickle.loads(pickle.dumps(catalog[0]))
+        with pytest.raises(FileNotFoundError):
+            list(row.frames())
+
+
+def test_a_look_at_a_running_trial_lists_no_checkpoints(s3, staging):
+    """A listing of the whole folder took a request for each 1,000 files of its checkpoints, at each look."""
+    for number in range(3):
+        with s3.open_output_stream(f"results/exp/trial_0/checkpoint_{number:06d}/model.pt") as file:
+            file.write(b"x")
+    requests = []
+    handler = logging.Handler()
+    handler.emit = lambda record: requests.append(record.getMessage())
+    logging.getLogger("werkzeug").addHandler(handler)
+    try:
+        trials = Trials([LogDirectory.of("s3://results/exp")])
+        for _ in range(2):
+            for trial in trials.all(max_age=0):
+                trial.read_at = float("-inf")  # it is time to look for files that the index does not name yet
+        tm.load("s3://results/exp").to_pandas()
+        tm.load("s3://results/exp/trial_0").to_pandas()
+    finally:
+        logging.getLogger("werkzeug").removeHandler(handler)
+    listed = [
+        urllib.parse.parse_qs(found[1]) for found in map(re.compile(r"GET /results\?(\S*)").search, requests) if found
+    ]
+    assert listed
+    assert not [found["prefix"][0] for found in listed if "delimiter" not in found]  # with all that is below it
+    assert not [text for text in requests if "checkpoint_" in text]
 
 
 @pytest.mark.parametrize("is_staging", [False, True])

@@ -2,9 +2,12 @@ import gzip
 import json
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from werkzeug.test import Client
 
-from tests.support.viewing import write_trial
+import tune_media as tm
+from tests.support.viewing import on, write_trial
+from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.payload import url_path
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import STATIC, ViewerApp, static_files
@@ -77,6 +80,122 @@ def test_byte_ranges_are_answered(client, clip, wanted, status, range_sent):
     if status == 206:
         first, _, last = part.headers["Content-Range"][6:].partition("/")[0].partition("-")
         assert part.data == whole.data[int(first) : int(last) + 1]
+
+
+FAR = type("Far", (LocalFileSystem,), {"protocol": "far", "cachable": False})  # as an object store is read
+
+
+@pytest.mark.parametrize("is_far", [False, True])
+@pytest.mark.parametrize(
+    ("wanted", "status"),
+    [
+        ("items=0-5", 200),
+        ("bytes=0-1,3-4", 200),
+        ("bytes=5-2", 200),
+        ("bytes=-99999999", 200),
+        ("bytes=a-b", 200),
+        ("bytes=", 200),
+        ("bytes", 200),
+        ("0-5", 200),
+        (f"bytes={'9' * 6000}-", 200),
+        ("bytes=\xff-", 200),
+        ("BYTES=0-5", 206),
+        ("bytes=0-99999999", 206),
+        ("bytes=-0", 416),
+    ],
+)
+def test_a_range_that_is_no_single_part_gets_the_whole_file(experiment, is_far, wanted, status):
+    """Such requests got 416, which browsers kept for a year."""
+    directory = LogDirectory(on(FAR(), experiment)) if is_far else LogDirectory.of(str(experiment))
+    trials = Trials([directory])
+    client, trial = Client(ViewerApp(trials, "sweep")), trials.all()[0]
+    clip = f"/media/{trial.id}/{url_path(trial.lines[0]['path'])}"
+    whole = client.get(clip)
+    found = client.get(clip, headers={"Range": wanted})
+    assert found.status_code == status
+    if status == 200:
+        assert found.data == whole.data
+        assert "Content-Range" not in found.headers
+    if status == 416:
+        assert found.headers["Content-Range"] == f"bytes */{len(whole.data)}"
+    assert ("immutable" in found.headers["Cache-Control"]) == (status != 416)
+    assert client.head(clip, headers={"Range": wanted}).status_code == 200
+
+
+def nested(levels):
+    return '{"a":' * levels + "1" + "}" * levels + "\n"
+
+
+def add(file, text):
+    file.write_text(file.read_text() + text)
+
+
+def deep_lines(folder):
+    index = folder / "media" / "index.jsonl"
+    line = index.read_text().splitlines()[0]
+    add(index, f'{line[:-1]}, "metrics": {nested(985).strip()}}}\n')
+
+
+def odd_reports(folder, text):
+    for report in (folder / "episode_data").glob("data-*.json"):
+        report.with_suffix(".parquet").unlink()
+        report.write_text(text)
+
+
+def folder_instead(file):
+    file.unlink()
+    file.mkdir()
+
+
+BAD = {
+    "results": lambda folder: add(folder / "result.json", nested(990)),
+    "a result that is too deep to parse": lambda folder: add(folder / "result.json", nested(100_000)),
+    "hyperparameters": lambda folder: (folder / "params.json").write_text(nested(990)),
+    "index": deep_lines,
+    "pointer": lambda folder: (folder / ".tune_media.json").write_text(nested(990)),
+    "reports": lambda folder: odd_reports(folder, "[" * 990 + "]" * 990),
+    "reports of something else": lambda folder: odd_reports(folder, '[1, {"episode_id": 3}]'),
+    "results that are a folder": lambda folder: folder_instead(folder / "result.json"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_one_bad_trial_breaks_neither_the_viewer_nor_the_catalog_nor_a_gallery(tmp_path, bad):
+    """A line of result.json that is nested 990 deep was error 500 for all trials."""
+    for number, name in enumerate(("good", "bad")):
+        write_trial(tmp_path / "exp" / name, number)
+    BAD[bad](tmp_path / "exp" / "bad")
+    app = ViewerApp(Trials([LogDirectory.of(str(tmp_path / "exp"))]), "sweep")
+    client = Client(app)
+    pages = [client.get(f"/data/{name}.json") for name in ("first", "index", "metrics")]
+    assert [page.status_code for page in pages] == [200] * 3
+    assert [trial["name"] for trial in pages[1].json["trials"]] == ["bad", "good"]
+    for trial in app.trials.all():
+        assert client.get("/data/trial.json", query_string={"trial": trial.id}).status_code == 200
+        assert len(trial.lines) == 4
+        for line in trial.lines:
+            clip = client.get("/data/clip.json", query_string={"trial": trial.id, "path": line["path"]})
+            assert clip.status_code == 200
+    gallery = Gallery.of(str(tmp_path / "exp"))
+    gallery.write(tmp_path / "gallery", steps=True)
+    assert gallery.count == 8
+    catalog = tm.load(tmp_path / "exp")
+    assert len(catalog.to_pandas()) == 8
+    assert catalog.best()["trial"] in ("good", "bad")
+    assert set(catalog.episodes()["trial"]) >= {"good"}
+
+
+def test_an_error_of_the_storage_brings_no_key_onto_the_page_or_into_the_log(experiment, caplog, monkeypatch):
+    trials = Trials([LogDirectory.of(str(experiment))])
+    client = Client(ViewerApp(trials, "sweep"))
+
+    def refuse(*arguments, **more):
+        raise OSError("GET https://host/x?sig=Zm9v0123: 403")
+
+    monkeypatch.setattr(trials, "all", refuse)
+    answer = client.get("/data/index.json")
+    assert (answer.status_code, answer.text) == (500, "OSError: GET https://host/x?sig=***: 403")
+    assert "Zm9v0123" not in caplog.text
 
 
 def test_media_are_cached_for_ever_and_pages_are_not(client, clip):

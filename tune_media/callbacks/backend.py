@@ -34,8 +34,10 @@ class TrialInfo:
         experiment: The name of the Tune experiment.
         config: The hyperparameters. PBT may start the trial again with other ones.
         location: The trial's folders: on the storage, and the one on the driver that Tune copies there.
-        ray: Ray's own object, which Tune changes as it goes. None if the message waited on disk.
+        ray: Ray's own object, which Tune changes as it goes; only methods that run in Tune's loop see it.
         searched: The hyperparameters that Tune chose for this trial, by their path: ``{"env_config/gravity": 9.8}``.
+        time: When Tune started it, seconds since 1970.
+        is_restored: Whether an earlier process began it.
     """
 
     trial_id: str
@@ -45,9 +47,8 @@ class TrialInfo:
     location: TrialLocation
     ray: Trial | None = field(default=None, repr=False, compare=False)
     searched: Mapping[str, Any] = field(default_factory=dict)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "ray"}
+    time: float = field(default_factory=time.time, compare=False)
+    is_restored: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +59,11 @@ class Report:
         step: The step at which TensorBoard shows the result: ``timesteps_total``, else the training iteration.
         training_iteration: Tune's count of the trial's results, from 1.
         time: When the driver got it, seconds since 1970.
-        result: The live, nested dict. Only methods that run in Tune's loop see it; in other threads it is empty if the
-            message waited on disk.
+        result: The live, nested dict. Only methods that run in Tune's loop see it; it is empty in other threads.
         new_in_lists: The values that are new in lists of which the old API stack repeats a window, by place.
         changed: Whether the hyperparameters differ from those of the trial's last result.
+        row: The number of its row in the outbox, which only grows in a trial, also over restores. After a kill, a row
+            may be delivered again. In methods that Tune's loop calls, it is the number of the last row before it.
     """
 
     step: int
@@ -70,6 +72,7 @@ class Report:
     new_in_lists: Mapping[tuple[str, ...], list[Any]] = field(default_factory=dict, repr=False)
     time: float = field(default_factory=time.time)
     changed: Callable[[], bool] = field(default=lambda: False, repr=False)
+    row: int = 0
 
     @functools.cached_property
     def flat(self) -> dict[str, Any]:
@@ -84,22 +87,6 @@ class Report:
         """The hyperparameters, if PBT has changed them since the trial's last result; else None."""
         config = self.result.get("config")
         return config if isinstance(config, Mapping) and self.changed() else None
-
-    @property
-    def nbytes(self) -> int:
-        """About how much memory the values take."""
-        sizes = (getattr(value, "nbytes", 0) for value in self.flat.values())
-        return sum(200 + (size if isinstance(size, int) else 0) for size in sizes)
-
-    def settle(self) -> None:
-        """Work out everything that depends on the live result, which Tune and other callbacks go on changing."""
-        _ = self.flat, self.config
-
-    def __getstate__(self) -> dict[str, Any]:
-        self.settle()
-        left_out = ("result", "new_in_lists", "changed")
-        kept = {name: value for name, value in self.__dict__.items() if name not in left_out}
-        return {**kept, "result": {}, "new_in_lists": {}}
 
 
 class Context(Protocol):
@@ -141,10 +128,11 @@ class Backend:
     """Sends a sweep's metrics and media somewhere: override the methods that you need.
 
     All of them are called by one thread of the backend's own, in order, and may take their time: Tune's loop never
-    waits. If more than ``MediaOptions(max_pending_bytes=...)`` wait, the rest waits on the driver's disk. If a method
-    raises, that is one warning and a count, and the next message is delivered, unless ``is_away`` says that the error
-    will pass: then it is tried again, in order. If ``start`` fails for good, nothing more of that trial is delivered,
-    and the warning at the end names the trial.
+    waits, and what is still to be delivered is in the outbox on the driver's disk. If the driver is killed, the
+    restored experiment goes on with it, and the calls of the last quarter of a second are made again, with the same
+    ``report.row`` or ``entry.row``. If a method raises, that is one warning and a count, and the next row is delivered,
+    unless ``is_away`` says that the error will pass: then it is tried again, in order. If ``start`` fails for good,
+    nothing more of that trial is delivered, and the warning at the end names the trial.
 
     The callback is pickled before the experiment starts: open files and connections in ``start``, not in ``__init__``,
     and close them in ``finish``.
@@ -182,6 +170,9 @@ class Backend:
 
     A thread that gets next to no time may hold up Tune's loop, which waits for Python's lock: 5 is a good number."""
 
+    goes_on_after_a_kill: ClassVar[bool] = True
+    """Whether it gets the rows that waited for it when an earlier process was killed."""
+
     patience: float | None = None
     """How long the end waits for what is left, seconds. None: ``MediaOptions(flush_seconds=...)``."""
 
@@ -200,6 +191,14 @@ class Backend:
                 f"[tune_media.MediaLoggerCallback({name}(...))])."
             )
 
+    def prepare_export(self) -> None:
+        """Get ready to log a finished experiment, instead of ``setup``: no Ray runs, and nobody waits.
+
+        Raises:
+            Exception: As for ``setup``; or the backend cannot log a finished experiment.
+        """
+        self.setup()
+
     def start(self, trial: TrialInfo) -> None:
         """Begin a trial, or go on with it: after a pause, a retry or a PBT exploit it is called again before ``end``.
 
@@ -216,6 +215,9 @@ class Backend:
         place of that file in the trial's folder. ``entry.medium.kind`` is ``"video"``, ``"image"``, ``"histogram"``,
         ``"artifact"``, ``"episode"`` or ``"episodes"`` (whose ``histograms()`` are made once for all backends).
         """
+
+    def checkpoint(self, trial: TrialInfo, path: str) -> None:
+        """Log a checkpoint, a folder on this machine, if the callback hands over checkpoints."""
 
     def end(self, trial: TrialInfo, status: Status) -> None:
         """End a trial, after its last clip."""

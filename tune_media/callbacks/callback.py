@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import logging
-import posixpath
 from typing import TYPE_CHECKING, Any
 
 from ray import cloudpickle
 from ray.tune.logger import LoggerCallback
-from ray.tune.utils import flatten_dict
 from typing_extensions import override
 
-from tune_media.callbacks.backend import Backend, Report, TrialInfo
-from tune_media.callbacks.delivery import Delivery
+from tune_media.callbacks.backend import Backend, Report
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.late_readers import late_readers
-from tune_media.callbacks.session import MediaSession, result_step, trial_place, whole_number
+from tune_media.callbacks.outbox import outbox_root
+from tune_media.callbacks.readers import BackendReader, status_of
+from tune_media.callbacks.session import MediaSession
+from tune_media.experiment.results import result_step
 from tune_media.ray_compat import callbacks_of_experiment, latest_checkpoint_metrics
-from tune_media.storage.entry import MediaEntry
-from tune_media.storage.healing import heal_experiment
 from tune_media.values.checks import as_shown
+from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
 
 if TYPE_CHECKING:
@@ -61,10 +59,9 @@ class MediaLoggerCallback(LoggerCallback):
         self.backend = backend
         self.given_options = media
         self._session: MediaSession | None = None
-        self._delivery: Delivery | None = None
-        self._others: dict[str, tuple[MediaSession, Delivery]] = {}  # of other experiments that have not ended
+        self._reader: BackendReader | None = None
+        self._others: dict[str, tuple[MediaSession, BackendReader]] = {}  # of other experiments that have not ended
         self._state: dict[str, Any] = {}
-        self._has_opened = False
 
     @property
     def name(self) -> str:
@@ -78,28 +75,23 @@ class MediaLoggerCallback(LoggerCallback):
                 "tune.RunConfig(callbacks=[...]) holds the class of a tune_media callback; make an instance of it, for "
                 "example callbacks=[tune_media.JsonMediaLoggerCallback()]."
             )
+        outbox_root()  # raises if there is no place for it
         self._leave_files_to_others()
-        self._warn_of_late_readers()
         self.backend.setup(**info)
 
     @override
     def log_trial_start(self, trial: Trial) -> None:
-        session, delivery = self._open(trial)
-        session.begin(trial)
-        delivery.start(_info(trial))
+        session, reader = self._open(trial)
+        session.begin(trial, self)
+        reader.call_in_loop("start", session.live_info(trial))
 
     @override
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        session, delivery = self._open(trial)
-        entries: list[MediaEntry] = []
+        session, reader = self._open(trial)
         report = Report(result_step(result), whole_number(result.get("training_iteration")), result)
         with session.faults.guard(self.name, "reading media from a result"):
-            report, entries = session.read(trial, result)
-        if not delivery.has(trial.trial_id):
-            delivery.start(_info(trial))
-        delivery.metrics(trial.trial_id, report)
-        for entry in entries:
-            delivery.media(trial.trial_id, entry)
+            report = session.read(trial, result)
+        reader.call_in_loop("metrics", session.live_info(trial), report)
 
     @override
     def log_trial_save(self, trial: Trial) -> None:
@@ -109,24 +101,32 @@ class MediaLoggerCallback(LoggerCallback):
             if metrics is not None:
                 session.replace(trial, metrics)
 
+    def hand_over_checkpoint(self, trial: Trial, path: str) -> None:
+        """Have the backend log a checkpoint, a folder on this machine, after all that was reported before it."""
+        self._open(trial)[0].checkpoint(trial, path)
+
     @override
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
-        session, delivery = self._open(trial)
-        session.forget(trial)
-        delivery.end(trial.trial_id, "failed" if failed else "finished")
+        session, reader = self._open(trial)
+        session.end_trial(trial.trial_id, status_of(failed=failed))
+        reader.call_in_loop("end", session.live_info(trial), status_of(failed=failed))
 
     @override
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         if trials:
             self._switch_to(_experiment_of(trials[0]))
-        session, delivery = self._session, self._delivery
-        self._session = self._delivery = None
-        if delivery is not None:
-            delivery.finish()
-        if session is not None:
-            session.leave(self)
-        elif trials and not self._has_opened:
-            self._heal_finished_experiment(trials[0])
+            if self._session is None:  # restored, and no trial was left to run: what a killed driver left is delivered
+                self._open(trials[0])
+        session, reader = self._session, self._reader
+        self._session = self._reader = None
+        if session is None or reader is None:
+            return
+        running = list(session.running.values())
+        session.end_all_trials(trials)
+        for trial in running:
+            reader.call_in_loop("end", session.live_info(trial), "interrupted")
+        reader.finish()
+        session.leave(self)
 
     @override
     def get_state(self) -> dict[str, Any] | None:
@@ -150,13 +150,6 @@ class MediaLoggerCallback(LoggerCallback):
         """End as at the end of an experiment: the process was told to end."""
         self.on_experiment_end(trials)
 
-    def _warn_of_late_readers(self) -> None:
-        """Warn of callbacks that will find paths where they expect media, once for all callbacks of the family."""
-        callbacks = callbacks_of_experiment()
-        if next((one for one in callbacks if isinstance(one, MediaLoggerCallback)), None) is self:
-            for warning in late_readers(callbacks, MediaLoggerCallback):
-                logger.warning("tune_media: %s", warning)
-
     def _leave_files_to_others(self) -> None:
         """Let one callback write a file, if several would: the first of ours, or Ray's own."""
         kind, self.backend.yields_to = self.backend.same_files_as, None
@@ -178,11 +171,11 @@ class MediaLoggerCallback(LoggerCallback):
                 mine,
             )
 
-    def _open(self, trial: Trial) -> tuple[MediaSession, Delivery]:
+    def _open(self, trial: Trial) -> tuple[MediaSession, BackendReader]:
         """Join the session of the trial's experiment."""
         key = _experiment_of(trial)
         self._switch_to(key)
-        if self._session is None or self._delivery is None:
+        if self._session is None or self._reader is None:
             if self._others:
                 logger.warning(
                     "tune_media: %s is passed to an experiment in %s before another one has ended, in %s. If both run "
@@ -191,38 +184,24 @@ class MediaLoggerCallback(LoggerCallback):
                     key,
                     next(iter(self._others)),
                 )
-            self._session, self._has_opened = MediaSession.join(key, self), True
-            self._session.restore(self._state)
+            self._session = MediaSession.join(trial, self, self._state)
             self._state = {}  # it is of this experiment
-            self._delivery = Delivery(self.backend, self._session)
-        return self._session, self._delivery
+            self._reader = self._session.reader(self.backend)
+        return self._session, self._reader
 
     def _switch_to(self, key: str) -> None:
         """Go on with an experiment, if it is known, and lay the one before aside, if it is another one."""
         if self._session is not None and self._session.key == key:
             return
-        if self._session is not None and self._delivery is not None:
-            self._others[self._session.key] = self._session, self._delivery
-        self._session, self._delivery = self._others.pop(key, (None, None))
-        if self._delivery is not None:
-            self.backend.context = self._delivery
-
-    def _heal_finished_experiment(self, trial: Trial) -> None:
-        """An experiment was restored in which no trial was left to run: list the files that a killed driver did not."""
-        options = self.given_options or MediaOptions()
-        with Faults(strict=options.strict).guard(self.name, "listing the files of finished trials"):
-            location = trial_place(trial)
-            heal_experiment(location.filesystem, posixpath.dirname(location.path), options.flush_seconds)
+        if self._session is not None and self._reader is not None:
+            self._others[self._session.key] = self._session, self._reader
+        self._session, self._reader = self._others.pop(key, (None, None))
+        if self._reader is not None:
+            self.backend.context = self._reader
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_session": None, "_delivery": None, "_others": {}, "_has_opened": False}
+        return {**self.__dict__, "_session": None, "_reader": None, "_others": {}}
 
 
 def _experiment_of(trial: Trial) -> str:
     return str(trial.storage.experiment_driver_staging_path)
-
-
-def _info(trial: Trial) -> TrialInfo:
-    config = dict(trial.config or {})
-    place, searched = trial_place(trial), flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
-    return TrialInfo(trial.trial_id, str(trial), trial.experiment_dir_name, config, place, trial, searched)

@@ -1,20 +1,18 @@
-"""Faults are counted, each kind is said once, and no message shows a key or password."""
+"""Faults are counted, and each kind is said once."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import re
+import traceback
 from collections.abc import Iterator
 
 from tune_media.values.foreign import shown
+from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger("tune_media")
 
-_SECRETS: set[str] = set()
 _MAX_KINDS = 1000
-# A password in a URI ends at the last @: of the host's part for http, which has no "/" in it, and of all for databases.
-_PASSWORD = re.compile(r"""(https?://)[^/\s'"]*@|(\w+://)[^/:@\s'"]*(?::[^\s'"]*)?@""")
 
 
 class Faults:
@@ -48,14 +46,14 @@ class Faults:
         if seen in self._told or len(self._told) >= _MAX_KINDS:
             return
         self._told.add(seen)
+        is_debug = logger.isEnabledFor(logging.DEBUG)
         logger.warning(
-            "tune_media: %s: %s failed (%s: %s). Training goes on; further faults of this kind are counted only. "
-            "To stop at the first, pass media=MediaOptions(strict=True).",
+            "tune_media: %s: %s failed (%s). Training goes on; further faults of this kind are counted only. "
+            "To stop at the first, pass media=MediaOptions(strict=True).%s",
             name,
             shown(what, repr)[1:-1],
-            type(error).__name__,
-            redacted(shown(error, str)),
-            exc_info=logger.isEnabledFor(logging.DEBUG) and not _SECRETS,
+            error_text(error),
+            redacted("\n" + "".join(traceback.format_exception(error))) if is_debug else "",
         )
 
     def raise_first(self) -> None:
@@ -63,22 +61,3 @@ class Faults:
         if self.strict and self._first is not None:
             error, self._first = self._first, None
             raise error
-
-
-def keep_secret(*secrets: str | None) -> None:
-    """Keep keys and tokens out of every message."""
-    _SECRETS.update(secret for secret in secrets if secret)
-
-
-def redacted(text: str) -> str:
-    """Return a message without the keys and passwords that it may repeat.
-
-    Example:
-        >>> redacted("postgresql://me:se/c@ret@host/runs and http://me:secret@host/a@b")
-        'postgresql://***@host/runs and http://***@host/a@b'
-        >>> redacted("s3://bucket/a@b and file:///home/me@work")
-        's3://bucket/a@b and file:///home/me@work'
-    """
-    for secret in _SECRETS:
-        text = text.replace(secret, "***")
-    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}***@", text)

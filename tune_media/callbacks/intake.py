@@ -1,137 +1,235 @@
-"""From a result to entries: its media are replaced by paths, and become entries that all callbacks share."""
+"""From a result to rows of the outbox: its media are taken out, and the path of each takes its place."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import sqlite3
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Report
-from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.summary import Summary
-from tune_media.callbacks.trials import Trials, result_step, whole_number
-from tune_media.callbacks.writing import Writer
+from tune_media.callbacks.outbox import NewRow, OutboxFullError
+from tune_media.experiment.results import result_step, result_time
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
+from tune_media.results.raw_clips import RawVideo
 from tune_media.results.reader import Found, replace_media
-from tune_media.storage.entry import MediaEntry
+from tune_media.storage.entry import DROPPED, FAILED, MediaEntry, clips_by_episode, packed_episodes, packed_medium
 from tune_media.storage.episode_files import DATA_KEY
+from tune_media.storage.known_media import KnownMedia
 from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.file_medium import FileMedium
 from tune_media.values.foreign import shown, without_address
-from tune_media.values.options import MediaOptions
+from tune_media.values.number import whole_number
+from tune_media.values.plain import MEDIA, pack, pack_each, unpack
 from tune_media.values.recording_problems import take_problems
+from tune_media.values.secrets import error_text
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
+
+    from tune_media.callbacks.session import MediaSession
+
+_MAX_LIVE = 1000  # results whose values that are no plain data are held in memory
 
 
 class Intake:
     """Reads the results of an experiment. Tune's loop calls all methods.
 
     Args:
-        trials: The trials' stores.
-        writer: Gets the new media.
-        faults: Counts faults.
-        summary: Told problems of recording.
-        options: Returns the user's options.
+        session: The session of the experiment, which owns the outbox.
     """
 
-    def __init__(
-        self, trials: Trials, writer: Writer, faults: Faults, summary: Summary, options: Callable[[], MediaOptions]
-    ) -> None:
-        self._trials, self._writer, self._faults, self._summary = trials, writer, faults, summary
-        self._options = options
+    def __init__(self, session: MediaSession) -> None:
+        self._session = session
         # One is enough: Tune shows a result to all callbacks, then the next one.
-        self._last: tuple[Report | None, list[MediaEntry]] = (None, [])
+        self._last: Report | None = None
+        self._compared: tuple[dict[str, Any], bool] | None = None  # the last result, and whether its config is another
         self._configs: dict[str, str] = {}  # each trial's last hyperparameters, as text
         self._windows: dict[str, Windows] = {}  # of the old API stack
         self._new_in_lists: dict[str, dict[tuple[str, ...], list[Any]]] = {}
+        self._live: dict[int, dict[str, Any]] = {}  # values of results that are no plain data, by row
 
-    def read(self, trial: Trial, result: dict[str, Any]) -> tuple[Report, list[MediaEntry]]:
-        """Replace the media of a trial's next result by their paths, and have them written.
+    def read(self, trial: Trial, result: dict[str, Any]) -> Report:
+        """Replace the media of a trial's next result by their paths, and append it to the outbox.
 
         Returns:
-            The result and its new media, the same for every callback that asks.
+            The result, the same for every callback that asks.
         """
-        last, entries = self._last
-        if last is None or last.result is not result:
-            with self._faults.guard("the store", "reading where a trial goes on"):
-                self._trials.goes_on(trial, result)
-            with self._faults.guard("the reader", "reading problems of recording"):
-                self._summary.problems(take_problems(result))
-            entries = self.replace(trial, result, is_new=True)
-            if self._trials.retention_check is not None:
-                with self._faults.guard("the store", "checking the retention policy"):
-                    self._summary.problems(self._trials.retention_check.look(result, entries))
-            last = Report(
-                result_step(result),
-                whole_number(result.get("training_iteration")),
-                result,
-                self._new_in_lists.get(trial.trial_id, {}),
-                changed=functools.partial(self._has_other_config, trial.trial_id, result.get("config")),
-            )
-            self._last = (last, entries)
-        return last, entries
+        if self._last is not None and self._last.result is result:
+            return self._last
+        session, trial_id = self._session, trial.trial_id
+        known = session.known_of(trial)
+        iteration, now = whole_number(result.get("training_iteration")), result_time(result) or time.time()
+        rows: list[NewRow] = []
+        with session.faults.guard("the store", "reading where a trial goes on"):
+            session.wait_for_known(trial, known)
+            if known.goes_on(iteration):
+                rows.append(NewRow(trial_id, "back", pack({"training_iteration": iteration})))
+            session.note_best(trial_id, result)
+        with session.faults.guard("the reader", "reading problems of recording"):
+            session.summary.problems(take_problems(result))
+        row = session.outbox.last  # those of its media are higher
+        entries = self.replace(trial, result, rows, at=now, is_new=True)
+        with session.faults.guard("the store", "checking the retention policy"):
+            session.check_retention(result, entries)
+        others = self._new_in_lists.get(trial_id, {})
+        changed = functools.partial(self._has_other_config, trial_id, result)
+        self._last = Report(result_step(result), iteration, result, others, now, changed, row)
+        return self._last
 
-    def replace(self, trial: Trial, result: dict[str, Any], *, is_new: bool = False) -> list[MediaEntry]:
-        """Replace the media of a result by their paths and have them written; return those that are new.
+    def replace(
+        self, trial: Trial, result: dict[str, Any], rows: list[NewRow] | None = None, *, at: float, is_new: bool = False
+    ) -> list[MediaEntry]:
+        """Replace the media of a result by their paths, and append them to the outbox; return those that are new.
 
         If a medium cannot be stored, text that says so replaces it: no result keeps its bytes.
 
         Args:
             trial: The trial.
             result: The result; changed in place.
+            rows: Rows to append before them.
+            at: When the result came, seconds since 1970.
             is_new: Whether it is the next result of the trial, rather than a copy that Tune keeps.
         """
+        rows = [] if rows is None else rows
+        known = self._session.known_of(trial)
         entries: list[MediaEntry] = []
         told: set[str] = set()  # sections whose recorder has the episodes that the old API stack repeats
-        place = functools.partial(self._place, trial, result, entries, told, functools.cache(self._report_path))
+        report_path = functools.cache(known.report_path)
+        place = functools.partial(self._place, known, result, at, entries, rows, told, report_path)
         try:
-            replace_media(result, place, self._options().raw_fps, self._report_unread)
+            replace_media(result, place, self._session.options.raw_fps, self._report_unread)
             if is_new:
-                self._read_legacy(trial, result, place, told)
-        finally:  # whatever comes after them, what is registered is written
-            store = self._trials.known(trial.trial_id)
-            if entries and store is not None:
-                self._writer.put(store, entries, trial.storage.experiment_fs_path)
-            if store is not None and store.rollbacks.has_revived:
-                self._writer.later("marking what is recorded again", store.mark_revived)
+                self._read_legacy(trial, known, result, place, told)
+        finally:  # whatever comes after them, what has a path gets a row
+            self._append(trial, result if is_new else None, rows, entries, at)
         return entries
 
-    def forget(self, trial: Trial) -> None:
+    def live_values(self, row: int) -> dict[str, Any]:
+        """Return the values of a result that only this process has, such as those of W&B's own classes."""
+        return self._live.get(row, {})
+
+    def forget(self, trial_id: str) -> None:
         """A trial is over: hold nothing of it any longer."""
-        self._last = (None, [])
+        self._last = self._compared = None
         for held in (self._windows, self._new_in_lists, self._configs):
-            held.pop(trial.trial_id, None)
+            held.pop(trial_id, None)
 
     def _place(
         self,
-        trial: Trial,
+        known: KnownMedia,
         result: dict[str, Any],
+        at: float,
         entries: list[MediaEntry],
+        rows: list[NewRow],
         told: set[str],
-        report_path: Callable[[Trial, int], str],
+        report_path: Callable[[int], str],
         found: Found,
     ) -> str:
-        """Register a medium, and return the text that replaces it."""
+        """Give a medium its path, and return the text that replaces it."""
         medium, step = found.medium, result_step(result)
         own_path = None
         if isinstance(medium, EpisodeBatch):
-            own_path = functools.partial(report_path, trial, step)
+            own_path = functools.partial(report_path, step)
             if medium.holds_legacy:
                 told.add(found.section)
-        with self._faults.guard("the store", f"storing {found.section}/{found.key}"):
-            iteration = whole_number(result.get("training_iteration"))
-            store = self._trials.store(trial)
-            path, entry = store.registry.register(medium, found.section, found.key, step, iteration, own_path)
-            if entry is not None:
-                entries.append(entry)
-            return path
+        with self._session.faults.guard("the store", f"storing {found.section}/{found.key}"):
+            placed = known.register(medium, found.section, found.key, step=step, own_path=own_path)
+            if placed.is_new:
+                iteration = whole_number(result.get("training_iteration"))
+                place = (found.section, found.key, placed.path, step, iteration, at, known.lineage)
+                entries.append(MediaEntry(medium, *place))
+            if placed.comes_again:
+                rows.append(NewRow(known.trial_id, "again", pack({"id": placed.id})))
+            return placed.path
         return f"not stored: {medium.kind} {found.section}/{found.key}"
 
-    def _report_path(self, trial: Trial, step: int) -> str:
-        return self._trials.store(trial).registry.report_path(step)
+    def _append(
+        self, trial: Trial, result: dict[str, Any] | None, rows: list[NewRow], entries: list[MediaEntry], at: float
+    ) -> None:
+        """Append the rows of a result, all at once."""
+        session, trial_id = self._session, trial.trial_id
+        live: dict[str, Any] = {}
+        if result is not None and session.wants_results:
+            with session.faults.guard("the outbox", "reading a result"):
+                row, live = self._result_row(trial_id, result, at)
+                rows.append(row)
+        media_at = len(rows)
+        media = self._media_rows(trial_id, entries)
+        rows = [*rows, *(row for row, _ in media)]
+        if not rows:
+            return
+        try:
+            last = session.append(rows)
+        except OutboxFullError as error:
+            reason = f"no room in the outbox on the driver's disk: {error_text(error)}"
+            session.faults.report("the outbox", "keeping media", error, kind=DROPPED)
+            lost = [self._lost_row(row, DROPPED, reason) for row in rows]
+            media = []
+            try:
+                last = session.append(lost)
+            except (OSError, sqlite3.Error) as worse:
+                self._lose(trial, entries, worse)
+                return
+        except (OSError, sqlite3.Error) as error:
+            self._lose(trial, entries, error)
+            return
+        first = last - len(rows) + 1
+        if live and len(self._live) < _MAX_LIVE:
+            self._live[first + media_at - 1] = live
+            self._live = {row: values for row, values in self._live.items() if row > session.delivered()}
+        for number, (row, entry) in enumerate(media):
+            if entry is not None:
+                session.make_later(first + media_at + number, None if row.content else entry)
 
-    def _read_legacy(self, trial: Trial, result: dict[str, Any], place: Callable[[Found], str], told: set[str]) -> None:
+    def _result_row(self, trial_id: str, result: dict[str, Any], at: float) -> tuple[NewRow, dict[str, Any]]:
+        iteration = whole_number(result.get("training_iteration"))
+        report = Report(result_step(result), iteration, result)
+        config = result.get("config") if self._has_other_config(trial_id, result) else None
+        flat, live = pack_each(report.flat)
+        facts = {"step": report.step, "training_iteration": iteration, "time": at, "live": sorted(map(str, live))}
+        data = pack({**facts, "config": None if config is None else plain_config(config), "packed": flat})
+        return NewRow(trial_id, "result", data), live
+
+    def _media_rows(self, trial_id: str, entries: list[MediaEntry]) -> list[tuple[NewRow, MediaEntry | None]]:
+        """Return the row of each medium; and the medium, if its content is still to be made."""
+        episodes = [entry for entry in entries if entry.is_episodes]
+        found: list[tuple[NewRow, MediaEntry | None]] = []
+        in_memory = 0  # bytes of media of this result that are still to be made
+        for entry in entries:
+            if entry.is_episodes:
+                continue
+            if type(entry.medium) in MEDIA:
+                found.append((NewRow(trial_id, "media", *packed_medium(entry)), None))
+            else:
+                data, content = lost_data(entry, FAILED, _KILLED), None
+                in_memory += entry.medium.nbytes
+                if isinstance(entry.medium, RawVideo) and not self._session.may_make_in_memory(in_memory):
+                    content = entry.medium.packed()  # the array waits on the disk
+                    in_memory -= entry.medium.nbytes
+                found.append((NewRow(trial_id, "media", data, content, ready=False), entry))
+        if episodes:
+            clips = clips_by_episode(entries)
+            found.append((NewRow(trial_id, "episodes", *packed_episodes(trial_id, episodes, clips)), None))
+        return found
+
+    def _lost_row(self, row: NewRow, status: str, reason: str) -> NewRow:
+        if row.kind not in ("media", "episodes"):
+            return row
+        return NewRow(row.trial, row.kind, pack({**unpack(row.data), "lost": status, "note": reason}))
+
+    def _lose(self, trial: Trial, entries: list[MediaEntry], error: Exception) -> None:
+        """Take note of media that the driver's disk does not take, not even their names."""
+        self._session.faults.report("the outbox", "writing to the driver's disk", error, kind=DROPPED)
+        for entry in entries:
+            self._session.known_of(trial).forget(entry.medium.id, entry.section, entry.key)
+            self._session.summary.lost(entry.path)
+
+    def _read_legacy(
+        self, trial: Trial, known: KnownMedia, result: dict[str, Any], place: Callable[[Found], str], told: set[str]
+    ) -> None:
         """Take the new values of single episodes that the old API stack reports."""
         windows = self._windows.setdefault(trial.trial_id, Windows())
         new_in_lists = self._new_in_lists[trial.trial_id] = {}
@@ -139,19 +237,53 @@ class Intake:
             is_known = False
             path = None
             if new.batch.episodes and new.section not in told:
-                is_known = self._trials.store(trial).registry.knows(new.batch)
+                is_known = known.knows(new.batch)
                 path = place(Found(new.section, f"{RECORDER}{DATA_KEY}", new.batch))
             new.put(path)
             new_in_lists.update({where: [] if is_known else values for where, values in new.lists.items()})
 
-    def _has_other_config(self, trial_id: str, config: Any) -> bool:
-        """Return whether a trial's hyperparameters differ from those of its last result."""
-        now = without_address(shown(config))
-        before, self._configs[trial_id] = self._configs.get(trial_id), now
-        return before is not None and before != now
+    def _has_other_config(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Return whether a trial's hyperparameters differ from those of its result before this one."""
+        if self._compared is None or self._compared[0] is not result:
+            now = without_address(shown(result.get("config")))
+            before, self._configs[trial_id] = self._configs.get(trial_id), now
+            self._compared = result, before is not None and before != now
+        return self._compared[1]
 
     def _report_unstored(self, what: str) -> None:
-        self._faults.report("episode data", "storing a value", TypeError(what), kind=what)
+        self._session.faults.report("episode data", "storing a value", TypeError(what), kind=what)
 
     def _report_unread(self, key: str, reason: str) -> None:
-        self._faults.report("the reader", f"reading {key!r}", ValueError(reason), kind=key)
+        self._session.faults.report("the reader", f"reading {key!r}", ValueError(reason), kind=key)
+
+
+_KILLED = "the driver was killed before its file was made"
+
+
+def lost_data(entry: MediaEntry, status: str, reason: str) -> bytes:
+    """Return the data of a row whose medium has no file, and why."""
+    medium = entry.medium
+    named = FileMedium(medium.kind, medium.id, medium.suffix, b"", {})
+    data, _ = packed_medium(dataclasses.replace(entry, medium=named))
+    return pack({**unpack(data), "lost": status, "note": reason})
+
+
+def plain_config(config: Any) -> Any:
+    """Return hyperparameters as plain data: functions, classes and other objects become their text.
+
+    >>> plain_config({"lr": 0.1, "env": {"reward": len}, "sizes": (64, 64)})
+    {'lr': 0.1, 'env': {'reward': '<built-in function len>'}, 'sizes': (64, 64)}
+    """
+    if isinstance(config, dict):
+        return {shown(key, str): plain_config(value) for key, value in config.items()}
+    if isinstance(config, (list, tuple)):
+        return (
+            type(config)(map(plain_config, config))
+            if type(config) in (list, tuple)
+            else list(map(plain_config, config))
+        )
+    try:
+        pack(config)
+    except Exception:
+        return without_address(shown(config, str))
+    return config

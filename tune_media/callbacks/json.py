@@ -46,12 +46,16 @@ class JsonBackend(Backend):
     """
 
     name = "JSON"
-    in_loop = frozenset({"start", "metrics", "media", "end", "finish"})
+    in_loop = frozenset({"start", "metrics", "end", "finish"})
     same_files_as = JsonLoggerCallback
     files = "result.json"
 
     def __init__(self, rays: JsonLoggerCallback) -> None:
         self._rays = rays
+
+    @override
+    def prepare_export(self) -> None:
+        raise TypeError("an experiment's files are what an export reads; there is nothing to write as JSON.")
 
     @override
     def start(self, trial: TrialInfo) -> None:

@@ -1,7 +1,8 @@
-"""The media of one experiment on the Tune driver, shared by all callbacks of the family.
+"""One experiment on the Tune driver, shared by all callbacks of the family.
 
-The callback that sees a result first takes the media out of it; the others get the same entries. The storage has a
-thread, and each backend has one. None of them waits for another, and Tune's loop waits for none.
+The callback that sees a result first takes the media out of it and appends it to the outbox. The storage has a reader,
+and each backend that is not called in Tune's loop has one. None of them waits for another, and Tune's loop waits for
+none.
 """
 
 from __future__ import annotations
@@ -10,26 +11,33 @@ import atexit
 import contextlib
 import logging
 import signal
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tune_media.callbacks.backend import Report
+from ray.tune.utils import flatten_dict
+
+from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.intake import Intake
+from tune_media.callbacks.intake import Intake, plain_config
+from tune_media.callbacks.maker import Maker
+from tune_media.callbacks.outbox import STORAGE, NewRow, Outbox, find_outbox, outbox_root, outboxes_of, remove_expired
+from tune_media.callbacks.readers import BackendReader
+from tune_media.callbacks.retention_check import RetentionCheck
+from tune_media.callbacks.storage_reader import StorageReader
 from tune_media.callbacks.summary import Summary
-from tune_media.callbacks.trials import Trials, result_step, trial_place, whole_number
-from tune_media.callbacks.writing import Writer
-from tune_media.ray_compat import mark_as_logged
+from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
 from tune_media.storage.entry import MediaEntry
+from tune_media.storage.filesystem import for_small_files
+from tune_media.storage.known_media import KnownMedia
 from tune_media.values.options import MediaOptions
+from tune_media.values.plain import pack, unpack
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
-
-__all__ = ["MediaSession", "result_step", "trial_place", "whole_number"]
 
 logger = logging.getLogger("tune_media")
 
@@ -38,6 +46,7 @@ _LOCK = threading.Lock()
 
 _SETTLE_SECONDS = 1.0  # how long Tune's snapshot of an experiment waits for media that it counts as reported
 _EXIT_SECONDS = 20.0  # how long a process that is told to end waits
+_LOAD_SECONDS = 5.0  # how long a restored trial's first result waits for its index
 
 
 class Member(Protocol):
@@ -58,64 +67,273 @@ class MediaSession:
 
     Tune's loop calls all methods; atexit calls ``end_now`` if the process is told to end.
 
+    Attributes:
+        key: The experiment's folder on the driver.
+        outbox: What is still to be delivered.
+        options: The user's options.
+
     Args:
         key: The experiment's folder on the driver.
+        trial: Any trial of the experiment.
+        state: What ``settle`` returned before the experiment was restored; {} if it was not.
     """
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, trial: Trial, state: dict[str, Any]) -> None:
         self.key = key
         self.options = MediaOptions()
         self.faults = Faults(strict=False)
-        self.is_ending_now = False
         self.summary = Summary(self.faults)
-        self.trials = Trials(self.faults, lambda: self.writer)
-        self.writer = Writer(self.faults, self.summary, lambda: self.options, Path(key).parent, self.trials)
-        self._intake = Intake(self.trials, self.writer, self.faults, self.summary, lambda: self.options)
+        self.is_ending_now = False
+        self.wants_results = False
+        self.running: dict[str, Trial] = {}
+        self.outbox = _opened_outbox(trial, state)
+        self._first = self.outbox.last
+        filesystem, experiment = for_small_files(trial.storage.storage_filesystem), trial.storage.experiment_fs_path
+        self._experiment_name = trial.experiment_dir_name
+        known = state.get("outbox") or {}
+        is_adopted = str(self.outbox.folder) == known.get("path")
+        reached = {} if is_adopted else dict(known.get("media") or {})
+        self.storage = StorageReader(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key), reached)
+        self._maker = Maker(self.outbox, self.faults)
+        self._intake = Intake(self)
+        self._known: dict[str, KnownMedia] = {}
+        self._readers: dict[str, BackendReader] = {}
+        self._restored: dict[str, bool] = {}  # whether an earlier process began a trial
+        self._folders: dict[str, str] = {}  # the trials' ids, by their folders
+        self._begun: dict[str, set[int]] = {}  # the callbacks that were told that a trial starts, by trial
+        self._last_media: dict[str, int] = dict(known.get("media") or {})  # the last row of each trial
+        self._retention_check: RetentionCheck | None = None
         self._options_are_given = False
         self._members: list[Member] = []
+        self._load_patience = _LOAD_SECONDS
         self._waited = 0.0  # for the storage, at the end
         self._exit_by: float | None = None
         self._is_settled = True
+        self._has_ended = False
+        self._give_up_half_made()
 
     @classmethod
-    def join(cls, key: str, member: Member) -> MediaSession:
-        """Return the session of an experiment, opened by the first callback that asks."""
+    def join(cls, trial: Trial, member: Member, state: dict[str, Any]) -> MediaSession:
+        """Return the session of a trial's experiment, opened by the first callback that asks."""
+        key = str(trial.storage.experiment_driver_staging_path)
         with _LOCK:
             session = _SESSIONS.get(key)
             if session is None:
-                session = _SESSIONS[key] = cls(key)
+                session = _SESSIONS[key] = cls(key, trial, state)
                 atexit.register(session.end_now)
             session._members.append(member)
-        session._adopt(member)
+        session._adopt_options(member)
+        if session.storage.pruner is not None and state.get("best"):
+            session.storage.pruner.best = state["best"]
         return session
 
-    def begin(self, trial: Trial) -> None:
-        """A trial starts, for the first time or again."""
+    def reader(self, backend: Backend) -> BackendReader:
+        """Return a reader for a backend, which goes on where one of the same name was when its process was killed."""
+        name, number = backend.name or type(backend).__name__, 1
+        key = name
+        while key in self._readers:
+            number += 1
+            key = f"{name} {number}"
+        self.outbox.add_reader(key, self._first)  # other callbacks may have been told of the first trial before
+        reader = self._readers[key] = BackendReader(backend, self, key)
+        if _is_read(backend):
+            self.wants_results |= "metrics" not in backend.in_loop
+            if not backend.goes_on_after_a_kill:
+                reader.begin_at_the_end()
+            elif self.outbox.position(key) < self.outbox.last:
+                reader.begin()
+        return reader
+
+    # -- a trial's life -----------------------------------------------------------------------------------------------
+
+    def begin(self, trial: Trial, member: Member) -> None:
+        """A trial starts, for the first time or again: one row, whichever callback is told first."""
+        begun = self._begun.setdefault(trial.trial_id, set())
+        if begun and id(member) not in begun:
+            begun.add(id(member))
+            return
+        self._begun[trial.trial_id] = {id(member)}
+        self.running[trial.trial_id] = trial
         with self.faults.guard("the recorders", "telling them that a logger callback runs"):
             mark_as_logged(trial)
-        self.trials.begin(trial)
+        with self.faults.guard("the outbox", "beginning a trial"):
+            facts = self._facts_of(trial)
+            self.outbox.remember(trial.trial_id, facts)
+            self.append([NewRow(trial.trial_id, "start", pack(facts))])
+            self._look_for_donor(trial, self.known_of(trial))
 
-    def read(self, trial: Trial, result: dict[str, Any]) -> tuple[Report, list[MediaEntry]]:
-        """Replace the media of a result by their paths; return it, and the new media, the same for every callback."""
+    def _facts_of(self, trial: Trial) -> dict[str, Any]:
+        """Return a trial as plain data."""
+        trial_id = trial.trial_id
+        if trial_id not in self._restored:
+            has_reported = bool((trial.last_result or {}).get("training_iteration"))  # Tune puts other things there
+            self._restored[trial_id] = has_reported or self.outbox.trial(trial_id) is not None
+        searched = flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
+        config = {name: value for name, value in dict(trial.config or {}).items() if name != "callbacks"}
+        return {
+            "name": str(trial),
+            "folder": str(trial.storage.trial_dir_name),
+            "config": plain_config(config),
+            "searched": plain_config(searched),
+            "time": time.time(),
+            "restored": self._restored[trial_id],
+            "generation": self.outbox.generation,
+        }
+
+    def known_of(self, trial: Trial) -> KnownMedia:
+        """Return what is known of a trial's media; the storage's reader reads the lines of earlier runs."""
+        known = self._known.get(trial.trial_id)
+        if known is None:
+            known = self._known[trial.trial_id] = KnownMedia(trial.trial_id)
+            if self.outbox.trial(trial.trial_id) is None:
+                self.outbox.remember(trial.trial_id, self._facts_of(trial))
+            self.storage.know(known)
+        return known
+
+    def wait_for_known(self, trial: Trial, known: KnownMedia) -> None:
+        """Wait until the index of a trial's earlier runs is read; for all trials together not long, if none ever is."""
+        if not trial.last_result or self.storage.is_away:
+            return
+        started = time.monotonic()
+        if known.wait_until_complete(self._load_patience):
+            self._load_patience = _LOAD_SECONDS
+            return
+        self._load_patience = max(0.0, self._load_patience - (time.monotonic() - started))
+        logger.info("tune_media: the index of trial %s is not read yet; its storage is slow", trial.trial_id)
+
+    def read(self, trial: Trial, result: dict[str, Any]) -> Report:
+        """Replace the media of a result by their paths, and append it to the outbox; once for all callbacks."""
         self.faults.raise_first()
         self._is_settled = False
         return self._intake.read(trial, result)
 
     def replace(self, trial: Trial, result: dict[str, Any]) -> None:
         """Replace the media in a copy of a result by their paths."""
-        self._intake.replace(trial, result)
+        self._intake.replace(trial, result, at=time.time())
+
+    def checkpoint(self, trial: Trial, path: str) -> None:
+        """Append a checkpoint, a folder on this machine."""
+        with self.faults.guard("the outbox", "appending a checkpoint"):
+            self.append([NewRow(trial.trial_id, "checkpoint", pack({"path": path}))])
+
+    def end_trial(self, trial_id: str, status: Status) -> None:
+        """A trial is over: one row, whichever callback is told first; hold nothing of it any longer."""
+        if self.running.pop(trial_id, None) is None:
+            return
+        self._append_end(trial_id, status)
+
+    def _append_end(self, trial_id: str, status: Status) -> None:
+        self._begun.pop(trial_id, None)
+        self._known.pop(trial_id, None)
+        self._last_media.pop(trial_id, None)
+        self._intake.forget(trial_id)
+        with self.faults.guard("the outbox", "ending a trial"):
+            self.append([NewRow(trial_id, "end", pack({"status": status}))])
+            self.outbox.remember(trial_id, self.outbox.trial(trial_id), has_ended=True)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def append(self, rows: Sequence[NewRow]) -> int:
+        """Append rows to the outbox, and have the readers look.
+
+        Raises:
+            OutboxFullError: There is no room.
+            OSError: The disk takes nothing.
+            sqlite3.Error: The disk takes nothing.
+        """
+        last = self.outbox.append(rows, self.options.max_spilled_bytes)
+        for row in rows:
+            if row.kind in ("media", "episodes"):
+                self._last_media[row.trial] = last
+                self.summary.begins(self.storage.experiment)
+        self.storage.begin()
+        for reader in self._readers.values():
+            if _is_read(reader.backend):
+                reader.begin()
+        return last
+
+    def may_make_in_memory(self, nbytes: int) -> bool:
+        """Say whether a raw array may wait in memory until it is encoded."""
+        return self._maker.has_room(nbytes, self.options.max_pending_bytes)
+
+    def make_later(self, row: int, entry: MediaEntry | None) -> None:
+        """Have the content of a row made: of a medium, or of the raw array that the row holds."""
+        if entry is not None and not self.may_make_in_memory(entry.medium.nbytes):
+            reason = (
+                f"more than MediaOptions(max_pending_bytes={self.options.max_pending_bytes}) wait in memory for "
+                "their files to be made"
+            )
+            self.faults.report("the store", f"keeping {entry.path}", RuntimeError(reason), kind="dropped")
+            self.outbox.complete(row, self._lost(row, "dropped", reason), None)
+            return
+        self._maker.make(row, entry)
+
+    def _lost(self, row: int, status: str, reason: str) -> bytes:
+        (found,) = self.outbox.read(row - 1, 1)
+        return pack({**unpack(found.data), "lost": status, "note": reason})
+
+    def _give_up_half_made(self) -> None:
+        """Name the media whose content a killed process had not made."""
+        for row in self.outbox.read_kinds(0, ("media",)):
+            if row.seq > self.outbox.position(STORAGE):
+                self.summary.begins(self.storage.experiment)
+            if not row.ready and row.file is not None:
+                self._maker.make(row.seq, None)
+            elif not row.ready:
+                self.outbox.complete(row.seq, row.data, None)  # its data says so already, and the storage's reader
+
+    def delivered(self) -> int:
+        """Return the number of a row that all readers have passed."""
+        return min((self.outbox.position(key) for key in self._readers), default=self.outbox.last)
+
+    def live_values(self, row: int, names: Sequence[str]) -> dict[str, Any]:
+        """Return the values of a result that are no plain data; they are lost with the process that got them."""
+        values = self._intake.live_values(row)
+        missing = [name for name in names if name not in map(str, values)]
+        if missing:
+            error = RuntimeError(f"{', '.join(missing[:5])}: not kept over a restart; report plain numbers or media")
+            self.faults.report("the outbox", "reading values of a result", error, kind="live")
+        return values
+
+    # -- what readers ask ---------------------------------------------------------------------------------------------
+
+    def trial_info(self, trial_id: str, facts: dict[str, Any]) -> TrialInfo:
+        """Return a trial as a backend gets it."""
+        place = self.storage.location(trial_id, facts["folder"])
+        name, config, searched, time = (facts[name] for name in ("name", "config", "searched", "time"))
+        is_restored = facts["restored"] or facts["generation"] != self.outbox.generation
+        return TrialInfo(trial_id, name, self._experiment_name, config, place, None, searched, time, is_restored)
+
+    def live_info(self, trial: Trial) -> TrialInfo:
+        """Return a trial as Tune's loop hands it to a backend."""
+        config = dict(trial.config or {})
+        searched = flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
+        place = self.storage.location(trial.trial_id, trial.storage.trial_dir_name)
+        return TrialInfo(trial.trial_id, str(trial), trial.experiment_dir_name, config, place, trial, searched)
 
     def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
         """Queue work for the storage's thread; while the storage is away it is tried again."""
-        self.writer.later(what, work, key)
+        self.storage.begin()
+        self.storage.put_chore(what, work, key)
 
-    def forget(self, trial: Trial) -> None:
-        """A trial is over: nothing of it is held any longer, once it is written."""
-        self._intake.forget(trial)
-        self.trials.forget(trial)
+    # -- retention ----------------------------------------------------------------------------------------------------
 
-    def settle(self) -> dict[str, Any] | None:
-        """Wait a moment until what was reported is stored: Tune is about to note down that it was.
+    def note_best(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Take note of a result for ``Retention(best_trial=...)``."""
+        pruner = self.storage.pruner
+        former = pruner.saw(trial_id, result) if pruner is not None else None
+        if former is not None:
+            self.storage.tidy_former_best(former)
+
+    def check_retention(self, result: dict[str, Any], entries: Sequence[MediaEntry]) -> None:
+        """Say if the policy compares by something that no result has."""
+        if self._retention_check is not None:
+            self.summary.problems(self._retention_check.look(result, entries))
+
+    # -- state and end ------------------------------------------------------------------------------------------------
+
+    def settle(self) -> dict[str, Any]:
+        """Wait a moment for what has been reported, so that no snapshot of Tune's is ahead of what is stored.
 
         All callbacks ask, one after the other; what the first has waited for in vain is not worth the wait again.
 
@@ -124,20 +342,23 @@ class MediaSession:
         """
         if not self._is_settled:
             self._is_settled = True
-            self.writer.queue.wait(_SETTLE_SECONDS, patiently=False)
-        keeper = self.trials.keeper
-        return {"best": keeper.best} if keeper and keeper.best else None
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over what ``settle`` returned before the experiment was restored."""
-        if self.trials.keeper is not None and state.get("best"):
-            self.trials.keeper.best = state["best"]
+            if not self.storage.is_away:
+                self.storage.wait(_SETTLE_SECONDS)
+        pruner = self.storage.pruner
+        outbox = {
+            "path": str(self.outbox.folder),
+            "host": socket.gethostname(),
+            "generation": self.outbox.generation,
+            "media": dict(self._last_media),
+        }
+        return {"best": pruner.best if pruner is not None else None, "outbox": outbox}
 
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored that was to be, as long as the end may take."""
         begun = time.monotonic()
-        is_done = self.writer.queue.wait(self.time_left())
-        self._waited += time.monotonic() - begun
+        is_done = self.storage.wait(self.time_left())
+        if self._has_ended:
+            self._waited += time.monotonic() - begun
         return is_done
 
     def patience(self, seconds: float) -> float:
@@ -150,6 +371,8 @@ class MediaSession:
         The time that a tracker takes does not count, unless the process was told to end.
         """
         left = self.options.flush_seconds - self._waited
+        if self.faults.strict and self.faults.count:  # the first fault ends it all
+            left = min(left, 1.0)
         return max(0.0, left if self._exit_by is None else min(left, self._exit_by - time.monotonic()))
 
     def end_now(self) -> None:
@@ -160,9 +383,30 @@ class MediaSession:
         self._exit_by = time.monotonic() + _EXIT_SECONDS
         for member in list(self._members):
             with contextlib.suppress(Exception):
-                member.end(list(self.trials.running.values()))
+                member.end(list(self.running.values()))
             if member in self._members:  # it serves another experiment by now
                 self.leave(member)
+
+    def end_all_trials(self, trials: Sequence[Trial]) -> None:
+        """The experiment is over: end the trials that run, and those that a killed driver had not ended."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._maker.close(self.patience(self.options.flush_seconds))
+        statuses: dict[str, Status] = {trial.trial_id: _status_of(trial) for trial in trials}
+        for trial_id in list(self.running):
+            self.end_trial(trial_id, "interrupted")
+        for trial_id in self.outbox.trials_without_end():
+            self._append_end(trial_id, statuses.get(trial_id, "interrupted"))
+        retired = self.outbox.remove_readers_but([STORAGE, *self._readers])
+        for name, rows in retired.items():
+            if rows:
+                logger.warning(
+                    "tune_media: %d rows waited for %s when the driver was killed, and the restored experiment has no "
+                    "such callback; `tune-media export` logs the experiment to it.",
+                    rows,
+                    name,
+                )
 
     def leave(self, member: Member) -> None:
         """A callback is done; the last one waits for what is outstanding, and says what was recorded and where."""
@@ -172,33 +416,110 @@ class MediaSession:
         with _LOCK:
             _SESSIONS.pop(self.key, None)
         atexit.unregister(self.end_now)
-        self.trials.finish()
-        unwritten = self.writer.close(self.time_left())
-        self.trials.give_up(TimeoutError(f"not done within {self.options.flush_seconds:g} s"))
-        if unwritten:
-            logger.warning(
-                "tune_media: the storage did not accept %d write(s) (the first: %s) within %g s "
-                "(MediaOptions(flush_seconds=...)). The files that could be saved are in %s, under the same paths.",
-                len(unwritten),
-                unwritten[0],
-                self.options.flush_seconds,
-                self.key,
-            )
+        self.end_all_trials([])
+        self.storage.begin()
+        begun, left = time.monotonic(), self.time_left()
+        is_stored = self.storage.close(left)
+        if not is_stored:
+            unwritten = self.storage.keep_rest_here(self.options.flush_seconds)
+            if unwritten:
+                logger.warning(
+                    "tune_media: the storage did not accept %d write(s) (the first: %s) within %g s "
+                    "(MediaOptions(flush_seconds=...)). The files that could be saved are in %s, under the same paths.",
+                    len(unwritten),
+                    unwritten[0],
+                    self.options.flush_seconds,
+                    self.key,
+                )
+        self._waited += time.monotonic() - begun
+        is_all_delivered = is_stored and all(reader.is_done for reader in self._readers.values())
         with contextlib.suppress(OSError, ValueError):  # nobody reads the standard output, or it is closed
             print(self.summary.line(), flush=True)
+        self.outbox.close(remove=is_all_delivered)
         self.faults.raise_first()
 
-    def _adopt(self, member: Member) -> None:
+    def _adopt_options(self, member: Member) -> None:
         """Take over a member's options, if it was given any and is the first."""
         given = member.given_options
         if given is None:
             return
         if not self._options_are_given:
             self.options, self.faults.strict, self._options_are_given = given, given.strict, True
-            self.trials.set_retention(given.retention)
+            self.storage.set_retention(given.retention)
+            self._retention_check = RetentionCheck(given.retention) if given.retention else None
         elif given != self.options:
             logger.warning(
                 "%s has other MediaOptions than a callback before it; those of the first are used for all. "
                 "Pass media= to one, or the same to each.",
                 member.name,
             )
+
+    def _look_for_donor(self, trial: Trial, known: KnownMedia) -> None:
+        """See whether a trial starts from the checkpoint of another one, as population-based training has it do.
+
+        Only a start tells: Tune gives a trial its donor's checkpoint before it shows us the trial's own last result.
+        """
+        found = donor_of(trial)
+        if found is None:
+            return
+        folder, iteration = found
+        donor = self._id_of(folder)
+        link = f"{donor}@{iteration}"
+        if known.lineage[:1] != (link,):
+            others = self._known[donor].lineage if donor in self._known else ()
+            known.descends_from((link, *others))
+
+    def _id_of(self, folder: str) -> str:
+        """Return the id of the trial that a folder belongs to, by its name."""
+        if folder not in self._folders:
+            self._folders |= {facts["folder"]: id for id, facts in self.outbox.all_trials().items()}
+        return self._folders.get(folder, folder)
+
+
+def _status_of(trial: Trial) -> Status:
+    return {"TERMINATED": "finished", "ERROR": "failed"}.get(str(trial.status), "interrupted")  # type: ignore[return-value]
+
+
+def _is_read(backend: Backend) -> bool:
+    """Say whether a backend has a method that its reader calls, rather than Tune's loop."""
+    methods = ("start", "metrics", "media", "checkpoint", "end")
+    own = (name for name in methods if getattr(type(backend), name) is not getattr(Backend, name))
+    return any(name not in backend.in_loop for name in own)
+
+
+def _opened_outbox(trial: Trial, state: dict[str, Any]) -> Outbox:
+    """Return the outbox of a trial's experiment: that of a killed process, or a new one.
+
+    Raises:
+        OSError: The driver's disk takes none.
+    """
+    root, storage = outbox_root(), trial.storage.experiment_fs_path
+    timestamp = experiment_timestamp(trial)
+    known = state.get("outbox") or {}
+    folder = Path(known["path"]) if known.get("host") == socket.gethostname() else None
+    if folder is None or not folder.exists():
+        folder = find_outbox(root, timestamp, storage, [trial.trial_id])
+    generation = int(known.get("generation", 0))
+    if folder is not None:
+        outbox = Outbox.adopt(folder, generation)
+        if outbox is not None and outbox.facts.get("storage") == storage:
+            remove_expired(root)  # not before: this one may have waited longer
+            return outbox
+        if outbox is not None:
+            outbox.close(remove=False)
+        logger.warning(
+            "tune_media: what an earlier driver of this experiment has not delivered stays in %s: %s.",
+            folder,
+            "another process has it" if outbox is None else "it belongs to the experiment in another folder",
+        )
+    remove_expired(root)
+    for other in outboxes_of(root, storage).keys() - {folder}:
+        logger.warning(
+            "tune_media: another experiment was in %s, or another process runs one there now. What it has not "
+            "delivered stays in %s; this experiment does not deliver it.",
+            storage,
+            other,
+        )
+    outbox = Outbox.create(root, {"storage": storage, "timestamp": timestamp}, generation)
+    outbox.add_reader(STORAGE)
+    return outbox

@@ -52,6 +52,7 @@ class Arguments:
     trajectories: bool = False
     env_indices: int | Iterable[int] | None = None
     buffer_length: int | None = 100
+    statistics: bool = True
     strict: bool = False
     render: str = DIRECT
     env_fn: Callable[[], Any] | None = None
@@ -65,6 +66,11 @@ class Arguments:
             object.__setattr__(self, "video", _with_fps(self.video, self.fps))
         if self.step_trigger is not None or self.video_length:
             _check_fixed_length(self)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Arguments:
+        """Return the arguments of a wrapper, without those that only Gymnasium's ``RecordVideo`` uses."""
+        return cls(**{name: value for name, value in given.items() if name not in ("disable_logger", "gc_trigger")})
 
     @property
     def records_whole_episodes(self) -> bool:
@@ -137,6 +143,11 @@ def check_is_env(name: str, env: Any, kind: type) -> None:
     """
     if isinstance(env, kind):
         return
+    if any(one.__name__ == "VecEnv" for one in type(env).__mro__):  # Stable-Baselines3's, which is not imported here
+        raise TypeError(
+            f"{name} takes an env of Gymnasium's, and {type(env).__name__} is a vector env of Stable-Baselines3. Wrap "
+            f"each env inside it: {type(env).__name__}([lambda: tune_media.gym.RecordEpisodes(make_env())] * 4)"
+        )
     single = kind.__name__ == "Env"
     remedy = "gymnasium.make(...)" if single else "gymnasium.make_vec(..., num_envs=4)"
     if not single and hasattr(env, "step"):
@@ -162,6 +173,7 @@ def _check_types(given: Arguments) -> None:
             f"{given.step_trigger!r} cannot be."
         )
     check_flag("RecordEpisodes(trajectories=...)", given.trajectories)
+    check_flag("RecordEpisodes(statistics=...)", given.statistics)
     check_flag("RecordEpisodes(strict=...)", given.strict)
     _check_count("video_length", given.video_length, "counts frames, 0 for whole episodes")
     if given.buffer_length is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -15,12 +16,16 @@ from tune_media.gym.statistics import EpisodeStatistics, Reward, by_objective, t
 from tune_media.gym.taking import Taking
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, reset_seed, sub_env
-from tune_media.recording.replay_decision import Replayer
+from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, reset_seed, sub_env
 from tune_media.recording.seeding import seeded
+from tune_media.replay.recipe import Recipe, WithoutConfig
+from tune_media.replay.replay_decision import Replayer
 from tune_media.selection import RenderBudget, Trigger, every
 from tune_media.values.medium import new_id
+from tune_media.values.secrets import error_text
 from tune_media.values.video import Video
+
+logger = logging.getLogger(__name__)
 
 _SAME_STEP_NOTE = "the vector env resets in the step that ends an episode: the final frame is missing"
 
@@ -35,6 +40,10 @@ class Recording:
         env: The env.
         count: Number of sub-envs; 1 for a single env.
         arguments: The arguments of the wrapper.
+
+    Attributes:
+        statistics: The statistics of all sub-envs.
+        writes_statistics: Whether the wrapper writes them into the infos.
 
     Raises:
         ValueError: The env does not render.
@@ -57,7 +66,14 @@ class Recording:
         self._replayer = Replayer(self.recorder, arguments.frame)
         self._replayer.put_all_on_tape(env, self._indices)
         self.taking = Taking(self.recorder, functools.partial(self._replayer.taken, make=arguments.make_env))
+        if self._replayer.tapes and arguments.env_fn is not None:
+            try:
+                recipe = Recipe.of(WithoutConfig(arguments.env_fn), {}, sub_env(env, 0), frame=arguments.frame)
+                self.taking.recipes[recipe.hash] = recipe.content
+            except Exception as error:  # clips are made here; nobody has asked for more
+                logger.info("env_fn= cannot be stored, for clips of tapes elsewhere: %s", error_text(error))
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)
+        self.writes_statistics = arguments.statistics
 
     @property
     def is_running(self) -> bool:
@@ -115,11 +131,20 @@ class Recording:
                 observation=observation,
                 env_index=index,
                 tape=tape,
+                recipe=next(iter(self.taking.recipes), None),
+                rendered_later=self._replayer.may_render_later,
             )
             if self._clips is not None:
                 may_end_clip = self._plan.trigger is not None or index not in self._clips
                 is_first = is_wanted and not self._records_whole_episodes and self._step_trigger is None
                 self._record_clip(index, f"episode-{self._episodes[index]}" if is_first and may_end_clip else self._due)
+
+    def resets_itself(self) -> None:
+        """The only env resets itself in a step, which no tape shows."""
+        self._replayer.give_up(
+            f"{describe(self._env)} resets itself, out of reach of a replay; put gymnasium.wrappers.Autoreset outside "
+            "of RecordEpisodes"
+        )
 
     def step(
         self,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from typing import Any, TypeAlias
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
+
+from tune_media.values.convert import as_array
 
 Reward: TypeAlias = "float | npt.NDArray[np.float64]"
 """One number, or a vector of them (MO-Gymnasium), one for each objective."""
@@ -86,7 +86,7 @@ def as_reward(reward: Any) -> Reward:
     """
     if isinstance(reward, (float, int)) or not np.ndim(reward):
         return float(reward)
-    vector = np.array(reward, np.float64)
+    vector = np.array(as_array(reward), np.float64)
     return float(vector.item()) if vector.size == 1 else vector
 
 
@@ -110,24 +110,3 @@ def by_objective(episode_return: Reward) -> dict[str, float]:
     if not isinstance(episode_return, np.ndarray):
         return {}
     return {f"return/{index}": float(value) for index, value in enumerate(episode_return.ravel())}
-
-
-def are_added_outside() -> bool:
-    """Return whether the ``step`` that runs now was called by Gymnasium's ``RecordEpisodeStatistics``.
-
-    That wrapper refuses an ``info`` that already holds ``episode``. It can stand outside of ours, as in Gymnasium's
-    tutorial, and nothing but the call stack tells a wrapper which wrappers are outside of it. The stack is searched
-    once an episode, as far up as functions are called ``step``.
-
-    Example:
-        >>> are_added_outside()
-        False
-    """
-    kinds = (gym.wrappers.RecordEpisodeStatistics, gym.wrappers.vector.RecordEpisodeStatistics)
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_back.f_code.co_name == "step":
-        frame = frame.f_back
-        outer = frame.f_locals.get("self")
-        if isinstance(outer, kinds) and getattr(outer, "_stats_key", KEY) == KEY:
-            return True
-    return False

@@ -8,9 +8,9 @@ from typing import Any
 from tune_media.recording.choosing import DATA, chosen_by, laid_out, selector_reason
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.recording.replay_decision import Taken, with_note
+from tune_media.replay.replay_decision import Taken, with_note
 from tune_media.selection import Selector
-from tune_media.values.episodes import EpisodeBatch, thinned
+from tune_media.values.episodes import EpisodeBatch, thinned, with_fewer_tapes
 
 MAX_UNTAKEN = 1000
 """The number of episodes whose data are held until ``take()`` is called for the first time; most users never do."""
@@ -30,6 +30,9 @@ class Taking:
         recorder: The recorder.
         finish: Returns the chosen episodes with their clips. None: they have them.
 
+    Attributes:
+        recipes: How the env is made again, for the tapes of its episodes: the recipe by its hash, if there is one.
+
     Example:
         >>> from tune_media.recording.plan import Plan
         >>> from tune_media.selection import as_selectors
@@ -47,6 +50,7 @@ class Taking:
 
     def __init__(self, recorder: EpisodeRecorder, finish: Finish | None = None) -> None:
         self._recorder, self._finish = recorder, finish
+        self.recipes: dict[str, bytes] = {}
         recorder.candidates.hold_untaken(MAX_UNTAKEN)
 
     def take(self) -> dict[str, Any]:
@@ -69,7 +73,8 @@ class Taking:
         if not episodes:
             return result
         trajectories = {id: winner.trajectory for id, winner in winners.items() if winner.trajectory is not None}
-        batch = EpisodeBatch(tuple(thinned(episodes)), trajectories, note=note)
+        episodes = with_fewer_tapes(thinned(episodes), winners)
+        batch = EpisodeBatch(tuple(episodes), trajectories, self.recipes, note=note)
         metrics = batch.metrics()
         return result | {DATA: batch} | ({"custom_metrics": metrics} if metrics else {})
 

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from tune_media.gym.statistics import KEY
+from tune_media.values.convert import as_array
 
 
 class VectorStep:
@@ -78,15 +79,20 @@ def nth_info(infos: Any, index: int) -> Any:
     own = {}
     for name, value in infos.items():
         mask = infos.get(f"_{name}")
-        if str(name).startswith("_") or (mask is not None and not np.all(mask[index])):
+        if str(name).startswith("_") or (mask is not None and not np.all(as_array(mask[index]))):
             continue
         if isinstance(value, dict):
             own[name] = nth_info(value, index)
-        elif isinstance(value, (np.ndarray, list, tuple)) and len(value) > index:
+        elif _is_batch(value) and len(value) > index:
             own[name] = value[index]
         else:  # one value for all sub-envs
             own[name] = value
     return own
+
+
+def _is_batch(value: Any) -> bool:
+    """Say whether a value may have an item for each sub-env: a list, a tuple, an array or a tensor with axes."""
+    return isinstance(value, (list, tuple)) or bool(getattr(value, "shape", ()))
 
 
 def with_statistics(infos: Any, ended: Mapping[int, Mapping[str, Any]], count: int) -> Any:

@@ -11,11 +11,13 @@ import numpy as np
 from typing_extensions import override
 
 from tune_media.gym.arguments import Arguments, FrameSource, StepTrigger, check_is_env
+from tune_media.gym.autoreset import Autoreset
 from tune_media.gym.recording import Recording, RecordingWrapper
-from tune_media.gym.statistics import Reward, are_added_outside, as_reward
+from tune_media.gym.statistics import Reward, as_reward
 from tune_media.gym.vector_step import VectorStep, with_statistics
 from tune_media.selection import RenderBudget, Selector, Trigger
 from tune_media.steps import Collect
+from tune_media.values.convert import as_array
 from tune_media.values.options import VideoOptions
 
 _CONVENTION = frozenset({"data", "media", "final_info"})  # the keys of info that are collected by default
@@ -27,12 +29,13 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
     Args:
         env: The vector env, with ``render_mode="rgb_array"``.
         video_folder: The folder that clips are written to. None: clips are only handed over by ``take()``.
-        name_prefix: The beginning of file names.
         episode_trigger: Called with the index of an episode of its sub-env; decides whether it is recorded.
         step_trigger: Called with the number of steps of the vector env so far, from 0; decides whether a clip of each
             recorded sub-env starts after this step.
         video_length: Frames of a clip. 0: a clip ends with its episode.
+        name_prefix: The beginning of file names.
         fps: Frames per second. None: the env's ``metadata["render_fps"]``.
+        disable_logger, gc_trigger: Without effect; see ``RecordEpisodes``.
         keep: The episodes that ``take()`` hands over, of all sub-envs together.
         video: Size, speed, quality and overlays of the clips. None: statistics only.
         frame: The source of frames, instead of ``render()``.
@@ -40,6 +43,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         trajectories: Whether ``take()`` hands over the steps of the chosen episodes, too.
         env_indices: The sub-envs to record. None: all. Statistics are kept of all in any case.
         buffer_length: Maximum length of the queues. None: unbounded.
+        statistics: Whether to write ``infos["episode"]``; see ``RecordEpisodes``.
         strict: Whether to raise if a frame cannot be recorded.
         render, env_fn: When frames are rendered; see ``RecordEpisodes``. ``env_fn`` makes an env like one sub-env.
 
@@ -62,12 +66,14 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self,
         env: gym.vector.VectorEnv,
         video_folder: str | os.PathLike[str] | None = None,
-        *,
-        name_prefix: str = "rl-video",
         episode_trigger: Trigger | RenderBudget | None = None,
         step_trigger: StepTrigger | None = None,
         video_length: int = 0,
+        name_prefix: str = "rl-video",
         fps: float | None = None,
+        disable_logger: bool = True,
+        gc_trigger: Trigger | None = None,
+        *,
         keep: str | Selector | Iterable[str | Selector] = "last",
         video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
         frame: FrameSource = None,
@@ -75,6 +81,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         trajectories: bool = False,
         env_indices: int | Iterable[int] | None = None,
         buffer_length: int | None = 100,
+        statistics: bool = True,
         strict: bool = False,
         render: str = "direct",
         env_fn: Callable[[], Any] | None = None,
@@ -82,10 +89,9 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         given = {name: value for name, value in locals().items() if name not in ("self", "env")}
         check_is_env(type(self).__name__, env, gym.vector.VectorEnv)
         gym.vector.VectorWrapper.__init__(self, env)
-        self._recording = Recording(env, env.num_envs, Arguments(**given))
+        self._recording = Recording(env, env.num_envs, Arguments.of(given))
         self._restarts = np.zeros(env.num_envs, bool)  # sub-envs whose next step is a reset
-        mode = (env.metadata or {}).get("autoreset_mode")
-        self._autoreset = getattr(mode, "name", "NEXT_STEP")
+        self._autoreset = Autoreset(env, self._recording.recorder.problems)
 
     @property
     def episode_returns(self) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -102,7 +108,8 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset the sub-envs: all, or those of ``options["reset_mask"]``."""
-        mask = np.array((options or {}).get("reset_mask", np.ones(self.num_envs)), bool)  # before the env removes it
+        mask = as_array((options or {}).get("reset_mask", np.ones(self.num_envs)))  # before the env removes it
+        mask = np.array(mask, bool)
         reset = list(map(int, np.flatnonzero(mask)))
         for index in reset:
             self._recording.show_last(index)
@@ -110,8 +117,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self._recording.begin_reset()
         now = VectorStep(self.env, observations, infos, None)
         for index in reset:
-            own = None if seed is None else seed + index if isinstance(seed, (int, np.integer)) else seed[index]
-            self._start(index, now, None if own is None else int(own))
+            self._start(index, now, self._seed_of(index, seed))
         self._restarts[mask] = False
         return observations, infos
 
@@ -122,21 +128,24 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self._recording.begin_step()
         now = VectorStep(self.env, observations, infos, actions)
         looks_at_info = self._may_have_values(infos)
-        over = np.logical_or(terminations, truncations)
+        terminated = as_array(terminations)
+        over = np.logical_or(terminated, as_array(truncations))
+        if over.any():
+            self._autoreset.check(infos)
         ended = {}
         each = zip(_each_reward(rewards), self._restarts.tolist(), over.tolist(), strict=True)
         for index, (reward, restarts, is_over) in enumerate(each):
             if restarts:
                 self._start(index, now)
             elif is_over:
-                ended[index] = self._end(index, reward, now, looks_at_info, bool(terminations[index]))
+                ended[index] = self._end(index, reward, now, looks_at_info, bool(terminated[index]))
             elif self._recording.records(index):
                 self._record(index, reward, now, looks_at_info)
             else:
                 self._recording.statistics.add(index, reward)
-        if self._autoreset == "NEXT_STEP":
+        if self._autoreset.resets_in_next_step:
             self._restarts = over & ~self._restarts
-        if ended and not are_added_outside():
+        if ended and self._recording.writes_statistics:
             infos = with_statistics(infos, ended, self.num_envs)
         return observations, rewards, terminations, truncations, infos
 
@@ -146,6 +155,17 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         if hasattr(self, "_recording"):  # Gymnasium also closes an env whose arguments were refused
             self._recording.close()
         super().close(**options)
+
+    def _seed_of(self, index: int, seed: int | Sequence[int | None] | None) -> int | None:
+        """Return the seed that a sub-env is reset with; None if that is not known.
+
+        Only Gymnasium's own vector envs are known to make one for each sub-env of a single number.
+        """
+        if isinstance(seed, (int, np.integer)):
+            counts_on = (gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv)
+            return int(seed) + index if isinstance(self.env.unwrapped, counts_on) else None
+        own = None if seed is None else seed[index]
+        return None if own is None else int(own)
 
     def _start(self, index: int, now: VectorStep, seed: int | None = None) -> None:
         looks = self._recording.recorder.looks_at_steps
@@ -165,7 +185,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self, index: int, reward: Reward, now: VectorStep, looks_at_info: bool, terminated: bool
     ) -> dict[str, Any]:
         """Record the last step of an episode, and start the next one if the sub-env has already been reset."""
-        if self._autoreset != "SAME_STEP":
+        if not self._autoreset.resets_in_same_step:
             self._record(index, reward, now, looks_at_info)
             return self._recording.end(index, terminated=terminated)
         looks = self._recording.recorder.looks_at_steps
@@ -203,5 +223,5 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
 
 def _each_reward(rewards: Any) -> list[Reward]:
     """Return the reward of each sub-env; vectors if the rewards have a second axis (MO-Gymnasium)."""
-    array = np.asarray(rewards, np.float64)
+    array = as_array(rewards).astype(np.float64)
     return array.tolist() if array.ndim == 1 else [as_reward(reward) for reward in array]

@@ -11,8 +11,9 @@ from typing_extensions import override
 
 from tune_media.gym.arguments import Arguments, FrameSource, StepTrigger, check_is_env
 from tune_media.gym.recording import Recording, RecordingWrapper
-from tune_media.gym.statistics import KEY, Reward, are_added_outside, as_reward
+from tune_media.gym.statistics import KEY, Reward, as_reward
 from tune_media.gym.vector_wrapper import RecordVectorEpisodes
+from tune_media.recording.rendering import describe, inside
 from tune_media.selection import RenderBudget, Selector, Trigger
 from tune_media.steps import Collect
 from tune_media.values.options import VideoOptions
@@ -31,8 +32,8 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
     do not call it, the wrapper keeps the data of the last episodes only.
 
     When an episode ends, ``info["episode"]`` holds its return ``r``, its length ``l`` in steps, and its duration ``t``
-    in seconds. Rewards can be vectors (MO-Gymnasium): then ``r`` is a vector, the record's ``episode_return`` is its
-    sum, and the record's metrics ``return/0``, ``return/1``, ... are its components.
+    in seconds, unless ``statistics=False``. Rewards can be vectors (MO-Gymnasium): then ``r`` is a vector, the record's
+    ``episode_return`` is its sum, and the record's metrics ``return/0``, ``return/1``, ... are its components.
 
     A copy of the wrapper (``copy.deepcopy``, ``pickle``) does not record the episode that is running; it records again
     from its next reset.
@@ -40,7 +41,6 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
     Args:
         env: The env, with ``render_mode="rgb_array"``.
         video_folder: The folder that clips are written to. None: clips are only handed over by ``take()``.
-        name_prefix: The beginning of file names.
         episode_trigger: Called with the index of an episode (0, 1, ... for each sub-env); decides whether it is
             recorded. None: all episodes, unless there is a ``step_trigger``.
         step_trigger: Called with the number of steps so far, from 0; decides whether a clip starts after this step.
@@ -49,7 +49,10 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
             trigger, one clip follows the other: the next begins with the next episode. An episode that
             ``episode_trigger`` accepts ends the clip that runs, which is then unfinished, and begins the next one. 0: a
             clip ends with its episode.
+        name_prefix: The beginning of file names.
         fps: Frames per second, short for ``video=VideoOptions(fps=...)``. None: the env's ``metadata["render_fps"]``.
+        disable_logger, gc_trigger: For code that was written for ``RecordVideo``, whose arguments have the same order.
+            They have no effect, because there is no moviepy and no list of frames.
         keep: The episodes that ``take()`` hands over: a selector's name, a selector, or several.
         video: Size, speed, quality and overlays of the clips. None: statistics only.
         frame: The source of frames, instead of ``render()``; see ``tune_media.rllib.record_episodes``.
@@ -57,6 +60,8 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         trajectories: Whether ``take()`` hands over the steps of the chosen episodes, too.
         env_indices: The sub-envs to record. None: all.
         buffer_length: Maximum length of ``return_queue``, ``length_queue`` and ``time_queue``. None: unbounded.
+        statistics: Whether to write ``info["episode"]``. Pass False if Gymnasium's ``RecordEpisodeStatistics`` is
+            outside of this wrapper, or of the vector env that it is in: it raises if the key is already there.
         strict: Whether to raise if a frame cannot be recorded. By default, it is a warning.
         render: ``"direct"``: frames are rendered while an episode runs. ``"replay"``: only those of the episodes that
             ``take()`` chooses, by playing them again in an env that ``env_fn`` makes, and comparing each step.
@@ -99,12 +104,14 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         self,
         env: gym.Env[Any, Any],
         video_folder: str | os.PathLike[str] | None = None,
-        *,
-        name_prefix: str = "rl-video",
         episode_trigger: Trigger | RenderBudget | None = None,
         step_trigger: StepTrigger | None = None,
         video_length: int = 0,
+        name_prefix: str = "rl-video",
         fps: float | None = None,
+        disable_logger: bool = True,
+        gc_trigger: Trigger | None = None,
+        *,
         keep: str | Selector | Iterable[str | Selector] = "last",
         video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
         frame: FrameSource = None,
@@ -112,6 +119,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         trajectories: bool = False,
         env_indices: int | Iterable[int] | None = None,
         buffer_length: int | None = 100,
+        statistics: bool = True,
         strict: bool = False,
         render: str = "direct",
         env_fn: Callable[[], Any] | None = None,
@@ -120,7 +128,11 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **given)
         check_is_env(type(self).__name__, env, gym.Env)
         gym.Wrapper.__init__(self, env)
-        self._recording = Recording(env, 1, Arguments(**given))
+        self._recording = Recording(env, 1, Arguments.of(given))
+        self._resets_itself = any(isinstance(one, gym.wrappers.Autoreset) for one in inside(env))
+        if self._resets_itself:
+            self._recording.resets_itself()
+        self._has_ended = False  # whether the last step ended the episode
 
     @property
     def episode_returns(self) -> Reward:
@@ -139,6 +151,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         observation, info = self.env.reset(seed=seed, options=options)
         self._recording.begin_reset()
         self._recording.start(0, seed, observation)
+        self._has_ended = False
         return observation, info
 
     @override
@@ -147,10 +160,14 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         observation, reward, terminated, truncated, info = self.env.step(action)
         recording = self._recording
         recording.begin_step()
+        if self._has_ended and not (terminated or truncated):
+            self._start_again(observation)
+            return observation, reward, terminated, truncated, info
         recording.step(0, as_reward(reward), action, info, observation=observation)
         if terminated or truncated:
+            self._has_ended = True
             ended = recording.end(0, terminated=bool(terminated))
-            if not are_added_outside():
+            if recording.writes_statistics:
                 info = {**info, KEY: ended}
         return observation, reward, terminated, truncated, info
 
@@ -159,3 +176,16 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         """Save an unfinished clip and close the env."""
         self._recording.close()
         super().close()
+
+    def _start_again(self, observation: Any) -> None:
+        """The env has reset itself in the step after the end of an episode."""
+        self._has_ended = False
+        if not self._resets_itself:
+            self._resets_itself = True
+            self._recording.resets_itself()
+            self._recording.recorder.problems.report(
+                f"{describe(self.env)} was stepped after the end of an episode, and not reset. If it resets itself, "
+                "leave that to gymnasium.wrappers.Autoreset; otherwise call reset()",
+                "the step after the end of an episode is taken for its reset",
+            )
+        self._recording.start(0, observation=observation)

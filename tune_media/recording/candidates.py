@@ -13,15 +13,24 @@ from tune_media.recording.series import EpisodeValues, merged_metrics
 from tune_media.selection import Selector
 from tune_media.values.artifact import Artifact
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.episodes import MAX_EPISODES, MAX_ROUND_POINTS, EpisodeData, points_of, thinned
+from tune_media.values.episodes import (
+    MAX_EPISODES,
+    MAX_ROUND_POINTS,
+    MAX_TAPE_BYTES,
+    EpisodeData,
+    points_of,
+    tape_bytes,
+    thinned,
+    with_fewer_tapes,
+)
 from tune_media.values.image import Image
 
 MAX_CANDIDATES = 512
 """The most candidates that one recorder holds."""
 
-MoreValues = Callable[[EpisodeValues], None]
-"""Adds the values that user hooks put into an episode. Called when it ends, and again when it is collected, because
-hooks may add some later."""
+MoreValues = Callable[[EpisodeValues], Iterable[Exception]]
+"""Adds the values that user hooks put into an episode, and returns why some of them cannot be stored. Called when it
+ends, and again when it is collected, because hooks may add some later."""
 
 
 class Candidates:
@@ -40,7 +49,7 @@ class Candidates:
         self._held: dict[str, Candidate] = {}
         self._data: dict[str, EpisodeData] = {}  # of all episodes
         self._more: dict[str, MoreValues] = {}
-        self._points = 0
+        self._points = self._tape_bytes = 0
         self._untaken: int | None = None
         self.dropped = 0
 
@@ -58,7 +67,13 @@ class Candidates:
             data, _ = self._with_more(data, more)
         self._data[data.record.id] = data
         self._points += points_of(data)
+        self._tape_bytes += len(data.tape or b"")
         self._bound_data(data.record.id)
+        if self._tape_bytes > MAX_TAPE_BYTES:
+            kept = {*self._held, data.record.id}  # these may still win
+            some = with_fewer_tapes(list(self._data.values()), kept, MAX_TAPE_BYTES // 2)
+            self._data = {episode.record.id: episode for episode in some}
+            self._tape_bytes = tape_bytes(some)
         return data.record
 
     def add(self, candidate: Candidate) -> bool:
@@ -124,20 +139,25 @@ class Candidates:
             candidate = self._held.pop(id, None)
             if candidate is not None and id in winners:
                 taken[id] = candidate
-        self._points = sum(map(points_of, self._data.values()))
+        self._points, self._tape_bytes = sum(map(points_of, self._data.values())), tape_bytes(self._data.values())
         return taken
 
     def _with_more(self, data: EpisodeData, more: MoreValues) -> tuple[EpisodeData, Mapping[str, Image | Artifact]]:
         """Return an episode's data with the values of user hooks, and their pictures and files."""
         values = EpisodeValues()
         try:
-            more(values)
+            for error in more(values):
+                if self._plan.strict:
+                    raise error
+                reason = f"{type(error).__name__}: {error}"
+                self._problems.report(reason, "a value that a hook put into an episode is left out")
         except Exception as error:
             if self._plan.strict:
                 raise
             self._problems.report_error("reading an episode's own fields", error, "they are left out")
         metrics = merged_metrics(data.record.metrics, data.series, values.metrics())
-        record = replace(data.record, metrics=metrics)
+        answers = data.record.answers if metrics == data.record.metrics else {}  # a predicate may look at the metrics
+        record = replace(data.record, metrics=metrics, answers=answers)
         series = {**data.series, **values.series()}
         return replace(data, record=record, series=series, values={**data.values, **values.values()}), values.media()
 

@@ -9,6 +9,7 @@ from tune_media.recording.episode import Candidate
 from tune_media.selection import Selector, as_result
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.recording_problems import PROBLEMS
+from tune_media.values.secrets import error_text
 
 DATA = "data"
 """The key of a round's ``EpisodeBatch`` in its result."""
@@ -16,7 +17,9 @@ NUM_ABANDONED = "num_abandoned"
 """The key of the number of episodes that began and never ended."""
 NUM_LOST = "num_lost"
 """The key of the number of episodes that RLlib counts and that were lost with their env runner."""
-RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, PROBLEMS})
+NUM_PENDING = "num_pending"
+"""The key of the number of episodes that RLlib counts so far and that are to come with a later result."""
+RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, PROBLEMS})
 """Names that no selector can have."""
 
 Report = Callable[[Selector, Exception], None]
@@ -51,7 +54,7 @@ def chosen_by(
 ) -> dict[str, list[EpisodeRecord]]:
     """Return the choice of each selector over the candidates of all env runners, by name; see ``survivors``.
 
-    Unlike ``selection.winners``, it goes on without a selector that raises.
+    It goes on without a selector that raises.
     """
     ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
     chosen: dict[str, list[EpisodeRecord]] = {}
@@ -95,7 +98,7 @@ def laid_out(
 
 def selector_reason(selector: Selector, error: Exception, records: Sequence[EpisodeRecord]) -> str:
     """Return why a selector chose nothing, with the names that it could have used."""
-    reason = f"keep={selector.name!r} raised {type(error).__name__}: {error}"
+    reason = f"keep={selector.name!r} raised {error_text(error)}"
     if isinstance(error, KeyError):
         names = sorted({name for record in records for name in record.metrics})
         reason += f"; the metrics of these episodes are: {', '.join(names) or 'none'} (collect= adds some)"

@@ -12,13 +12,12 @@ import uuid
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.clips import Clips
 from tune_media.recording.problems import Problems, explained
 from tune_media.recording.series import EpisodeValues
-from tune_media.recording.tape import Tape
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.artifact import Artifact
@@ -26,6 +25,24 @@ from tune_media.values.episode_record import DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.episodes import EpisodeData, Trajectory
 from tune_media.values.image import Image
 from tune_media.values.video import Video
+
+
+class Tape(Protocol):
+    """The tape of an episode, as far as this wing needs it; ``replay.tape`` has the real one.
+
+    Attributes:
+        fault: Why the episode cannot be played again; None: it can.
+        every: The stride of the steps after which ``render()`` is called.
+    """
+
+    fault: str | None
+    every: int
+
+    def __len__(self) -> int: ...
+
+    def packed(self) -> bytes:
+        """Return it as it is stored; a ``TypeError`` says what in it cannot be stored."""
+        ...
 
 
 @dataclass
@@ -41,7 +58,9 @@ class RunningEpisode:
         values: The values taken from its steps.
         is_candidate: Whether it may be chosen.
         note: Why it has no clip, or None.
-        tape: Its tape, if it may be replayed.
+        tape: Its tape, if it is recorded.
+        recipe: The hash of the recipe that its tape refers to.
+        is_rendered_later: Whether its clips are made of its tape, if it is chosen.
         rewards: The reward of each step, for the overlays of a replay.
     """
 
@@ -56,13 +75,15 @@ class RunningEpisode:
     episode_return: float = 0.0
     episode_length: int = 0
     tape: Tape | None = None
+    recipe: str | None = None
+    is_rendered_later: bool = False
     rewards: array[float] = field(default_factory=lambda: array("d"))
 
     def count(self, reward: float) -> None:
         """Count a step."""
         self.episode_return += reward
         self.episode_length += 1
-        if self.tape is not None and self.is_candidate:
+        if self.tape is not None and self.is_rendered_later and self.is_candidate:
             self.rewards.append(reward)
 
     def feed(self, step: StepFacts, *, picture: bool = True) -> None:
@@ -111,7 +132,7 @@ class RunningEpisode:
         """Go on without clips and trajectory: it cannot be chosen, and its record will say why."""
         if self.clips is not None:
             self.clips.cancel()
-        self.is_candidate, self.clips, self.steps, self.tape = False, None, None, None
+        self.is_candidate, self.clips, self.steps = False, None, None
         self.note = self.note or f"no clip: {reason}"
 
     def data(self, metrics: Mapping[str, float], facts: Mapping[str, Any]) -> EpisodeData:
@@ -130,18 +151,30 @@ class RunningEpisode:
         }
         fields = {**own, **self.facts, **facts}
         fields["note"] = joined(fields.get("note"), self.note)
-        return EpisodeData(EpisodeRecord(**fields), self.values.series(), self.values.values())
+        tape, record = self._packed_tape(), EpisodeRecord(**fields)
+        recipe = None if tape is None else self.recipe
+        return EpisodeData(record, self.values.series(), self.values.values(), tape=tape, recipe=recipe)
+
+    def _packed_tape(self) -> bytes | None:
+        """Return its tape as it is stored, if that has the whole episode."""
+        if self.tape is None or self.tape.fault is not None or len(self.tape) != self.episode_length:
+            return None
+        try:
+            return self.tape.packed()
+        except TypeError as error:
+            self.tape.fault = f"its tape cannot be stored: {error}"
+            return None
 
     def _rendered(self) -> str | None:
         if self.clips is not None:
             return DIRECT
-        return REPLAY if self.tape is not None and self.is_candidate else None
+        return REPLAY if self.tape is not None and self.is_rendered_later and self.is_candidate else None
 
     def candidate(self, record: EpisodeRecord) -> Candidate:
         """Finish its clips and return it as a candidate."""
         clips = self.clips.finish() if self.clips is not None else {}
         steps = self.steps.finish() if self.steps is not None else None
-        taped = None if self.tape is None else Taped(self.tape, self.rewards)
+        taped = Taped(self.tape, self.rewards) if self.tape is not None and self.is_rendered_later else None
         return Candidate(record, clips, self.agents, self.values.media(), steps, taped)
 
 

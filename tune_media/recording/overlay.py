@@ -10,6 +10,7 @@ import numpy as np
 
 from tune_media.encoding import Frame
 from tune_media.steps import StepFacts
+from tune_media.values.convert import as_array
 
 NAMES = ("step", "reward", "return", "action", "curve")
 
@@ -150,7 +151,7 @@ def _short(action: Any) -> str:
         return " ".join(f"{name}:{_short(value)}" for name, value in action.items())[:_ACTION_CHARACTERS]
     if isinstance(action, (tuple, list)):
         return " ".join(_short(value) for value in action)[:_ACTION_CHARACTERS]
-    array = np.asarray(action)
+    array = as_array(action)
     if array.dtype.kind not in "biuf":
         return str(action)[:_ACTION_CHARACTERS]
     if array.ndim == 0:

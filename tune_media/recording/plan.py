@@ -27,6 +27,7 @@ class Plan:
         sees_all: Whether the recorder is told of all episodes, on all env runners and sub-envs.
         strict: Raise at the first fault instead of warning once.
         render: When frames are rendered: ``direct``, ``replay`` or ``auto``.
+        tapes: Whether all episodes are taped, whenever they are rendered.
 
     Raises:
         ValueError: An unknown overlay name or ``render``, or a selector with a reserved name.
@@ -49,6 +50,7 @@ class Plan:
     sees_all: bool = True
     strict: bool = False
     render: str = DIRECT
+    tapes: bool = False
 
     def __post_init__(self) -> None:
         if self.render not in RENDERS:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tune_media.values.foreign import without_address
 from tune_media.values.recording_problems import RecordingProblem
+from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class Problems:
             kind: Reasons with the same kind are one problem, named by its first reason. Empty: the reason itself.
             lost: The number of episodes that get no clip for it.
         """
-        reason = without_address(reason)
+        reason = redacted(without_address(reason))
         known = self._kinds.get((consequence, kind or reason))
         if known is not None:
             known.lost += lost
@@ -87,4 +88,4 @@ def explained(what: str, error: Exception) -> str:
         >>> explained("a frame", FrameError("env 'X' returned None from render()"))
         "env 'X' returned None from render()"
     """
-    return str(error) if isinstance(error, FrameError) else f"{what} raised {type(error).__name__}: {error}"
+    return str(error) if isinstance(error, FrameError) else f"{what} raised {error_text(error)}"

@@ -15,15 +15,18 @@ from typing_extensions import override
 from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.clips import Clips, Render
 from tune_media.recording.collector import Collector
-from tune_media.recording.episode import Candidate, RunningEpisode
+from tune_media.recording.episode import Candidate, RunningEpisode, Tape
 from tune_media.recording.plan import Plan
 from tune_media.recording.problems import Problems
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.starts import Starts
-from tune_media.recording.tape import Tape
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.secrets import error_text
+
+NOT_RECORDED = "an episode is not recorded"
+"""What a problem says that costs the whole episode, its data included."""
 
 OnFinished = Callable[[Candidate], None]
 """Is told each candidate when its episode ends."""
@@ -79,6 +82,8 @@ class EpisodeRecorder:
         observation: Any = None,
         no_clip: str | None = None,
         tape: Tape | None = None,
+        recipe: str | None = None,
+        rendered_later: bool = True,
         **facts: Any,
     ) -> bool:
         """Record the start of an episode in ``slot``, with its reset frame; say whether it is a candidate.
@@ -93,14 +98,19 @@ class EpisodeRecorder:
             seed_is_new: Whether it is known to be this episode's.
             agents, observation: Names of the agents, which views may have; the observation that the reset returned.
             no_clip: Why there are no frames although they are wanted; its record says so. None: there are.
-            tape: Its tape, if its clips may be made after it has ended.
+            tape, recipe: Its tape, if it is recorded, and the hash of the recipe that makes its env again.
+            rendered_later: Whether its clips may be made of its tape after it has ended; False: the tape is only kept.
             **facts: Further fields of its ``EpisodeRecord``.
         """
         self.clock.tick()
         self.abandon(slot)
         own_seed = self.starts.own_seed(slot, seed)
         facts |= {"episode_id": episode_id, "seed": seed if seed_is_new else own_seed}
-        episode = RunningEpisode(facts, None, env, frozenset(agents), tape=tape)
+        episode = RunningEpisode(
+            facts, None, env, frozenset(agents), tape=tape, recipe=recipe, is_rendered_later=rendered_later
+        )
+        if tape is not None and self.plan.video is not None:
+            tape.every = self.plan.video.every
         with episode.guard_clip("trigger=", self.problems, strict=self.plan.strict):
             episode.is_candidate = self.starts.is_wanted(slot)
         if episode.is_candidate and no_clip is not None:
@@ -157,7 +167,7 @@ class EpisodeRecorder:
         for error in self.collector.collect(step, episode.values):
             if self.plan.strict:
                 raise error
-            reason = f"collect=: {type(error).__name__}: {error}"
+            reason = f"collect=: {error_text(error)}"
             self.problems.report(reason, "a value of a step is not stored as it is")
         if episode.is_candidate:
             with self.clock.render(1), episode.guard_clip("a frame", self.problems, strict=self.plan.strict):
@@ -204,20 +214,25 @@ class EpisodeRecorder:
             return None
         return episode.candidate(episode.data({}, {"note": note}).record)
 
-    def abandon(self, slot: Hashable) -> None:
-        """Drop the episode that runs in ``slot``, if one does: its env was reset or failed."""
+    def abandon(self, slot: Hashable, *, failed: bool = False) -> None:
+        """Drop the episode that runs in ``slot``, if one does.
+
+        Args:
+            slot: Its slot.
+            failed: Whether its env failed. If not, the env was reset, and an episode without a step is none.
+        """
         episode = self._running.pop(slot, None)
         if episode is None:
             return
         if episode.clips is not None:
             episode.clips.cancel()
-        if episode.episode_length:
+        if episode.episode_length or failed:
             self.abandoned += 1
 
-    def abandon_all(self) -> None:
+    def abandon_all(self, *, failed: bool = False) -> None:
         """Drop all running episodes: their envs are gone."""
         for slot in list(self._running):
-            self.abandon(slot)
+            self.abandon(slot, failed=failed)
 
     def guard(self, slot: Hashable, what: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception of a user's function or env into a problem that costs the episode, not the env runner."""
@@ -238,6 +253,6 @@ class _Guard(contextlib.AbstractContextManager[None]):
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
         if not isinstance(error, Exception) or self._recorder.plan.strict:
             return False
-        self._recorder.problems.report_error(self._what, error, "an episode is not recorded", lost=1)
+        self._recorder.problems.report_error(self._what, error, NOT_RECORDED, lost=1)
         self._recorder.abandon(self._slot)
         return True

@@ -13,7 +13,8 @@ class RenderClock:
     Attributes:
         rendering: Time spent on rendering and encoding, seconds.
         frames: Number of steps whose frame was rendered and encoded, or skipped by ``VideoOptions(every=...)``.
-        sampling: Time between the first and the last tick, without pauses, seconds. Includes ``rendering``.
+        sampling: Time between the first tick (or ``resume``) and the last one, without pauses, seconds. Includes
+            ``rendering``.
 
     Example:
         >>> clock = RenderClock()
@@ -39,8 +40,14 @@ class RenderClock:
         self._last = now
 
     def pause(self) -> None:
-        """Count no time until the next tick: nobody asks for samples."""
+        """Count the time since the last tick, and then none until the next one: nobody asks for samples."""
+        if self._last is not None:
+            self.tick()
         self._last = None
+
+    def resume(self) -> None:
+        """Count the time from now on: samples are asked for. Without this call, it counts from the next tick on."""
+        self._last = time.perf_counter()
 
     @contextlib.contextmanager
     def render(self, frames: int = 0) -> Iterator[None]:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from tune_media.recording.problems import FrameError
+from tune_media.values.convert import as_array
+from tune_media.values.secrets import error_text
 
 FrameFunction = Callable[[Any], Any]
 """Told an env, returns its current frame (HWC uint8), or several as a dict by name."""
@@ -126,7 +128,7 @@ class Renderer:
             raise
         except Exception as error:
             raise FrameError(
-                f"env {describe(self._named)}: {_call_name(view)} raised {type(error).__name__}: {error}"
+                f"env {describe(self._named)}: {_call_name(view)} raised {error_text(error)}"
                 f"{remedy_for(error) or self._try_it()}"
             ) from error
 
@@ -141,7 +143,7 @@ class Renderer:
         pictures = self._whole[view]
         if isinstance(pictures, (list, tuple)):
             return pictures[index] if index < len(pictures) else None
-        array = np.asarray(pictures)
+        array = as_array(pictures)
         return array[index] if array.ndim == 4 else pictures
 
     def _call(self, env: Any, method: str, index: int) -> Any:
@@ -185,7 +187,7 @@ class Renderer:
         if isinstance(picture, (list, tuple, str)):
             kind = type(picture).__name__
             raise FrameError(f"{came.format(f'a {kind}')} instead of one frame. {mode}.{self._try_it()}")
-        array = np.asarray(picture)
+        array = as_array(picture)
         if array.dtype != np.uint8:
             raise FrameError(
                 f"{came.format(f'{array.dtype} of shape {array.shape}')}; a frame is uint8 in 0..255. If the values "
@@ -196,7 +198,7 @@ class Renderer:
                 f"{came.format(f'an array of shape {array.shape}')}; a frame is height x width x channels, with 1, "
                 "3 or 4 channels. For channels first, pass frame=lambda env: env.render().transpose(1, 2, 0)."
             )
-        return picture
+        return array
 
     def _try_it(self) -> str:
         """Return the command that shows what a recording of this env would be, as the end of a message."""
@@ -251,8 +253,12 @@ def describe(env: Any) -> str:
 
 
 def reset_seed(env: Any) -> int | None:
-    """Return the seed that an env's generator was last given, where it tells."""
-    seed = getattr(getattr(env, "unwrapped", None), "np_random_seed", None)
+    """Return the seed that an env's generator was last given, if the env knows it.
+
+    Gymnasium's public ``np_random_seed`` makes a new generator if the env has set the generator itself, which would
+    change the user's episodes. So the private field is read.
+    """
+    seed = getattr(getattr(env, "unwrapped", None), "_np_random_seed", None)
     return int(seed) if isinstance(seed, (int, np.integer)) and 0 <= seed < _OWN_ENTROPY else None
 
 

@@ -8,6 +8,48 @@ from typing import Any
 from tune_media.recording.rendering import inside
 
 
+class SeedTurns:
+    """The seeds of one sub-env, and whose turn it is. It outlives the env: one that replaces a failed env goes on.
+
+    Args:
+        seeds: The seeds, used in turn, then from the start again.
+
+    Example:
+        >>> turns = SeedTurns([3, 4])
+        >>> [turns.next_seed() for _ in range(3)]
+        [3, 4, 3]
+    """
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self.seeds = tuple(seeds)
+        self._next = 0
+        self._resets = 0  # of the env that is used now
+        self._failures = 0  # envs in succession that were replaced in their first episode
+
+    def next_seed(self) -> int | None:
+        """Return the seed of the next reset; None if the envs failed with each of the seeds, one after the other."""
+        self._resets += 1
+        if self.have_all_failed:
+            return None
+        self._next += 1
+        return self.seeds[(self._next - 1) % len(self.seeds)]
+
+    @property
+    def have_all_failed(self) -> bool:
+        """Whether the env was replaced with each of the seeds, so that they would only let it fail again."""
+        return self._failures >= len(self.seeds)
+
+    def go_on_with_new_env(self) -> None:
+        """The env was made, for the first time or because the last one failed."""
+        if self._resets:
+            self._failures = self._failures + 1 if self._resets == 1 else 1
+        self._resets = 0
+
+    def start_over(self) -> None:
+        """Begin with the first seed again: a new evaluation starts."""
+        self._next = self._resets = self._failures = 0
+
+
 class SeededResets:
     """Gives each reset of an env the next of its seeds, whatever seed the caller passes.
 
@@ -15,13 +57,16 @@ class SeededResets:
 
     Args:
         env: Any env whose ``reset`` takes ``seed=``.
-        seeds: The seeds, used in turn, then from the start again.
+        seeds: The seeds, used in turn, then from the start again; or the turns that an earlier env has begun.
+
+    Attributes:
+        last: The seed of the last reset. None: it was given none, or there was no reset.
     """
 
-    def __init__(self, env: Any, seeds: Sequence[int]) -> None:
-        self.seeds = tuple(seeds)
+    def __init__(self, env: Any, seeds: Sequence[int] | SeedTurns) -> None:
+        self.turns = seeds if isinstance(seeds, SeedTurns) else SeedTurns(seeds)
+        self.turns.go_on_with_new_env()
         self.last: int | None = None
-        self._next = 0
         self._given: int | None = None
         self._reset = env.reset
         env.reset = self
@@ -32,9 +77,8 @@ class SeededResets:
         if self._given is not None:
             self.last, self._given = self._given, None
         else:
-            self.last = self.seeds[self._next % len(self.seeds)]
-            self._next += 1
-        return self._reset(seed=self.last, options=options, **kwargs)
+            self.last = self.turns.next_seed()
+        return self._reset(seed=seed if self.last is None else self.last, options=options, **kwargs)
 
     def give_next(self, seed: int) -> None:
         """Give the next reset this seed instead: an episode is played again."""
@@ -42,7 +86,7 @@ class SeededResets:
 
     def start_over(self) -> None:
         """Begin with the first seed again: a new evaluation starts."""
-        self._next = 0
+        self.turns.start_over()
 
 
 def seeded(env: Any) -> SeededResets | None:

@@ -24,8 +24,9 @@ MAX_NAMES = 200
 """The most names of values that one episode has."""
 MAX_ELEMENTS = 64
 """The longest vector whose elements are values of their own (``<name>/0``, ...); a longer one is kept whole."""
+_MAX_REFUSED = 10_000
 _MAX_EXACT = 2**53  # the largest integer up to which every integer is a float, too
-_RAW_CLIP_AXES = 5
+_RAW_CLIP_AXES, _RAW_FRAMES_AXES = 5, 4
 
 
 class EpisodeValues:
@@ -43,6 +44,7 @@ class EpisodeValues:
         self._statistics: dict[str, tuple[_Total, Rule]] = {}
         self._finals: dict[str, Any] = {}
         self._media: dict[str, Any] = {}  # pictures and files: the last of each name
+        self._refused: set[str] = set()  # names beyond MAX_NAMES, for which a step should cost no time
 
     def add(self, named: Named) -> None:
         """Add a value.
@@ -53,9 +55,12 @@ class EpisodeValues:
 
         Raises:
             TypeError: The value cannot be stored.
-            ValueError: The episode has too many names, or a final value has the name of a statistic.
+            ValueError: The episode has too many names, which is raised for the first of them only; or a final value
+                has the name of a statistic.
         """
         name, rule = named.name, named.rule
+        if name in self._refused:
+            return
         if not name.isascii():
             name = name.encode("utf-8", "replace").decode()
         value = named.value if type(named.value) in (float, int) else converted(named.value)
@@ -67,6 +72,8 @@ class EpisodeValues:
             self._add_value(name, value, rule)
 
     def _add_value(self, name: str, value: Any, rule: Rule) -> None:
+        if rule.kind == SERIES and self._skips(name, value):
+            return
         numbers = as_numbers(value)
         if numbers is None or numbers.size > MAX_ELEMENTS or not numbers.size:
             self._add_object(name, value, rule)
@@ -86,7 +93,7 @@ class EpisodeValues:
             ValueError: The episode has too many names.
         """
         value = converted(value)
-        if isinstance(value, Medium) or (isinstance(value, np.ndarray) and value.ndim == _RAW_CLIP_AXES):
+        if isinstance(value, Medium) or _is_raw_clip(value):
             return
         plain = as_plain(value, name)
         self._hold(self._finals, name, _as_number(plain) if isinstance(plain, (bool, int, float)) else plain)
@@ -126,7 +133,8 @@ class EpisodeValues:
             return
         is_new = name not in self._points
         if is_new:
-            self._hold(self._points, name, _Points(array("d")))
+            if not self._hold(self._points, name, _Points(array("d"))):
+                return
             if rule.kind != SERIES:
                 self._statistics[name] = (_Total(), rule)
         self._points[name].add(number)
@@ -149,21 +157,38 @@ class EpisodeValues:
             )
 
     def _add_object(self, name: str, value: Any, rule: Rule) -> None:
+        if rule.kind != FINAL and self._skips(name, value):
+            return
         plain = as_plain(value, name)
         if rule.kind == FINAL:
             self._hold(self._finals, name, plain)
             return
-        if name not in self._points:
-            self._hold(self._points, name, _Points([]))
-        points = self._points[name]
-        points.add(plain)
+        if name not in self._points and not self._hold(self._points, name, _Points([])):
+            return
+        self._points[name].add(plain)
         if isinstance(plain, str):
             self._finals[name] = plain
 
-    def _hold(self, where: dict[str, Any], name: str, value: Any) -> None:
-        if name not in where and len({*self._points, *self._finals, *self._media, name}) > MAX_NAMES:
-            raise ValueError(f"an episode has more than {MAX_NAMES} names of values; those after them are left out")
+    def _skips(self, name: str, value: Any) -> bool:
+        """Count a value whose turn it is not in its series, and say so; turning it into plain data takes long."""
+        points = self._points.get(name)
+        if points is None or points.takes_next or isinstance(value, str):  # the last text is a final value, too
+            return False
+        points.count += 1
+        return True
+
+    def _hold(self, where: dict[str, Any], name: str, value: Any) -> bool:
+        """Hold a value; say whether there was room for its name."""
+        names = () if name in where else {*self._points, *self._finals, *self._media}
+        if name not in names and len(names) >= MAX_NAMES:
+            is_first = not self._refused
+            if len(self._refused) < _MAX_REFUSED:
+                self._refused.add(name)
+            if is_first:
+                raise ValueError(f"an episode has more than {MAX_NAMES} names of values; those after them are left out")
+            return False
         where[name] = value
+        return True
 
 
 def merged_metrics(metrics: Mapping[str, float], series: Iterable[str], more: Mapping[str, float]) -> dict[str, float]:
@@ -188,6 +213,14 @@ def merged_metrics(metrics: Mapping[str, float], series: Iterable[str], more: Ma
     return merged
 
 
+def _is_raw_clip(value: Any) -> bool:
+    """Say whether a value is an array of frames, which becomes a clip where the result is read."""
+    if not isinstance(value, np.ndarray):
+        return False
+    is_frames = value.ndim == _RAW_FRAMES_AXES and value.dtype == np.uint8 and value.shape[-1] in (1, 3, 4)
+    return is_frames or value.ndim == _RAW_CLIP_AXES
+
+
 def _is_single(numbers: npt.NDArray[Any], value: Any, rule: Rule) -> bool:
     """Say whether a value is a single number: a list of one is not, nor an array of one in a series."""
     return numbers.size == 1 and (numbers.ndim == 0 or not (isinstance(value, (list, tuple)) or rule.kind == SERIES))
@@ -206,10 +239,15 @@ class _Points:
         self.stride, self.count = 1, 0
         self._weight = 0
 
+    @property
+    def takes_next(self) -> bool:
+        """Whether the next value is kept."""
+        return self.count % self.stride == 0
+
     def add(self, value: Any) -> None:
         if not isinstance(value, float) and not isinstance(self.held, list):  # it had only numbers so far
             self.held = list(self.held)
-        if self.count % self.stride == 0:
+        if self.takes_next:
             self.held.append(value)
             self._weight += 1 if isinstance(value, float) else weight_of(value)
             if self._weight > MAX_POINTS and len(self.held) > 1:

@@ -31,10 +31,10 @@ class TrajectoryBuilder:
             self._cut += 1
             return
         row: dict[str, Any] = {"step": facts.step}
-        row |= dict(_leaves("observation", facts.observation))
+        row |= dict(_leaves("observation", facts.observation, _space(facts.env, "observation")))
         if facts.step:
             row["reward"] = facts.reward
-            row |= dict(_leaves("action", facts.action))
+            row |= dict(_leaves("action", facts.action, _space(facts.env, "action")))
         if facts.info:
             row["info"] = _text(facts.info)
         self._rows.append(row)
@@ -43,7 +43,7 @@ class TrajectoryBuilder:
     def finish(self) -> Trajectory:
         """Return the steps as columns; what a row does not have is None there."""
         names = dict.fromkeys(["step", "reward", *(name for row in self._rows for name in row)])
-        columns = {name: [row.get(name) for row in self._rows] for name in names}
+        columns = {name: _of_one_kind([row.get(name) for row in self._rows]) for name in names}
         note = f"the last {self._cut} steps are left out: more than {MAX_BYTES} bytes" if self._cut else None
         return Trajectory(columns, note)
 
@@ -52,35 +52,69 @@ def _size(value: Any) -> int:
     return _SCALAR_BYTES + (len(value) if isinstance(value, str) else getattr(value, "nbytes", 0))
 
 
-def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the leaves of a value, those of dicts and tuples as ``<name>/<key>``: numbers, text, or flat arrays."""
+def _space(env: Any, kind: str) -> Any:
+    """Return the observation or action space of an env; with several agents, those of the agents by name."""
+    return getattr(env, f"{kind}_spaces", None) or getattr(env, f"{kind}_space", None)
+
+
+def _part(space: Any, key: Any) -> Any:
+    """Return the space of one part of a Dict, a Tuple, or of one agent; None if there is none."""
+    try:
+        return getattr(space, "spaces", space)[key]
+    except (TypeError, KeyError, IndexError):
+        return None
+
+
+def _leaves(name: str, value: Any, space: Any = None) -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of a value: numbers, text, or flat arrays.
+
+    Those of dicts and tuples have names of their own, ``<name>/<key>``. A value of a ``Sequence`` space is a tuple as
+    well, but its length changes from step to step; it is one leaf, as JSON text.
+    """
     value = converted(value)
     if value is None:
         return
-    if isinstance(value, Mapping):
+    is_sequence = type(space).__name__ == "Sequence"  # Gymnasium's, which is not imported here
+    if isinstance(value, Mapping) and not is_sequence:
         for key, item in value.items():
-            yield from _leaves(f"{name}/{key}", item)
-    elif isinstance(value, tuple):
+            yield from _leaves(f"{name}/{key}", item, _part(space, key))
+    elif isinstance(value, tuple) and not is_sequence:
         for index, item in enumerate(value):
-            yield from _leaves(f"{name}/{index}", item)
+            yield from _leaves(f"{name}/{index}", item, _part(space, index))
     elif isinstance(value, str):
         yield name, value
     else:
-        array = np.array(value)  # a copy: envs fill the same buffer again
-        if array.dtype.kind in "biuf":
-            yield name, array.item() if array.ndim == 0 else array
-        else:
+        array = None if isinstance(value, (tuple, Mapping)) else _array(value)
+        if array is None or array.dtype.kind not in "biuf":
             yield name, _text(value)
+        else:
+            yield name, array.item() if array.ndim == 0 else array
+
+
+def _array(value: Any) -> Any:
+    """Return a value as an array; None if it is none, such as a list of lists of different lengths."""
+    try:
+        return np.array(value)  # a copy: envs fill the same buffer again
+    except ValueError:
+        return None
+
+
+def _of_one_kind(values: list[Any]) -> list[Any]:
+    """Return a column; its arrays as text if other values are, such as lists that only some steps had at one length."""
+    if any(isinstance(value, str) for value in values):
+        return [_text(value) if isinstance(value, np.ndarray) else value for value in values]
+    return values
 
 
 def _text(value: Any) -> str:
     """Return a value as JSON text; what JSON does not have is left out by name."""
     if isinstance(value, Mapping):
-        plain = {}
-        for key, item in value.items():
-            try:
-                plain[str(key)] = as_plain(item, str(key))
-            except TypeError as error:
-                plain[str(key)] = f"not stored: {error}"
-        return json_bytes(plain).decode()
-    return json_bytes(as_plain(value, "a value")).decode()
+        return json_bytes({str(key): _plain(item, str(key)) for key, item in value.items()}).decode()
+    return json_bytes(_plain(value, "a value")).decode()
+
+
+def _plain(value: Any, name: str) -> Any:
+    try:
+        return as_plain(value, name)
+    except TypeError as error:
+        return f"not stored: {error}"

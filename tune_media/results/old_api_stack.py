@@ -21,6 +21,7 @@ from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import UNKNOWN, EpisodeBatch, EpisodeData, Series
 from tune_media.values.foreign import is_a, shown
 from tune_media.values.medium import CONTENT_DIGITS
+from tune_media.values.secrets import error_text
 
 RECORDER = "rllib"
 """The recorder's name in the rows of these episodes."""
@@ -83,7 +84,7 @@ def new_episodes(result: dict[str, Any], windows: Windows, unstored: Callable[[s
             try:
                 new = _Section(result, section, place, at, windows, unstored).read()
             except Exception as error:  # for example, returns that are not numbers
-                unstored(f"the episodes of {section} could not be read: {type(error).__name__}: {shown(error, str)}")
+                unstored(f"the episodes of {section} could not be read: {error_text(error)}")
                 continue
             yield new
 

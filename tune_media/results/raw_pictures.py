@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.results.raw_clips import CHANNELS, MIN_PIXELS
+from tune_media.results.raw_clips import CHANNELS, MIN_PIXELS, are_probabilities
 
 _MIN_FLOAT_PIXELS = 16  # small float arrays are more often tables of probabilities
 
@@ -48,12 +48,5 @@ def _from_floats(pixels: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8] | Non
     if not (low >= 0 and high <= 255):  # False for NaN, too
         return None
     if high <= 1:
-        return None if _are_probabilities(pixels) else np.ascontiguousarray((pixels * 255).round().astype(np.uint8))
+        return None if are_probabilities(pixels) else np.ascontiguousarray((pixels * 255).round().astype(np.uint8))
     return np.ascontiguousarray(pixels.astype(np.uint8)) if np.array_equal(pixels, pixels.round()) else None
-
-
-def _are_probabilities(values: npt.NDArray[np.float64]) -> bool:
-    """Say whether the values add up to 1 along one of the axes; an axis of length 1 says nothing."""
-    return any(
-        bool(np.allclose(values.sum(axis=axis), 1, atol=1e-4)) for axis in range(values.ndim) if values.shape[axis] > 1
-    )

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.results.raw_clips import RawVideo, look_of, raw_layout
+from tune_media.results.raw_clips import RawVideo, advice, look_of, raw_layout
 from tune_media.results.raw_pictures import raw_pixels
 from tune_media.results.rounds import ContentIds, Place, place_of
 from tune_media.values.convert import converted
 from tune_media.values.foreign import is_a, shown
 from tune_media.values.image import Image
 from tune_media.values.medium import Medium
+from tune_media.values.secrets import error_text
 
 _NOT_READ = frozenset({"config"})  # large, and never media
 _MAX_DEPTH = 32
@@ -152,7 +153,7 @@ class _Walk:
     def _cannot_read(self, value: Any, at: Place, error: Exception) -> None:
         if error is self._of_place:
             raise error
-        self._unread(at.key, f"{type(value).__name__} could not be read: {type(error).__name__}: {shown(error, str)}")
+        self._unread(at.key, f"{type(value).__name__} could not be read: {error_text(error)}")
 
     def _is_too_deep(self, at: Place) -> bool:
         if at.depth + len(at.path) <= _MAX_DEPTH:
@@ -207,15 +208,19 @@ class _Walk:
         layout = raw_layout(value)
         if layout is not None:
             told = self._ids.is_told_by_round(at)
-            ids = [self._ids.id_of(look_of(clip), at) for clip in value]
-            clips = zip(value, ids, strict=True)
-            return [RawVideo(clip, layout, self._raw_fps, *id, is_told_by_round=told) for clip, id in clips]
+            clips = value if value.ndim == 5 else value[np.newaxis]
+            ids = [self._ids.id_of(look_of(clip), at) for clip in clips]
+            each = zip(clips, ids, strict=True)
+            return [RawVideo(clip, layout, self._raw_fps, *id, is_told_by_round=told) for clip, id in each]
         pixels = raw_pixels(value)
         if pixels is not None:
             image = Image(pixels)
             self._ids.identify(image, at, may_repeat_in_training=True)
             return [image]
-        if value.nbytes > _LARGE_BYTES:
+        instead = advice(value)
+        if instead is not None:
+            self._unread(at.key, instead)
+        elif value.nbytes > _LARGE_BYTES:
             self._unread(
                 at.key,
                 f"an array of shape {value.shape} and {value.nbytes / 1e6:.0f} MB is left in the result, and every "

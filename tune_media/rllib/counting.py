@@ -116,8 +116,9 @@ def watch_fetches(env_runner: Any, fetch: Callable[[int | None], None]) -> None:
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         metrics = get_metrics(*args, **kwargs)
-        is_list = isinstance(metrics, list)  # the old API stack: one entry an episode
-        fetch(sum(not one.episode_faulty for one in metrics) if is_list else None)
+        # the old API stack: one entry an episode; an env runner made by hand may return a list of anything
+        is_by_episode = isinstance(metrics, list) and all(hasattr(one, "episode_faulty") for one in metrics)
+        fetch(sum(not one.episode_faulty for one in metrics) if is_by_episode else None)
         return metrics
 
     env_runner.get_metrics = watched
@@ -181,8 +182,14 @@ def _of_returns(episodes: Sequence[EpisodeData], returns: Sequence[float]) -> Se
     counted = []
     for value in returns:
         for episode in rest:
-            if math.isclose(episode.record.episode_return, value, rel_tol=_RETURN_TOLERANCE, abs_tol=_RETURN_TOLERANCE):
+            if _is_return(episode.record.episode_return, value):
                 rest.remove(episode)
                 counted.append(episode)
                 break
     return counted if counted or not returns else episodes
+
+
+def _is_return(own: float, reported: float) -> bool:
+    if math.isnan(own) or math.isnan(reported):
+        return math.isnan(own) and math.isnan(reported)
+    return math.isclose(own, reported, rel_tol=_RETURN_TOLERANCE, abs_tol=_RETURN_TOLERANCE)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tune_media.recording.episode import Candidate
 from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.recording.rendering import reset_seed, sub_env
+from tune_media.recording.rendering import sub_env
 from tune_media.recording.seeding import seeded
+from tune_media.rllib import ray_names
 from tune_media.rllib.agent_returns import agent_returns
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
 from tune_media.rllib.env_tap import Transition
@@ -22,7 +24,17 @@ from tune_media.rllib.round_checks import Unfinished
 from tune_media.rllib.settings import EVALUATION, RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, index_of, section_of, stack_of, task_of
 from tune_media.rllib.sub_env_access import SubEnvAccess
+from tune_media.selection import RenderBudget
+from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id
+
+logger = logging.getLogger(__name__)
+
+_NOBODY_ASKS = (
+    "record_episodes %r: evaluation episodes are recorded, but nobody collects them, and no result will hold a clip: "
+    "the recorder is only in evaluation_config={'callbacks': ...}. Pass it to config.callbacks(...) instead; it "
+    "records evaluations (sections='evaluation') from there."
+)
 
 
 @dataclasses.dataclass
@@ -64,6 +76,7 @@ class EnvRunnerRecording:
     Attributes:
         place: The env runner's index, and the id of this recording.
         is_evaluating: Whether a training env runner plays an evaluation, whose episodes are left out.
+        is_known: Whether the recorder of an Algorithm has sent a request.
     """
 
     def __init__(self, settings: RecorderSettings, env_runner: Any, owner: Any) -> None:
@@ -80,24 +93,26 @@ class EnvRunnerRecording:
             # these hold a winner, whatever number of episodes RLlib counts
             plan = dataclasses.replace(plan, selectors=tuple(map(self._fetched.choosing_from_each, plan.selectors)))
         self.recorder = EpisodeRecorder(plan, problems_are_collected=True)
+        if isinstance(plan.trigger, RenderBudget):
+            ray_names.watch_samples(env_runner, self.recorder.clock.resume)
         self._sub_envs = SubEnvAccess(settings, self._section, self._index, self.recorder)
         self.replays = Replays(settings, self._section, self._index, self.recorder)
         self._running: dict[int, _Running] = {}  # by sub-env
-        self.is_evaluating = False
+        self.is_evaluating = self.is_known = self._has_warned = False
         self._last: Answer | None = None
 
     # The env runner's events.
 
     def new_env(self, env_runner: Any, env: Any) -> None:
         """A vector env was made, for the first time or after a failure: the episodes of the old one are lost."""
-        self.recorder.abandon_all()
+        self.recorder.abandon_all(failed=True)
         self.stack.tap(env_runner, env)
         self._sub_envs.are_new(env_runner, env)
         self.replays.are_new(env_runner, env)
 
     def new_sub_env(self, env_runner: Any, env: Any, index: int) -> None:
         """The old API stack made a sub-env, for the first time or after a failure."""
-        self.recorder.abandon(index)
+        self.recorder.abandon(index, failed=True)
         self.stack.tap(env_runner, env)
         self._sub_envs.are_new(env_runner, env, index)
         self.replays.are_new(env_runner, env, index)
@@ -106,6 +121,9 @@ class EnvRunnerRecording:
         """An episode starts: the sub-env has been reset."""
         if self.is_evaluating:
             return
+        if self._section == EVALUATION and not self.is_known and not self._has_warned:
+            self._has_warned = True
+            logger.warning(_NOBODY_ASKS, self._settings.plan.name)
         renderer, no_clip = None, None
         try:
             renderer = self._sub_envs.renderer_of(env)
@@ -118,7 +136,9 @@ class EnvRunnerRecording:
             begun: StackEpisode = self.stack(episode, env_runner, env, index)
             inner = sub_env(env, index)
             given, tape = seeded(inner), self.replays.tape_of(inner)
-            seed = given.last if given else tape.seed if tape is not None else None
+            seed, is_known = given.last if given else tape.seed if tape is not None else None, True
+            if seed is None:
+                seed, is_known = begun.own_seed()
             self._running[index] = _Running(new_id())
             is_late = tape is not None and self.replays.renders_later
             self.recorder.start(
@@ -127,8 +147,8 @@ class EnvRunnerRecording:
                 functools.partial(renderer.frames, index) if renderer and not is_late else None,
                 renderer.fps(index) if renderer else 0.0,
                 env=inner,
-                seed=reset_seed(inner) if seed is None else seed,
-                seed_is_new=seed is not None,
+                seed=seed,
+                seed_is_new=is_known,
                 agents=begun.agents,
                 no_clip=no_clip,
                 observation=begun.transition(0.0).observation,
@@ -138,6 +158,8 @@ class EnvRunnerRecording:
                 section=self._section,
                 explored=bool(env_runner.config.explore),
                 tape=tape,
+                recipe=self.replays.recipe.hash if self.replays.recipe is not None else None,
+                rendered_later=self.replays.may_render_later,
             )
 
     def step(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
@@ -178,7 +200,7 @@ class EnvRunnerRecording:
 
     def fail(self, index: int) -> None:
         """The sub-env has failed, and its episode with it."""
-        self.recorder.abandon(index)
+        self.recorder.abandon(index, failed=True)
 
     def pause(self) -> None:
         """Nothing is stepped until the next sample is asked for."""
@@ -228,20 +250,21 @@ class EnvRunnerRecording:
             Unfinished(self.recorder.longest_running(), *self.recorder.collector.never_matched()),
             abandoned,
             self.recorder.starts.counts(),
+            recipes=self._recipes(data),
         )
         return self._last
+
+    def _recipes(self, episodes: Sequence[EpisodeData]) -> dict[str, bytes]:
+        """Return the recipes that the tapes of some episodes refer to, by their hash."""
+        recipe = self.replays.recipe
+        is_used = recipe is not None and any(episode.recipe == recipe.hash for episode in episodes)
+        return {recipe.hash: recipe.content} if recipe is not None and is_used else {}
 
     def take(self, winners: Collection[str], seen: Collection[str]) -> dict[str, Candidate]:
         """Hand over the winners, and drop all other episodes that took part."""
         for id in seen:
             self._fetched.forget(id)
         return self.recorder.candidates.take(winners, seen)
-
-    def answer_with_candidates(self, received: Collection[str]) -> Answer:
-        """Return the finished episodes with all candidates, and drop them."""
-        answer = self.answer(received)
-        kept = self.take(answer.candidates, [episode.record.id for episode in answer.data])
-        return dataclasses.replace(answer, kept=kept)
 
     def go_on_from(self, starts: Mapping[str, Mapping[str, int]]) -> None:
         """Go on counting episodes from a checkpoint; see ``registry.go_on_from``."""

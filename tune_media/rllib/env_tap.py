@@ -80,10 +80,14 @@ class EnvTap:
     Attributes:
         last: The last transition; None before the first reset.
         space: The observation space of a sub-env, if the env is a vector env of Gymnasium's.
+        is_batched: Whether the env is a vector env, so that transitions have a part for each sub-env.
+        seed: The seed that the last reset was given; None if it was given none.
     """
 
     def __init__(self, env: Any) -> None:
         self.last: Transition | None = None
+        self.is_batched = not isinstance(env, gym.Env)
+        self.seed: Any = None
         self.space = getattr(env, "single_observation_space", None)
         self._step, self._reset = env.step, env.reset
         env.step, env.reset = self.step, self.reset
@@ -99,6 +103,7 @@ class EnvTap:
     def reset(self, *args: Any, **kwargs: Any) -> Any:
         """Reset the env."""
         result = self._reset(*args, **kwargs)
+        self.seed = kwargs.get("seed")
         observation, info = result
         self.last = Transition(observation, info=info)
         return result

@@ -11,8 +11,9 @@ from typing import Any
 
 from tune_media.recording.problems import FrameError, Problems
 from tune_media.recording.rendering import Renderer
-from tune_media.recording.second_env import close_env, pygame_in_use, same_random_numbers
+from tune_media.replay.second_env import close_env, pygame_in_use, same_random_numbers
 from tune_media.rllib.second_env import env_maker
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ def try_frame(env_runner: Any, frame: Any, problems: Problems, *, named_after: A
             env = make()
             env.reset(seed=0)
         except Exception as error:
-            logger.info("no frame check: a second env cannot be made or reset (%r)", error)
+            logger.info("no frame check: a second env cannot be made or reset (%s)", error_text(error))
             close_env(env, in_use)
             return
         try:

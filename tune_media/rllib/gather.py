@@ -6,22 +6,43 @@ An env runner is asked twice: for its finished episodes, and, when it is known w
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tune_media.recording.choosing import DATA, NUM_ABANDONED, NUM_LOST, chosen_by, laid_out, selector_reason
+from tune_media.recording.choosing import (
+    DATA,
+    NUM_ABANDONED,
+    NUM_LOST,
+    NUM_PENDING,
+    chosen_by,
+    laid_out,
+    selector_reason,
+)
 from tune_media.recording.plan import Plan
-from tune_media.recording.replay_decision import Taken, with_note
+from tune_media.recording.recorder import NOT_RECORDED
+from tune_media.replay.replay_decision import Taken, with_note
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
 from tune_media.rllib.registry import Answer, ask, ask_and_take, begin_round, take
-from tune_media.rllib.requests import Requests
+from tune_media.rllib.requests import Replies, Requests
 from tune_media.rllib.round_checks import Unfinished
+from tune_media.rllib.settings import EVALUATION
 from tune_media.selection import Selector
 from tune_media.values.episode_record import DIRECT, EpisodeRecord
-from tune_media.values.episodes import EpisodeBatch, EpisodeData, thinned, with_progress
+from tune_media.values.episodes import (
+    LEFT_OUT,
+    MAX_TAPE_BYTES,
+    EpisodeBatch,
+    EpisodeData,
+    thinned,
+    with_fewer_tapes,
+    with_progress,
+)
 from tune_media.values.recording_problems import RecordingProblem
 
+_SHARE_OF_A_ROUND = 0.02
+"""The share of a round's time that an asynchronous collection may wait for the answers."""
 _TIMEOUT = "config.evaluation(evaluation_sample_timeout_s=...)"
 
 
@@ -36,6 +57,7 @@ class Round:
         on_old_stack: Whether it is of the old API stack.
         timeout: How long to wait for the env runners, seconds. None: as long as it takes.
         reported: The episodes that RLlib reports.
+        is_exact: Whether RLlib counts the episodes that end on these env runners in this round, and no others.
     """
 
     section: str
@@ -44,6 +66,7 @@ class Round:
     on_old_stack: bool = False
     timeout: float | None = None
     reported: ReportedEpisodes = field(default_factory=ReportedEpisodes)
+    is_exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,10 +160,11 @@ def collect(group: Any, plan: Plan, seen: EnvRunnersSeen, of_round: Round) -> Co
 
 
 class AsyncGather:
-    """Collects without waiting, for algorithms whose env runners are always busy.
+    """Collects without holding up training, if its env runners are always busy.
 
-    An env runner answers between two samples, so the answer to a request of one iteration is used in a later one. So
-    nobody knows which of the episodes that RLlib counts in an iteration are still to come: none is counted as lost.
+    An env runner answers between two samples, which may take longer than a training iteration. So a round waits for the
+    answers only for a small share of the time that it took itself. An answer that comes later is used in a later round:
+    nobody knows which of the episodes that RLlib counts are still to come, and none is counted as lost.
     The Algorithm's thread calls everything here.
 
     Args:
@@ -150,18 +174,89 @@ class AsyncGather:
 
     def __init__(self, plan: Plan, seen: EnvRunnersSeen) -> None:
         self._plan, self._seen = plan, seen
+        self._asked: dict[int, _AskedRound] = {}  # by env runner
+        self._began = time.monotonic()
+        self._pending = 0
+
+    def begin_round(self, group: Any) -> None:
+        """Begin an evaluation: an env runner does so when its last sample has ended."""
+        self._began = time.monotonic()
+        self._seen.requests.tell(group, functools.partial(begin_round, name=self._plan.name))
 
     def collect(self, group: Any, of_round: Round) -> Collected:
         """Choose among the episodes that have arrived since the last time, and ask for more."""
-        replies = self._seen.requests.arrived()
-        answers = [answer for answer in replies.answers.values() if answer is not None]
+        requests, patience = self._seen.requests, _SHARE_OF_A_ROUND * (time.monotonic() - self._began)
+        earlier = self._sorted(requests.arrived())
+        asked = requests.ask(group, functools.partial(ask_and_take, name=self._plan.name, received=self._seen.received))
+        self._asked |= dict.fromkeys(asked, _AskedRound(of_round))
+        now = self._sorted(requests.arrived(patience, only=asked))
+        self._began = time.monotonic()
+        answers, problems = [*earlier[0], *now[0]], [*earlier[1], *now[1]]
+        taken = Taken()
+        for answer in answers:
+            taken.add(answer.kept)
+        choice = _Choice(self._plan, replace(of_round, reported=ReportedEpisodes()), answers, problems=problems)
+        return self._with_pending(choice.collected(lambda wanted, present: taken), of_round)
+
+    def _sorted(self, replies: Replies) -> tuple[list[Answer], list[RecordingProblem]]:
+        """Return the answers, marked by the rounds in which they were asked for, and the problems."""
+        found: dict[int, list[Answer]] = {}
+        rounds: dict[int, _AskedRound] = {}
+        for index, answer in replies.answers.items():
+            asked = self._asked.pop(index)
+            if answer is not None:
+                rounds[id(asked)] = asked
+                found.setdefault(id(asked), []).append(answer)
+        for index in (*replies.raised, *replies.died):
+            self._asked.pop(index, None)
+        sees_all = self._plan.sees_all
+        answers = [answer for key, several in found.items() for answer in rounds[key].marked(several, sees_all)]
         self._seen.arrived(answers)
-        request = functools.partial(ask_and_take, name=self._plan.name, received=self._seen.received)
-        self._seen.requests.ask(group, request)
         died = [RecordingProblem(f"episodes may be missing: env runner {index} died") for index in replies.died]
-        kept = {id: taken for answer in answers for id, taken in answer.kept.items()}
-        choice = _Choice(self._plan, of_round, answers, problems=[*replies.problems, *died])
-        return choice.collected(lambda wanted, present: Taken(kept))
+        return answers, [*replies.problems, *died]
+
+    def _with_pending(self, collected: Collected, of_round: Round) -> Collected:
+        """Add the number of training episodes that RLlib has counted and that have not arrived.
+
+        Of an evaluation in which no sample ended, RLlib repeats the number of the one before.
+        """
+        if of_round.section == EVALUATION or not self._plan.sees_all or of_round.reported.count is None:
+            return collected
+        batch = collected.chosen.get(DATA)
+        self._pending += of_round.reported.count - (len(batch.counted()) if batch else 0)
+        if self._pending > 0:
+            collected.chosen[NUM_PENDING] = self._pending
+        return collected
+
+
+class _AskedRound:
+    """A round whose env runners were asked for their episodes and may answer in a later one.
+
+    Args:
+        of_round: The round. Of an evaluation, RLlib counts the episodes whose metrics it fetched first.
+    """
+
+    def __init__(self, of_round: Round) -> None:
+        self._round, self._left = of_round, of_round.reported.count
+
+    def marked(self, answers: Sequence[Answer], sees_all: bool) -> list[Answer]:
+        """Return answers with those of their episodes marked as late that RLlib does not count."""
+        if self._round.section != EVALUATION:
+            return list(answers)
+        times = {id: time for answer in answers for id, time in answer.fetched_at.items()}
+        data = without_uncounted(
+            [episode for answer in answers for episode in answer.data],
+            times,
+            replace(self._round.reported, count=self._left),
+            all_are_here=sees_all,
+        )
+        if self._left is not None:
+            self._left = max(0, self._left - sum(not episode.is_late for episode in data))
+        marked = {episode.record.id: episode for episode in data}
+        return [
+            replace(answer, data=[marked[episode.record.id] for episode in answer.data], fetched_at={})
+            for answer in answers
+        ]
 
 
 class _Choice:
@@ -201,9 +296,12 @@ class _Choice:
             times = _times_to_wait(self._plan, len(wanted))
             text = _did_not_answer("their env runner", self._round.timeout, times)
             self._problems.append(RecordingProblem(f"no clip: {text}", missing))
+        episodes = with_fewer_tapes(episodes, wanted)
+        self._problems += _without_tapes(episodes)
         batch = EpisodeBatch(
             tuple(episodes),
             {id: held.trajectory for id, held in kept.items() if held.trajectory is not None},
+            {hash: content for answer in self._answers for hash, content in answer.recipes.items()},
             holds_legacy=self._plan.sees_all and self._round.on_old_stack,
         )
         result |= laid_out(self._plan.selectors, chosen, kept, taken.lost) | {DATA: batch}
@@ -243,16 +341,31 @@ class _Choice:
         abandoned = sum(answer.abandoned for answer in self._answers)
         lost = self._lost(episodes)
         if lost:
-            missing = _did_not_answer(f"env runner {', '.join(map(str, self._gone))}", self._round.timeout)
-            text = f"episodes that RLlib counts are not recorded: {missing}"
+            why = "for an unknown reason: please report this, with the env and the config"
+            if self._gone:
+                why = _did_not_answer(f"env runner {', '.join(map(str, self._gone))}", self._round.timeout)
+            text = f"episodes that RLlib counts are not recorded: {why}"
             self._problems.append(RecordingProblem(text, lost))
         return ({NUM_ABANDONED: abandoned} if abandoned else {}) | ({NUM_LOST: lost} if lost else {})
 
     def _lost(self, episodes: Sequence[EpisodeData]) -> int:
-        """Return how many of the episodes that RLlib counts went down with their env runner."""
-        if not self._gone or self._round.reported.count is None or not self._plan.sees_all:
+        """Return how many of the episodes that RLlib counts are missing and in no other problem."""
+        count = self._round.reported.count
+        if count is None or not self._plan.sees_all:
             return 0
-        return max(0, self._round.reported.count - sum(not episode.is_late for episode in episodes))
+        missing = max(0, count - sum(not episode.is_late for episode in episodes))
+        if self._gone:
+            return missing
+        if not self._round.is_exact or not self._answers:
+            return 0
+        return max(0, missing - sum(problem.lost for problem in self._problems if NOT_RECORDED in problem.text))
+
+
+def _without_tapes(episodes: Sequence[EpisodeData]) -> list[RecordingProblem]:
+    """Return the problem that the tapes of some episodes were left out, if they were."""
+    count = sum(episode.tape == LEFT_OUT for episode in episodes)
+    most = f"those of a round take at most {MAX_TAPE_BYTES // 2**20} MB; the chosen and the newest episodes come first"
+    return [RecordingProblem(f"{count} of {len(episodes)} episodes have no tape: {most}")] if count else []
 
 
 def _times_to_wait(plan: Plan, winners: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tune_media.recording.series import EpisodeValues
@@ -34,20 +35,33 @@ def values_of(episode: Any) -> dict[str, Any]:
     return values
 
 
-def add_own_values(fields: EpisodeFields, values: EpisodeValues) -> None:
+def add_own_values(fields: EpisodeFields, values: EpisodeValues) -> Iterator[Exception]:
     """Add the values that user hooks have put into an episode so far.
 
     Args:
         fields: The episode's fields.
         values: Takes the values.
+
+    Yields:
+        Why a value cannot be stored. It costs no other value.
     """
-    for name, value in fields.free.get(_KEY, {}).items():
-        values.add(Named(str(name), value, Rule(value, FINAL)))
-    for name, value in fields.custom_metrics.items():
-        values.add(Named(str(name), value, Rule(value, FINAL)))
+    for name, value in _named(fields):
+        try:
+            if isinstance(value, Rule):
+                values.add(Named(name, value.source, value))
+            else:
+                values.add_whole(name, value)
+        except Exception as error:
+            yield error
+
+
+def _named(fields: EpisodeFields) -> Iterator[tuple[str, Any]]:
+    """Yield the values by name, in a ``Rule`` unless they are kept whole."""
+    for name, value in (*fields.free.get(_KEY, {}).items(), *fields.custom_metrics.items()):
+        yield str(name), Rule(value, FINAL)
     for name, found in fields.hist_data.items():
         for value in found:
             number = value.item() if getattr(value, "size", None) == 1 else value  # not an array of one
-            values.add(Named(str(name), number, Rule(number, SERIES)))
+            yield str(name), Rule(number, SERIES)
     for name, value in fields.media.items():
-        values.add_whole(str(name), value)
+        yield str(name), value

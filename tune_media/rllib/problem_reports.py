@@ -43,7 +43,7 @@ class ProblemReports:
         self._told: set[str] = set()
         self._trial: str | None = None
         self._are_reported = False  # whether the driver sees this Algorithm's results
-        self._says_them: bool | None = None  # None: not known yet
+        self._says_them: bool | None = True  # None: not known yet
 
     def begin(self, algorithm: Any) -> None:
         """Find out whether the Algorithm runs in a trial of Tune, whose driver may say the problems."""
@@ -59,12 +59,13 @@ class ProblemReports:
             if self._says_them:
                 logger.warning("tune_media: %s", text)
 
-    def put(self, env_runners: dict[str, Any], found: Iterable[RecordingProblem] = ()) -> None:
+    def put(self, env_runners: dict[str, Any], found: Iterable[RecordingProblem] = (), key: str | None = None) -> None:
         """Put the problems into the part of a result that holds the recorder's clips.
 
         Args:
             env_runners: ``result["env_runners"]`` or the same of an evaluation; changed in place.
             found: The problems of this round.
+            key: The key of the recorder's clips in it. None: the recorder's name.
         """
         if self._trial is not None and self._says_them is None:
             self._look_for_loggers(self._trial)
@@ -73,7 +74,7 @@ class ProblemReports:
             if problem.lost:
                 self._waiting.append(replace(problem, text=self._whole(problem.text)))
         if self._waiting:
-            own = env_runners.setdefault(self._name, {})
+            own = env_runners.setdefault(key or self._name, {})
             own[PROBLEMS] = merged((*own.get(PROBLEMS, ()), *self._waiting))
             self._waiting = []
 

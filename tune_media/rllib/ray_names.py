@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tune_media.values.secrets import error_text
+
 
 def local_env_runner(group: Any) -> Any:
     """Return a group's env runner in the Algorithm's own process, or None if it has none."""
@@ -62,7 +64,7 @@ def raised_by(error: Exception) -> str | None:
     if not isinstance(error, ray.exceptions.RayTaskError):
         return None
     cause = getattr(error, "cause", error)
-    return f"{type(cause).__name__}: {cause}"
+    return error_text(cause)
 
 
 def is_asynchronous(algorithm: Any) -> bool:
@@ -70,6 +72,24 @@ def is_asynchronous(algorithm: Any) -> bool:
     from ray.rllib.algorithms.impala import IMPALA  # APPO is one, too
 
     return isinstance(algorithm, IMPALA)
+
+
+def evaluates_in_parallel(algorithm: Any) -> bool:
+    """Say whether evaluations last as long as the training beside them, so that samples are under way at their end."""
+    return bool(algorithm.config.evaluation_duration == "auto")
+
+
+def counts_all_evaluation_episodes(algorithm: Any) -> bool:
+    """Say whether RLlib counts every episode that ends on its evaluation env runners in an evaluation.
+
+    The old API stack and a ``custom_evaluation_function`` may count others, such as the lives of an Atari game.
+    """
+    config = algorithm.config
+    return bool(
+        config.enable_env_runner_and_connector_v2
+        and not config.custom_evaluation_function
+        and not evaluates_in_parallel(algorithm)
+    )
 
 
 def weights_version(env_runner: Any) -> int | None:
@@ -88,14 +108,19 @@ def env_steps_lifetime(algorithm: Any) -> int | None:
         return None
 
 
-def watch_steps(algorithm: Any) -> Callable[[], int]:
+def watch_steps(algorithm: Any, begin: Callable[[], None]) -> Callable[[], int]:
     """Return a function that returns the training iteration that an Algorithm is in.
 
     RLlib counts an iteration when its ``step`` has ended. An evaluation outside of it is one that the user called.
+
+    Args:
+        algorithm: The Algorithm.
+        begin: Called when an iteration begins, for which RLlib has no hook.
     """
     step, under_way = algorithm.step, []
 
     def watched(*args: Any, **kwargs: Any) -> Any:
+        begin()
         under_way.append(True)
         try:
             return step(*args, **kwargs)
@@ -104,6 +129,17 @@ def watch_steps(algorithm: Any) -> Callable[[], int]:
 
     algorithm.step = watched
     return lambda: int(algorithm.iteration) + len(under_way)
+
+
+def watch_samples(env_runner: Any, begin: Callable[[], None]) -> None:
+    """Call ``begin`` whenever an env runner is asked for a sample: RLlib has a hook only for the end of one."""
+    sample = env_runner.sample
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        begin()
+        return sample(*args, **kwargs)
+
+    env_runner.sample = watched
 
 
 def watch_custom_evaluation(algorithm: Any, see: Callable[[dict[str, Any]], None]) -> None:

@@ -44,6 +44,7 @@ def record_episodes(
     strict: bool = False,
     render: str = DIRECT,
     check_frame: bool = True,
+    tapes: bool = False,
 ) -> Callable[[], RLlibCallback]:
     """Record episodes, and put the chosen ones into RLlib's result.
 
@@ -93,6 +94,10 @@ def record_episodes(
         check_frame: Whether each env runner that records, before it plays, makes a second env, resets it, renders one
             frame and closes it, so that an env that cannot be recorded is reported before training. Use False if a
             second env would disturb the first one, for example in a simulator that both share.
+        tapes: Whether each episode, of all sections, keeps its tape: what it takes to play it again and to check that
+            it is the same one, a few bytes a step. ``tune-media render`` makes clips of tapes, of any episode, later
+            and elsewhere. With ``render="replay"``, and while ``"auto"`` uses tapes, evaluation episodes have them in
+            any case. No reset gets another seed, and no random number is drawn.
 
     Returns:
         A callback for ``AlgorithmConfig.callbacks``, which takes it alone or in a list.
@@ -114,6 +119,7 @@ def record_episodes(
     check_flag("record_episodes(trajectories=...)", trajectories)
     check_flag("record_episodes(strict=...)", strict)
     check_flag("record_episodes(check_frame=...)", check_frame)
+    check_flag("record_episodes(tapes=...)", tapes)
     if not re.fullmatch(r"[\w.-]{1,60}", name):
         raise ValueError(
             f"record_episodes(name=...) takes letters, digits, '_', '-' and '.', at most 60, got {name!r}."
@@ -141,6 +147,7 @@ def record_episodes(
             sees_all=env_runners is None and env_indices is None and not (collect is False and trigger),
             strict=strict,
             render=render,
+            tapes=tapes,
         ),
         sections=chosen_sections,
         frame=frame,

@@ -8,11 +8,10 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tune_media.recording.episode import Candidate
-from tune_media.recording.replay_decision import Taken
+from tune_media.replay.replay_decision import Taken
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id
@@ -43,7 +42,8 @@ class Answer:
         unfinished: The paths of ``collect=`` and the episodes that it still waits for.
         abandoned: Number of episodes that began and never ended.
         starts: Number of episodes that each sub-env has begun.
-        kept: The candidates themselves, if they were asked for at once.
+        kept: The candidates themselves, if they were asked for at once, with their clips.
+        recipes: The recipes that the episodes' tapes refer to, by their hash.
     """
 
     env_runner: int
@@ -56,7 +56,8 @@ class Answer:
     unfinished: Unfinished = field(default_factory=Unfinished)
     abandoned: int = 0
     starts: dict[int, int] = field(default_factory=dict)
-    kept: dict[str, Candidate] = field(default_factory=dict)
+    kept: Taken = field(default_factory=Taken)
+    recipes: dict[str, bytes] = field(default_factory=dict)
 
 
 def recordings_of(env_runner: Any) -> dict[str, EnvRunnerRecording]:
@@ -91,8 +92,14 @@ def take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[
 
 
 def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
-    """Return the finished episodes of an env runner with all candidates."""
-    return _answered(env_runner, name, lambda recording: recording.answer_with_candidates(received), _only_problems)
+    """Return the finished episodes of an env runner with all candidates, and drop them."""
+
+    def hand_over(recording: EnvRunnerRecording) -> Answer:
+        answer = recording.answer(received)
+        held = recording.take(answer.candidates, [episode.record.id for episode in answer.data])
+        return replace(answer, kept=recording.replays.taken_from(env_runner, held))
+
+    return _answered(env_runner, name, hand_over, _only_problems)
 
 
 def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
@@ -105,7 +112,8 @@ def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
     """
 
     def leave_out(recording: EnvRunnerRecording) -> None:
-        recording.recorder.abandon_all()
+        if recording.is_evaluating != is_evaluating:
+            recording.recorder.abandon_all()
         recording.is_evaluating = is_evaluating
 
     _answered(env_runner, name, leave_out, lambda recording: None)
@@ -113,8 +121,8 @@ def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
 
 def problems_of(env_runner: Any, name: str) -> list[RecordingProblem]:
     """Return the new problems of an env runner's recording."""
-    recording = recordings_of(env_runner).get(name)
-    return [] if recording is None else recording.recorder.problems.take()
+    problems = _answered(env_runner, name, lambda recording: recording.recorder.problems.take(), lambda recording: [])
+    return problems or []
 
 
 def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int]]) -> None:
@@ -141,6 +149,7 @@ def _answered(
     recording = recordings_of(env_runner).get(name)
     if recording is None:
         return None
+    recording.is_known = True
     try:
         return request(recording)
     except Exception as error:

@@ -85,13 +85,25 @@ class Requests:
         self._send(group, request, only)
         _answer_of_local(group, request, only)
 
-    def ask(self, group: Any, request: Request) -> None:
-        """Ask the remote env runners without waiting; ``arrived`` will return their answers."""
-        self._owed |= self._send(group, request, None, self._owed)
+    def ask(self, group: Any, request: Request) -> set[int]:
+        """Ask the remote env runners without waiting; ``arrived`` will return their answers.
 
-    def arrived(self) -> Replies:
-        """Return the answers that have arrived since the last time."""
-        arrived = ray_names.finished(self._owed, 0)
+        Returns:
+            The indices of those that were asked: they owed no answer.
+        """
+        sent = self._send(group, request, None, self._owed)
+        self._owed |= sent
+        return set(sent)
+
+    def arrived(self, timeout: float = 0.0, only: Collection[int] | None = None) -> Replies:
+        """Return the answers that have arrived since the last time.
+
+        Args:
+            timeout: How long to wait for them, seconds.
+            only: The indices of the env runners. None: all.
+        """
+        owed = {index: reference for index, reference in self._owed.items() if only is None or index in only}
+        arrived = ray_names.finished(owed, timeout)
         for index in arrived:
             del self._owed[index]
         return Replies.of(arrived)

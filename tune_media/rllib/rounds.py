@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from tune_media.recording.choosing import DATA
@@ -17,8 +18,10 @@ from tune_media.rllib.registry import evaluates, go_on_from, problems_of
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import RoundChecks
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
-from tune_media.rllib.will_record import reasons_for_nothing
+from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
 from tune_media.rllib.windowed_means import WindowedMeans
+from tune_media.values.recording_problems import PROBLEMS, RecordingProblem
+from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +32,8 @@ _CUSTOM_METRICS = "custom_metrics"
 class Rounds:
     """The rounds of one recorder in an Algorithm. The Algorithm's thread calls everything here.
 
-    Nothing here raises, unless the recorder is strict: a fault costs a warning, and training goes on.
+    Nothing here raises, unless the recorder is strict: a fault becomes a problem in the next result, and training goes
+    on.
 
     Args:
         settings: The arguments of ``record_episodes``.
@@ -38,16 +42,19 @@ class Rounds:
     def __init__(self, settings: RecorderSettings) -> None:
         self._settings, self._plan = settings, settings.plan
         self._seen = {section: EnvRunnersSeen() for section in settings.sections}
-        self._async = AsyncGather(self._plan, self._seen[TRAIN]) if TRAIN in self._seen else None
+        self._async = {section: AsyncGather(self._plan, seen) for section, seen in self._seen.items()}
         self._window = WindowedMeans(settings.window)
         self._returned: dict[str, Any] = {}
         self._iteration: Callable[[], int] | None = None
+        self._is_evaluating = False
         self._problems, self._checks = ProblemReports(self._plan.name), RoundChecks()
 
     def begin(self, algorithm: Any) -> None:
         """An Algorithm has been made."""
+        with self._guard("finding the trial"):
+            self._problems.begin(algorithm)
         with self._guard("watching the training iterations"):
-            self._iteration = ray_names.watch_steps(algorithm)
+            self._iteration = ray_names.watch_steps(algorithm, functools.partial(self._begin_iteration, algorithm))
         with self._guard("watching the custom_evaluation_function"):
             ray_names.watch_custom_evaluation(algorithm, self._returned.update)
         with self._guard("adding the recorder's state to the checkpoints"):
@@ -59,13 +66,22 @@ class Rounds:
         with self._guard("looking for reasons why nothing will be recorded"):
             self._look_ahead(algorithm)
 
+    def _begin_iteration(self, algorithm: Any) -> None:
+        """A training iteration starts: no evaluation is under way, even if the last one raised and never ended."""
+        if self._is_evaluating:
+            self._leave_out_of_training(algorithm, False)
+
     def begin_evaluation(self, algorithm: Any) -> None:
         """An evaluation starts: episodes that its env runners finished since the last one are late."""
+        self._returned.clear()
         self._leave_out_of_training(algorithm, True)
         group = algorithm.eval_env_runner_group
         if EVALUATION in self._seen and group is not None:
             with self._guard("the start of the evaluation"):
-                self._seen[EVALUATION].begin_round(group, self._plan.name, _timeout(algorithm))
+                if _is_busy(algorithm, EVALUATION):
+                    self._async[EVALUATION].begin_round(group)
+                else:
+                    self._seen[EVALUATION].begin_round(group, self._plan.name, _timeout(algorithm))
 
     def end_evaluation(self, algorithm: Any, metrics: dict[str, Any]) -> None:
         """Put the episodes of an evaluation into its metrics, and the values of a ``custom_evaluation_function``."""
@@ -76,27 +92,18 @@ class Rounds:
         group = algorithm.eval_env_runner_group
         if EVALUATION in self._seen and group is not None:
             iteration = algorithm.iteration if self._iteration is None else self._iteration()
-            of_round = self._round(algorithm, EVALUATION, iteration, metrics)
-            self._put(
-                algorithm, of_round, metrics, lambda: collect(group, self._plan, self._seen[EVALUATION], of_round)
-            )
+            self._put(algorithm, self._round(algorithm, EVALUATION, iteration, metrics), metrics)
 
     def end_iteration(self, algorithm: Any, result: dict[str, Any]) -> None:
         """Put the episodes of a training iteration into its result."""
+        if TRAIN in self._seen and algorithm.env_runner_group is not None:
+            self._put(algorithm, self._round(algorithm, TRAIN, result["training_iteration"], result), result)
         with self._guard("reporting problems"):
-            self._problems.put(result.setdefault(_ENV_RUNNERS, {}))
-        group, gather = algorithm.env_runner_group, self._async
-        if gather is None or group is None:
-            return
-        of_round = self._round(algorithm, TRAIN, result["training_iteration"], result)
-        if ray_names.is_asynchronous(algorithm) and ray_names.remote_env_runners(group):
-            self._put(algorithm, of_round, result, lambda: gather.collect(group, of_round))
-        else:
-            self._put(algorithm, of_round, result, lambda: collect(group, self._plan, self._seen[TRAIN], of_round))
+            self._put_problems(result)
 
     def _leave_out_of_training(self, algorithm: Any, is_evaluating: bool) -> None:
         """Record nothing while RLlib evaluates on the local training env runner: it has no other for evaluations."""
-        group = algorithm.env_runner_group
+        group, self._is_evaluating = algorithm.env_runner_group, is_evaluating
         if TRAIN in self._seen and group is not None and algorithm.eval_env_runner_group is None:
             request = functools.partial(evaluates, name=self._plan.name, is_evaluating=is_evaluating)
             with self._guard("leaving an evaluation out of the training episodes"):
@@ -112,7 +119,7 @@ class Rounds:
             section: Its section.
             indices: The indices of the new env runners. None: all.
         """
-        if section in self._seen and group is not None and self._seen[section].starts:
+        if section in self._seen and group is not None:
             request = functools.partial(go_on_from, name=self._plan.name, starts=self._seen[section].starts)
             with self._guard("handing the episode counters to the env runners"):
                 self._seen[section].requests.tell(group, request, indices)
@@ -126,13 +133,15 @@ class Rounds:
                 not algorithm.config.enable_env_runner_and_connector_v2,
                 _timeout(algorithm),
                 ReportedEpisodes.of(metrics.get(_ENV_RUNNERS, {})),
+                is_exact=section == EVALUATION
+                and ray_names.counts_all_evaluation_episodes(algorithm)
+                and recorder_names(algorithm.config).count(self._plan.name) <= 1,  # another one has taken them
             )
         return Round(section, iteration)
 
     def _look_ahead(self, algorithm: Any) -> None:
         """Add the problems that are known before training: arguments that match nothing, envs that do not render."""
         settings = self._settings
-        self._problems.begin(algorithm)
         for reason in reasons_for_nothing(
             self._plan, settings.sections, settings.env_runners, settings.env_indices, algorithm.config
         ):
@@ -143,22 +152,65 @@ class Rounds:
                 for problem in found:
                     self._problems.add(problem.text)
 
-    def _put(
-        self, algorithm: Any, of_round: Round, result: dict[str, Any], collect_round: Callable[[], Collected]
-    ) -> None:
+    def _collect(self, algorithm: Any, of_round: Round) -> Collected:
+        section = of_round.section
+        if _is_busy(algorithm, section):
+            return self._async[section].collect(_group(algorithm, section), of_round)
+        return collect(_group(algorithm, section), self._plan, self._seen[section], of_round)
+
+    def _put(self, algorithm: Any, of_round: Round, result: dict[str, Any]) -> None:
+        """Collect the episodes of a round and put them into its result: the clips first, they exist nowhere else."""
+        collected = None
         with self._guard("the collection of this round's episodes"):
-            collected = collect_round()
-            env_runners = result.setdefault(_ENV_RUNNERS, {})
+            collected = self._collect(algorithm, of_round)
+        if collected is None:
+            return
+        with self._guard("putting this round's clips into the result"):
             if collected.chosen:
-                env_runners.setdefault(self._plan.name, {}).update(collected.chosen)
-            batch = collected.chosen.get(DATA)
-            counted = batch.counted() if batch else []
+                env_runners, key = self._place(result, collected.chosen)
+                env_runners.setdefault(key, {}).update(collected.chosen)
+        batch = collected.chosen.get(DATA)
+        counted = batch.counted() if batch else []
+        with self._guard("putting this round's numbers into the result"):
+            self._put_metrics(result, {**collected.metrics, **self._window.add(of_round.section, counted)})
+        with self._guard("checking this round"):
             self._check(algorithm, of_round, collected, len(counted))
-            self._problems.put(env_runners, collected.problems)
-            means = self._window.add(of_round.section, counted)
-            if collected.metrics or means:
-                metrics = env_runners.setdefault(_CUSTOM_METRICS, {})
-                metrics.update({**collected.metrics, **means, **metrics})  # RLlib's and the user's own stay as they are
+        with self._guard("reporting problems"):
+            self._put_problems(result, collected.problems)
+
+    def _put_metrics(self, result: dict[str, Any], metrics: dict[str, float]) -> None:
+        if not metrics:
+            return
+        there = self._env_runners(result).setdefault(_CUSTOM_METRICS, {})
+        if isinstance(there, dict):
+            there.update({**metrics, **there})  # RLlib's and the user's own stay as they are
+        else:
+            self._problems.add(
+                f"the means of the episodes' values are not in the results: a metric of your own, {there!r}, is in "
+                f"their place, result[{_ENV_RUNNERS!r}][{_CUSTOM_METRICS!r}]; log it under another name"
+            )
+
+    def _put_problems(self, result: dict[str, Any], found: Sequence[RecordingProblem] = ()) -> None:
+        env_runners = self._env_runners(result)
+        self._problems.put(env_runners, found, _free_key(env_runners, self._plan.name, [PROBLEMS]))
+
+    def _place(self, result: dict[str, Any], keys: Iterable[str]) -> tuple[dict[str, Any], str]:
+        """Return the dict and the key in it under which a result has room for these keys of ours.
+
+        This is the recorder's name, unless a metric of the user's has it.
+        """
+        env_runners = self._env_runners(result)
+        key = _free_key(env_runners, self._plan.name, keys)
+        if key != self._plan.name:
+            self._problems.add(
+                f"the clips are at {key!r} instead of {self._plan.name!r} in the results, where a metric of your own "
+                "is; give the recorder another name="
+            )
+        return env_runners, key
+
+    def _env_runners(self, result: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = result.setdefault(_free_key(result, _ENV_RUNNERS), {})
+        return found
 
     def _check(self, algorithm: Any, of_round: Round, collected: Collected, episodes: int) -> None:
         """Add the problems that a round shows: paths that match nothing, episodes that do not end."""
@@ -186,16 +238,47 @@ class Rounds:
 
     @contextlib.contextmanager
     def _guard(self, doing: str) -> Iterator[None]:
-        """Turn a fault in the Algorithm into a warning: training goes on."""
+        """Turn a fault in the Algorithm into a problem, which comes with the next result: training goes on."""
         try:
             yield
         except Exception as error:
             if self._plan.strict:
                 raise
-            logger.warning("record_episodes %r: %s failed: %r", self._plan.name, doing, error)
+            logger.info("record_episodes %r: %s failed", self._plan.name, doing, exc_info=True)
+            self._problems.add(f"episodes may be missing: {doing} failed: {error_text(error)}")
 
 
 def _timeout(algorithm: Any) -> float | None:
     """Return how long an Algorithm waits for its env runners, seconds; None: as long as it takes."""
     timeout = algorithm.config.evaluation_sample_timeout_s
     return None if timeout is None else float(timeout)
+
+
+def _free_key(holder: dict[str, Any], name: str, keys: Iterable[str] = ()) -> str:
+    """Return a key at which a result has nothing, or a dict that lacks these keys: the name, if possible.
+
+    Example:
+        >>> _free_key({"episodes": {"mine": 1}}, "episodes", ["best"]), _free_key({"episodes": 3.0}, "episodes")
+        ('episodes', 'episodes_clips')
+    """
+    keys = tuple(keys)
+
+    def is_free(key: str) -> bool:
+        there = holder.get(key, {})
+        return isinstance(there, dict) and not any(
+            inner in there and not (inner == PROBLEMS and isinstance(there[inner], tuple)) for inner in keys
+        )
+
+    numbered = (f"{name}_clips_{number}" for number in itertools.count(2))
+    return next(key for key in itertools.chain((name, f"{name}_clips"), numbered) if is_free(key))
+
+
+def _group(algorithm: Any, section: str) -> Any:
+    """Return the ``EnvRunnerGroup`` that plays the episodes of a section, or None."""
+    return algorithm.eval_env_runner_group if section == EVALUATION else algorithm.env_runner_group
+
+
+def _is_busy(algorithm: Any, section: str) -> bool:
+    """Say whether env runners still play when a round of a section ends, so that their answers take long."""
+    is_busy = ray_names.evaluates_in_parallel if section == EVALUATION else ray_names.is_asynchronous
+    return bool(is_busy(algorithm) and ray_names.remote_env_runners(_group(algorithm, section)))

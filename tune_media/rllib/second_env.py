@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
+
+from tune_media.recording.rendering import sub_env
+from tune_media.replay.recipe import Creator, FrameSource, FromKeywords, Recipe
 
 
 def env_maker(env_runner: Any, index: int = 0) -> Callable[[], Any] | None:
@@ -35,6 +40,56 @@ def env_maker(env_runner: Any, index: int = 0) -> Callable[[], Any] | None:
     return lambda: _gym_env_creator(copy.deepcopy(context), config.env)
 
 
+def recipe_of(env_runner: Any, env: Any, frame: FrameSource = None) -> Recipe | None:
+    """Return how the envs of an env runner are made; None if RLlib makes them as a batch.
+
+    Args:
+        env_runner: The env runner, or the rollout worker of the old API stack.
+        env: Its vector env, or one of its sub-envs.
+        frame: The source of frames that the recorder was given.
+
+    Raises:
+        ValueError: It takes too much to store.
+        Exception: Whatever pickling raises.
+    """
+    config, creator = env_runner.config, _creator(env_runner)
+    if creator is None:
+        return None
+    made = sub_env(env, 0)
+    env_config = env_runner.env_context if hasattr(env_runner, "env_creator") else config.env_config
+    return Recipe.of(creator, env_config, made, num_workers=config.num_env_runners or 0, frame=frame)
+
+
+def _creator(env_runner: Any) -> Creator | None:
+    """Return the function that makes an env from an ``env_config``; it needs RLlib only if the user's does."""
+    from ray.tune.registry import ENV_CREATOR, _global_registry
+
+    config = env_runner.config
+    if hasattr(env_runner, "env_creator"):  # the old API stack
+        if config.preprocessor_pref == "deepmind":
+            return functools.partial(_made_by_old_stack, env_runner.env_creator, _needed_of(config))
+        if isinstance(config.env, str) and not _global_registry.contains(ENV_CREATOR, config.env):
+            return _by_id(config.env)
+        creator: Creator = env_runner.env_creator
+        return creator
+    if "vector_entry_point" in str(config.gym_env_vectorize_mode).lower():
+        return None
+    if isinstance(config.env, str) and _global_registry.contains(ENV_CREATOR, config.env):
+        registered: Creator = _global_registry.get(ENV_CREATOR, config.env)
+        return registered
+    return _by_id(config.env) if isinstance(config.env, str) else config.env
+
+
+def _by_id(id: str) -> Creator:
+    """Return the function that makes an env of Gymnasium's; its spec goes along, which only a script may register."""
+    import gymnasium as gym
+
+    try:
+        return FromKeywords(gym.make, gym.spec(id.rpartition(":")[2]))
+    except gym.error.Error:
+        return FromKeywords(gym.make, id)
+
+
 def _with_rllibs_wrappers(env: Any, config: Any) -> Any:
     """Return an env of the old API stack with the wrappers for Atari games that its rollout worker would add."""
     from ray.rllib.env.wrappers.atari_wrappers import is_atari, wrap_deepmind
@@ -47,3 +102,14 @@ def _with_rllibs_wrappers(env: Any, config: Any) -> Any:
         framestack=config.model.get("framestack") is True,
         noframeskip=config.env_config.get("frameskip", 0) == 1,
     )
+
+
+def _made_by_old_stack(creator: Creator, config: Any, context: Any) -> Any:
+    return _with_rllibs_wrappers(creator(context), config)
+
+
+def _needed_of(config: Any) -> Any:
+    """Return what ``_with_rllibs_wrappers`` reads of an AlgorithmConfig."""
+    model = {name: config.model.get(name) for name in ("dim", "framestack")}
+    frameskip = {"frameskip": config.env_config.get("frameskip", 0)}
+    return SimpleNamespace(preprocessor_pref=config.preprocessor_pref, model=model, env_config=frameskip)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tune_media.recording.rendering import inside, sub_env
+from tune_media.recording.rendering import inside, reset_seed, sub_env
 from tune_media.rllib import ray_names
 from tune_media.rllib.env_tap import Transition, tap_of, tapped
 from tune_media.rllib.settings import EVALUATION, TRAIN
@@ -61,6 +61,10 @@ class NewStackEpisode:
             return ()
         return _agents(self._env, self._index, self._episode.agent_ids)
 
+    def own_seed(self) -> tuple[int | None, bool]:
+        """Return the seed of its reset, and whether that is known."""
+        return reset_seed(sub_env(self._env, self._index)), False
+
     def transition(self, return_so_far: float, *, whole: bool = True) -> Transition:
         """Return its last step, or its reset.
 
@@ -70,7 +74,8 @@ class NewStackEpisode:
         """
         tap = tap_of(_stepped_env(self._env_runner, self._env))
         if tap is not None and tap.last is not None:
-            return tap.last.of_sub_env(self._index, whole=whole, space=tap.space)
+            last = tap.last
+            return last.of_sub_env(self._index, whole=whole, space=tap.space) if tap.is_batched else last
         episode = self._episode  # an env runner that steps its env in another way
         return Transition(
             episode.get_observations(-1), episode.get_actions(-1), episode.get_rewards(-1), False, episode.get_infos(-1)
@@ -78,8 +83,11 @@ class NewStackEpisode:
 
     def end_facts(self) -> dict[str, Any]:
         """Return the fields of its record that are known when it has ended."""
+        terminated = bool(self._episode.is_terminated)
+        if terminated and self._episode.is_truncated:  # RLlib says both if the agents have flags of their own
+            terminated = self.transition(0.0).is_terminated
         return {
-            "terminated": bool(self._episode.is_terminated),
+            "terminated": terminated,
             "weights_version": ray_names.weights_version(self._env_runner),
         }
 
@@ -104,6 +112,15 @@ class OldStackEpisode:
     def agents(self) -> tuple[str, ...]:
         """The names of its agents; empty for a single-agent env."""
         return _agents(self._env, self._index, set(self._episode.get_agents()) - {_ONLY_AGENT})
+
+    def own_seed(self) -> tuple[int | None, bool]:
+        """Return the seed of its reset, and whether that is known.
+
+        RLlib resets a sub-env with a seed when it makes it, and again without one for the first episode.
+        """
+        env = sub_env(self._env, self._index)
+        tap = tap_of(env)
+        return (reset_seed(env), False) if tap is None or tap.last is None else (tap.seed, True)
 
     def transition(self, return_so_far: float, *, whole: bool = True) -> Transition:
         """Return its last step, or its reset.
@@ -157,8 +174,8 @@ def section_of(env_runner: Any) -> str:
 
 
 def index_of(env_runner: Any) -> int:
-    """Return the index of an env runner (or rollout worker) in its group; 0 is the local one."""
-    return int(env_runner.worker_index)
+    """Return the index of an env runner (or rollout worker) in its group; 0 is the local one, or one made by hand."""
+    return int(env_runner.worker_index or 0)
 
 
 def task_of(env: Any) -> Any:

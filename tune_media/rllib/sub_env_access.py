@@ -7,7 +7,7 @@ from typing import Any
 from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer, describe, sub_envs
-from tune_media.recording.seeding import SeededResets, seeded, share
+from tune_media.recording.seeding import SeededResets, SeedTurns, seeded, share
 from tune_media.rllib.frame_check import try_frame
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 
@@ -25,7 +25,7 @@ class SubEnvAccess:
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: EpisodeRecorder) -> None:
         self._settings, self._section, self._index, self._recorder = settings, section, env_runner, recorder
         self._renderer: Renderer | None = None
-        self._seeds: dict[int, SeededResets] = {}  # by sub-env
+        self._seeds: dict[int, SeedTurns] = {}  # by sub-env; an env that replaces a failed one goes on with them
         self._has_tried_frame = False
 
     def are_new(self, env_runner: Any, env: Any, first: int = 0) -> None:
@@ -91,4 +91,12 @@ class SubEnvAccess:
                 self._recorder.problems.report(reason, "seeds= has no effect")
             elif seeded(inner) is None:  # two recorders in one list share the seeds of the first
                 own = share(self._settings.seeds, max(0, self._index - 1), runners, index, count)
-                self._seeds[index] = SeededResets(inner, own)
+                turns = self._seeds.setdefault(index, SeedTurns(own))
+                SeededResets(inner, turns)
+                if turns.have_all_failed:
+                    self._recorder.problems.report(
+                        f"{describe(inner)} failed with each of the seeds {', '.join(map(str, own))} in turn, and was "
+                        "replaced each time; its next episodes take none of them",
+                        "seeds= has no effect until the next evaluation",
+                        kind="each seed failed",
+                    )

@@ -13,6 +13,7 @@ from tune_media.recording.plan import Plan
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import Selector
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
+from tune_media.values.secrets import error_text
 
 _NUMBERS = ("episode_return", "episode_length", "env_steps", "training_iteration", "weights_version", "finished_at")
 _SHORT_NAMES = {"return": "episode_return", "reward": "episode_return", "length": "episode_length"}
@@ -67,7 +68,7 @@ runner, and not be recorded.
             yield from _unmatched_indices(section, env_runners, env_indices, config)
     if plan.render == REPLAY and "train" in sections:
         yield _NOT_REPLAYED
-    if _recorders(config).count(plan.name) > 1:
+    if recorder_names(config).count(plan.name) > 1:
         yield (
             f"two recorders are named {plan.name!r}, and only the first records: config.callbacks([...]) holds "
             "record_episodes(...) twice. Leave one out, or give one of them another name=."
@@ -76,7 +77,7 @@ runner, and not be recorded.
         yield from _doubts(selector, plan)
 
 
-def _recorders(config: Any) -> list[str]:
+def recorder_names(config: Any) -> list[str]:
     """Return the names of the recorders in ``config.callbacks(...)``."""
     given = config.callbacks_class if isinstance(config.callbacks_class, (list, tuple)) else [config.callbacks_class]
     arguments = [argument for one in given for argument in getattr(one, "args", ())]  # record_episodes gives partials
@@ -127,8 +128,8 @@ def _doubts(selector: Selector, plan: Plan) -> Iterator[str]:
         return
     except Exception as error:
         yield (
-            f"keep={selector.name!r} will choose nothing: it raised {type(error).__name__} for an episode made up for "
-            f"a trial: {error}"
+            f"keep={selector.name!r} will choose nothing: for an episode made up for a trial it raised "
+            f"{error_text(error)}"
         )
 
 

@@ -1,16 +1,18 @@
-"""A medium of a result on its way to the storage, and the files that are made of it."""
+"""A medium of a result on its way: what its row in the outbox holds, and the files and index lines that it becomes."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from tune_media.storage.episode_files import (
     EpisodeReport,
     RecorderEpisodes,
     parquet_name,
+    recipe_name,
     recorder_of,
     report_json,
     report_parquet,
@@ -19,16 +21,18 @@ from tune_media.storage.episode_files import (
 )
 from tune_media.storage.index_lines import INDEX_VERSION, Line
 from tune_media.values.episodes import EpisodeBatch
-from tune_media.values.foreign import shown
+from tune_media.values.file_medium import FileMedium
 from tune_media.values.histogram import Histogram
 from tune_media.values.medium import Medium
+from tune_media.values.plain import pack, unpack
+from tune_media.values.secrets import error_text
 
 STORED, FAILED, DROPPED, DELETED = "stored", "failed", "dropped", "deleted"
 LOST = (FAILED, DROPPED)
 KEPT_ON_DRIVER = "kept in the driver's folder, not on the storage"
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class MediaEntry:
     """A medium of a result, as the loggers get it.
 
@@ -39,12 +43,11 @@ class MediaEntry:
         path: Its file, relative to the trial folder.
         step: The step that TensorBoard shows for the result.
         training_iteration: That of the result.
-        life: How often the trial had gone back to an earlier iteration.
+        time: When the driver got the result, seconds since 1970.
         lineage: The trials that the trial is a clone of, ``<trial id>@<training iteration>``, the nearest first.
-        status: ``stored``, ``failed`` or ``dropped``; None while it waits to be written.
-        package: Its files, if they are made together with those of other entries.
-        is_sure: Whether the lines of earlier runs were known when it was found to be new.
-        shares_file: Whether the medium has this file under another key already.
+        report: The episodes of all recorders of the result, which share a file; None for other media.
+        row: The number of its row in the outbox: it only grows, also over restores. Episodes of several recorders of a
+            result share it. After a kill, a row may be delivered again. 0 outside of an experiment.
     """
 
     medium: Medium
@@ -53,27 +56,15 @@ class MediaEntry:
     path: str
     step: int
     training_iteration: int
-    life: int = 0
+    time: float = 0.0
     lineage: tuple[str, ...] = ()
-    status: str | None = None
-    package: PendingWrite | None = None
-    is_sure: bool = True
-    shares_file: bool = False
+    report: EpisodeReport | None = None
+    row: int = 0
 
     @property
     def is_episodes(self) -> bool:
         """Whether it holds the episodes of a round, which are written together with others of the same result."""
         return isinstance(self.medium, EpisodeBatch)
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether there is nothing to show."""
-        return self.status in LOST
-
-    @property
-    def show_bytes(self) -> int:
-        """How much memory it holds; 0 for episodes, which are shown even if too much waits to be shown."""
-        return 0 if self.is_episodes else self.medium.nbytes
 
     @property
     def tag(self) -> str:
@@ -88,21 +79,84 @@ class MediaEntry:
 
     def content(self) -> bytes:
         """Return its file."""
-        return self.package.files()[self.path] if self.package else self.medium.content()
+        return report_json(self.report, self.path) if self.report is not None else self.medium.content()
 
 
-class LostMedium(Medium):
-    """A medium without its content: it remains to be listed, if the file is lost in which the medium waited.
+_PLACE = ("section", "key", "path", "step", "training_iteration", "time", "lineage")
+
+
+def packed_medium(entry: MediaEntry) -> tuple[bytes, bytes | None]:
+    """Return a medium of a plain kind as the data and the content of a row of the outbox.
 
     Args:
-        medium: The medium.
+        entry: Its medium is one of ``values.plain.MEDIA``, and no batch of episodes.
     """
+    medium: Any = entry.medium
+    content = medium.__dict__.get("data")
+    if isinstance(content, bytes):
+        stripped: Any = object.__new__(type(medium))
+        stripped.__dict__.update(medium.__dict__, data=b"")
+        return pack({**_place(entry), "medium": stripped}), content
+    return pack({**_place(entry), "medium": medium}), None
 
-    def __init__(self, medium: Medium) -> None:
-        self.id, self.kind = medium.id, medium.kind  # type: ignore[misc]
+
+def packed_episodes(trial_id: str, entries: Sequence[MediaEntry], clips: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """Return the episodes of a result as the data and the content of a row.
+
+    Args:
+        trial_id: The trial.
+        entries: The batches of each section and recorder.
+        clips: The id of each clip by its path, for each episode id.
+    """
+    parts = [[entry.section, entry.key, entry.medium] for entry in entries]
+    names = [[entry.section, entry.key, entry.medium.id] for entry in entries]
+    return pack({**_place(entries[0]), "trial_id": trial_id, "clips": clips, "batches": names}), pack(parts)
 
 
-def _clips_by_episode(entries: Iterable[MediaEntry]) -> dict[str, dict[str, str]]:
+def _place(entry: MediaEntry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in _PLACE}
+
+
+def entries_of(facts: dict[str, Any], content: bytes | None, row: int) -> list[MediaEntry]:
+    """Return the media of a row of the outbox.
+
+    Args:
+        facts: The row's data.
+        content: The row's content.
+        row: The row's number.
+    """
+    place = {name: facts[name] for name in _PLACE}
+    if "clips" not in facts:
+        medium = facts["medium"]
+        if content is not None:
+            medium.__dict__["data"] = content
+        return [MediaEntry(medium, **place, row=row)]
+    parts = unpack(content or b"")
+    recorders = [RecorderEpisodes(section, recorder_of(key), batch) for section, key, batch in parts]
+    report = EpisodeReport(facts["trial_id"], facts["training_iteration"], facts["step"], recorders, facts["clips"])
+    return [
+        MediaEntry(batch, **{**place, "section": section, "key": key}, report=report, row=row)
+        for section, key, batch in parts
+    ]
+
+
+def named_entries(facts: dict[str, Any], row: int) -> list[MediaEntry]:
+    """Return the media of a row of the outbox as far as their index lines need them, without any content.
+
+    Args:
+        facts: The row's data.
+        row: The row's number.
+    """
+    if "clips" not in facts:
+        return entries_of(facts, None, row)
+    place = {name: facts[name] for name in _PLACE}
+    return [
+        MediaEntry(FileMedium("episodes", id, ".json", b"", {}), **{**place, "section": section, "key": key}, row=row)
+        for section, key, id in facts["batches"]
+    ]
+
+
+def clips_by_episode(entries: Iterable[MediaEntry]) -> dict[str, dict[str, str]]:
     """Return the id of each clip by its path, for each episode id."""
     clips: dict[str, dict[str, str]] = {}
     for entry in entries:
@@ -112,13 +166,78 @@ def _clips_by_episode(entries: Iterable[MediaEntry]) -> dict[str, dict[str, str]
     return clips
 
 
-def line_of(entry: MediaEntry, trial_id: str, facts: Line) -> Line:
+@dataclass
+class FileSet:
+    """The files that the media of one row become, and their index lines.
+
+    Attributes:
+        lines: The index lines.
+        files: The content of each file by its path relative to the trial's folder, in the order of writing. A recipe,
+            which other trials may have, too, is beside that folder.
+        problems: What could not be made of the values, and why; or None.
+        episodes: How many episodes they hold.
+    """
+
+    lines: list[Line]
+    files: dict[str, bytes] = field(default_factory=dict, repr=False)
+    problems: str | None = None
+    episodes: int = 0
+
+    @property
+    def path(self) -> str:
+        """The file that its lines name."""
+        return str(self.lines[0]["path"])
+
+    @property
+    def nbytes(self) -> int:
+        """The size of its files."""
+        return sum(map(len, self.files.values()))
+
+
+def file_set(entries: Sequence[MediaEntry], trial_id: str, stamp: tuple[int, int]) -> FileSet:
+    """Make the files and the index lines of the media of one row.
+
+    Raises:
+        Exception: The file that the lines name cannot be made.
+    """
+    first = entries[0]
+    makers: dict[str, Callable[[], bytes]] = {first.path: first.content}
+    report = first.report
+    if report is not None:
+        recipes = {hash: recipe for part in report.parts for hash, recipe in part.batch.recipes.items()}
+        makers = {recipe_name(hash): functools.partial(bytes, recipe) for hash, recipe in recipes.items()}
+        makers[parquet_name(first.path)] = lambda: report_parquet(report)
+        if report.has_steps:
+            makers[steps_name(first.path)] = lambda: steps_parquet(report)
+        makers[first.path] = first.content  # the last: its index line says that all are there
+    files: dict[str, bytes] = {}
+    errors: list[Exception] = []
+    for name, make in makers.items():  # each on its own: one format may hold values that another cannot
+        try:
+            files[name] = make()
+        except Exception as error:
+            errors.append(error)
+    if first.path not in files:
+        raise errors[-1]
+    problems = "; ".join(map(error_text, errors)) or None
+    content = files[first.path]
+    facts = {"status": STORED, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    lines = []
+    for entry in entries:
+        note = "; ".join(text for text in (entry.medium.note, problems) if text)[:500] or None
+        lines.append(line_of(entry, trial_id, stamp, {**entry.medium.facts(), **facts, "note": note}))
+    episodes = sum(len(entry.medium.episodes) for entry in entries if isinstance(entry.medium, EpisodeBatch))
+    return FileSet(lines, files, problems, episodes)
+
+
+def line_of(entry: MediaEntry, trial_id: str, stamp: tuple[int, int], facts: Line) -> Line:
     """Return the index line of an entry; facts that are None are left out.
 
     Args:
         entry: The entry.
         trial_id: Its trial.
-        facts: More fields; ``status`` replaces the entry's.
+        stamp: The stamp of its row.
+        facts: More fields.
     """
     line = {
         **facts,
@@ -128,83 +247,11 @@ def line_of(entry: MediaEntry, trial_id: str, facts: Line) -> Line:
         "section": entry.section,
         "key": entry.key,
         "path": entry.path,
-        "status": facts.get("status", entry.status),
         "training_iteration": entry.training_iteration,
         "step": entry.step,
-        "time": round(time.time(), 3),
+        "time": round(entry.time, 3),
         "trial_id": trial_id,
         "lineage": list(entry.lineage) or None,
+        "at": list(stamp),
     }
     return {name: value for name, value in line.items() if value is not None}
-
-
-class NotMadeError(Exception):
-    """A file could not be made of a value, and trying again would not help."""
-
-
-class PendingWrite:
-    """The file of a medium, or the files of all episodes of a result, made when they are first needed.
-
-    The storage's thread calls all methods; its helpers and the threads of backends may call ``files``.
-
-    Attributes:
-        problems: What could not be made of the values, and why.
-        is_on_storage: Whether the files are on the storage already.
-
-    Args:
-        trial_id: The trial.
-        entries: The content of the files: one medium, or several batches of episodes of one result.
-        others: The other entries of the same result; the rows of episodes name their clips.
-    """
-
-    def __init__(self, trial_id: str, entries: Sequence[MediaEntry], others: Iterable[MediaEntry] = ()) -> None:
-        self.entries = entries
-        self._clips = _clips_by_episode(others)
-        self.problems: str | None = None
-        self.is_on_storage = False
-        self._trial_id = trial_id
-        self._files: dict[str, bytes] | None = None
-        self._lock = threading.Lock()
-        for entry in entries:
-            entry.package = self
-
-    @property
-    def path(self) -> str:
-        """The file that its index lines name."""
-        return self.entries[0].path
-
-    def files(self) -> dict[str, bytes]:
-        """Return the content of each file by its path relative to the trial's folder.
-
-        Raises:
-            NotMadeError: The file that the index lines name cannot be made.
-        """
-        with self._lock:
-            if self._files is None:
-                self._files = self._make()
-            return self._files
-
-    def _make(self) -> dict[str, bytes]:
-        first = self.entries[0]
-        makers: dict[str, Callable[[], bytes]] = {first.path: first.medium.content}
-        if first.is_episodes:
-            batches = [(entry, entry.medium) for entry in self.entries if isinstance(entry.medium, EpisodeBatch)]
-            parts = [RecorderEpisodes(entry.section, recorder_of(entry.key), batch) for entry, batch in batches]
-            report = EpisodeReport(self._trial_id, first.training_iteration, first.step, parts, self._clips)
-            makers = {
-                first.path: lambda: report_json(report, first.path),
-                parquet_name(first.path): lambda: report_parquet(report),
-            }
-            if report.has_steps:
-                makers[steps_name(first.path)] = lambda: steps_parquet(report)
-        files: dict[str, bytes] = {}
-        errors: list[Exception] = []
-        for name, make in makers.items():  # each on its own: one format may hold values that another cannot
-            try:
-                files[name] = make()
-            except Exception as error:
-                errors.append(error)
-        self.problems = "; ".join(f"{type(error).__name__}: {shown(error, str)}" for error in errors) or None
-        if first.path not in files:
-            raise NotMadeError(self.problems) from errors[0]
-        return files

@@ -16,13 +16,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet
 
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory
 from tune_media.values.foreign import shown
+from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
 
 FOLDER = "episode_data"
+RECIPE_FOLDER = "media_recipes"
+"""The folder of an experiment that holds what makes its envs again: pickles, which run code when they are read."""
 DATA_KEY = "/data"
 MAX_JSON_POINTS = 1_000_000
 """The most values of series that a JSON file holds; if there are more, only the Parquet file has the series."""
@@ -100,14 +104,28 @@ def parts_of_parquet(content: bytes) -> list[tuple[str, str, str, int]]:
         table = pa.parquet.read_table(io.BytesIO(content), columns=names)
         rows = {tuple(row[name] for name in names): None for row in table.to_pylist()}
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise ValueError(f"no Parquet file of a report: {type(error).__name__}: {error}") from error
+        raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
     return [(str(trial), str(section), str(name), int(iteration)) for trial, section, name, iteration in rows]
+
+
+def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
+    """Return the rows of a report's Parquet file, one an episode, without the tapes; maps are lists of pairs.
+
+    Raises:
+        ValueError: It is none, or not whole.
+    """
+    try:
+        table = pa.parquet.read_table(io.BytesIO(content), schema=_EPISODES, columns=_WITHOUT_TAPES)
+        rows: list[dict[str, Any]] = table.to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
+    return rows
 
 
 def clips_of_parquet(content: bytes) -> dict[str, dict[str, Any]]:
     """Return the facts of the clips that a report's Parquet file names, by path; none if the file is not whole."""
     try:
-        rows = pa.parquet.read_table(io.BytesIO(content)).to_pylist()
+        rows = pa.parquet.read_table(io.BytesIO(content), columns=parquet_columns(io.BytesIO(content))).to_pylist()
     except (pa.ArrowException, OSError):
         return {}
     return {path: {**_facts_of_row(row), "id": id} for row in rows for path, id in row.get("clips") or ()}
@@ -138,6 +156,46 @@ def steps_name(path: str) -> str:
         'episode_data/steps-00040000.parquet'
     """
     return posixpath.join(FOLDER, "steps" + posixpath.basename(parquet_name(path)).removeprefix("data"))
+
+
+def taped_rows(file: Any) -> list[dict[str, Any]]:
+    """Return the rows of a report's Parquet file whose episodes have tapes, without these; metrics as dicts.
+
+    Args:
+        file: The open file.
+
+    Raises:
+        ValueError: It is none, or not whole.
+    """
+    names = set(parquet_columns(file))
+    if "tape_bytes" not in names:  # of an earlier version
+        return []
+    table = pa.parquet.read_table(file, columns=sorted(names - {"series", "lists", "values", "every", "clips"}))
+    rows = table.filter(pa.compute.is_valid(table["tape_bytes"])).to_pylist()
+    return [{**row, "metrics": dict(row["metrics"])} for row in rows]
+
+
+def tape_of(file: Any, section: str, recorder: str, episode_id: str) -> bytes:
+    """Return the tape of an episode in a report's Parquet file.
+
+    Raises:
+        KeyError: The file has none of it.
+    """
+    filters = [("episode_id", "==", episode_id), ("section", "==", section), ("recorder", "==", recorder)]
+    tapes = pa.parquet.read_table(file, columns=["tape"], filters=filters)["tape"].drop_null()
+    if not len(tapes):
+        raise KeyError(episode_id)
+    return bytes(tapes[0].as_py())
+
+
+def recipe_name(hash: str) -> str:
+    """Return the path of a recipe, relative to the trial folder; the recipes of an experiment are beside its trials.
+
+    Example:
+        >>> recipe_name("1f0c")
+        '../media_recipes/1f0c.pickle'
+    """
+    return posixpath.join("..", RECIPE_FOLDER, f"{hash}.pickle")
 
 
 def recorder_of(key: str) -> str:
@@ -203,11 +261,20 @@ _EPISODES = pa.schema(
         ("lists", pa.map_(pa.string(), pa.string())),  # series of other things than numbers, as JSON
         ("values", pa.map_(pa.string(), pa.string())),  # as JSON
         ("clips", pa.map_(pa.string(), pa.string())),  # the path of each clip of the episode -> its id
+        ("recipe", pa.string()),  # the hash of the recipe that makes its env again
+        ("tape_bytes", pa.int64()),  # null: it has no tape
+        ("tape", pa.binary()),  # see replay.tape
     ]
 )
 
 
-EPISODE_COLUMNS = [name for name in _EPISODES.names if name not in ("metrics", "lists")]
+_WITHOUT_TAPES = [name for name in _EPISODES.names if name != "tape"]
+EPISODE_COLUMNS = [name for name in _WITHOUT_TAPES if name not in ("metrics", "lists")]
+
+
+def parquet_columns(content: Any) -> list[str]:
+    """Return the columns of a report's Parquet file but for the tapes, which few readers need."""
+    return [name for name in pa.parquet.read_schema(content).names if name != "tape"]
 
 
 def _episodes(report: EpisodeReport) -> Iterator[tuple[RecorderEpisodes, EpisodeData]]:
@@ -241,6 +308,9 @@ def _row(report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData) ->
         "lists": [(_text(name), json_bytes(value).decode()) for name, value in lists.items()],
         "values": [(_text(name), json_bytes(value).decode()) for name, value in episode.values.items()],
         "clips": [(path, _text(id)) for path, id in report.clips.get(record.episode_id, {}).items()],
+        "recipe": episode.recipe if episode.tape else None,
+        "tape_bytes": len(episode.tape) if episode.tape else None,
+        "tape": episode.tape or None,
     }
 
 

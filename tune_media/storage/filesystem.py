@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import posixpath
 import threading
 import time
+import uuid
 from collections import deque
 from pathlib import Path
 
@@ -62,7 +64,7 @@ def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: byte
     direct = _is_object_store(filesystem)
     if not direct:
         filesystem.create_dir(posixpath.dirname(path), recursive=True)
-    target = path if direct else f"{path}{PARTIAL}"
+    target = path if direct else f"{path}.{uuid.uuid4().hex[:8]}{PARTIAL}"  # two processes may write the same file
     try:
         with filesystem.open_output_stream(target) as stream:
             stream.write(content)
@@ -73,6 +75,33 @@ def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: byte
             with contextlib.suppress(OSError):
                 filesystem.delete_file(target)
         raise
+
+
+def half_written(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
+    """Return the files below a folder that ``write_atomically`` has not given their names, relative to it.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    if _is_object_store(filesystem):
+        return []
+    found = filesystem.get_file_info(pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True))
+    return [posixpath.relpath(info.path, folder) for info in found if info.is_file and info.path.endswith(PARTIAL)]
+
+
+def link_once(source: Path, target: Path) -> bool:
+    """Give a finished file of this disk another name; return False if that cannot be done, for example across disks.
+
+    The file appears as a whole. If there is one of this name and size, nothing is done.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.link(source, target)
+    except FileExistsError:
+        return target.stat().st_size == source.stat().st_size
+    except OSError:
+        return False
+    return True
 
 
 def write_in_place(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
@@ -154,6 +183,19 @@ def for_small_files(filesystem: pyarrow.fs.FileSystem) -> pyarrow.fs.FileSystem:
 def is_local(filesystem: pyarrow.fs.FileSystem) -> bool:
     """Say whether a filesystem is this machine's own."""
     return _type_of(filesystem) in _LOCAL
+
+
+def local_path(filesystem: pyarrow.fs.FileSystem, path: str) -> str | None:
+    """Return the path on this machine of a path on a filesystem; None if the filesystem is not this machine's own.
+
+    >>> import pyarrow.fs
+    >>> local_path(pyarrow.fs.SubTreeFileSystem("/results", pyarrow.fs.LocalFileSystem()), "trial")
+    '/results/trial'
+    """
+    while isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
+        path = posixpath.join(filesystem.base_path, path.lstrip("/"))
+        filesystem = filesystem.base_fs
+    return path if is_local(filesystem) else None
 
 
 def _is_object_store(filesystem: pyarrow.fs.FileSystem) -> bool:

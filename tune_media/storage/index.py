@@ -1,144 +1,133 @@
-"""The index of a trial that runs: a log, appended on the driver and copied to the trial's storage.
+"""The index of a trial that runs: the view of its log that people read, copied to the storage now and then.
 
-The driver's copy is in the folder that Tune syncs (and tells people to point TensorBoard at); it is appended at once.
-The storage's copy is replaced as a whole, so that nobody sees half of it; ``CopyPause`` says how often.
+An object store can only replace it as a whole; ``CopyPause`` says how often. Nothing is lost if the last copy is old:
+the experiment's log has each line before its file is written.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import threading
 from collections.abc import Callable, Iterable
 
 import pyarrow.fs
 
 from tune_media.storage.copy_pause import CopyPause
-from tune_media.storage.filesystem import append_whole, is_local, read_if_there, write_atomically
-from tune_media.storage.index_lines import INDEX_PATH, Key, Line, changed_line
+from tune_media.storage.entry import LOST, STORED
+from tune_media.storage.experiment_log import Event, stamp_of
+from tune_media.storage.filesystem import is_local, read_if_there, write_atomically
+from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Key, Line, changed_line, is_line, key_of
 from tune_media.storage.index_table import IndexTable
 from tune_media.storage.location import TrialLocation
 from tune_media.values.strict_json import json_bytes
 
 
 class Index:
-    """The index of one trial.
-
-    The last line of each key is held in memory, so that a change costs one more line and no reading. The storage gets
-    these lines only; the driver's copy has the superseded ones, too, until ``close`` rewrites it. Until ``load`` has
-    read the lines of earlier runs, new lines are held in memory, so that no sync replaces a long index by a short one.
-
-    The storage's thread calls all methods; Tune's loop calls ``append``, ``is_stale`` and ``may_copy``, a helper of the
-    storage ``copy``.
+    """The valid line of each key of one trial. The storage's reader calls all methods.
 
     Args:
         location: Where the trial's files are.
-        report: Called with the error if the driver's copy cannot be written; the lines are held, and written with the
-            next.
     """
 
-    def __init__(self, location: TrialLocation, report: Callable[[Exception], None] = lambda error: None) -> None:
-        self._report = report
-        self._filesystem = location.filesystem
-        self._local = location.local_path / INDEX_PATH
-        self._remote = location.on_storage(INDEX_PATH)
+    def __init__(self, location: TrialLocation) -> None:
+        self._location = location
+        self._filesystem, self._path = location.filesystem, location.on_storage(INDEX_PATH)
         self._pause = CopyPause(is_local=is_local(location.filesystem))
         self._table = IndexTable()
-        self._unwritten = b""  # the lines that the driver's copy lacks
-        self._must_rewrite = False  # the driver's copy has to be written anew
-        self._is_stale = self._is_loaded = False
-        self._lock, self._copying = threading.Lock(), threading.Lock()
+        self._backs: list[tuple[tuple[int, int], int]] = []  # stamp and iteration of each time the trial went back
+        self._again: dict[str, tuple[int, int]] = {}  # when a medium came again, by its id
+        self.is_stale = False
 
-    def load(self) -> list[Line]:
-        """Read the lines of earlier runs, on the storage and on the driver, and continue from there.
+    def load(self, events: Iterable[Event]) -> int:
+        """Read the index on the storage, and add the events of the log that it does not show yet.
+
+        Returns:
+            How many files only the log names.
 
         Raises:
             OSError: The storage does not answer.
         """
-        remote = read_if_there(self._filesystem, self._remote) or b""
-        with self._lock:
-            here, there = IndexTable(), IndexTable()
-            local = self._local.read_bytes() if self._local.exists() else b""
-            here.add_all(local)
-            there.add_all(remote)
-            self._must_rewrite = not here.covers(there) or (bool(local) and not local.endswith(b"\n"))
-            there.add_all(here.content())  # the driver's copy is never older
-            there.superseded = here.superseded
-            there.add_all(self._unwritten)
-            self._table = there
-            self._is_stale = there.content() != remote
-            self._is_loaded = True
-            self._write_or_report()
-            return self._table.lines()
+        content = read_if_there(self._filesystem, self._path) or b""
+        table = IndexTable()
+        table.add_all(content)
+        self._table = table
+        new = [event for event in events if "event" in event or (is_line(event) and self._is_new(event))]
+        there = self._files_there(event["path"] for event in new if event.get("status") == STORED)
+        for event in new:
+            if "event" in event:
+                self.apply(event)
+            elif event["path"] in there or event.get("status") in LOST:
+                self.add(event)
+        self.is_stale = table.content() != content
+        return len(there)
 
-    def go_on_without(self) -> None:
-        """Write the driver's copy though ``load`` has not succeeded, because no sync will come any more."""
-        with self._lock, contextlib.suppress(OSError):
-            if not self._is_loaded:
-                self._write()
+    def _is_new(self, line: Line) -> bool:
+        """Say whether the index does not show a line of the log: the medium may have come again after it was lost."""
+        raw = self._table.get(key_of(line))
+        return raw is None or (line.get("status") == STORED and json.loads(raw).get("status") in LOST)
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether the storage's copy is out of date."""
-        return self._is_stale
+    def _files_there(self, paths: Iterable[str]) -> set[str]:
+        """Return the files that are on the storage; the log names a file before it is there."""
+        wanted = list(dict.fromkeys(paths))
+        found = self._filesystem.get_file_info([self._location.on_storage(path) for path in wanted]) if wanted else []
+        return {path for path, info in zip(wanted, found, strict=True) if info.type == pyarrow.fs.FileType.File}
 
-    @property
-    def may_copy(self) -> bool:
-        """Whether the pause after the last copy to the storage is over."""
-        return self._pause.is_over(self._table.nbytes)
+    def has(self, line: Line) -> bool:
+        """Say whether a medium is listed already, as stored or deleted, under a line's key."""
+        raw = self._table.get(key_of(line))
+        return raw is not None and json.loads(raw).get("status") in ("stored", "deleted")
 
-    @property
-    def is_held(self) -> bool:
-        """Whether the driver's copy lacks lines that the storage's has: a sync would remove them there."""
-        return bool(self._unwritten) or self._must_rewrite
+    def is_older(self, line: Line) -> bool:
+        """Say whether a medium was listed by an earlier row than a line's."""
+        raw = self._table.get(key_of(line))
+        return raw is not None and stamp_of(json.loads(raw)) < stamp_of(line)
+
+    def names(self, path: str) -> bool:
+        """Say whether a line names a file."""
+        return bool(self._table.keys_of(path))
+
+    def __len__(self) -> int:
+        return len(self._table.keys())
 
     def lines(self) -> list[Line]:
         """Return the valid line of each key."""
-        with self._lock:
-            return self._table.lines()
+        return self._table.lines()
 
-    def append(self, line: Line) -> None:
-        """Add a line; this never raises."""
-        with self._lock:
-            self._append(json_bytes(line), line)
-            if self._is_loaded:
-                self._write_or_report()
+    def content(self) -> bytes:
+        """Return the index as a file, with one line a key."""
+        return self._table.content()
+
+    def add(self, line: Line) -> Line:
+        """Add a line, marked as rolled back if the trial went back behind it; return it as it is listed."""
+        if any(self._undoes(back, line) for back in self._backs):
+            line = {**line, "rolled_back": True}
+        line = {name: value for name, value in line.items() if name != "trial"}
+        self._table.add(json_bytes(line), line)
+        self.is_stale = True
+        return line
+
+    def apply(self, event: Event) -> list[Line]:
+        """Change the lines that an event of the log is about; return those that it changed."""
+        if event["event"] == "back":
+            back = (stamp_of(event), int(event["training_iteration"]))
+            self._backs.append(back)
+            undone = lambda line: {"rolled_back": True} if self._undoes(back, line) else None  # noqa: E731
+            return self._change(self._table.keys(), undone, event)
+        if event["event"] == "again":
+            self._again[event["id"]] = stamp_of(event)
+            keys = [key for key in self._table.keys() if key[0] == event["id"]]  # noqa: SIM118 - a table is no dict
+            return self._change(keys, lambda line: {"rolled_back": None}, event)
+        if event["event"] == "deleted":
+            return self._change(self._table.keys_of(event["path"]), lambda line: {"status": "deleted"}, event)
+        return []
 
     def add_recorded(self, nbytes: int) -> None:
         """Note that media of so many bytes have been recorded or deleted; it makes the next copy come sooner."""
         self._pause.add_recorded(nbytes)
 
-    def amend(self, paths: Iterable[str], changes: Line) -> int:
-        """Change all lines that name one of these files, at the cost of one more line for each.
-
-        Args:
-            paths: The files, relative to the trial's folder.
-            changes: The new values of fields; None removes a field.
-
-        Returns:
-            How many lines were changed.
-
-        Raises:
-            OSError: The lines of earlier runs have not been read.
-        """
-        with self._lock:
-            keys = [key for path in paths for key in self._table.keys_of(path)]
-            return self._amend(keys, lambda line: changes)
-
-    def amend_all(self, change: Callable[[Line], Line | None]) -> int:
-        """Change lines, at the cost of one more line for each; this reads them all.
-
-        Args:
-            change: Returns a line's changes as ``amend`` takes them, or None if it stays as it is.
-
-        Returns:
-            How many lines were changed.
-
-        Raises:
-            OSError: The lines of earlier runs have not been read.
-        """
-        with self._lock:
-            return self._amend(self._table.keys(), change)
+    @property
+    def may_copy(self) -> bool:
+        """Whether the storage's copy is out of date, and the pause after the last one is over."""
+        return self.is_stale and self._pause.is_over(self._table.nbytes)
 
     def copy(self) -> None:
         """Bring the storage's copy up to date.
@@ -146,74 +135,39 @@ class Index:
         Raises:
             OSError: The storage does not answer.
         """
-        with self._copying:
-            with self._lock:
-                if not self._is_loaded or not (self._is_stale or self.is_held):
-                    return
-                with contextlib.suppress(
-                    OSError
-                ):  # it was reported before, and the storage gets the lines all the same
-                    self._write()
-                content = self._table.content()
-                self._is_stale = False
-            try:
-                write_atomically(self._filesystem, self._remote, content)
-            except BaseException:
-                self._is_stale = True
-                raise
-            self._pause.begin(len(content))
+        if not self.is_stale:
+            return
+        content = self._table.content()
+        write_atomically(self._filesystem, self._path, content)
+        self.is_stale = False
+        self._pause.begin(len(content))
 
-    def close(self) -> None:
-        """Rewrite the driver's copy with one line a key, and bring the storage's copy up to date: the trial has ended.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
-        with self._lock:
-            if self._is_loaded and self._table.superseded:
-                self._must_rewrite = True
-                self._write_or_report()
-        self.copy()
-
-    def _amend(self, keys: Iterable[Key], change: Callable[[Line], Line | None]) -> int:
-        if not self._is_loaded:
-            raise OSError("the index that is on the storage has not been read yet")
-        changed = 0
+    def _change(self, keys: Iterable[Key], change: Callable[[Line], Line | None], event: Event) -> list[Line]:
+        changed = []
         for key in keys:
             line = self._table[key]
             changes = change(line)
-            if changes is None or all(line.get(name) == value for name, value in changes.items()):
+            is_own = line.get("trial_id") == event.get("trial_id")
+            if not is_own or changes is None or all(line.get(name) == value for name, value in changes.items()):
                 continue
             raw = changed_line(line, changes)
-            self._append(raw, json.loads(raw))
-            changed += 1
-        if changed:
-            self._write_or_report()
+            changed.append(json.loads(raw))
+            self._table.add(raw, changed[-1])
+        self.is_stale |= bool(changed)
         return changed
 
-    def _append(self, raw: bytes, line: Line) -> None:
-        self._table.add(raw, line)
-        self._unwritten += raw + b"\n"
-        self._is_stale = True
+    def _undoes(self, back: tuple[tuple[int, int], int], line: Line) -> bool:
+        """Say whether a trial that went back to an iteration has undone a line that was recorded before."""
+        stamp, iteration = back
+        reached = line.get("training_iteration")
+        is_behind = isinstance(reached, int) and reached >= iteration and stamp_of(line) < stamp
+        return is_behind and self._again.get(str(line["id"]), stamp) <= stamp
 
-    def _write_or_report(self) -> None:
-        try:
-            self._write()
-        except OSError as error:
-            self._report(error)
 
-    def _write(self) -> None:
-        """Write the lines that the driver's copy lacks.
+def event_line(kind: str, trial: str, trial_id: str, stamp: tuple[int, int], **facts: object) -> Event:
+    """Return an event of a trial's log.
 
-        Raises:
-            OSError: They cannot be written; they are kept.
-        """
-        if not self.is_held:
-            return
-        self._local.parent.mkdir(parents=True, exist_ok=True)
-        if self._must_rewrite:
-            write_atomically(pyarrow.fs.LocalFileSystem(), str(self._local), self._table.content())
-            self._must_rewrite, self._table.superseded = False, 0
-        else:
-            append_whole(self._local, self._unwritten)
-        self._unwritten = b""
+    >>> event_line("again", "train_0", "t0", (1, 7), id="ab")["event"]
+    'again'
+    """
+    return {"v": INDEX_VERSION, "event": kind, "trial": trial, "trial_id": trial_id, "at": list(stamp), **facts}

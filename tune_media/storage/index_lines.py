@@ -11,8 +11,9 @@ import pyarrow.fs
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.strict_json import json_bytes, parse_json
 
-INDEX_VERSION = 2
-"""Version 1 had one line for each key at any time; from version 2 on, a change of a medium is one more line."""
+INDEX_VERSION = 3
+"""Version 1 had one line for each key at any time. From version 2 on, a change of a medium is one more line. Version 3
+has the stamp ``at`` in each line, and is a view of the experiment's log."""
 
 INDEX_PATH = "media/index.jsonl"
 
@@ -48,8 +49,10 @@ def valid_raw_lines(content: bytes) -> list[tuple[bytes, Line]]:
     return list({key_of(line): (raw, line) for raw, line in raw_lines(content) if line is not None}.values())
 
 
-def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Line]:
-    """Read the valid lines of a trial's index; there are none if it has no index.
+def lines_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[tuple[bytes, Line]] | None:
+    """Read the valid lines of a trial's index, each as it is in the file and parsed; None if it has no index.
+
+    All readers of a trial's index call this function.
 
     Args:
         filesystem: Any pyarrow filesystem; several threads may share it.
@@ -58,7 +61,8 @@ def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Line]:
     Raises:
         OSError: The filesystem does not answer.
     """
-    return valid_lines(read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) or b"")
+    content = read_if_there(filesystem, posixpath.join(folder, INDEX_PATH))
+    return None if content is None else valid_raw_lines(content)
 
 
 def changed_line(line: Line, changes: Line) -> bytes:
@@ -74,12 +78,12 @@ def raw_lines(content: bytes) -> Iterator[tuple[bytes, Line | None]]:
             continue
         try:
             line = parse_json(raw)
-        except (ValueError, RecursionError):
+        except ValueError:
             line = None
-        yield raw, line if _is_line(line) else None
+        yield raw, line if is_line(line) else None
 
 
-def _is_line(line: Any) -> bool:
+def is_line(line: Any) -> bool:
     """Say whether a value is an index line that names a file inside its trial's folder."""
     if not isinstance(line, dict):
         return False

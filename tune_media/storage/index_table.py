@@ -57,13 +57,13 @@ class IndexTable:
             else:
                 self.add(raw, line)
 
-    def covers(self, other: IndexTable) -> bool:
-        """Say whether this table has all keys and foreign lines of another."""
-        return self._lines.keys() >= other._lines.keys() and self._foreign.keys() >= other._foreign.keys()
-
     def keys_of(self, path: str) -> list[Key]:
         """Return the keys of the lines that name a file."""
         return list(self._keys.get(path, ()))
+
+    def get(self, key: Key) -> bytes | None:
+        """Return a line as JSON, or None if there is none of this key."""
+        return self._lines.get(key)
 
     def keys(self) -> list[Key]:
         """Return all keys."""

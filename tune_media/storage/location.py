@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.fs
 
 from tune_media.storage.filesystem import is_local, read_if_there
-from tune_media.storage.index_lines import INDEX_PATH, parse_index
+from tune_media.storage.index_lines import lines_of_trial
 
 LOCATION_FILE = ".tune_media.json"
 """A file in the trial's folder on the driver that says where the trial's media are."""
@@ -45,7 +45,7 @@ class TrialLocation:
             >>> TrialLocation(pyarrow.fs.LocalFileSystem(), "/results/trial", Path("/tmp/trial"), "1").on_storage("a")
             '/results/trial/a'
         """
-        return posixpath.join(self.path, name)
+        return posixpath.normpath(posixpath.join(self.path, name))  # object stores know no ".."
 
     def write_pointer(self) -> None:
         """Tell readers of the driver's folder where the media are: a path on this machine, or a URI of an object store.
@@ -57,16 +57,18 @@ class TrialLocation:
         if scheme or is_local(self.filesystem):
             file = self.local_path / LOCATION_FILE
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps({"media_of": f"{scheme}://{self.path}" if scheme else self.path}))
+            place = f"{scheme}://{self.path}" if scheme else self.path
+            file.write_text(json.dumps({"media_of": place, "trial_id": self.trial_id}))
 
 
-def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Collection[object]) -> str:
+def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Collection[object] = ()) -> str:
     """Return the folder that holds a trial's media: ``folder``, unless that is the trial's folder on the driver.
 
     Args:
         filesystem: Any pyarrow filesystem.
         folder: The folder.
-        trial_ids: The trial ids in its index. A pointer to a folder of another trial, or of none, is not followed.
+        trial_ids: The trial ids in its index; if it has none, the pointer says which trial it is of. A pointer to a
+            folder of another trial, or of none, is not followed.
 
     Returns:
         A path on ``filesystem``, or the URI of a folder on an object store, which is not asked: call ``is_of_trial``
@@ -77,11 +79,27 @@ def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Coll
     """
     try:
         pointer = json.loads(read_if_there(filesystem, posixpath.join(folder, LOCATION_FILE)) or b"{}")
-        path = pointer.get("media_of")
-        is_ours = isinstance(path, str) and (path.startswith(_URIS) or is_of_trial(filesystem, path, trial_ids))
+        path, trial_id = pointer.get("media_of"), pointer.get("trial_id")
+        is_ours = isinstance(path, str) and (
+            path.startswith(_URIS) or is_of_trial(filesystem, path, trial_ids or {trial_id})
+        )
     except (ValueError, AttributeError, RecursionError):
         return folder
     return path if is_ours else folder
+
+
+def trial_of_pointer(filesystem: pyarrow.fs.FileSystem, folder: str) -> str | None:
+    """Return the trial id that the pointer in a folder names, or None; the pointers of version 2 name none.
+
+    Raises:
+        OSError: The filesystem does not answer.
+    """
+    try:
+        pointer = json.loads(read_if_there(filesystem, posixpath.join(folder, LOCATION_FILE)) or b"{}")
+        found = pointer.get("trial_id")
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Collection[object]) -> bool:
@@ -94,8 +112,9 @@ def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Colle
         >>> is_of_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial", {"t1"})
         False
     """
-    first = next(parse_index(read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) or b""), {})
-    return first.get("trial_id") in set(trial_ids) - {None}
+    _, first = next(iter(lines_of_trial(filesystem, folder) or ()), (b"", {}))
+    found = first.get("trial_id")
+    return isinstance(found, str) and found in list(trial_ids)
 
 
 def path_of(place: str) -> str:
@@ -120,8 +139,39 @@ def filesystem_of(place: str, here: pyarrow.fs.FileSystem) -> pyarrow.fs.FileSys
     """
     if not place.startswith(_URIS):
         return here
-    settings = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS)))
-    return _object_store("/".join(place.split("/")[:3]), settings)
+    return _object_store("/".join(place.split("/")[:3]), _settings())
+
+
+def filesystem_of_trial(place: str, here: pyarrow.fs.FileSystem, trial_ids: frozenset[str]) -> pyarrow.fs.FileSystem:
+    """Return the filesystem of what ``media_folder`` returned, if the folder is one of these trials'.
+
+    Args:
+        place: The folder.
+        here: The filesystem that the trial was read from.
+        trial_ids: The trial ids in its index.
+
+    Raises:
+        FileNotFoundError: The folder on the object store has no index of these trials.
+        OSError: The object store does not answer.
+    """
+    return _store_of_trial(place, trial_ids, _settings()) if place.startswith(_URIS) else here
+
+
+@functools.lru_cache(maxsize=1024)
+def _store_of_trial(
+    place: str, trial_ids: frozenset[str], settings: tuple[tuple[str, str], ...]
+) -> pyarrow.fs.FileSystem:
+    filesystem = _object_store("/".join(place.split("/")[:3]), settings)
+    if not is_of_trial(filesystem, path_of(place), trial_ids):
+        raise FileNotFoundError(
+            f"{place} has no index of trial {', '.join(sorted(trial_ids)) or '?'}, so no file is read from there. The "
+            f"file {LOCATION_FILE} in the trial's folder names that place: it is of another trial, or was changed."
+        )
+    return filesystem
+
+
+def _settings() -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS)))
 
 
 @functools.lru_cache(maxsize=8)

@@ -15,9 +15,10 @@ _MAX_PART = 60
 _MAX_KEY = 500  # characters; object stores allow 1,024 for this and the trial folder's path together
 
 
-def file_name(step: int, medium: Medium) -> str:
-    """Return the name of a medium's file: its step, the first characters of its id, its suffix."""
-    return f"step_{step:09d}-{safe_id(medium.id)}{safe_suffix(medium.suffix)}"
+def file_name(step: int, medium: Medium, *, whole_id: bool = False) -> str:
+    """Return the name of a medium's file: its step, the first characters of its id (or a hash of all), its suffix."""
+    id = name_digest(f"{medium.id} in full")[:ID_DIGITS] if whole_id else safe_id(medium.id)
+    return f"step_{step:09d}-{id}{safe_suffix(medium.suffix)}"
 
 
 def safe_key(key: str) -> str:

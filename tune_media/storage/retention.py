@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tune_media.storage.entry import STORED
-from tune_media.storage.episode_files import FOLDER
 from tune_media.storage.index_lines import Line
+from tune_media.storage.own_files import is_medium_name
 from tune_media.values.options import Retention
 
 Group = tuple[str, str]
@@ -87,7 +87,7 @@ class TrialFiles:
 
     def __init__(self, policy: Retention | None, trial_id: str = "") -> None:
         self.nbytes = 0
-        self._policy, self._trial_id = policy, trial_id
+        self.policy, self._trial_id = policy, trial_id
         self._files: dict[str, StoredFile] = {}
         self._live = _SortedFiles()
         self._rolled_back = _SortedFiles()
@@ -110,12 +110,12 @@ class TrialFiles:
 
     def add_lines(self, lines: Iterable[Line]) -> None:
         """Add the media files of the trial's own index lines, if there is a policy."""
-        if self._policy is None:
+        if self.policy is None:
             return
         for line in lines:
-            is_own = line.get("trial_id") == self._trial_id
-            if is_own and line.get("status") == STORED and not line["path"].startswith(f"{FOLDER}/"):
-                self.add(file_of_line(line, self._policy.by))
+            is_own = line.get("trial_id") == self._trial_id and is_medium_name(line["path"])
+            if is_own and line.get("status") == STORED:
+                self.add(file_of_line(line, self.policy.by))
 
     def add(self, file: StoredFile) -> None:
         """Add a file; if it is known, add the keys under which it is listed."""
@@ -127,7 +127,7 @@ class TrialFiles:
         self.nbytes += file.nbytes
         (self._rolled_back if file.rolled_back else self._live).add(file.order, file)
         for key in file.keys:
-            self._groups.setdefault(key, _Group(self._policy or Retention())).add(file)
+            self._groups.setdefault(key, _Group(self.policy or Retention())).add(file)
         self._changed |= file.keys
 
     def discard(self, path: str) -> None:
@@ -164,18 +164,18 @@ class TrialFiles:
         Args:
             is_best: Whether this trial is the best one, of which everything is kept but for the byte limit.
         """
-        if self._policy is None:
+        if self.policy is None:
             return []
         if self._was_best and not is_best:  # now the rules apply to files that they were not applied to
             self._changed |= self._groups.keys()
         self._was_best = is_best
         surplus: list[StoredFile] = []
-        if not is_best and (self._policy.last or self._policy.best):
+        if not is_best and (self.policy.last or self.policy.best):
             surplus = [file for file in self._of_changed() if not self._is_kept(file)]
             self._remove(surplus)
         self._changed.clear()
-        if self._policy.trial_bytes and self.nbytes > self._policy.trial_bytes:
-            surplus += self._take_until(self._policy.trial_bytes)
+        if self.policy.trial_bytes and self.nbytes > self.policy.trial_bytes:
+            surplus += self._take_until(self.policy.trial_bytes)
         return surplus
 
     def _of_changed(self) -> list[StoredFile]:

@@ -1,235 +1,142 @@
-"""The media of one trial on its storage: each is written once, listed, and deleted by the rules.
-
-Media are written straight to the trial's place on its storage (any pyarrow filesystem), not into the folder that Tune
-uploads again at every sync: each byte travels once. The index is text and small, and is in both.
-
-Example:
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from tune_media import Artifact
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> location = TrialLocation(pyarrow.fs.LocalFileSystem(), str(folder / "results"), folder / "driver", "trial")
-    >>> store = TrialStore(location)
-    >>> store.load()
-    >>> path, entry = store.registry.register(Artifact(b"x", name="x.bin"), "train", "weights", 7, 3)
-    >>> store.write(PendingWrite("trial", [entry]))
-    1
-    >>> store.finish()
-    >>> (folder / "results" / path).read_bytes()
-    b'x'
-"""
+"""What the storage's reader knows of one trial: its index, the files that retention chooses from, and what is left."""
 
 from __future__ import annotations
 
-import hashlib
-import threading
-from collections.abc import Callable, Iterable
+import contextlib
+import os
+import posixpath
+from collections.abc import Iterable
 
-import pyarrow.fs
-
-from tune_media.storage.deletion import Deletions
-from tune_media.storage.entry import FAILED, KEPT_ON_DRIVER, STORED, MediaEntry, NotMadeError, PendingWrite, line_of
-from tune_media.storage.filesystem import write_once
-from tune_media.storage.index import Index
-from tune_media.storage.index_lines import Line
-from tune_media.storage.location import TrialLocation
-from tune_media.storage.registry import Registry
+from tune_media.storage.entry import DELETED
+from tune_media.storage.episode_files import FOLDER as EPISODE_FOLDER
+from tune_media.storage.experiment_log import Event
+from tune_media.storage.filesystem import half_written
+from tune_media.storage.index import Index, event_line
+from tune_media.storage.index_lines import INDEX_PATH
+from tune_media.storage.location import LOCATION_FILE, TrialLocation
+from tune_media.storage.own_files import delete_own, is_deletable
 from tune_media.storage.retention import StoredFile, TrialFiles
-from tune_media.storage.rollback import Rollbacks
-from tune_media.storage.unlisted_files import UnlistedFiles
-from tune_media.storage.uploads import Uploads
 from tune_media.values.options import Retention
 
 
 class TrialStore:
-    """Writes the files and the index of one trial.
-
-    The storage's thread calls all methods, again if one raises an error of the filesystem; Tune's loop calls
-    ``give_up`` and uses ``registry`` and ``rollbacks``.
+    """One trial on its storage. The storage's reader calls all methods.
 
     Attributes:
         location: Where the trial's files are.
-        registry: The media that are known.
-        rollbacks: The lives of the trial.
+        index: The lines that people read.
         files: The files that retention chooses from; empty if all are kept.
-        uploads: Its requests to the storage.
+        waiting: How many rows of the trial are read and not done.
         is_over: Whether the trial has ended.
+        has_news: Whether media were listed since ``touch_pointer``.
 
     Args:
         location: Where the trial's files are.
         retention: Which media are kept; None: all.
-        report: Called with the error if the driver's folder cannot be written.
-        beside: Has a request to a remote storage made by another thread.
     """
 
-    def __init__(
-        self,
-        location: TrialLocation,
-        retention: Retention | None = None,
-        report: Callable[[Exception], None] = lambda error: None,
-        beside: Callable[[Callable[[], None]], None] = lambda work: work(),
-    ) -> None:
+    def __init__(self, location: TrialLocation, retention: Retention | None = None) -> None:
         self.location = location
-        self.rollbacks = Rollbacks()
-        self.registry = Registry(location.trial_id, self.rollbacks)
+        self.index = Index(location)
         self.files = TrialFiles(retention, location.trial_id)
-        self.is_over, self._report = False, report
-        self._loading = threading.Lock()
-        self._unlisted = UnlistedFiles(location, self.registry, report)
-        self._index = Index(location, report)
-        self._deletions = Deletions(location, self._index)
-        self.uploads = Uploads(location, self.registry, self._index, self._deletions, beside, report)
-
-    def load(self) -> None:
-        """Read the index lines of earlier runs; list the files that they wrote and did not list.
-
-        Raises:
-            OSError: The storage does not answer; the next call tries it again.
-        """
-        with self._loading:
-            if self.registry.is_complete:
-                return
-            lines = self._index.load()
-            self.registry.load(lines)
-            self.files.add_lines(lines)
-            self._recover(lines)
-            self.registry.complete()
-            self.uploads.may_go_ahead = True  # not before: recovery would list the files as those of a killed driver
-        try:
-            self.location.write_pointer()
-        except Exception as error:
-            self._report(error)
-
-    def go_on_without(self, error: Exception) -> None:
-        """List media in the driver's folder only, because the index lines of earlier runs cannot be read."""
-        self._index.go_on_without()
-
-    def keep(self, retention: Retention | None) -> None:
-        """From now on keep these media; called if the option is given after ``load``."""
-        self.files = TrialFiles(retention, self.location.trial_id)
-        self.files.add_lines(self._index.lines())
-
-    def mark_rolled_back(self) -> None:
-        """Mark the lines of media that were recorded before the trial went back, at or after that iteration."""
-        self.rollbacks.take_revived()
-        self._index.amend_all(self._change_of)
-
-    def mark_revived(self) -> None:
-        """Remove the mark from rolled-back media that the trial has recorded again."""
-        for path in filter(None, map(self.registry.path_of, self.rollbacks.take_revived())):
-            self._index.amend([path], {"rolled_back": None})
-            self.files.mark(path, rolled_back=False)
-
-    def write(self, package: PendingWrite) -> int:
-        """Write files, unless they are there, and list them.
-
-        Returns:
-            The bytes that were written.
-
-        Raises:
-            NotMadeError: A file cannot be made; it is listed as failed.
-            OSError: The storage does not answer; or another error of its filesystem.
-        """
-        try:
-            files = package.files()
-        except NotMadeError as error:
-            for entry in package.entries:
-                self.give_up(entry, FAILED, str(error))
-            raise
-        is_unsure = any(not entry.is_sure for entry in package.entries)
-        if is_unsure and all(self.registry.is_from_earlier_run(entry) for entry in package.entries):
-            for entry in package.entries:
-                entry.status = STORED
-            return 0
-        with self._loading:  # recovery would list the files as those of a killed driver
-            self.uploads.write(package, files)
-            size = self.list_written(package)
-        if self.uploads.index_is_late:
-            self.uploads.copy_index()
-        return size
-
-    def list_written(self, package: PendingWrite) -> int:
-        """List files that are on the storage, without a request to it; return their bytes."""
-        size = sum(map(len, package.files().values()))
-        self._list(package, STORED)
-        self._index.add_recorded(size)
-        return size
-
-    def keep_here(self, package: PendingWrite, reason: str) -> None:
-        """Write files that the storage does not take into the driver's folder, and list that.
-
-        Raises:
-            OSError: The driver's folder does not take them either; that is listed.
-        """
-        try:
-            for name, content in package.files().items():
-                write_once(pyarrow.fs.LocalFileSystem(), str(self.location.local_path / name), content)
-        except Exception as error:
-            for entry in package.entries:
-                self.give_up(entry, FAILED, f"{reason}; and in the driver's folder: {type(error).__name__}: {error}")
-            raise
-        self._list(package, FAILED, f"{KEPT_ON_DRIVER}: {reason}")
-
-    def give_up(self, entry: MediaEntry, status: str, reason: str) -> None:
-        """List an entry that has no file, and why; if the medium comes again, it is tried again."""
-        entry.status = status
-        self.registry.forget(entry)
-        self._index.append(self._line(entry, {"note": reason[:500]}))
-
-    def delete(self, files: Iterable[StoredFile]) -> None:
-        """Have files deleted with the next copy of the index, which lists them as deleted; this makes no request."""
-        for file in files:
-            self.files.discard(file.path)
-            self._deletions.add(file)
-            self._index.add_recorded(file.nbytes)
+        self.waiting = 0
+        self.is_over = self.has_news = False
+        self._deleted: list[str] = []  # files that are listed as deleted, and are still there
 
     @property
-    def index_is_held(self) -> bool:
-        """Whether the driver's folder has not taken all of the index."""
-        return self._index.is_held
+    def name(self) -> str:
+        """The name of the trial's folder."""
+        return self.location.path.rstrip("/").rpartition("/")[2]
 
-    def finish(self) -> None:
-        """Rewrite the index with one line a key and copy it to the storage, because nothing more is expected.
+    def load(self, events: Iterable[Event], unfinished: Iterable[Event] = ()) -> None:
+        """Read the index, and the events of the log that it does not show.
+
+        Args:
+            events: The log of the trial.
+            unfinished: The part of it by drivers that were killed: files may be left that it says were deleted, and
+                files that are half-written.
 
         Raises:
             OSError: The storage does not answer.
         """
-        self._deletions.carry_out(self._index.close)
+        self.index.load(events)
+        self.keep(self.files.policy)
+        unfinished = list(unfinished)
+        self._deleted = [event["path"] for event in unfinished if event.get("event") == DELETED]
+        if unfinished:
+            self._delete_half_written()
+        with contextlib.suppress(OSError):  # that of an end at which the storage was away
+            (self.location.local_path / INDEX_PATH).unlink()
 
-    def _recover(self, lines: list[Line]) -> None:
-        """List the files that the index does not list, and mark the lines that a killed driver could not mark."""
-        found, marks = self._unlisted.find(lines)
-        for line in found:
-            self._index.append(line)
-            self.registry.know(line)
-        self.files.add_lines(found)
-        if found:
-            self._index.amend_all(marks.change_of)
+    def _delete_half_written(self) -> None:
+        """Delete the files that a killed process had not given their names.
 
-    def _change_of(self, line: Line) -> Line | None:
-        if not self.registry.owns(line):
-            return None
-        changes = self.rollbacks.change_of(line)
-        if changes is not None:
-            self.files.mark(line["path"], rolled_back=bool(changes["rolled_back"]))
-        return changes
+        A driver that lives, of an experiment in the same folder, would write its file again.
 
-    def _list(self, package: PendingWrite, status: str, reason: str | None = None) -> None:
-        content = package.files()[package.path]
-        size, digest = len(content), hashlib.sha256(content).hexdigest()
-        for entry in package.entries:
-            if entry.status is not None:  # it was listed before the storage went away
-                continue
-            medium = entry.medium
-            note = "; ".join(text for text in (medium.note, package.problems, reason) if text)[:500] or None
-            facts = {**medium.facts(), "status": status, "bytes": size, "sha256": digest, "note": note}
-            line = self._line(entry, facts)
-            self._index.append(line)
-            entry.status = status
-            self.registry.know(line)
-            self.files.add_lines([line])
-            self._deletions.cancel(entry.path)  # it waited to be deleted under another key
+        Raises:
+            OSError: The storage does not answer.
+        """
+        filesystem, folder = self.location.filesystem, self.location.path
+        for inner in ("media", EPISODE_FOLDER):
+            for path in half_written(filesystem, posixpath.join(folder, inner)):
+                delete_own(filesystem, folder, posixpath.join(inner, path))
 
-    def _line(self, entry: MediaEntry, facts: Line) -> Line:
-        undone = self.rollbacks.is_undone(entry.life, entry.training_iteration, entry.step)
-        return line_of(entry, self.location.trial_id, {**facts, "rolled_back": undone or None})
+    def keep(self, retention: Retention | None) -> None:
+        """From now on keep these media."""
+        self.files = TrialFiles(retention, self.location.trial_id)
+        self.files.add_lines(self.index.lines())
+
+    def apply(self, event: Event) -> None:
+        """Change the lines that an event of the log is about."""
+        for line in self.index.apply(event):
+            self.files.mark(line["path"], rolled_back=bool(line.get("rolled_back")))
+
+    def deletions(self, files: Iterable[StoredFile], stamp: tuple[int, int]) -> list[Event]:
+        """Return the events that say which files are deleted; once they are in the log, call ``delete``."""
+        found = []
+        for file in files:
+            self.files.discard(file.path)
+            if not is_deletable(self.location.filesystem, self.location.path, file.path):
+                continue  # it is no file of ours, or behind a link: it stays, and so does its line
+            self.index.add_recorded(file.nbytes)
+            found.append(event_line(DELETED, self.name, self.location.trial_id, stamp, path=file.path))
+        return found
+
+    def delete(self, events: Iterable[Event]) -> None:
+        """List files as deleted, and delete them. A file that the storage keeps for now is tried again.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        for event in events:
+            self.index.apply(event)
+            self._deleted.append(event["path"])
+        self.delete_listed()
+
+    def delete_listed(self) -> None:
+        """Delete the files that are listed as deleted and are still there.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        while self._deleted:
+            delete_own(self.location.filesystem, self.location.path, self._deleted[0])
+            self._deleted.pop(0)
+
+    def write_pointer(self) -> None:
+        """Tell readers of the driver's folder where the media are.
+
+        Raises:
+            OSError: The driver's folder cannot be written.
+        """
+        self.location.write_pointer()
+
+    def touch_pointer(self) -> None:
+        """Tell readers of the driver's folder that there are new media.
+
+        Raises:
+            OSError: The driver's folder cannot be written.
+        """
+        self.has_news = False
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self.location.local_path / LOCATION_FILE)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tune_media.values.artifact import Artifact
 from tune_media.values.foreign import is_a, shown
 from tune_media.values.image import Image
+from tune_media.values.secrets import error_text
 
 _MIN_PIXELS = 4
 _MAX_INT_BITS = 1000
@@ -44,6 +45,21 @@ def converted(value: Any) -> Any:
         if convert is not None:
             return convert(value)
     return value
+
+
+def as_array(value: Any) -> npt.NDArray[Any]:
+    """Return a value as an array; a torch tensor may be on any device.
+
+    >>> as_array([1.0, 2.0])
+    array([1., 2.])
+
+    Raises:
+        Exception: Any exception of the value's library.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    kinds = [(str(kind.__module__).partition(".")[0], kind.__name__) for kind in type(value).__mro__]
+    return _tensor(value) if ("torch", "Tensor") in kinds else np.asarray(value)
 
 
 def is_picture(value: Any) -> bool:
@@ -93,7 +109,7 @@ def as_plain(value: Any, name: str) -> Any:
     except TypeError:
         raise
     except Exception as error:  # the value raises when it is read
-        raise TypeError(f"{name} cannot be read: {type(error).__name__}: {shown(error, str)}") from error
+        raise TypeError(f"{name} cannot be read: {error_text(error)}") from error
 
 
 def _plain(value: Any, name: str, around: set[int]) -> Any:
@@ -121,7 +137,7 @@ def _plain(value: Any, name: str, around: set[int]) -> Any:
     try:
         of_ours = converted(value)
     except Exception as error:
-        raise TypeError(f"{name} is {_described(value)}: {type(error).__name__}: {shown(error, str)}") from error
+        raise TypeError(f"{name} is {_described(value)}: {error_text(error)}") from error
     if isinstance(of_ours, np.ndarray):
         return of_ours.tolist()
     raise TypeError(f"{name} is {_described(value)}")

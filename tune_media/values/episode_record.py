@@ -59,6 +59,8 @@ class EpisodeRecord(Medium):
         rendered: How its frames are rendered: ``direct``, while it ran, or ``replay``, after it was chosen. None: not.
         finished_at: When it ended, Unix time in seconds.
         metrics: Further numbers of the episode, by name: the statistics of what ``collect=`` took from its steps.
+        answers: What predicates of ``tune_media.selection.where`` said of it so far, since each is asked once. Not
+            stored.
 
     Raises:
         TypeError: The return is not a number, or the length is not a whole number; NumPy's numbers are fine.
@@ -86,6 +88,7 @@ class EpisodeRecord(Medium):
     metrics: Mapping[str, float] = field(default_factory=dict)
     id: str = field(default_factory=new_id)
     note: str | None = None
+    answers: dict[str, bool] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if type(self.episode_return) is not float or type(self.episode_length) is not int:  # NumPy's, for example

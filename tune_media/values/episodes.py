@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -26,6 +26,10 @@ UNKNOWN = "unknown"
 """The episode id of values that cannot be assigned to one episode."""
 MAX_ROUND_POINTS = 2_000_000
 """The most values that all series of one round hold, on one env runner or in an Algorithm's result: 16 MB."""
+MAX_TAPE_BYTES = 16 * 2**20
+"""The most bytes that the tapes of one round's episodes take; those of the chosen ones are kept in any case."""
+LEFT_OUT = b""
+"""The tape of an episode whose tape was left out, since those of its round took too much."""
 MAX_EPISODES = 20_000
 """The most episodes of one round that an env runner holds until they are collected."""
 _OBJECT_POINTS = 8  # an object that is not a number counts as at least this many points of eight bytes
@@ -77,12 +81,16 @@ class EpisodeData:
         series: The running values by name.
         values: Final values that are not numbers: text, arrays as nested lists, any JSON value.
         is_late: Whether the episode ended after its evaluation was over. A late episode counts in no mean.
+        tape: What it takes to play the episode again (``replay.tape``). None: it was not recorded.
+        recipe: The hash of the recipe that makes its env again, see ``EpisodeBatch.recipes``; None: not known.
     """
 
     record: EpisodeRecord
     series: Mapping[str, Series] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     is_late: bool = False
+    tape: bytes | None = None
+    recipe: str | None = None
 
     def as_dict(self, *, with_series: bool = True) -> dict[str, Any]:
         """Return the episode as a JSON object: the record's facts, ``metrics``, ``values`` and ``series``."""
@@ -107,6 +115,12 @@ class EpisodeData:
             return self
         note = "; ".join(text for text in (self.record.note, "its values are left out: there were too many") if text)
         return replace(self, values={}, record=replace(self.record, note=note))
+
+    def without_tape(self) -> EpisodeData:
+        """Return the episode without its tape, and with a note that says so."""
+        why = f"its tape is left out: those of a round take at most {MAX_TAPE_BYTES // 2**20} MB"
+        note = "; ".join(text for text in (self.record.note, why) if text)
+        return replace(self, tape=LEFT_OUT, record=replace(self.record, note=note))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +160,7 @@ class EpisodeBatch(Medium):
     Attributes:
         episodes: The episodes, in the order in which they ended.
         trajectories: The steps of the chosen episodes, by the id of the episode's record.
+        recipes: The recipes that the episodes' tapes refer to (``replay.recipe``), by their hash. They are executable.
         id: The batch's unique id.
         note: A remark for readers.
         holds_legacy: Whether the batch contains the values that the old API stack reports of the same episodes.
@@ -155,6 +170,7 @@ class EpisodeBatch(Medium):
 
     episodes: tuple[EpisodeData, ...]
     trajectories: Mapping[str, Trajectory] = field(default_factory=dict)
+    recipes: Mapping[str, bytes] = field(default_factory=dict)
     id: str = field(default_factory=new_id)
     note: str | None = None
     may_repeat: str | None = None
@@ -172,6 +188,7 @@ class EpisodeBatch(Medium):
         if found is None:  # every queue asks
             columns = [column for steps in self.trajectories.values() for column in steps.columns.values()]
             found = 8 * _points(self.episodes) + sum(map(_column_bytes, columns)) + 1000 * len(self.episodes)
+            found += tape_bytes(self.episodes) + sum(map(len, self.recipes.values()))
             self._set(_nbytes=found)
         return found
 
@@ -277,6 +294,45 @@ def thinned(episodes: Sequence[EpisodeData], most: int = MAX_ROUND_POINTS) -> li
             for episode in held
         ]
     return held
+
+
+def tape_bytes(episodes: Iterable[EpisodeData]) -> int:
+    """Return the bytes that the tapes of episodes take.
+
+    >>> tape_bytes([EpisodeData(EpisodeRecord("e", 1.0, 3), tape=b"1234"), EpisodeData(EpisodeRecord("f", 1.0, 3))])
+    4
+    """
+    return sum(len(episode.tape) for episode in episodes if episode.tape)
+
+
+def with_fewer_tapes(
+    episodes: Sequence[EpisodeData], chosen: Collection[str] = (), most: int = MAX_TAPE_BYTES
+) -> list[EpisodeData]:
+    """Return the episodes with the tapes of the chosen ones, and of the newest others that fit.
+
+    The tape of each of the others is ``LEFT_OUT``, and the note of its record says so.
+
+    Args:
+        episodes: The episodes, in the order in which they ended.
+        chosen: The ids of the records of those that keep their tapes in any case.
+        most: The bytes that all tapes may take.
+
+    >>> records = [EpisodeRecord(f"e{number}", 1.0, 3, id=str(number)) for number in range(3)]
+    >>> episodes = [EpisodeData(record, tape=b"1234") for record in records]
+    >>> [episode.tape for episode in with_fewer_tapes(episodes, chosen={"0"}, most=8)]
+    [b'1234', b'', b'1234']
+    """
+    if tape_bytes(episodes) <= most:
+        return list(episodes)
+    left = most - tape_bytes(episode for episode in episodes if episode.record.id in chosen)
+    found = []
+    for episode in reversed(episodes):
+        if episode.tape and episode.record.id not in chosen:
+            left -= len(episode.tape)
+            if left < 0:
+                episode = episode.without_tape()
+        found.append(episode)
+    return found[::-1]
 
 
 def points_of(episode: EpisodeData) -> int:

@@ -153,10 +153,11 @@ class MediaOptions:
         raw_fps: Frames per second of raw arrays, which do not carry any.
         gif_width: TensorBoard's GIFs are scaled down to this width, pixels.
         gif_fps: The most frames per second in TensorBoard's GIFs; they play at the clip's own speed.
-        max_pending_bytes: How many bytes may wait in memory, for the storage and for each backend. The rest waits on
-            the driver's disk.
-        max_spilled_bytes: How many bytes may wait on the driver's disk, for the storage and for each backend. Clips
-            that come when the disk holds as much are dropped, and counted.
+        max_pending_bytes: How many bytes of raw arrays may wait in memory until they are encoded. Raw arrays that come
+            later wait on the driver's disk.
+        max_spilled_bytes: How many bytes of clips and other contents may wait in the outbox on the driver's disk, for
+            the storage and all trackers together. Beyond that, the tracker that is furthest behind loses its oldest
+            data first; if only the storage is behind, new media are dropped. Both are counted.
         flush_seconds: How long the end of an experiment waits for writes that are still under way.
         strict: Raise at the first fault instead of warning. For tests.
         retention: Which media to keep. None: all.

@@ -1,4 +1,4 @@
-"""The score that ranks trials, and the metrics of a result that it is taken from.
+"""How trials are ranked by their score, and clips by their return, for all views and trackers.
 
 The score is the mean evaluation return of the trial's last evaluation. If no trial has one, it is the mean training
 return, and if there is none either, the best return of a clip.
@@ -6,8 +6,12 @@ return, and if there is none either, the best return of a clip.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from tune_media.values.number import as_number
 
 RETURNS = {
     "evaluation/env_runners/episode_return_mean": "mean evaluation return",
@@ -80,3 +84,34 @@ def known_returns(names: Iterable[str]) -> list[str]:
     """
     found = set(names)
     return [name for name in RETURNS if name in found]
+
+
+def clip_rank(facts: Mapping[str, Any], sign: int = 1) -> tuple[bool, bool, float]:
+    """Return the rank of a clip among others: the clip with the highest rank is the best.
+
+    A clip that was rolled back, or is of an abandoned trial, comes after all others. Then a clip of an evaluation is
+    better than one of training, and then the return counts.
+
+    Args:
+        facts: The facts of the clip, such as its index line.
+        sign: -1 if the lowest return is the best.
+
+    Example:
+        >>> lucky = {"section": "train", "episode_return": 9.0}
+        >>> clip_rank({"section": "evaluation", "episode_return": 1.0}) > clip_rank(lucky)
+        True
+        >>> clip_rank({**lucky, "rolled_back": True}) < clip_rank({"section": "train"})
+        True
+    """
+    value = as_number(facts.get("episode_return"))
+    known = -math.inf if math.isnan(value) else sign * value
+    return does_count(facts), facts.get("section") == "evaluation", known
+
+
+def does_count(facts: Mapping[str, Any]) -> bool:
+    """Say whether a medium counts: its trial was not abandoned, and did not go back to a checkpoint before it.
+
+    >>> does_count({"step": 3}), does_count({"step": 3, "rolled_back": True})
+    (True, False)
+    """
+    return not facts.get("rolled_back") and not facts.get("abandoned")

@@ -13,6 +13,8 @@ import orjson
 from tune_media.values.foreign import is_a, shown
 
 _MAX_LEVELS = 64
+_MAX_READ_LEVELS = 200  # far below Python's limit of 1,000 calls
+_TOO_DEEP = f"JSON that is nested more than {_MAX_READ_LEVELS} levels deep"
 _MAX_INT_BITS = 1000  # Python itself refuses to write or read much larger integers
 
 
@@ -66,10 +68,30 @@ def parse_json(text: bytes | memoryview) -> Any:
     {'seed': 3}
 
     Raises:
-        ValueError: It is not JSON.
-        RecursionError: It is nested too deeply.
+        ValueError: It is not JSON, or nested so deeply that whoever walks through it would fail.
     """
     try:
-        return orjson.loads(text)
+        value = orjson.loads(text)
     except ValueError:  # Python also reads NaN, integers above 64 bits and halves of characters
-        return json.loads(bytes(text))
+        try:
+            value = json.loads(bytes(text))
+        except RecursionError:
+            raise ValueError(_TOO_DEEP) from None
+    content = bytes(text)
+    if content.count(b"{") + content.count(b"[") > _MAX_READ_LEVELS:  # otherwise it cannot be too deep
+        _check_levels(value)
+    return value
+
+
+def _check_levels(value: Any) -> None:
+    level = [value]
+    for _ in range(_MAX_READ_LEVELS):
+        level = [
+            item
+            for around in level
+            if isinstance(around, (dict, list))
+            for item in (around.values() if isinstance(around, dict) else around)
+        ]
+        if not level:
+            return
+    raise ValueError(_TOO_DEEP)

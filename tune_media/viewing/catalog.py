@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
@@ -13,19 +14,30 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.fs
 
+from tune_media.experiment.params import differing
+from tune_media.experiment.state import Snapshots
+from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import is_local
-from tune_media.storage.location import filesystem_of
-from tune_media.storage.recovery import warn_of_unlisted
+from tune_media.storage.location import filesystem_of_trial
+from tune_media.storage.trial_contents import warn_of_unlisted
 from tune_media.values.checks import number_range
-from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.score import Scores
+from tune_media.values.secrets import error_text
 from tune_media.viewing import data_frames, notebook
-from tune_media.viewing.places import Folder, allow_many_requests, experiments_in, find_folders, name_some
-from tune_media.viewing.score import best_clip, scores_of
-from tune_media.viewing.trial_media import TrialMedia
+from tune_media.viewing.places import (
+    OTHER_FOLDERS,
+    Folder,
+    allow_many_requests,
+    experiments_in,
+    find_folders,
+    is_trial,
+    name_some,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tune_media.viewing.taped_episodes import TapedEpisode
 
 logger = logging.getLogger("tune_media")
 
@@ -36,7 +48,8 @@ class CatalogRow(dict[str, Any]):
     """One recorded medium: a dict of its index line, with its trial, its hyperparameters and its file added.
 
     The fields of the index line are listed in ``docs/files.md``. Added are ``trial`` (the name of the trial's folder),
-    ``params`` (its hyperparameters) and ``file`` (the path of the medium on its filesystem).
+    ``params`` (its hyperparameters) and ``file`` (the path of the medium on its filesystem). ``abandoned`` is
+    true, and there at all, if a killed driver left the trial and Tune started it again under another id.
 
     Example:
         ``catalog.best()["file"]``
@@ -50,7 +63,8 @@ class CatalogRow(dict[str, Any]):
         """Return the content of the medium's file, for a clip an mp4.
 
         Raises:
-            FileNotFoundError: The file has been deleted since the index was read.
+            FileNotFoundError: The file has been deleted since the index was read. Or the trial's folder on the driver
+                names a folder on an object store that is not this trial's.
         """
         with self._open_filesystem().open_input_file(self["file"]) as file:
             return bytes(file.read())
@@ -81,7 +95,7 @@ class Catalog(Sequence[CatalogRow]):
     """
 
     def __init__(
-        self, folders: Sequence[Folder], trials: Sequence[TrialMedia], chosen: Sequence[npt.NDArray[np.int64]]
+        self, folders: Sequence[Folder], trials: Sequence[TrialFiles], chosen: Sequence[npt.NDArray[np.int64]]
     ) -> None:
         self.path, self.filesystem = folders[0].path, folders[0].filesystem
         self.trials = list(trials)
@@ -121,15 +135,15 @@ class Catalog(Sequence[CatalogRow]):
         return notebook.as_html(self)
 
     @property
-    def reports(self) -> list[tuple[TrialMedia, str]]:
+    def reports(self) -> list[tuple[TrialFiles, str]]:
         """The files of episode data: each trial with the path of one of its ``episode_data/data-<step>.json``."""
-        return [(trial, path) for trial in self.trials for path in trial.reports]
+        return [(trial, path) for trial in self.trials for path in trial.report_paths]
 
     @cached_property
     def differing_params(self) -> list[str]:
         """The names of the hyperparameters that differ between the trials."""
         self._read_of_all(lambda trial: trial.params)
-        return data_frames.differing([trial.params for trial in self.trials])
+        return differing([trial.params for trial in self.trials])
 
     def filter(
         self,
@@ -181,13 +195,19 @@ class Catalog(Sequence[CatalogRow]):
     def scores(self) -> Scores:
         """The score of each trial, by which the viewer and ``tune-media list`` rank them, see ``best``."""
         self._read_of_all(lambda trial: trial.last_metrics)
-        return scores_of(self.trials, self._chosen)
+        metrics: list[dict[str, float]] = []
+        returns: list[float | None] = []
+        for trial, rows in zip(self.trials, self._chosen, strict=True):
+            row = None if trial.is_abandoned else trial.media.best(rows)
+            metrics.append({} if trial.is_abandoned else trial.last_metrics)
+            returns.append(None if row is None else float(trial.media.episode_return[row]))
+        return Scores.of(metrics, returns)
 
-    def best_first(self) -> list[tuple[TrialMedia, float | None, CatalogRow | None]]:
+    def best_first(self) -> list[tuple[TrialFiles, float | None, CatalogRow | None]]:
         """Return each trial with its score and its best medium, the trial with the highest score first.
 
         The best medium is the one with the highest return, of an evaluation if there are any. Trials without a score
-        come last.
+        come last, and so do abandoned trials, which have none.
         """
         scores = self.scores
         return [(self.trials[number], scores.values[number], self._best_of(number)) for number in scores.best_first()]
@@ -241,7 +261,8 @@ class Catalog(Sequence[CatalogRow]):
         """Return all recorded episodes of all trials as a DataFrame, one row each, with or without a clip.
 
         The columns are those of the Parquet files beside ``episode_data/data-<step>.json``; each metric has a column
-        ``metrics/<name>`` of its own; ``series`` and ``values`` hold dicts.
+        ``metrics/<name>`` of its own; ``series`` and ``values`` hold dicts. ``rolled_back`` is True for an episode that
+        the trial has left behind, by going back to an earlier checkpoint; leave those out before you count or average.
 
         Args:
             params: As in ``to_pandas``.
@@ -249,24 +270,49 @@ class Catalog(Sequence[CatalogRow]):
         self._read_of_all(lambda trial: trial.params)
         return data_frames.of_episodes(self.trials, params)
 
+    def taped_episodes(self) -> list[TapedEpisode]:
+        """Return the episodes of all trials that have tapes, with or without a clip, in the order of their steps."""
+        from tune_media.viewing.taped_episodes import TapedEpisode  # it loads PyAV
+
+        return [episode for of_trial in self._read_of_all(TapedEpisode.of_trial) for episode in of_trial]
+
+    def episode(self, id: str) -> TapedEpisode:
+        """Return an episode that has a tape, to make a clip of it.
+
+        Args:
+            id: Its ``episode_id``, or the beginning of it.
+
+        Raises:
+            KeyError: No episode with a tape has this id, or several do.
+
+        Example:
+            ``catalog.episode("5c1e").render(height=720).data``
+        """
+        from tune_media.viewing.taped_episodes import by_id
+
+        return by_id(self.taped_episodes(), id)
+
     def _rows(self, number: int, rows: npt.NDArray[np.int64]) -> Iterator[CatalogRow]:
         trial = self.trials[number]
-        open_filesystem = partial(filesystem_of, trial.contents.media_folder, trial.filesystem)
+        place = trial.contents.media_folder  # rows can be pickled, and need no catalog
+        open_filesystem = partial(filesystem_of_trial, place, trial.filesystem, trial.trial_ids)
         for line in trial.media.lines(rows):
-            added = {
+            added: dict[str, Any] = {
                 "trial": trial.name,
                 "params": trial.params,
                 "file": posixpath.join(trial.media_path, line["path"]),
             }
+            if trial.is_abandoned:
+                added["abandoned"] = True
             yield CatalogRow({**line, **added}, open_filesystem)
 
     def _best_of(self, number: int, sign: int = 1) -> CatalogRow | None:
-        row = best_clip(self.trials[number].media, self._chosen[number], sign)
+        row = self.trials[number].media.best(self._chosen[number], sign)
         return None if row is None else next(self._rows(number, np.array([row], np.int64)))
 
-    def _read_of_all(self, read: Callable[[TrialMedia], Any]) -> None:
-        """Read a file of each trial, several at a time; the trials keep what they have read."""
-        _in_parallel(read, self.trials)
+    def _read_of_all(self, read: Callable[[TrialFiles], _Found]) -> list[_Found]:
+        """Read files of each trial, several trials at a time; the trials keep what they have read."""
+        return _in_parallel(read, self.trials)
 
 
 def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalog:
@@ -291,9 +337,9 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         FileNotFoundError: There is no folder '...no/such/experiment'; pass the experiment's folder, which ...
     """
     folders = find_folders(source, filesystem)
-    candidates = [inner for folder in folders for inner in (folder, *folder.subfolders())]
+    candidates = [inner for folder in folders for inner in (folder, *_candidates(folder))]
     read = _in_parallel(_read_trial, candidates)
-    trials = [trial for trial in read if isinstance(trial, TrialMedia)]
+    trials = [trial for trial in read if isinstance(trial, TrialFiles)]
     _warn_of_errors(
         {inner.path: error for inner, error in zip(candidates, read, strict=True) if isinstance(error, OSError)}, trials
     )
@@ -304,20 +350,33 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
                 f"{folders[0].path!r} is not an experiment; it contains {len(inside)}: {name_some(inside)}. "
                 f"Load one of them, or several: load([...])."
             )
-    warn_of_unlisted({trial.folder.path: trial.contents for trial in trials})
+    warn_of_unlisted({trial.path: trial.contents for trial in trials})
+    _in_parallel(_look_for_results, trials)
+    with contextlib.suppress(OSError):  # nobody knows which were abandoned, and everything else is there
+        mark_abandoned(trials, Snapshots())
     trials.sort(key=lambda trial: trial.name)
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
 
 
-def _read_trial(folder: Folder) -> TrialMedia | OSError | None:
+def _candidates(folder: Folder) -> list[Folder]:
+    """Return the folders in a folder that may be a trial's; checkpoints and folders of trackers are not asked."""
+    return [inner for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name)]
+
+
+def _read_trial(folder: Folder) -> TrialFiles | OSError | None:
     try:
-        trial = TrialMedia.read(folder, EpisodeBatch.kind)
-        return trial if len(trial.media) or trial.reports or folder.has_file("params.json") else None
+        trial = TrialFiles(folder.name, folder.filesystem, folder.path).read()
+        return trial if len(trial.media) or len(trial.reports) or is_trial(folder) else None
     except OSError as error:
         return error
 
 
-def _warn_of_errors(errors: dict[str, OSError], trials: Sequence[TrialMedia]) -> None:
+def _look_for_results(trial: TrialFiles) -> None:
+    with contextlib.suppress(OSError):
+        _ = trial.has_results
+
+
+def _warn_of_errors(errors: dict[str, OSError], trials: Sequence[TrialFiles]) -> None:
     """Name the trials that cannot be read; if there are no others, raise the first error."""
     if not errors:
         return
@@ -325,7 +384,7 @@ def _warn_of_errors(errors: dict[str, OSError], trials: Sequence[TrialMedia]) ->
     if not trials:
         raise first
     names = name_some(map(posixpath.basename, errors))
-    logger.warning("tune_media: %d trial(s) are left out (%s): %s: %s", len(errors), names, type(first).__name__, first)
+    logger.warning("tune_media: %d trial(s) are left out (%s): %s", len(errors), names, error_text(first))
 
 
 def _in_parallel(read: Callable[[Any], _Found], of: Sequence[Any]) -> list[_Found]:

@@ -6,16 +6,18 @@ import difflib
 import json
 import logging
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_name
+from tune_media.experiment.params import differing
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_columns, parquet_name
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
-from tune_media.viewing.media_columns import as_number
+from tune_media.values.number import as_number
+from tune_media.values.score import does_count
+from tune_media.values.secrets import error_text
 from tune_media.viewing.places import name_some
-from tune_media.viewing.trial_media import TrialMedia
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,25 +28,15 @@ _PLACE = ("trial", "section", "key", "kind", "step", "training_iteration")
 _CLIP = ("episode_return", "episode_length", "frames", "fps", "width", "height", "bytes", "id", "path", "file")
 _EPISODE = ("episode_id", "seed", "terminated", "task", "metrics", "note")
 _POLICY = ("env_runner", "env_index", "env_steps", "explored", "weights_version", "rendered", "rolled_back", "lineage")
-_FILE = ("frame_stride", "agent", "view", "format", "sha256", "status", "time", "trial_id", "v")
+_FILE = ("frame_stride", "agent", "view", "format", "sha256", "status", "abandoned", "time", "trial_id", "v")
 
 MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_FILE]
 """The columns of every DataFrame of media, in this order, even if nothing was recorded: all fields of the index."""
 
 _NUMBERS = {"step", "training_iteration", "episode_return", "episode_length", "frames", "fps", "width", "height"}
 _NUMBERS |= {"bytes", "seed", "env_index", "env_steps", "weights_version", "frame_stride", "time", "finished_at", "v"}
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_FLAGS = ("rolled_back", "abandoned")  # columns of truth values; False if a row says nothing
 _Row = TypeVar("_Row", bound=dict[str, Any])
-
-
-def differing(params: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the names of the hyperparameters that are not the same in all trials.
-
-    >>> differing([{"lr": 0.1, "gamma": 0.9}, {"lr": 0.2, "gamma": 0.9}])
-    ['lr']
-    """
-    names = dict.fromkeys(name for of_trial in params for name in of_trial)
-    return [name for name in names if len({_comparable(of_trial.get(name)) for of_trial in params}) > 1]
 
 
 def value_of(row: dict[str, Any], metric: str) -> float:
@@ -55,7 +47,7 @@ def value_of(row: dict[str, Any], metric: str) -> float:
 
 
 def best_row(rows: Sequence[_Row], metric: str, sign: int) -> _Row | None:
-    """Return the row with the largest value of a field or metric; one that was rolled back only if there is no other.
+    """Return the row with the largest value of a field or metric; one that does not count only if there is no other.
 
     Args:
         rows: The rows.
@@ -67,7 +59,7 @@ def best_row(rows: Sequence[_Row], metric: str, sign: int) -> _Row | None:
     """
     best, best_rank = None, (False, -math.inf)
     for row in rows:
-        rank = (not row.get("rolled_back"), sign * value_of(row, metric))
+        rank = (does_count(row), sign * value_of(row, metric))
         if rank[1] > -math.inf and rank > best_rank:
             best, best_rank = row, rank
     if best is None and rows:
@@ -76,7 +68,7 @@ def best_row(rows: Sequence[_Row], metric: str, sign: int) -> _Row | None:
 
 
 def of_media(
-    trials: Sequence[TrialMedia],
+    trials: Sequence[TrialFiles],
     rows: Sequence[Sequence[dict[str, Any]]],
     params: str,
     metrics: bool | Sequence[str],
@@ -102,17 +94,21 @@ def of_media(
     return _data_frame(flat, MEDIA_COLUMNS, [name for of_trial in joined for name in of_trial])
 
 
-def of_episodes(trials: Sequence[TrialMedia], params: str) -> pd.DataFrame:
+def of_episodes(trials: Sequence[TrialFiles], params: str) -> pd.DataFrame:
     """Return one row an episode; files that cannot be read are left out, with a warning."""
     rows: list[dict[str, Any]] = []
     configs = _configs(trials, params)
     for trial, config in zip(trials, configs, strict=True):
-        for path in map(parquet_name, trial.reports):
+        for report, is_rolled_back in trial.report_files.items():
+            path, added = (
+                parquet_name(report),
+                {**config, "rolled_back": is_rolled_back, "abandoned": trial.is_abandoned},
+            )
             try:
-                rows.extend({"trial": trial.name, **row, **config} for row in _episodes_in(trial, path))
+                rows.extend({"trial": trial.name, **row, **added} for row in _episodes_in(trial, path))
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here
-                logger.warning("tune_media: %r is left out (%s: %s)", path, type(error).__name__, error)
-    return _data_frame(rows, ["trial", *EPISODE_COLUMNS], [name for config in configs for name in config])
+                logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
+    return _data_frame(rows, ["trial", *EPISODE_COLUMNS, *_FLAGS], [name for config in configs for name in config])
 
 
 def _check_field(rows: Iterable[dict[str, Any]], name: str) -> None:
@@ -130,11 +126,11 @@ def _check_field(rows: Iterable[dict[str, Any]], name: str) -> None:
         raise ValueError(f"best: no row has {name!r}; {hint}")
 
 
-def _episodes_in(trial: TrialMedia, path: str) -> Iterator[dict[str, Any]]:
+def _episodes_in(trial: TrialFiles, path: str) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet
 
     with trial.media_filesystem.open_input_file(path) as file:
-        table = pyarrow.parquet.read_table(file)
+        table = pyarrow.parquet.read_table(file, columns=parquet_columns(file))
     for row in table.to_pylist():
         if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
             continue
@@ -145,7 +141,7 @@ def _episodes_in(trial: TrialMedia, path: str) -> Iterator[dict[str, Any]]:
         yield {**row, **metrics}
 
 
-def _configs(trials: Sequence[TrialMedia], params: str) -> list[dict[str, Any]]:
+def _configs(trials: Sequence[TrialFiles], params: str) -> list[dict[str, Any]]:
     if params not in ("differing", "all", "none"):
         raise ValueError(f"params= must be 'differing', 'all' or 'none', got {params!r}.")
     names: Sequence[str] = () if params == "none" else differing([trial.params for trial in trials])
@@ -155,23 +151,19 @@ def _configs(trials: Sequence[TrialMedia], params: str) -> list[dict[str, Any]]:
     ]
 
 
-def _metric_names(trials: Sequence[TrialMedia], metrics: bool | Sequence[str]) -> Sequence[str]:
+def _metric_names(trials: Sequence[TrialFiles], metrics: bool | Sequence[str]) -> Sequence[str]:
     if isinstance(metrics, bool):
         return main_metrics(name for trial in trials for name in trial.metrics) if metrics else ()
     return [metrics] if isinstance(metrics, str) else metrics
 
 
-def _metrics_of(trial: TrialMedia, names: Sequence[str]) -> dict[str, float]:
+def _metrics_of(trial: TrialFiles, names: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name in names:
         metric = trial.metrics.get(name)
         found[f"last/{name}"] = metric.last if metric else float("nan")
         found[f"best/{name}"] = metric.largest if metric else float("nan")
     return found
-
-
-def _comparable(value: Any) -> str:
-    return _ADDRESS.sub("", repr(value))
 
 
 def _data_frame(rows: list[dict[str, Any]], first: Sequence[str], last: Sequence[str]) -> pd.DataFrame:
@@ -182,7 +174,8 @@ def _data_frame(rows: list[dict[str, Any]], first: Sequence[str], last: Sequence
     columns = [*(name for name in names if name not in set(last)), *dict.fromkeys(last)]
     if not rows:  # numbers are numbers, so that the frame can be merged, grouped and plotted like any other
         numbers = [name for name in columns if name in _NUMBERS or name.startswith(("last/", "best/"))]
-        return pd.DataFrame(columns=columns).astype(dict.fromkeys(numbers, float))
+        return pd.DataFrame(columns=columns).astype({**dict.fromkeys(numbers, float), **dict.fromkeys(_FLAGS, bool)})
+    rows = [{**row, **{name: bool(row.get(name)) for name in _FLAGS}} for row in rows]
     try:
         return pd.DataFrame(rows, columns=columns)
     except UnicodeEncodeError:  # halves of characters, which no table of Arrow's takes

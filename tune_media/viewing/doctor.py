@@ -18,11 +18,11 @@ import numpy as np
 from tune_media.encoding import VideoEncoder, as_rgb
 from tune_media.ray_compat import check_version
 from tune_media.recording.problems import FrameError
-from tune_media.recording.render_cost import RenderCost
 from tune_media.recording.rendering import Renderer, remedy_for
-from tune_media.recording.replay import replay
-from tune_media.recording.tape import Tape
-from tune_media.recording.taping import NewSeeds, Taping
+from tune_media.replay.player import replay
+from tune_media.replay.render_cost import RenderCost
+from tune_media.replay.tape import Tape
+from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder
 
 FRAMES = 30
 _ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "DISPLAY")
@@ -132,7 +132,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
         return report
     report.facts["render_mode"] = getattr(env, "render_mode", None)
     try:
-        taping, shown = Taping(env, NewSeeds(0)), dict[int, tuple[Tape, list[Any]]]()
+        taping, shown = TapeRecorder(env, NewSeeds(0)), dict[int, tuple[Tape, list[Any]]]()
         observation, _ = env.reset(seed=0)
         renderer = Renderer(env)
         encoder = VideoEncoder(renderer.fps(0))
@@ -206,7 +206,7 @@ def _try_auto(make: Callable[[], Any], rendering: float) -> str:
     envs = []
     try:
         envs.append(make())
-        taping = Taping(envs[0])
+        taping = TapeRecorder(envs[0])
         envs[0].reset()
         observation, _ = envs[0].reset()  # an episode that is not the env's first
         tape = taping.tape

@@ -12,10 +12,12 @@ import pyarrow.compute
 import pyarrow.fs
 import pyarrow.parquet
 
+from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.episode_files import parquet_name, steps_name
 from tune_media.storage.filesystem import read_if_there
+from tune_media.values.secrets import error_text
+from tune_media.values.strict_json import parse_json
 from tune_media.viewing.payload import finite
-from tune_media.viewing.trial_folder import Line, TrialFolder
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +26,7 @@ _MAX_NUMBERS = 200_000  # of a trajectory that go to the browser
 _ROUND = ("section", "training_iteration")
 
 
-def episode_details(trial: TrialFolder, line: Line, *, with_steps: bool = True) -> dict[str, Any]:
+def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -> dict[str, Any]:
     """Return everything known of a clip's episode.
 
     Args:
@@ -40,14 +42,14 @@ def episode_details(trial: TrialFolder, line: Line, *, with_steps: bool = True) 
     episode = line.get("episode_id")
     if not isinstance(episode, str):
         return details
-    for report in (r for r in trial.reports if all(r.get(name) == line.get(name) for name in _ROUND)):
+    for report in (r for r in trial.report_lines if all(r.get(name) == line.get(name) for name in _ROUND)):
         path = report["path"]
         try:
             filesystem, folder = trial.place
             path = posixpath.join(folder, path)
             row = _from_parquet(filesystem, path, episode) or _from_json(filesystem, path, episode)
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-            logger.warning("tune_media: cannot read the episodes in %r: %s: %s", path, type(error).__name__, error)
+            logger.warning("tune_media: cannot read the episodes in %r: %s", path, error_text(error))
             continue
         if row:
             details |= row
@@ -63,8 +65,8 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
     if not row:
         return None
     found = row[0]
-    series = dict(found["series"]) | {name: json.loads(text) for name, text in found["lists"]}
-    values = {name: json.loads(text) for name, text in found["values"]}
+    series = dict(found["series"]) | {name: parse_json(text.encode()) for name, text in found["lists"]}
+    values = {name: parse_json(text.encode()) for name, text in found["values"]}
     return {
         "series": finite(series),
         "every": dict(found["every"]),
@@ -74,7 +76,8 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
 
 
 def _from_json(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
-    rows = json.loads(read_if_there(filesystem, path) or b"[]")
+    rows = parse_json(read_if_there(filesystem, path) or b"[]")
+    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     found = next((row for row in rows if row.get("episode_id") == episode), None)
     return found and {name: finite(found.get(name, {})) for name in ("series", "every", "values", "metrics")}
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from tune_media.experiment.results import RESULTS
+from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
+from tune_media.values.secrets import error_text
 from tune_media.viewing.episode_details import episode_details
-from tune_media.viewing.metrics import RESULTS
 from tune_media.viewing.payload import first_payload, index_payload, json_content, metrics_payload
 from tune_media.viewing.places import find_folders
-from tune_media.viewing.trial_folder import Line, TrialFolder
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import SHOWN, STATIC, static_files
 
@@ -40,6 +41,7 @@ class Gallery:
     Attributes:
         title: The name of the experiment.
         trials: Its trials.
+        only: Keys or sections, or parts of keys; clips under others are left out. Empty: all.
         missing: Files that could not be read, after ``write``.
 
     Example:
@@ -50,8 +52,10 @@ class Gallery:
     """
 
     title: str
-    trials: list[TrialFolder]
+    trials: list[TrialFiles]
+    only: Collection[str] = ()
     missing: list[str] = field(default_factory=list)
+    _lines: dict[str, list[Line]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, path: str, only: Collection[str] = ()) -> Gallery:
@@ -68,14 +72,12 @@ class Gallery:
         found = Trials([LogDirectory(folder)])
         trials = found.all()
         found.metrics_of(trials)
-        for trial in trials:
-            trial.lines = [line for line in trial.lines if _is_wanted(line, only)]
-        return cls(folder.name, trials)
+        return cls(folder.name, trials, only)
 
     @property
-    def files(self) -> dict[tuple[str, str], tuple[TrialFolder, Line]]:
+    def files(self) -> dict[tuple[str, str], tuple[TrialFiles, Line]]:
         """The files by trial and path; an episode that is the best and the worst has one file."""
-        return {(trial.id, line["path"]): (trial, line) for trial in self.trials for line in trial.lines}
+        return {(trial.id, line["path"]): (trial, line) for trial in self.trials for line in self._lines_of(trial)}
 
     @property
     def count(self) -> int:
@@ -118,7 +120,7 @@ class Gallery:
         )
         return _write(output / "index.html", page.encode("utf-8", "replace"))
 
-    def _copy(self, output: Path, trial: TrialFolder, line: Line) -> None:
+    def _copy(self, output: Path, trial: TrialFiles, line: Line) -> None:
         target = output / "media" / trial.id / line["path"]
         if target.exists() and target.stat().st_size == line.get("bytes"):
             return
@@ -134,16 +136,21 @@ class Gallery:
             _write_poster(target, content)
 
     def _data(self, steps: bool) -> Iterator[tuple[str, bytes]]:
-        metrics = [trial.metrics for trial in self.trials]
+        metrics = [trial.last_metrics for trial in self.trials]
         posters = {"posters": POSTER}
-        yield "first", json_content(first_payload(self.trials, self.title, metrics) | posters)
-        yield "index", json_content(index_payload(self.trials, self.title) | posters)
+        yield "first", json_content(first_payload(self.trials, self.title, metrics, self._lines_of) | posters)
+        yield "index", json_content(index_payload(self.trials, self.title, self._lines_of) | posters)
         yield "metrics", json_content(metrics_payload(self.trials, metrics))
         for trial in self.trials:
-            clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in trial.lines}
+            clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self._lines_of(trial)}
             yield f"trial-{trial.id}", json_content({"curves": self._curves(trial), "clips": clips})
 
-    def _curves(self, trial: TrialFolder) -> dict[str, Any]:
+    def _lines_of(self, trial: TrialFiles) -> list[Line]:
+        if trial.id not in self._lines:
+            self._lines[trial.id] = [line for line in trial.lines if _is_wanted(line, self.only)]
+        return self._lines[trial.id]
+
+    def _curves(self, trial: TrialFiles) -> dict[str, Any]:
         try:
             return trial.curves()
         except OSError:
@@ -181,7 +188,7 @@ def _write_poster(clip: Path, content: bytes) -> None:
     try:
         _write(clip.with_name(clip.name + POSTER), jpeg_from_frame(next(iter(decode_video(content)))))
     except Exception as error:  # the clip plays without a poster
-        logger.info("tune_media: %s has no poster: %s: %s", clip.name, type(error).__name__, error)
+        logger.info("tune_media: %s has no poster: %s", clip.name, error_text(error))
 
 
 def human_size(nbytes: int) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tune_media.values.score import clip_rank, does_count
 from tune_media.viewing.catalog import Catalog, CatalogRow
 from tune_media.viewing.places import name_some
 
@@ -79,7 +80,7 @@ def choose_tiles(
         keys = name_some(sorted({row["key"] for row in clips}))
         raise ValueError(f"There is no clip with key {key!r} that matches; the keys with clips are {keys}.")
     if over_training:
-        marked, mark = max(chosen, key=_rank), "best"
+        marked, mark = max(chosen, key=clip_rank), "best"
     else:
         order = {trial.name: place for place, (trial, *_) in enumerate(catalog.best_first())}
         chosen = sorted(chosen, key=lambda row: order[row["trial"]])
@@ -103,7 +104,8 @@ def _one_each(rows: Sequence[CatalogRow], step: str | int) -> list[CatalogRow]:
         held = chosen.get(row["trial"])
         if isinstance(step, int) and row.get("step", 0) > step:
             continue
-        if held is None or (_rank(row) > _rank(held) if step == "best" else _rank(row)[0] >= _rank(held)[0]):
+        is_later = step != "best" and held is not None and does_count(row) >= does_count(held)
+        if held is None or is_later or (step == "best" and clip_rank(row) > clip_rank(held)):
             chosen[row["trial"]] = row
     return list(chosen.values())
 
@@ -123,10 +125,3 @@ def _title(row: CatalogRow, catalog: Catalog, over_training: str | None) -> str:
 
 def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _rank(row: CatalogRow) -> tuple[bool, float]:
-    """Return by which clips are ranked: those that were rolled back come after all others."""
-    value = row.get("episode_return")
-    known = float(value) if isinstance(value, (int, float)) and value == value else float("-inf")
-    return not row.get("rolled_back"), known

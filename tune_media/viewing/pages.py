@@ -61,7 +61,7 @@ class TrialPages:
         """
         trials = self._trials.known()
         is_read = all(trial.results_version is not None for trial in trials)
-        metrics = [trial.metrics for trial in trials] if is_read else self._trials.metrics_of(trials)
+        metrics = [trial.last_metrics for trial in trials] if is_read else self._trials.metrics_of(trials)
         version = [(trial.name, trial.state, trial.results_version) for trial in trials]
         return self._page("first", version, lambda: first_payload(trials, self._title, metrics))
 

@@ -13,18 +13,17 @@ import hashlib
 import json
 import math
 import posixpath
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from tune_media.values.score import RETURNS, known_returns
-from tune_media.viewing.media_columns import as_number
-from tune_media.viewing.trial_folder import Line, TrialFolder
+from tune_media.experiment.params import differing
+from tune_media.experiment.trial_files import Line, TrialFiles
+from tune_media.values.number import as_number
+from tune_media.values.score import RETURNS, clip_rank, known_returns
 
 _MAX_PARAMS = 40
 _MAX_TEXT = 120
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _TEXTS = ("section", "key", "kind", "agent", "view", "note")
 _NUMBERS = {
     "step": "step",
@@ -42,9 +41,9 @@ _NUMBERS = {
 
 
 def index_payload(
-    trials: Sequence[TrialFolder],
+    trials: Sequence[TrialFiles],
     title: str,
-    lines_of: Callable[[TrialFolder], Sequence[Line]] = lambda trial: trial.lines,
+    lines_of: Callable[[TrialFiles], Sequence[Line]] = lambda trial: trial.lines,
 ) -> dict[str, Any]:
     """Return the trials and their clips.
 
@@ -57,7 +56,7 @@ def index_payload(
         >>> index_payload([], "nothing")["clips"]["count"]
         0
     """
-    params = differing_params([trial.params for trial in trials])
+    params = differing([trial.params for trial in trials])[:_MAX_PARAMS]
     rows = [(number, line) for number, trial in enumerate(trials) for line in lines_of(trial)]
     lines = [line for _, line in rows]
     clips: dict[str, Any] = {
@@ -79,7 +78,7 @@ def index_payload(
                 "name": trial.name,
                 "url": f"media/{trial.id}/",
                 "params": {name: _param(trial.params.get(name)) for name in params},
-                "path": trial.path,
+                "abandoned": trial.is_abandoned,
             }
             for trial in trials
         ],
@@ -87,10 +86,21 @@ def index_payload(
     }
 
 
-def first_payload(trials: Sequence[TrialFolder], title: str, metrics: Sequence[dict[str, float]]) -> dict[str, Any]:
+def first_payload(
+    trials: Sequence[TrialFiles],
+    title: str,
+    metrics: Sequence[dict[str, float]],
+    lines_of: Callable[[TrialFiles], Sequence[Line]] = lambda trial: trial.lines,
+) -> dict[str, Any]:
     """Return as much as the first view shows: of each trial and key the last and the best clip, and the scores.
 
     It has the form of ``index_payload``, with the metrics that rank the trials added.
+
+    Args:
+        trials: The trials.
+        title: Shown at the top of the page.
+        metrics: The last metrics of each trial.
+        lines_of: Returns the index lines of a trial's clips.
 
     Example:
         >>> first_payload([], "nothing", [])["metrics"]
@@ -98,43 +108,40 @@ def first_payload(trials: Sequence[TrialFolder], title: str, metrics: Sequence[d
     """
     known = known_returns(name for found in metrics for name in found)
     scores = [{name: found[name] for name in known if name in found} for found in metrics]
-    payload = index_payload(trials, title, shown_lines)
+    payload = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
     return {**payload, "is_first": True, "metrics": metrics_payload(trials, scores)}
 
 
-def shown_lines(trial: TrialFolder) -> list[Line]:
+def shown_lines(lines: Sequence[Line]) -> list[Line]:
     """Return the index lines of the last and the best clip under each key of a trial.
 
     Example:
-        >>> shown_lines(TrialFolder("PPO_1", None, "/tmp/no/such/experiment/PPO_1"))
-        []
+        >>> lines = [{"section": "train", "key": "k", "step": step, "episode_return": -step} for step in (1, 2, 3)]
+        >>> [line["step"] for line in shown_lines(lines)]
+        [1, 3]
     """
     last: dict[tuple[str, str], float] = {}
-    best: dict[tuple[str, str], tuple[bool, float, int]] = {}
-    facts = [_group_and_rank(line) for line in trial.lines]
-    for number, (line, (group, step, value)) in enumerate(zip(trial.lines, facts, strict=True)):
+    best: dict[tuple[str, str], tuple[Any, int]] = {}
+    places = [((line["section"], line["key"]), _step_of(line), line) for line in lines]
+    for number, (group, step, line) in enumerate(places):
         last[group] = max(step, last.get(group, step))
-        rank = (not line.get("rolled_back"), value, number)
+        rank = (clip_rank(line), number)
         best[group] = max(rank, best.get(group, rank))
     return [
-        line
-        for number, (line, (group, step, _)) in enumerate(zip(trial.lines, facts, strict=True))
-        if step == last[group] or number == best[group][-1]
+        line for number, (group, step, line) in enumerate(places) if step == last[group] or number == best[group][-1]
     ]
 
 
-def _group_and_rank(line: Line) -> tuple[tuple[str, str], float, float]:
-    """Return the section and the key, the step, and the return of a clip; the lowest numbers if it has none."""
-    step, value = _number(line.get("step")), _number(line.get("episode_return"))
-    lowest = float("-inf")
-    return (line["section"], line["key"]), lowest if step is None else step, lowest if value is None else value
+def _step_of(line: Line) -> float:
+    step = _number(line.get("step"))
+    return float("-inf") if step is None else step
 
 
-def metrics_payload(trials: Sequence[TrialFolder], metrics: Sequence[dict[str, float]]) -> dict[str, Any]:
+def metrics_payload(trials: Sequence[TrialFiles], metrics: Sequence[dict[str, float]]) -> dict[str, Any]:
     """Return the metrics of trials: ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}}``.
 
     Example:
-        >>> metrics_payload([TrialFolder("a", None, "/a")], [{"loss": 1.0}])["metrics"]
+        >>> metrics_payload([TrialFiles("a", None, "/a")], [{"loss": 1.0}])["metrics"]
         {'loss': [1.0]}
     """
     names = sorted({name for found in metrics for name in found})
@@ -142,22 +149,6 @@ def metrics_payload(trials: Sequence[TrialFolder], metrics: Sequence[dict[str, f
         "trials": [trial.id for trial in trials],
         "metrics": {name: [found.get(name) for found in metrics] for name in names},
     }
-
-
-def differing_params(params: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the names of the hyperparameters that are not the same in all trials.
-
-    Memory addresses inside of texts do not count as a difference.
-
-    Example:
-        >>> differing_params([{"lr": 0.1, "env": "A"}, {"lr": 0.2, "env": "A"}])
-        ['lr']
-    """
-    if len(params) < 2:
-        return []
-    names = dict.fromkeys(name for found in params for name in found)
-    differ = [name for name in names if len({_comparable(found.get(name)) for found in params}) > 1]
-    return sorted(differ, key=lambda name: (name.count("/"), name))[:_MAX_PARAMS]
 
 
 def column(values: Sequence[Any]) -> dict[str, Any]:
@@ -238,9 +229,3 @@ def _number(value: Any) -> float | int | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return value if math.isfinite(as_number(value)) else None
-
-
-def _comparable(value: Any) -> Any:
-    if isinstance(value, str):
-        return _ADDRESS.sub("", value)
-    return json.dumps(value) if isinstance(value, float) else value

@@ -14,12 +14,13 @@ from typing import Any
 import pyarrow
 import pyarrow.fs
 
+from tune_media.experiment.params import PARAMS
 from tune_media.storage.index_lines import INDEX_PATH
+from tune_media.storage.location import LOCATION_FILE
 
-OTHER_FOLDERS = re.compile(r"\.|(media|episode_data|wandb|mlartifacts|mlruns|artifacts)$|checkpoint_\d+$")
+OTHER_FOLDERS = re.compile(r"\.|(media|episode_data|media_recipes|wandb|mlartifacts|mlruns|artifacts)$|checkpoint_\d+$")
 """The names of folders that are neither an experiment's nor a trial's."""
 
-_PARAMS = "params.json"
 _MAX_NAMED = 10
 _MAX_ASKED = 5  # folders of an experiment, the first of which may be none of a trial
 _REQUESTS = 64  # at a time: nearly all of a request to an object store is waiting
@@ -103,8 +104,8 @@ def experiments_in(folder: Folder) -> list[str]:
 
 
 def is_trial(folder: Folder) -> bool:
-    """Whether a folder is a trial's: it has Tune's ``params.json``, or an index of media."""
-    return folder.has_file(_PARAMS) or folder.has_file(INDEX_PATH)
+    """Whether a folder is a trial's: it has Tune's ``params.json``, an index of media, or tells where that is."""
+    return any(map(folder.has_file, (PARAMS, INDEX_PATH, LOCATION_FILE)))
 
 
 def name_some(names: Iterable[str]) -> str:

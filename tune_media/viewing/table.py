@@ -32,11 +32,12 @@ def trial_table(catalog: Catalog, width: int | None = None) -> str:
         told = [_short(trial.params.get(name, "")) for name in params]
         told += [] if ranks_by_clip else [_short(score)]
         clips = str(len(videos.filter(trial=trial.name)))
+        name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
         if best is None:
-            rows.append([trial.name, *told, "", "", "", clips, "no clip"])
+            rows.append([name, *told, "", "", "", clips, "no clip"])
             continue
         shown = [_short(best["episode_return"]), str(best.get("episode_length", "")), str(best.get("step", ""))]
-        rows.append([trial.name, *told, *shown, clips, _relative(best, catalog)])
+        rows.append([name, *told, *shown, clips, _relative(best, catalog)])
     header = ["trial", *params, *([] if ranks_by_clip else [label])]
     lines = [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
     if _width_of(lines) > _space(width):  # a path that is cut is of no use; `--all` and `--json` have it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import posixpath
 import re
@@ -15,9 +16,20 @@ from typing import TypeVar
 
 import pyarrow.fs
 
+from tune_media.experiment.params import PARAMS
+from tune_media.experiment.state import Snapshots
+from tune_media.experiment.trial_files import (
+    TrialFiles,
+    Version,
+    index_path,
+    mark_abandoned,
+    results_path,
+    version_of,
+)
 from tune_media.storage.filesystem import is_local
+from tune_media.storage.location import LOCATION_FILE
+from tune_media.values.secrets import error_text
 from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at, name_some
-from tune_media.viewing.trial_folder import NO_FILE, PARAMS, TrialFolder, Version, index_path, results_path, version_of
 
 logger = logging.getLogger(__name__)
 
@@ -74,10 +86,11 @@ class Trials:
 
     def __init__(self, roots: Iterable[LogDirectory]) -> None:
         self.roots = list(roots)
-        self._trials: dict[str, TrialFolder] = {}
-        self._ids: dict[str, TrialFolder] = {}
+        self._trials: dict[str, TrialFiles] = {}
+        self._ids: dict[str, TrialFiles] = {}
         self._lock = threading.Lock()
         self._unreadable: set[str] = set()
+        self._snapshots = Snapshots()
         self._read_at = self._metrics_at = float("-inf")
         self._pause = _PAUSE_LOCAL if all(is_local(root.folder.filesystem) for root in self.roots) else _PAUSE_REMOTE
 
@@ -86,7 +99,7 @@ class Trials:
         """Whether a trial was known when somebody looked last; asks no filesystem."""
         return bool(self._trials)
 
-    def all(self, max_age: float | None = None) -> list[TrialFolder]:
+    def all(self, max_age: float | None = None) -> list[TrialFiles]:
         """Return the trials in the order of their names, read again if that was a while ago.
 
         Args:
@@ -98,12 +111,12 @@ class Trials:
                 self._read_at = time.monotonic()
             return [self._trials[name] for name in sorted(self._trials)]
 
-    def known(self) -> list[TrialFolder]:
+    def known(self) -> list[TrialFiles]:
         """Return the trials as somebody saw them last, without asking a filesystem; look at them if nobody did."""
         trials = self._trials
         return [trials[name] for name in sorted(trials)] if trials else self.all()
 
-    def metrics_of(self, trials: Sequence[TrialFolder]) -> list[dict[str, float]]:
+    def metrics_of(self, trials: Sequence[TrialFiles]) -> list[dict[str, float]]:
         """Return the last metrics of some trials, read again only if their results have changed.
 
         Args:
@@ -113,23 +126,25 @@ class Trials:
             if time.monotonic() - self._metrics_at > self._pause or any(t.results_version is None for t in trials):
                 self._read_metrics(trials)
                 self._metrics_at = time.monotonic()
-            return [trial.metrics for trial in trials]
+            return [trial.last_metrics for trial in trials]
 
     def read_ahead(self) -> None:
         """Read all trials and their metrics before the first page asks for them; a failure is only logged."""
         try:
             self.metrics_of(self.all())
         except Exception as error:
-            logger.warning("tune_media: the viewer cannot read the trials: %s: %s", type(error).__name__, error)
+            logger.warning("tune_media: the viewer cannot read the trials: %s", error_text(error))
 
-    def _read_metrics(self, trials: Sequence[TrialFolder]) -> None:
+    def _read_metrics(self, trials: Sequence[TrialFiles]) -> None:
         with ThreadPoolExecutor(_THREADS) as pool:
             for filesystem in {id(trial.filesystem): trial.filesystem for trial in trials}.values():
                 own = [trial for trial in trials if trial.filesystem is filesystem]
                 list(pool.map(partial(_read_metrics, filesystem), _parts(own, filesystem)))
+        with contextlib.suppress(OSError):  # the marks stay until the next look
+            mark_abandoned(trials, self._snapshots)
 
-    def by_id(self, id: str) -> TrialFolder | None:
-        """Return the trial with this ``TrialFolder.id``, or None."""
+    def by_id(self, id: str) -> TrialFiles | None:
+        """Return the trial with this ``TrialFiles.id``, or None."""
         if not self._ids:
             self.all()
         return self._ids.get(id)
@@ -144,11 +159,11 @@ class Trials:
 
     def _refreshed(
         self, root: LogDirectory, pool: ThreadPoolExecutor, errors: dict[str, Exception]
-    ) -> list[TrialFolder]:
+    ) -> list[TrialFiles]:
         """Return the trials of a log directory; one that cannot be read stays as it was, and its error is added."""
         level, depth = [root.folder.path], 0
-        fresh: list[tuple[TrialFolder, Version]] = []
-        found: list[TrialFolder] = []
+        fresh: list[tuple[TrialFiles, Version]] = []
+        found: list[TrialFiles] = []
         known = {trial.path: trial for trial in self._trials.values() if trial.filesystem is root.folder.filesystem}
         while level and depth <= _MAX_DEPTH:
             versions = _versions(root.folder.filesystem, level, known.keys(), pool)
@@ -160,7 +175,7 @@ class Trials:
                     continue
                 if trial is None:
                     name = posixpath.join(root.prefix, posixpath.relpath(path, root.folder.path))
-                    trial = TrialFolder(name, root.folder.filesystem, path)
+                    trial = TrialFiles(name, root.folder.filesystem, path)
                 found.append(trial)
                 fresh.append((trial, version))
             others = [path for path in level if path not in versions]
@@ -180,15 +195,14 @@ class Trials:
         self._unreadable = set(errors)
         if new:
             logger.warning(
-                "tune_media: the viewer cannot read %d trial(s) (%s): %s: %s. They are shown as they were read last.",
+                "tune_media: the viewer cannot read %d trial(s) (%s): %s. They are shown as they were read last.",
                 len(new),
                 name_some(new),
-                type(errors[new[0]]).__name__,
-                errors[new[0]],
+                error_text(errors[new[0]]),
             )
 
 
-def _error_of_reading(trial: TrialFolder, version: Version, *, again: bool) -> Exception | None:
+def _error_of_reading(trial: TrialFiles, version: Version, *, again: bool) -> Exception | None:
     try:
         trial.refresh(version, again=again)
     except Exception as error:  # of one trial; the others are shown
@@ -204,12 +218,12 @@ def _inner_folders(filesystem: pyarrow.fs.FileSystem, path: str) -> list[str]:
         return []
 
 
-def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFolder]) -> None:
+def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFiles]) -> None:
     """Read the metrics of the trials whose results have changed."""
     infos = _infos(filesystem, [results_path(trial.path) for trial in trials])
     for trial, info in zip(trials, infos, strict=True):
         if isinstance(info, OSError):
-            trial.results_version = trial.results_version or NO_FILE  # the metrics stay until the next look
+            trial.keep_metrics()
         else:
             trial.refresh_metrics(version_of(info))
 
@@ -240,6 +254,9 @@ def _versions(
 
     def look(part: Sequence[str]) -> list[tuple[str, Version | OSError | None]]:
         indices = dict(zip(part, _infos(filesystem, [index_path(folder) for folder in part]), strict=True))
+        without = [f for f, info in indices.items() if not isinstance(info, OSError) and not info.is_file]
+        pointers = _infos(filesystem, [posixpath.join(f, LOCATION_FILE) for f in without]) if without else []
+        indices |= {f: info for f, info in zip(without, pointers, strict=True) if _is_there(info)}
         unsure = [f for f, info in indices.items() if f not in is_known and not _is_there(info)]
         params = _infos(filesystem, [posixpath.join(folder, PARAMS) for folder in unsure]) if unsure else []
         no_trial = {f for f, info in zip(unsure, params, strict=True) if not _is_there(info)}

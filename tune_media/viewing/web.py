@@ -13,6 +13,8 @@ from __future__ import annotations
 import logging
 import mimetypes
 import posixpath
+import re
+import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +24,12 @@ from werkzeug.utils import send_file
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
 
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import is_local
+from tune_media.values.secrets import error_text, redacted
 from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.pages import Page, TrialPages
 from tune_media.viewing.payload import etag_of, json_content
-from tune_media.viewing.trial_folder import TrialFolder
 from tune_media.viewing.trials import Trials
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ SHOWN = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png", ".jpg": 
 """The files that the page shows, by their suffix; a browser runs none of them."""
 _FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
 _CHUNK = 65536
+_ONE_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))", re.IGNORECASE)
 
 
 class ViewerApp:
@@ -80,8 +84,9 @@ class ViewerApp:
         except HTTPException as error:
             return Response(error.description or error.name, error.code, mimetype="text/plain")
         except Exception as error:  # a page that says so instead of the server's traceback
-            logger.warning("tune_media: the viewer could not answer %r: %s", request.path, error, exc_info=True)
-            return Response(f"{type(error).__name__}: {error}", 500, mimetype="text/plain")
+            trace = redacted("".join(traceback.format_exception(error)))
+            logger.warning("tune_media: the viewer could not answer %r: %s", request.path, trace)
+            return Response(f"{error_text(error)}", 500, mimetype="text/plain")
 
     def _pages(self) -> dict[str, Callable[[Request], Page]]:
         return {
@@ -99,7 +104,7 @@ class ViewerApp:
             raise NotFound("The index of this trial names no such clip.")
         return Page(json_content(episode_details(trial, line)))
 
-    def _trial(self, id: str) -> TrialFolder:
+    def _trial(self, id: str) -> TrialFiles:
         trial = self.trials.by_id(id)
         if trial is None:
             raise NotFound(f"There is no trial {id!r}.")
@@ -116,8 +121,9 @@ class ViewerApp:
             response = _file_response(request, filesystem, full, mimetype)
         except (FileNotFoundError, IsADirectoryError) as error:
             raise NotFound(f"{posixpath.basename(path)} is gone.") from error
-        except RequestedRangeNotSatisfiable as error:
-            response = Response("", 416, {"Content-Range": f"bytes */{error.length}"}, mimetype="text/plain")
+        except RequestedRangeNotSatisfiable as error:  # of the file as it is now: not for ever
+            headers = {"Content-Range": f"bytes */{error.length}", "Cache-Control": "no-store"}
+            return Response("", 416, headers, mimetype="text/plain")
         response.headers["Cache-Control"] = _FOREVER
         if suffix not in SHOWN:
             response.headers["Content-Disposition"] = "attachment"
@@ -139,16 +145,39 @@ def _json_response(request: Request, page: Page) -> Response:
 
 
 def _file_response(request: Request, filesystem: Any, path: str, mimetype: str) -> Response:
+    """Return a file, or the part of it that is asked for.
+
+    Raises:
+        RequestedRangeNotSatisfiable: The file has no such part.
+        OSError: The file cannot be read.
+    """
+    environ = dict(request.environ)
     if is_local(filesystem) and Path(path).is_absolute():
-        response = send_file(path, request.environ, mimetype=mimetype, conditional=True)
+        _keep_one_range(environ, Path(path).stat().st_size)
+        response = send_file(path, environ, mimetype=mimetype, conditional=True)
     else:
         file = filesystem.open_input_file(path)
-        response = Response(wrap_file(request.environ, file, _CHUNK), direct_passthrough=True, mimetype=mimetype)
-        response.content_length = size = file.size()
+        size = file.size()
+        _keep_one_range(environ, size)
+        response = Response(wrap_file(environ, file, _CHUNK), direct_passthrough=True, mimetype=mimetype)
+        response.content_length = size
         response.set_etag(etag_of(path.encode("utf-8", "surrogatepass")))
-        response.make_conditional(request.environ, accept_ranges=True, complete_length=size)
+        response.make_conditional(environ, accept_ranges=True, complete_length=size)
     response.headers["Accept-Ranges"] = "bytes"  # Werkzeug 3.1.0 says so only in its answer to a range request
     return response
+
+
+def _keep_one_range(environ: WSGIEnvironment, size: int) -> None:
+    """Leave out a range that asks for anything but one part of a file of this size: the answer is the whole file.
+
+    It may be malformed, of another unit, of several parts, or longer than the file; Werkzeug answers 416 to these. A
+    range that begins behind the end of the file is kept: 416 is the answer to it.
+    """
+    found = _ONE_RANGE.fullmatch(environ.get("HTTP_RANGE", "").strip())
+    first, last, tail = found.groups() if found else (None, None, None)
+    is_part = bool(found) and not (first and last and int(last) < int(first)) and not (tail and int(tail) > size)
+    if environ["REQUEST_METHOD"] != "GET" or not is_part:
+        environ.pop("HTTP_RANGE", None)
 
 
 def _static(name: str) -> Response:

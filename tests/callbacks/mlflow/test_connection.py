@@ -15,12 +15,12 @@ def _one_try(monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 
 
-def set_up(uri):
+def set_up(uri, **options):
     import mlflow
 
     before = mlflow.get_tracking_uri()
     try:
-        tm.MLflowMediaLoggerCallback(tracking_uri=uri).setup()
+        tm.MLflowMediaLoggerCallback(tracking_uri=uri, **options).setup()
     finally:
         mlflow.set_tracking_uri(before)
 
@@ -57,6 +57,32 @@ def test_a_server_that_is_away_or_silent_is_no_error():
     check("http://127.0.0.1:9", None, 30)
     with server_of_silence() as uri:
         check(uri, None, 0.2)
+
+
+def test_an_experiment_id_that_does_not_exist_is_an_error_at_setup_unless_there_is_a_name(files_uri, monkeypatch):
+    """It was taken for none: the sweep was logged to an experiment of another name."""
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "500")
+    with pytest.raises(ValueError, match=r"no experiment with the id 500 .*Pass experiment_name="):
+        set_up(files_uri)
+    set_up(files_uri, experiment_name="walkers")  # as with Ray's own logger, the name counts then
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "walkers")
+    set_up(files_uri)
+
+
+def test_a_deleted_experiment_is_an_error_at_setup(files_uri, monkeypatch):
+    """Each trial's start failed instead, and MLflow had nothing of the sweep."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(files_uri)
+    id = client.create_experiment("walkers")
+    set_up(files_uri, experiment_name="walkers")
+    client.delete_experiment(id)
+    says = f"'walkers' .id {id}. is deleted.*mlflow experiments restore --experiment-id {id}"
+    with pytest.raises(ValueError, match=says):
+        set_up(files_uri, experiment_name="walkers")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", id)
+    with pytest.raises(ValueError, match=says):
+        set_up(files_uri)
 
 
 def test_a_password_in_the_uri_is_not_pickled_and_is_asked_for_in_another_process(monkeypatch):

@@ -1,13 +1,13 @@
 """The names and texts of MLflow 3.17 that are not public and that the MLflow wing needs; a release may change them."""
 
 import importlib.metadata
-import inspect
 from pathlib import Path
 
 import pytest
 
 from tests.support.faults import server_of_errors
 from tune_media.callbacks.mlflow import private_names
+from tune_media.callbacks.mlflow.names import image_file
 
 mlflow = pytest.importorskip("mlflow")
 
@@ -21,14 +21,6 @@ def error_of(uri, monkeypatch):
     return caught.value
 
 
-def test_ray_keeps_the_ids_of_runs_by_trial():
-    from ray.air.integrations.mlflow import MLflowLoggerCallback
-
-    source = inspect.getsource(MLflowLoggerCallback)
-    ray = f"Ray {importlib.metadata.version('ray')} has changed ray.air.integrations.mlflow"
-    assert f"self.{private_names.RUN_IDS}[trial] = run.info.run_id" in source, f"{ray}: {private_names.RUN_IDS}"
-
-
 def test_the_tag_of_a_parent_run():
     from mlflow.utils import mlflow_tags
 
@@ -39,6 +31,26 @@ def test_the_tag_of_a_description():
     from mlflow.utils import mlflow_tags
 
     assert mlflow_tags.MLFLOW_RUN_NOTE == private_names.NOTE_TAG, f"{CHANGED} the tag of a run's description"
+
+
+def test_the_tags_of_pictures_and_tables():
+    from mlflow.utils import mlflow_tags
+
+    assert mlflow_tags.MLFLOW_LOGGED_IMAGES == private_names.IMAGES_TAG, f"{CHANGED} the tag of logged images"
+    assert mlflow_tags.MLFLOW_LOGGED_ARTIFACTS == private_names.TABLES_TAG, f"{CHANGED} the tag of logged tables"
+
+
+def test_the_name_of_a_picture_is_one_that_mlflow_gives(files_uri, tmp_path):
+    import re
+
+    import numpy as np
+
+    client = mlflow.MlflowClient(files_uri)
+    run = client.create_run(client.create_experiment("pictures")).info.run_id
+    client.log_image(run, np.zeros((8, 8, 3), np.uint8), key="train/map", step=7, timestamp=1000)
+    named = {re.sub(r"[0-9a-f-]{36}", "ID", file.path) for file in client.list_artifacts(run, "images")}
+    ours = image_file("train/map", 7, 1000, "ID")
+    assert named == {f"{ours}.png", f"{ours}+compressed.webp"}, f"{CHANGED} the names of logged images"
 
 
 def test_the_page_of_an_experiment_reads_saved_views_from_tags():

@@ -91,3 +91,29 @@ def test_a_description_that_somebody_wrote_stays_and_ours_is_renewed_and_bounded
     client.set_tag(parent, "mlflow.note.content", "old trials.html")
     runs.end("FINISHED")
     assert note() == first
+
+
+def test_the_best_of_more_trials_than_a_page_of_mlflows_answers(tmp_path, monkeypatch):
+    """MLflow answers with 1,000 runs at a time; the best of 1,010 trials was missing."""
+    from mlflow import MlflowClient
+
+    ask = MlflowClient.search_runs
+
+    def of_five(self, *args, **more):  # as with more trials and MLflow's own 1,000
+        return ask(self, *args, **{"max_results": 5, **more})
+
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    experiment = {"name": "x", "artifact_location": f"file://{tmp_path}/mlruns"}
+    runs = MlflowRuns({"tracking_uri": uri}, experiment, "sweep", nested=True)
+    for number in range(12):
+        run = runs.start(str(number), f"trial_{number}", {}, at=1000.0 + number)
+        run.log_metrics({"score": float(number == 11)}, 1, 1000.0)
+        run.describe({"number": number})
+        run.end("FINISHED")
+    monkeypatch.setattr(MlflowClient, "search_runs", of_five)
+    runs.end("FINISHED")
+    client = MlflowClient(uri)
+    (parent,) = client.search_runs([runs._experiment_id], "tags.`tune_media.sweep` != ''")
+    note = parent.data.tags["mlflow.note.content"]
+    assert note.count("trial\\_") == 12
+    assert note.index("trial\\_11") < note.index("trial\\_0]")

@@ -1,12 +1,19 @@
 """The TensorBoard callback, without Ray: another one beside it, and odd values."""
 
+import threading
+
 import numpy as np
 import pytest
+from ray import tune
 from ray.tune.logger import TBXLoggerCallback
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import tune_media as tm
+from tests.support.experiment import image_steps
 from tests.support.fake_trial import FakeTrial, run
+from tests.support.reader import PlainContext, a_trial, calls_of, renewed
+from tests.support.trial_life import assert_tensorboard_shows_once
+from tune_media.callbacks.tensorboard.event_file import read_events
 
 
 def events(folder):
@@ -55,3 +62,57 @@ def test_the_command_that_shows_all_clips_is_printed_once(tmp_path, capsys):
         "To see all clips in TensorBoard, run: "
         f"`tensorboard --logdir '{folder / 'driver/staging'}' --samples_per_plugin images=1000`"
     )
+
+
+class Slow(tm.Video):
+    """A clip whose GIF is made late: after a flag is set."""
+
+    def __init__(self, level, flag):
+        super().__init__((np.full((16, 24, 3), 9 * t + level, np.uint8) for t in range(3)), fps=5)
+        self._flag = flag
+
+    def content(self):
+        self._flag.wait(60)
+        return super().content()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_clips_of_a_trial_that_went_back_are_shown_once(tmp_path, late):
+    """The steps of the images were 1, 2, 3, 4, 2: late clips came after the restart that was to purge them."""
+    flag, results = threading.Event(), []
+    for number, iteration in enumerate((1, 2, 3, 4, 2, 3), 1):
+        results.append({"score": number, "clip": Slow(number, flag), "training_iteration": iteration})
+    results[-1 if late else 0]["flag"] = 1
+
+    class Sets(tune.Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            if "flag" in result:
+                flag.set()
+
+    options = tm.MediaOptions(strict=True)
+    run([tm.TBXMediaLoggerCallback(media=options), Sets()], FakeTrial(tmp_path), results)
+    found = assert_tensorboard_shows_once(tmp_path / "driver/staging/t1")
+    assert found["train/clip"] == found["ray/tune/score"] == [1, 2, 3]
+
+
+def calls_for_media(folder):
+    """Return a trial's calls, and a backend with nothing but what a reader of rows from disk has."""
+    backend = tm.TBXMediaLoggerCallback().backend
+    return calls_of(a_trial(folder), [1, 2, 3]), backend
+
+
+def test_media_need_none_of_rays_objects_and_the_same_calls_write_the_same_bytes(tmp_path):
+    files = []
+    for name in ("once", "again"):
+        calls, backend = calls_for_media(tmp_path / name)
+        media = [call for call in calls if call[0] == "media"]
+        backend.context = PlainContext()
+        for _, entry in map(renewed, media) if name == "again" else media:
+            backend.media(calls[0][1], entry)
+        backend.end(calls[0][1], "finished")
+        (file,) = (tmp_path / name / "driver/t1").glob("events.out.*")
+        files.append(file.read_bytes())
+        assert {event.wall_time for event in read_events(file.open("rb"))} == {1010.0, 1020.0, 1030.0}
+        stored = image_steps(tmp_path / name / "storage/t1")
+        assert stored == {"train/rollout": [100, 200, 300], "train/map": [100, 200, 300]}
+    assert files[0] == files[1]

@@ -1,12 +1,14 @@
 """Event files: read by TensorBoard as one, copied to the storage once, and nothing while nothing is written."""
 
+import json
+
 import pyarrow.fs
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from tune_media.callbacks.tensorboard import event_file
-from tune_media.callbacks.tensorboard.event_file import EventFile, EventLostError, EventWriter
+from tune_media.callbacks.tensorboard.event_file import EventFile, EventLostError, EventWriter, FileMark
 
 
 def scalars(folder, tag="a"):
@@ -59,6 +61,7 @@ def test_who_goes_back_leaves_no_doubled_curve(tmp_path):
 
 def test_a_full_disk_loses_no_event(tmp_path, monkeypatch):
     file = EventFile(str(tmp_path))
+    file.start_from(1)
     monkeypatch.setattr(event_file, "append_whole", lambda path, content: (_ for _ in ()).throw(OSError("full")))
     writer = EventWriter(str(tmp_path / "b"))
     writer.add_scalar("a", 1, 1)
@@ -89,6 +92,7 @@ def test_an_event_that_neither_disk_nor_memory_takes_is_an_error_that_names_it(t
     monkeypatch.setattr(event_file, "_MAX_WAITING", 1000)
     monkeypatch.setattr(event_file, "append_whole", lambda path, content: (_ for _ in ()).throw(OSError("full")))
     writer = EventWriter(str(tmp_path))
+    writer.add_scalar("b", 0, 1)
     with pytest.raises(OSError, match="full"):
         writer.file_writer.flush()
     with pytest.raises(EventLostError, match=r"an event of 50\d\d bytes is left out of .*\(full\).*make room there"):
@@ -96,7 +100,7 @@ def test_an_event_that_neither_disk_nor_memory_takes_is_an_error_that_names_it(t
     writer.add_scalar("b", 1, 2)  # small ones still fit
     monkeypatch.undo()
     writer.file_writer.flush()
-    assert scalars(tmp_path, "b") == [2]
+    assert scalars(tmp_path, "b") == [1, 2]
 
 
 def test_checksums_are_computed_natively():
@@ -105,3 +109,41 @@ def test_checksums_are_computed_natively():
 
     assert event_file.crc32c.__module__.split(".")[0] == "crc32c"
     assert event_file.crc32c(b"123456789") == crc32c(b"123456789") == 0xE3069283
+
+
+def write(file, steps):
+    for step in steps:
+        writer = EventWriter(file.get_logdir())
+        writer.file_writer.wall_time = 1000.0 + step
+        writer.add_scalar("a", step, step)
+        file.add_again(writer.file_writer.take_waiting())
+        file.flush()
+
+
+@pytest.mark.parametrize("killed_at", range(0, 40, 7))
+def test_a_file_that_is_reopened_at_a_mark_has_the_bytes_of_one_that_was_never_closed(tmp_path, killed_at, monkeypatch):
+    monkeypatch.setattr(event_file, "_SEGMENT_BYTES", 500)
+    once, first = EventFile(str(tmp_path / "once")), EventFile(str(tmp_path / "again"))
+    here, storage = pyarrow.fs.LocalFileSystem(), tmp_path / "storage"
+    write(once, range(40))
+    mark = first.mark
+    for step in range(min(40, killed_at + 12)):  # twelve more than were noted
+        write(first, [step])
+        first.copy_segment(here, str(storage))
+        mark = first.mark if step < killed_at else mark
+    (file,) = (tmp_path / "again").iterdir()
+    with file.open("ab") as half:
+        half.write(b"half a record")
+    again = EventFile.reopen(str(tmp_path / "again"), FileMark(*json.loads(json.dumps(mark))))
+    write(again, range(killed_at, 40))
+    again.copy_segment(here, str(storage))
+    assert file.read_bytes() == next((tmp_path / "once").iterdir()).read_bytes()
+    assert scalars(storage) == scalars(tmp_path / "again") == list(range(40))
+
+
+def test_a_mark_of_another_disk_is_an_error(tmp_path):
+    with pytest.raises(OSError, match="No such file"):
+        EventFile.reopen(str(tmp_path), FileMark("events.out.tfevents.1.host", 100))
+    (tmp_path / "events.out.tfevents.1.host.whole").write_bytes(b"short")
+    with pytest.raises(OSError, match="has fewer than 100 bytes"):
+        EventFile.reopen(str(tmp_path), FileMark("events.out.tfevents.1.host", 100))

@@ -8,8 +8,7 @@ import pytest
 import tune_media as tm
 from tests.support.experiment import image_steps, tensorboard_events
 from tests.support.fake_trial import FakeTrial, run
-from tune_media.callbacks.tensorboard.event_file import _record
-from tune_media.callbacks.tensorboard.recovery import _events
+from tune_media.callbacks.tensorboard.event_file import _record, read_events
 
 
 def results(steps):
@@ -37,7 +36,7 @@ def test_steps_that_a_killed_driver_had_not_uploaded_are_there_again(tmp_path, u
     run(callbacks(), trial, list(results(range(1, 8))))
     storage = tmp_path / "storage/t1"
     file = older(storage)
-    kept = [event for event in _events(trial.storage.storage_filesystem, str(file)) if event.step <= uploaded]
+    kept = [event for event in read_events(file.open("rb")) if event.step <= uploaded]
     file.write_bytes(b"".join(_record(event.SerializeToString()) for event in kept))
     shutil.copy(f"{trial.local_path}/result.json", storage / "result.json")
     shutil.rmtree(tmp_path / "driver")

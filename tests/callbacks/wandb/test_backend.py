@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 import tune_media as tm
-from tune_media.callbacks.faults import redacted
 from tune_media.callbacks.wandb.helper import HelperDiedError
+from tune_media.values.secrets import redacted
 
 pytest.importorskip("wandb")
 

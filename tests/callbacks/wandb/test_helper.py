@@ -100,7 +100,7 @@ def test_a_run_that_has_not_begun_or_has_ended_is_an_error(actors):
     helper.end("t", 0)
     assert not helper.has("t")
     helper.close()
-    assert actors[0].calls[-1] == "killed"
+    assert actors[0].calls[-2:] == [("close",), "killed"]
 
 
 def test_the_folder_goes_unless_a_run_is_left_in_it(actors):

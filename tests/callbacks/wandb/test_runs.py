@@ -1,6 +1,9 @@
 """The runs of the helper process, offline and without Ray."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -75,14 +78,14 @@ def test_settings_of_wandb_reach_the_run(tmp_path, as_object):
 def test_the_trial_is_a_line_of_a_table_with_its_best_clip(tmp_path):
     runs = WandbRuns(str(tmp_path))
     runs.begin("t", settings())
-    for step, episode_return in ((1, 4.0), (2, 9.5), (3, float("nan"))):
+    evaluation = "evaluation/env_runners/episode_return_mean"
+    rows = [{evaluation: 7.0}, {evaluation: 6.0}, {"env_runners/episode_return_mean": 99.0}]
+    for step, (row, episode_return) in enumerate(zip(rows, (4.0, 9.5, float("nan")), strict=True), 1):
+        runs.log("t", row, step, None)
         record = tm.EpisodeRecord(f"e{step}", episode_return, 3)
         video = tm.Video(iter(np.full((3, 16, 16, 3), 40 * step, np.uint8)), fps=5, episode=record)
         entry = MediaEntry(video, "evaluation", "episodes/best", f"media/step_{step}.mp4", step, step)
         runs.show("t", as_item(entry))
-    evaluation = "evaluation/env_runners/episode_return_mean"
-    for step, row in enumerate([{evaluation: 7.0}, {evaluation: 6.0}, {"env_runners/episode_return_mean": 99.0}], 1):
-        runs.log("t", row, step, None)
     runs.end("t", 0)
     (file,) = tmp_path.rglob("trials_*.table.json")
     table = json.loads(file.read_text())
@@ -97,3 +100,27 @@ def test_the_trial_is_a_line_of_a_table_with_its_best_clip(tmp_path):
     summaries = [record.summary for record in wandb_records(file) if record.WhichOneof("record_type") == "summary"]
     updates = {item.key: item.value_json for summary in summaries for item in summary.update}
     assert updates["best_return"] == "9.5"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_wandbs_process_may_end_before_the_helper(tmp_path, ends):
+    """A successful fit() was followed by a long traceback from an atexit callback of W&B's."""
+    script = f"""
+import os, signal, time
+from pathlib import Path
+from tune_media.callbacks.wandb.runs import WandbRuns
+runs = WandbRuns({str(tmp_path)!r})
+runs.begin("t", {settings()!r})
+runs.end("t", 0)
+{"runs.close()" if ends else ""}
+for file in Path("/proc").glob("[0-9]*/cmdline"):
+    words = file.read_bytes().split(b"\\0")
+    if any(b"wandb-core" in word for word in words) and str(os.getpid()).encode() in words:
+        os.kill(int(file.parent.name), signal.SIGKILL)
+        print("killed")
+time.sleep(1)
+"""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("WANDB")}  # a process of its own
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=own)
+    assert done.returncode == 0
+    assert ("Traceback" in done.stderr, "killed" in done.stdout) == (not ends, not ends), done.stderr

@@ -118,6 +118,29 @@ class ParallelCountingEnv(SameSpaces, ParallelEnv):
         return self.counter.render()
 
 
+class EndingTerminatedEnv(ParallelCountingEnv):
+    """Two agents, who both stay, and whose own flags say how the episode ends."""
+
+    ends_by_truncation = False
+
+    def __init__(self, config: dict | None = None) -> None:
+        super().__init__(config)
+        self.possible_agents = list(AGENTS)
+        self.agents = list(AGENTS)
+
+    def step(self, actions):
+        reward, over = self.counter.step()
+        no, yes = dict.fromkeys(AGENTS, False), dict.fromkeys(AGENTS, over)
+        self.agents = [] if over else list(AGENTS)
+        terminated, truncated = (no, yes) if self.ends_by_truncation else (yes, no)
+        seen = dict.fromkeys(AGENTS, OBSERVATION)
+        return seen, dict.fromkeys(AGENTS, reward), terminated, truncated, {agent: {} for agent in AGENTS}
+
+
+class EndingTruncatedEnv(EndingTerminatedEnv):
+    ends_by_truncation = True
+
+
 class TurnsCountingEnv(SameSpaces, AECEnv):
     """PettingZoo, one agent after the other; each turn is a step. The guest gets no turn until it joins.
 

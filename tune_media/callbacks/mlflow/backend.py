@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
-from tune_media.callbacks.faults import keep_secret
-from tune_media.callbacks.mlflow import connection, private_names
+from tune_media.callbacks.mlflow import connection
 from tune_media.callbacks.mlflow.names import numbers_of
+from tune_media.callbacks.mlflow.run import MlflowRun, RefusedError
 from tune_media.callbacks.mlflow.runs import MlflowRuns
 from tune_media.storage.entry import MediaEntry
 from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.secrets import keep_secret
 
 if TYPE_CHECKING:
     from ray.air.integrations.mlflow import MLflowLoggerCallback
@@ -63,32 +65,33 @@ class MlflowBackend(Backend):
             mlflow.set_tracking_uri(rays.tracking_uri)
         if rays.registry_uri is not None:
             mlflow.set_registry_uri(rays.registry_uri)
-        connection.check(rays.tracking_uri, rays.registry_uri, _CHECK_SECONDS)
+        name = rays.experiment_name or os.environ.get("MLFLOW_EXPERIMENT_NAME")
+        connection.check(rays.tracking_uri, rays.registry_uri, _CHECK_SECONDS, name)
         rays.tags = rays.tags or {}
         self._runs, self._is_interrupted = None, False  # of an experiment before this one
-        private_names.run_ids(rays).clear()
 
     @override
     def start(self, trial: TrialInfo) -> None:
         if self._runs is None:
             self._runs = self._open(trial)
-        run = self._runs.start(trial.trial_id, trial.name, self._rays.tags or {})
-        if trial.ray is not None:
-            private_names.run_ids(self._rays)[trial.ray] = run.run_id
+        run = self._runs.start(trial.trial_id, trial.name, self._rays.tags or {}, at=trial.time)
         with self.context.guard("saving a view of the runs"):
             self._runs.show(searched=trial.searched)
         if not self._rays.log_params_on_trial_end:
-            run.log_params(trial.config, 0)
+            self._log_params(run, trial.config)
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
         run = self._started[trial.trial_id]
         numbers = numbers_of(report.flat)
-        run.log_metrics(numbers, report.step, report.time)
+        try:
+            run.log_result(report, numbers, trial.config)
+        except RefusedError as error:
+            self.context.fault("logging metrics", error)
         with self.context.guard("saving a view of the runs"):
             self._started.show(metrics=(name for name, value in numbers.items() if math.isfinite(value)))
         if report.config is not None and not self._rays.log_params_on_trial_end:
-            run.log_params(report.config, report.step)
+            self._log_params(run, report.config)
 
     @override
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
@@ -102,7 +105,7 @@ class MlflowBackend(Backend):
     def end(self, trial: TrialInfo, status: Status) -> None:
         run = self._started[trial.trial_id]
         if self._rays.log_params_on_trial_end:
-            run.log_params(trial.config, 0)
+            self._log_params(run, trial.config)
         run.log_table()
         run.describe(trial.searched)
         if self._rays.should_save_artifact:
@@ -119,6 +122,13 @@ class MlflowBackend(Backend):
     @override
     def is_away(self, error: Exception) -> bool:
         return connection.is_away(error)
+
+    def _log_params(self, run: MlflowRun, config: Mapping[str, Any]) -> None:
+        """Log hyperparameters; one that MLflow refuses costs itself."""
+        try:
+            run.log_params(config)
+        except RefusedError as error:
+            self.context.fault("logging hyperparameters", error)
 
     @property
     def _started(self) -> MlflowRuns:

@@ -10,7 +10,6 @@ from typing_extensions import override
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.connection import hide_password
-from tune_media.callbacks.mlflow.private_names import RUN_IDS
 from tune_media.values.checks import as_shown, check_flag, check_text
 from tune_media.values.options import MediaOptions
 
@@ -26,8 +25,8 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
     hyperparameters that Tune chose. With ``nested=True`` the parent run has the page ``trials.html``: all trials, the
     best first, with their best clips. Hyperparameters that PBT changes become metrics (or tags) ``config/<name>``.
 
-    If the server is away, everything waits for it, in order, first in memory and then on the driver's disk. The end of
-    the experiment waits ``MediaOptions(flush_seconds=...)`` for it. MLflow's own retries hold a request for minutes:
+    If the server is away, everything waits for it, in order, on the driver's disk. The end of the experiment waits
+    ``MediaOptions(flush_seconds=...)`` for it. MLflow's own retries hold a request for minutes:
     ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` becomes 1 unless you set it.
 
     Args:
@@ -93,7 +92,7 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
     @override
     def __getstate__(self) -> dict[str, Any]:
         uris = {name: hide_password(getattr(self, name)) for name in ("tracking_uri", "registry_uri")}
-        return {**super().__getstate__(), **uris, RUN_IDS: {}, "tracking_token": None}
+        return {**super().__getstate__(), **uris, "tracking_token": None}
 
 
 def _check_types(given: dict[str, Any]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from typing import Any
 from urllib.parse import urlsplit
 
-from tune_media.callbacks.faults import redacted
 from tune_media.callbacks.mlflow import private_names
+from tune_media.values.secrets import redacted
 
 _AWAY = (408, 429, 502, 503, 504)  # statuses after which it is worth trying again
 _REFUSED = (401, 403)
@@ -46,7 +47,7 @@ def with_password(uri: str | None, variable: str) -> str | None:
     Raises:
         ValueError: The password is not known.
     """
-    if uri is None or "://***@" not in uri:
+    if uri is None or "***" not in uri:
         return uri
     found = _HIDDEN.get(uri) or os.environ.get(variable)
     if found is None:
@@ -74,8 +75,46 @@ def is_away(error: Exception) -> bool:
     return unreachable or error.get_http_status_code() in _AWAY
 
 
-def check(tracking_uri: str | None, registry_uri: str | None, seconds: float) -> None:
-    """Ask MLflow something, to find out whether its URI can work.
+def find_experiment(client: Any, name: str | None) -> Any:
+    """Return the MLflow experiment that a sweep is logged to, as Ray chooses it; None if it is to be created.
+
+    It is the one that ``MLFLOW_EXPERIMENT_ID`` names, if there is one, else the one of this name.
+
+    Args:
+        client: MLflow's client.
+        name: The name of the experiment. None: it is not known yet.
+
+    Raises:
+        ValueError: The experiment is deleted; or there is none with the id, and ``name`` is None.
+    """
+    from mlflow.exceptions import MlflowException
+
+    found, id = None, os.environ.get("MLFLOW_EXPERIMENT_ID")
+    if id is not None:
+        try:
+            found = client.get_experiment(id)
+        except MlflowException as error:
+            if is_away(error):
+                raise
+            if name is None:
+                raise ValueError(
+                    f"MLflow has no experiment with the id {id} (MLFLOW_EXPERIMENT_ID), and no name is given. Pass "
+                    "experiment_name=, or set MLFLOW_EXPERIMENT_ID to the id of an experiment that exists."
+                ) from None
+    if found is None and name is not None:
+        found = client.get_experiment_by_name(name)
+    if found is not None and found.lifecycle_stage != "active":
+        raise ValueError(
+            f"the MLflow experiment {found.name!r} (id {found.experiment_id}) is deleted. Pass another "
+            f"experiment_name=, or restore it: mlflow experiments restore --experiment-id {found.experiment_id}"
+        )
+    return found
+
+
+def check(
+    tracking_uri: str | None, registry_uri: str | None, seconds: float, experiment_name: str | None = None
+) -> None:
+    """Ask MLflow for the experiment, to find out whether its URI and the experiment can work.
 
     A server that is away, or takes longer than ``seconds``, is no error: it may answer later.
 
@@ -83,27 +122,34 @@ def check(tracking_uri: str | None, registry_uri: str | None, seconds: float) ->
         tracking_uri: The URI. None: MLflow's own default.
         registry_uri: The URI of the model registry. None: the same.
         seconds: How long to wait for the answer.
+        experiment_name: The MLflow experiment, if its name is known.
 
     Raises:
         ValueError: The URI cannot work: an unknown scheme or host, a database whose driver is not installed, a server
-            that refuses the user or that is not MLflow.
+            that refuses the user or that is not MLflow. Or the experiment cannot: see ``find_experiment``.
     """
     problems: list[Exception] = []
 
     def ask() -> None:
         try:
-            _ask(tracking_uri, registry_uri)
+            _ask(tracking_uri, registry_uri, experiment_name)
         except Exception as error:
             problems.append(error)
 
     thread = threading.Thread(target=ask, name="tune_media MLflow check", daemon=True)
     thread.start()
     thread.join(seconds)
+    if problems and isinstance(problems[0], _ExperimentError):
+        raise ValueError(f"MLflowMediaLoggerCallback: {problems[0]}") from None
     if problems and not is_away(problems[0]):
         raise ValueError(_message(tracking_uri, problems[0])) from None
 
 
-def _ask(tracking_uri: str | None, registry_uri: str | None) -> None:
+class _ExperimentError(ValueError):
+    """The URI works, and the experiment does not."""
+
+
+def _ask(tracking_uri: str | None, registry_uri: str | None, experiment_name: str | None) -> None:
     import mlflow
 
     uri = tracking_uri or mlflow.get_tracking_uri()
@@ -114,7 +160,12 @@ def _ask(tracking_uri: str | None, registry_uri: str | None) -> None:
         except socket.gaierror as error:
             if error.errno == socket.EAI_NONAME:
                 raise ValueError(f"there is no host named {parts.hostname!r}") from None
-    mlflow.MlflowClient(tracking_uri, registry_uri).search_experiments(max_results=1)
+    client = mlflow.MlflowClient(tracking_uri, registry_uri)
+    client.search_experiments(max_results=1)
+    try:
+        find_experiment(client, experiment_name)
+    except ValueError as error:
+        raise _ExperimentError(str(error)) from None
 
 
 def _message(tracking_uri: str | None, error: Exception) -> str:

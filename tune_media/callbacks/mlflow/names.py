@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -64,9 +63,15 @@ def clip_path(path: str, facts: Mapping[str, Any]) -> str:
     return f"{folder}{slash}{step}-return_{found:.6g}-{rest}".replace("+", "")
 
 
-def image_key(key: str) -> str:
-    """Return a key for MLflow's images; in their file names ``%`` and ``+`` have a meaning."""
-    return re.sub(r"[^0-9A-Za-z_./ -]", "_", key)
+def image_file(key: str, step: int, time_ms: int, id: str) -> str:
+    """Return the path of a picture, without its ending, from which MLflow's page reads key, step and time.
+
+    Example:
+        >>> image_file("train/map", 7, 1000, "c0ffee")
+        'images/train~map+step+7+timestamp+1000+c0ffee'
+    """
+    plain = re.sub(r"[^0-9A-Za-z_./ -]", "_", key).replace("/", "~")
+    return f"images/{plain}+step+{step}+timestamp+{time_ms}+{id}"
 
 
 def tag_value(text: str) -> str:
@@ -75,26 +80,21 @@ def tag_value(text: str) -> str:
 
 
 def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers among some values; an array of one value is a number.
+    """Return the numbers among some values. A text that is a number is one, as for Ray; so is an array of one value.
 
     Example:
-        >>> numbers_of({"score": 1, "text": "best", "loss": np.array([0.5]), "is_done": True})
-        {'score': 1.0, 'loss': 0.5, 'is_done': 1.0}
+        >>> numbers_of({"score": 1, "text": "best", "lr": "1e-3", "loss": np.array([0.5]), "is_done": True})
+        {'score': 1.0, 'lr': 0.001, 'loss': 0.5, 'is_done': 1.0}
     """
     numbers: dict[str, float] = {}
     for name, value in values.items():
-        if isinstance(value, str) or (isinstance(value, np.ndarray) and value.size != 1):
+        if isinstance(value, np.ndarray) and value.size != 1:
             continue
         try:
             numbers[name] = float(value.item() if isinstance(value, np.ndarray) else value)
         except (TypeError, ValueError, OverflowError):
             continue
     return numbers
-
-
-def finite(value: Any) -> Any:
-    """Return a value for a JSON table, which has no infinity and no NaN."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _escaped(text: str, characters: str) -> str:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 PARENT_TAG = "mlflow.parentRunId"
 """The tag that puts a run under another one."""
@@ -17,17 +16,14 @@ NOTE_TAG = "mlflow.note.content"
 VIEW_TAG = "mlflow.sharedViewState."
 """The beginning of a tag of an MLflow experiment that is a saved view of its table of runs."""
 
+IMAGES_TAG = "mlflow.loggedImages"
+"""The tag of a run that has pictures for MLflow's grid of images."""
+
+TABLES_TAG = "mlflow.loggedArtifacts"
+"""The tag of a run that names its tables."""
+
 NO_ANSWER = "failed with exception"
 """In the text of the ``MlflowException`` for a request that no server answered, which has no type of its own."""
-
-RUN_IDS = "_trial_runs"
-"""The attribute of Ray's MLflow callback that has the id of each trial's run."""
-
-
-def run_ids(callback: Any) -> dict[Any, str]:
-    """Return the ids of the runs by trial, as Ray's callback has them."""
-    ids: dict[Any, str] = vars(callback).setdefault(RUN_IDS, {})
-    return ids
 
 
 def status_of(error: Exception) -> int | None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tune_media.callbacks.mlflow.connection import is_away
+from tune_media.callbacks.mlflow.connection import find_experiment, is_away
 from tune_media.callbacks.mlflow.names import tag_value, valid_name
 from tune_media.callbacks.mlflow.private_names import PARENT_TAG
 from tune_media.callbacks.mlflow.run import MlflowRun
@@ -41,20 +38,26 @@ class MlflowRuns:
         self._scores: list[str] = []  # the metrics that say how good a policy is, best first
         self._searched: list[str] = []
         self._columns: list[str] | None = None  # of the saved view
+        self._began: int | None = None  # milliseconds since 1970
 
-    def start(self, trial_id: str, name: str, tags: Mapping[str, Any]) -> MlflowRun:
-        """Return the trial's run: the one that it has, even from before a restore, or a new one."""
+    def start(self, trial_id: str, name: str, tags: Mapping[str, Any], *, at: float | None = None) -> MlflowRun:
+        """Return the trial's run: the one that it has, even from before a restore, or a new one.
+
+        Args:
+            trial_id: The trial.
+            name: Its name.
+            tags: Tags of a new run.
+            at: When the trial started, seconds since 1970. None: now.
+        """
+        began = None if at is None else round(1000 * at)
+        self._began = self._began or began
         if self._nested:
             self._parent_run()  # even if no run is new, as after a restore: it is ended at the end
         if trial_id not in self._runs:
             own = {TRIAL_TAG: tag_value(f"{self._sweep}/{trial_id}")}
             of = {TRIAL_OF_TAG: tag_value(self._sweep)}
-            found = self._find(own)
-            self._runs[trial_id] = (
-                MlflowRun(self._client, found.info.run_id, found.data.params, found.data.tags)
-                if found is not None
-                else MlflowRun(self._client, self._create(name, {**tags, "trial_name": name, **of, **own}), {}, {})
-            )
+            found = self._find(own) or self._create(name, {**tags, "trial_name": name, **of, **own}, began)
+            self._runs[trial_id] = MlflowRun(self._client, found)
         self._runs[trial_id].go_on()
         return self._runs[trial_id]
 
@@ -79,7 +82,7 @@ class MlflowRuns:
             return
         runs = f"tags.`{TRIAL_OF_TAG}` = '{tag_value(self._sweep)}'"
         score = self._scores[0] if self._scores else None
-        tag = view_tag(self._sweep, self._searched, runs, round(1000 * time.time()), score)
+        tag = view_tag(self._sweep, self._searched, runs, self._began or 0, score)
         self._columns = columns  # a server that refuses the tag is not asked with every result
         try:
             self._client.set_experiment_tag(self._experiment_id, *tag)
@@ -104,30 +107,23 @@ class MlflowRuns:
 
     @functools.cached_property
     def _experiment_id(self) -> str:
-        from mlflow.exceptions import MlflowException
-
-        id = os.environ.get("MLFLOW_EXPERIMENT_ID")
-        if id is not None:
-            with contextlib.suppress(MlflowException):  # as Ray does: if there is none, the name counts
-                return str(self._client.get_experiment(id).experiment_id)
-        found = self._client.get_experiment_by_name(self._experiment["name"])
+        found = find_experiment(self._client, self._experiment["name"])
         return str(found.experiment_id if found else self._client.create_experiment(**self._experiment))
 
-    def _create(self, name: str, tags: Mapping[str, Any]) -> str:
+    def _create(self, name: str, tags: Mapping[str, Any], began: int | None) -> Any:
         parent = {PARENT_TAG: self._parent_run()} if self._nested else {}
-        run = self._client.create_run(self._experiment_id, run_name=name, tags={**tags, **parent})
-        return str(run.info.run_id)
+        return self._client.create_run(self._experiment_id, began, {**tags, **parent}, name)
 
     def _parent_run(self) -> str:
         if self._parent is None:
             own = {SWEEP_TAG: tag_value(self._sweep)}
             found = self._find(own)
-            run = found or self._client.create_run(self._experiment_id, run_name=self._sweep, tags=own)
+            run = found or self._client.create_run(self._experiment_id, self._began, own, self._sweep)
             self._client.update_run(run.info.run_id, status="RUNNING")
             self._parent = str(run.info.run_id)
         return self._parent
 
     def _find(self, tags: Mapping[str, str]) -> Any:
         filters = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
-        found = self._client.search_runs([self._experiment_id], filters, max_results=1)
+        found = self._client.search_runs([self._experiment_id], filters, max_results=1, order_by=["start_time"])
         return found[0] if found else None

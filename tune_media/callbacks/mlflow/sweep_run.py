@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 import tempfile
 from collections.abc import Sequence
@@ -11,9 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tune_media.callbacks.best_clip import BestClip
 from tune_media.callbacks.mlflow.private_names import NOTE_TAG, PARENT_TAG
-from tune_media.callbacks.mlflow.run import BEST_TAG, SEARCHED_TAG
+from tune_media.callbacks.mlflow.run import SEARCHED_TAG, best_clip_of
 from tune_media.callbacks.mlflow.saved_view import BEST_RETURN, view_link
 from tune_media.callbacks.mlflow.sweep_page import TrialLine, as_text, best_first, sweep_page
 from tune_media.values.score import CLIP_LABEL
@@ -40,14 +40,13 @@ class SweepRun:
 
     def summarize(self) -> None:
         """Log the page of all trials, the description, and the best returns of the trials as metrics."""
-        filters = f"tags.`{PARENT_TAG}` = '{self._run_id}'"
-        runs = list(self._client.search_runs([self._experiment_id], filters, order_by=["attributes.start_time"]))
+        runs = self._runs()
         lines = [
             TrialLine(
                 run.info.run_name,
                 run.info.status,
                 json.loads(run.data.tags.get(SEARCHED_TAG, "{}")),
-                BestClip(**json.loads(run.data.tags[BEST_TAG])) if BEST_TAG in run.data.tags else None,
+                best_clip_of(run.data.tags),
                 run.info.run_id,
                 self._curve(run.info.run_id) if number < _MAX_CURVES else (),
                 run.data.metrics,
@@ -60,8 +59,21 @@ class SweepRun:
         if not note or PAGE in note:  # a description that somebody has written stays
             self._client.set_tag(self._run_id, NOTE_TAG, self._note(lines))
 
+    def _runs(self) -> list[Any]:
+        """Return the runs of all trials; MLflow answers with a thousand at a time."""
+        filters, runs, token = f"tags.`{PARENT_TAG}` = '{self._run_id}'", [], None
+        while True:
+            page = self._client.search_runs(
+                [self._experiment_id], filters, order_by=["attributes.start_time"], page_token=token
+            )
+            runs += page
+            token = page.token
+            if not token:
+                return runs
+
     def _curve(self, run_id: str) -> list[tuple[float, float]]:
-        return [(point.step, point.value) for point in self._client.get_metric_history(run_id, BEST_RETURN)]
+        points = [(point.step, point.value) for point in self._client.get_metric_history(run_id, BEST_RETURN)]
+        return [(step, value) for step, value in points if math.isfinite(value)]
 
     def _log_returns(self, lines: Sequence[TrialLine], times: Sequence[int]) -> None:
         """Log a series over the trials, which MLflow draws in the tab «Model metrics»: each one's best return."""

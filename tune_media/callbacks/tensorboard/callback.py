@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from ray.tune.logger import TBXLoggerCallback
-from ray.tune.utils import flatten_dict
 from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
@@ -21,6 +20,7 @@ from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter
 from tune_media.callbacks.tensorboard.hparams import HparamsTable
 from tune_media.callbacks.tensorboard.recovery import missing_events
 from tune_media.callbacks.tensorboard.summaries import add_gif, add_histogram, add_image, add_texts
+from tune_media.callbacks.tensorboard.trial_events import TrialEvents
 from tune_media.ray_compat import (
     event_writers,
     forget_last_result,
@@ -74,16 +74,23 @@ class TensorBoardBackend(Backend):
     in_loop = frozenset({"start", "metrics"})
     same_files_as = TBXLoggerCallback
     files = "TensorBoard scalars"
+    goes_on_after_a_kill = False  # its event file is of the earlier process: what it lacks is taken from the storage
     niceness = 5  # GIFs take much time; with 15, a machine full of other work left them none, not even at the end
 
     def __init__(self, rays: TBXLoggerCallback) -> None:
         self._rays = rays
         self._in_segments = False
         self._last_trial: TrialInfo | None = None
-        self._steps: dict[str, tuple[int, int]] = {}  # each trial's last iteration and step
+        self._events: dict[str, TrialEvents] = {}
         self._tables: dict[str, HparamsTable] = {}
         self._best: dict[str, dict[str, float]] = {}  # the largest returns of trials that are restored
         self._announced: Path | None = None  # the experiment whose command for TensorBoard was printed
+
+    @override
+    def prepare_export(self) -> None:
+        raise TypeError(
+            "TBXMediaLoggerCallback writes into a running experiment; use tune_media.export.to_tensorboard."
+        )
 
     @override
     def start(self, trial: TrialInfo) -> None:
@@ -91,12 +98,14 @@ class TensorBoardBackend(Backend):
             return  # paused, cloned or retried: it goes on in the file that it has, with the clips still to come
         self._announce(trial.location.local_path.parent)
         TBXLoggerCallback.log_trial_start(self._rays, trial.ray)
+        events = self._events.setdefault(trial.trial_id, TrialEvents(event_writers(self._rays)[trial.ray]))
+        events.ray, event_writers(self._rays)[trial.ray] = trial.ray, events.writer  # it may have media already
         local = is_local(trial.location.filesystem)  # there, Tune's copying is cheap
         self._in_segments = not local and leave_out_of_syncs(trial.ray, EventFile.PATTERN)
         self._last_trial = trial
         last = trial.ray.last_result if trial.ray is not None else None
         if last and self.yields_to is None:  # restored in a new process, and the former one may have been killed
-            file = self._writer(trial).file_writer
+            file = self._events[trial.trial_id].file
             recover = functools.partial(self._recover, trial, file, int(last.get("training_iteration") or 0))
             self.context.later("recovering the steps that TensorBoard lacks", recover)
 
@@ -112,17 +121,14 @@ class TensorBoardBackend(Backend):
     def metrics(self, trial: TrialInfo, report: Report) -> None:
         if self.yields_to is not None:  # a restart in a second event file would purge the steps of the first
             return
-        file = self._writer(trial).file_writer
-        here = (report.training_iteration, report.step)
-        last = self._steps.get(trial.trial_id)
-        if last is None or here[0] <= last[0] or here[1] < last[1]:  # a new file, or the trial has gone back
-            file.start_from(report.step)
-        self._steps[trial.trial_id] = here
+        events = self._events[trial.trial_id]
+        events.begin_result(report)
         shown = self._showable(report.result, report.new_in_lists)
         TBXLoggerCallback.log_trial_result(self._rays, report.training_iteration, trial.ray, shown)
         with self.context.guard("writing hyperparameters"):
             evaluates = bool(trial.config.get("evaluation_interval"))
-            self._table(trial).add(self._writer(trial), report.flat, report.step, evaluates=evaluates)
+            self._table(trial).add(events.writer, report.flat, report.step, evaluates=evaluates)
+        file = events.file
         self.context.later("writing events", file.flush, key=("flush", trial.trial_id))
         if self._in_segments and file.is_late:
             copy = functools.partial(self._copy_later, trial, file)
@@ -132,7 +138,9 @@ class TensorBoardBackend(Backend):
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
         if self._is_second:
             return
-        writer, medium, step = self._writer(trial), entry.medium, entry.step
+        medium, step = entry.medium, entry.step
+        writer = EventWriter(str(trial.location.local_path))  # holds events, and writes nothing
+        writer.file_writer.wall_time = entry.time
         if isinstance(medium, EpisodeBatch) and entry.tag == f"{entry.section}/{RECORDER}":
             return  # Ray's code shows that
         for tag, histogram in entry.histograms().items():
@@ -143,23 +151,27 @@ class TensorBoardBackend(Backend):
             add_image(writer, entry.tag, medium.data, medium.width, medium.height, step)
         elif medium.kind == "video":
             add_gif(writer, entry.tag, medium.content(), medium.facts(), step, self.context.options)
-        writer.file_writer.flush()
+        events = self._events_of(trial)
+        events.add_medium(entry, writer.file_writer.take_waiting())
+        events.file.flush()
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
         if self._is_second:
             return
+        events = self._events_of(trial)
         with self.context.guard("writing hyperparameters"):
             if status != "interrupted":
-                self._table(trial).end(self._writer(trial), failed=status == "failed")
+                self._table(trial).end(events.writer, failed=status == "failed")
         self._tables.pop(trial.trial_id, None)
-        forget_last_result(self._rays, trial.ray)
-        writer = event_writers(self._rays).pop(trial.ray)
-        self._steps.pop(trial.trial_id, None)
+        self._events.pop(trial.trial_id)
+        if events.ray is not None:
+            forget_last_result(self._rays, events.ray)
+            event_writers(self._rays).pop(events.ray, None)
         try:
-            writer.file_writer.flush()
+            events.file.flush()
         finally:
-            self._copy_later(trial, writer.file_writer)
+            self._copy_later(trial, events.file)
 
     @override
     def finish(self) -> None:
@@ -178,19 +190,22 @@ class TensorBoardBackend(Backend):
     def _table(self, trial: TrialInfo) -> HparamsTable:
         """Return the trial's line in the HParams tab; a trial without hyperparameters of its own writes nothing."""
         if trial.trial_id not in self._tables:
-            params = flatten_dict(trial.ray.evaluated_params) if trial.ray is not None else {}
-            self._tables[trial.trial_id] = HparamsTable(params, self._best.pop(trial.trial_id, {}))
+            self._tables[trial.trial_id] = HparamsTable(trial.searched, self._best.pop(trial.trial_id, {}))
         return self._tables[trial.trial_id]
 
     def _recover(self, trial: TrialInfo, file: EventFile, iteration: int) -> None:
         """Write the steps up to an iteration that a killed driver had not brought to the storage."""
+        self.context.wait_for_storage()  # for the media that were in its outbox
         events = missing_events(trial, iteration, self.context.options)
         file.insert_first(events)
         if events:
             logger.info("tune_media: TensorBoard: %d events of trial %s were recovered", len(events), trial.trial_id)
 
-    def _writer(self, trial: TrialInfo) -> Any:
-        return event_writers(self._rays)[trial.ray]
+    def _events_of(self, trial: TrialInfo) -> TrialEvents:
+        """Return the trial's event file; a new one if only an earlier process has started the trial."""
+        if trial.trial_id not in self._events:
+            self._events[trial.trial_id] = TrialEvents(EventWriter(str(trial.location.local_path)))
+        return self._events[trial.trial_id]
 
     @property
     def _is_second(self) -> bool:

@@ -7,20 +7,19 @@ with it, while Tune's own state may be newer: the restored trial does not play t
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow.fs
 from ray.tune.logger import TBXLoggerCallback
-from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.proto.event_pb2 import SessionLog
 
 from tune_media.callbacks.backend import TrialInfo
-from tune_media.callbacks.tensorboard.event_file import EventWriter
+from tune_media.callbacks.tensorboard.event_file import EventWriter, read_events
 from tune_media.callbacks.tensorboard.summaries import add_gif, add_histogram, add_image
+from tune_media.experiment.results import json_object, result_step, results_of_trial, without_lists
 from tune_media.ray_compat import event_writers
 from tune_media.storage.filesystem import read_if_there
-from tune_media.storage.index_lines import read_index
+from tune_media.storage.index_lines import lines_of_trial
 from tune_media.values.histogram import Histogram
 from tune_media.values.options import MediaOptions
 
@@ -51,11 +50,12 @@ def missing_events(trial: TrialInfo, iteration: int, options: MediaOptions) -> l
     rays = TBXLoggerCallback()
     event_writers(rays)[trial.ray] = writer
     last_scalar = max((step for tag, step in last.items() if tag.startswith(_SCALARS)), default=-1)
-    for result in _results(read_if_there(filesystem, f"{folder}/result.json") or b"", iteration):
-        if _step_of(result) > last_scalar:
+    for result in map(json_object, results_of_trial(filesystem, folder)):
+        at = result.get("training_iteration")
+        if isinstance(at, int) and at <= iteration and result_step(result) > last_scalar:
             writer.file_writer.wall_time = result.get("timestamp")
-            TBXLoggerCallback.log_trial_result(rays, result["training_iteration"], trial.ray, _scalars(result))
-    for line in read_index(filesystem, folder):
+            TBXLoggerCallback.log_trial_result(rays, result["training_iteration"], trial.ray, without_lists(result))
+    for _, line in lines_of_trial(filesystem, folder) or ():
         if line.get("trial_id") == trial.trial_id and _is_shown(line, iteration):
             tag = f"{line['section']}/{line['key']}"
             if line["step"] > last.get(tag, -1 if is_all else line["step"]):
@@ -85,36 +85,6 @@ def _is_shown(line: dict[str, Any], iteration: int) -> bool:
     return isinstance(line.get("step"), int) and int(line.get("training_iteration") or iteration + 1) <= iteration
 
 
-def _results(content: bytes, iteration: int) -> list[dict[str, Any]]:
-    """Return the results of result.json up to an iteration; of an iteration that was played twice, the last one."""
-    results: list[tuple[int, dict[str, Any]]] = []
-    for line in content.splitlines():
-        try:
-            result = json.loads(line)
-            at = int(result["training_iteration"])
-        except (ValueError, KeyError, TypeError):  # half a line
-            continue
-        while results and results[-1][0] >= at:
-            results.pop()
-        results.append((at, result))
-    return [result for at, result in results if at <= iteration]
-
-
-def _scalars(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a result without lists: JSON does not tell lists of numbers from other arrays."""
-    kept = {}
-    for key, value in result.items():
-        if isinstance(value, dict):
-            kept[key] = _scalars(value)
-        elif not isinstance(value, list):
-            kept[key] = value
-    return kept
-
-
-def _step_of(result: dict[str, Any]) -> int:
-    return int(result.get("timesteps_total") or result["training_iteration"])
-
-
 def _last_steps(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[dict[str, int], bool]:
     """Return the last step of each tag in the event files of a folder, and whether all of them were read."""
     selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
@@ -125,20 +95,9 @@ def _last_steps(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[dict[st
         files.pop(0)
     last: dict[str, int] = {}
     for info in files:
-        for event in _events(filesystem, info.path):
+        for event in read_events(filesystem.open_input_stream(info.path)):
             if event.session_log.status == SessionLog.START:  # later steps no longer count
                 last = {tag: min(step, event.step - 1) for tag, step in last.items()}
             for value in event.summary.value:
                 last[value.tag] = event.step
     return last, len(files) == count
-
-
-def _events(filesystem: pyarrow.fs.FileSystem, path: str) -> Iterator[Any]:
-    """Yield the whole events of a file."""
-    with filesystem.open_input_stream(path) as stream:
-        while len(header := stream.read(12)) == 12:
-            (length,) = struct.unpack("<Q", header[:8])
-            data = stream.read(length)
-            if len(data) < length or len(stream.read(4)) < 4:
-                return
-            yield Event.FromString(data)

@@ -6,10 +6,12 @@ import inspect
 import os
 from typing import Any
 
-from tune_media.callbacks.faults import redacted
 from tune_media.callbacks.wandb import private_names
 from tune_media.values.foreign import shown as shown_value
+from tune_media.values.secrets import keep_secret, redacted
 
+_SECRETS = ("api_key", "azure_account_url_to_access_key", "x_extra_http_headers", "x_stats_open_metrics_http_headers")
+"""The settings of W&B that are secrets, or may hold some. Others, such as proxies, may have a password in a URL."""
 _NOT_ONLINE = ("offline", "disabled", "dryrun")
 
 
@@ -37,6 +39,61 @@ def check_names(arguments: dict[str, Any]) -> None:
         raise TypeError(f"WandbMediaLoggerCallback: neither it nor wandb.init has an argument {names}.")
 
 
+def without_secrets(settings: Any) -> Any:
+    """Return W&B settings without the secrets among them, which are kept out of all messages from now on.
+
+    Args:
+        settings: A dict, a ``wandb.Settings``, or None; another value is returned as it is.
+
+    Example:
+        >>> without_secrets({"api_key": "abc", "silent": True, "https_proxy": "http://me:secret@proxy:3128"})
+        {'silent': True}
+    """
+    given = _given(settings)
+    secrets = {name: value for name, value in given.items() if _is_secret(name, value)}
+    if not secrets:
+        return settings
+    for value in secrets.values():
+        keep_secret(*map(str, value.values() if isinstance(value, dict) else [value]))
+    return type(settings)(**{name: value for name, value in given.items() if name not in secrets})
+
+
+def take_key(settings: Any) -> tuple[Any, str | None]:
+    """Return W&B settings without the API key, and the key, if they have one.
+
+    Example:
+        >>> take_key({"api_key": "abc", "silent": True})
+        ({'silent': True}, 'abc')
+    """
+    given = _given(settings)
+    key = given.pop("api_key", None)
+    if not isinstance(key, str):
+        return settings, None
+    return type(settings)(**given), key
+
+
+def _given(settings: Any) -> dict[str, Any]:
+    if isinstance(settings, dict):
+        return dict(settings)
+    names = getattr(settings, "model_fields_set", ())  # of pydantic
+    return {name: getattr(settings, name) for name in names}
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    text = shown_value(value, str)
+    return value is not None and (name in _SECRETS or redacted(text) != text)
+
+
+def is_offline(arguments: dict[str, Any]) -> bool:
+    """Say whether runs with these arguments for ``wandb.init`` are offline.
+
+    Example:
+        >>> is_offline({"mode": "offline"})
+        True
+    """
+    return (arguments.get("mode") or os.environ.get("WANDB_MODE")) in ("offline", "dryrun")
+
+
 def check_values(arguments: dict[str, Any]) -> None:
     """Check the values of arguments for ``wandb.init``, and the form of the API key unless W&B is offline.
 
@@ -62,9 +119,8 @@ def check_values(arguments: dict[str, Any]) -> None:
         wandb.Settings(**{"mode": mode or "online", **private_names.settings_of(arguments)})
         problem = None if mode in _NOT_ONLINE else private_names.key_problem(os.environ.get("WANDB_API_KEY") or "")
     except Exception as error:  # pydantic's, and W&B's own
-        shown = ", ".join(
-            f"{name}={shown_value(value, repr)}" for name, value in arguments.items() if value is not None
-        )
+        public = {**arguments, "settings": without_secrets(arguments.get("settings"))}
+        shown = ", ".join(f"{name}={shown_value(value, repr)}" for name, value in public.items() if value is not None)
         reason = redacted(" ".join(str(error).split()))
         raise ValueError(
             f"WandbMediaLoggerCallback({redacted(shown)}): wandb.init will refuse these arguments: {reason}"

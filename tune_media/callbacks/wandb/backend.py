@@ -6,21 +6,22 @@ import contextlib
 import functools
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ray.tune.utils import flatten_dict
 from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
-from tune_media.callbacks.faults import keep_secret
+from tune_media.callbacks.export import FinishedTrial, calls_of
 from tune_media.callbacks.wandb import private_names
-from tune_media.callbacks.wandb.arguments import check_values
-from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
+from tune_media.callbacks.wandb.arguments import check_values, is_offline
+from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.offline_runs import copy_runs
 from tune_media.callbacks.wandb.values import as_item, is_excluded, is_logged
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.location import TrialLocation
+from tune_media.values.secrets import keep_secret
 
 if TYPE_CHECKING:
     from ray.air.integrations.wandb import WandbLoggerCallback
@@ -44,8 +45,11 @@ class WandbBackend(Backend):
     def __init__(self, rays: WandbLoggerCallback, *, episodes_artifact: bool, patience: float) -> None:
         self._rays, self._episodes_artifact, self.patience = rays, episodes_artifact, patience
         self._helper: WandbHelper | None = None
+        self._exports = False  # a finished experiment, without Ray
         self._locations: dict[str, TrialLocation] = {}  # of the trials whose run has not ended
         self._configs: dict[str, Mapping[str, Any]] = {}
+        self._last_rows: dict[str, dict[str, int]] = {}
+        self._to_write_anew: set[str] = set()  # trials that an earlier process began, and whose runs are offline
         self.use_key()
 
     def use_key(self) -> None:
@@ -66,17 +70,26 @@ class WandbBackend(Backend):
         check_values({"project": self._rays.project, "group": self._rays.group, **self._rays.kwargs})
 
     @override
+    def prepare_export(self) -> None:
+        self.setup()
+        self._exports = True
+
+    @override
     def start(self, trial: TrialInfo) -> None:
         if self._helper is None:
-            self._helper = WandbHelper(self.context.seconds_left)
+            kind = DirectHelper if self._exports else WandbHelper
+            self._helper = kind(self.context.seconds_left)
         if self._helper.has(trial.trial_id):
             return
-        self._helper.begin(trial.trial_id, self._settings(trial))
-        self._locations[trial.trial_id] = trial.location
-        self._configs[trial.trial_id] = trial.config
+        if trial.is_restored and is_offline(self._rays.kwargs):
+            self._to_write_anew.add(trial.trial_id)  # when it has ended: an offline run cannot be resumed
+            return
+        self._begin(trial, {**self._settings(trial), "anew": self._exports, "must_be_new": self._exports})
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
+        if trial.trial_id in self._to_write_anew:
+            return
         row = {name: value for name, value in report.flat.items() if is_logged(value)}
         changed = None
         if report.config is not None or self._rays.log_config:
@@ -84,23 +97,75 @@ class WandbBackend(Backend):
             self._configs[trial.trial_id] = config
             changed = private_names.clean_log({name: value for name, value in config.items() if name != "callbacks"})
             row |= {f"config/{name}": value for name, value in flatten_dict(changed, delimiter="/").items()}
-        problem = self._started.ask("log", trial.trial_id, row, report.training_iteration, changed)
+        call = (report.row, report.time)
+        problem = self._started.ask("log", trial.trial_id, row, report.training_iteration, changed, call)
         if problem is not None:
             self.context.fault("logging metrics", ValueError(problem))
 
     @override
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        if not is_excluded(entry, self._rays.excludes):
+        is_later = trial.trial_id in self._to_write_anew
+        if not is_later and not is_excluded(entry, self._rays.excludes):
             self._started.ask("show", trial.trial_id, as_item(entry))
 
-    def checkpoint(self, trial_id: str, path: str) -> None:
-        """Log a checkpoint after all that was reported before it; Tune's loop calls this."""
-        self.context.later("logging a checkpoint", lambda: self._started.ask("checkpoint", trial_id, path))
+    def last_rows(self, trial_id: str) -> dict[str, int]:
+        """Return ``Report.row`` of the last numbers, and ``MediaEntry.row`` of the last media, that W&B had of a run.
+
+        They are known of an online run that is resumed; else they are 0. Calls up to these rows change nothing.
+        """
+        return dict(self._last_rows.get(trial_id, {}))
+
+    def write_anew(self, trial: TrialInfo, calls: Iterable[Report | MediaEntry], status: Status) -> None:
+        """Write a trial's whole offline run, and have it replace what an earlier process left of the run.
+
+        An offline run cannot be resumed, and of two with the same id W&B keeps the one that is synced last. After a
+        kill, the run is therefore written again from the trial's first result.
+
+        Args:
+            trial: The trial; none of its runs may be open.
+            calls: All results and media of the trial, in order.
+            status: How the trial ended.
+
+        Raises:
+            Exception: As the other methods; the former run is still there then.
+        """
+        if self._helper is None:
+            self._helper = WandbHelper(self.context.seconds_left)
+        self._begin(trial, {**self._settings(trial), "anew": True})
+        for call in calls:
+            if isinstance(call, Report):
+                self.metrics(trial, call)
+            else:
+                self.media(trial, call)
+        self._end(trial, status, is_anew=True)
+
+    @override
+    def checkpoint(self, trial: TrialInfo, path: str) -> None:
+        if trial.trial_id not in self._to_write_anew:
+            self._started.ask("checkpoint", trial.trial_id, path)
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
+        if trial.trial_id in self._to_write_anew:
+            self.context.wait_for_storage()
+            folder = trial.location.local_path  # its result.json is complete, and it leads to the media
+            finished = FinishedTrial.in_folder(trial, folder, status)
+            problems: list[str] = []
+            calls = calls_of(finished, problems)
+            self._to_write_anew.discard(trial.trial_id)
+            try:
+                self.write_anew(trial, calls, status)
+            except BaseException:
+                self._to_write_anew.add(trial.trial_id)
+                raise
+            for problem in problems:
+                self.context.fault("writing a run anew", ValueError(problem))
+            return
+        self._end(trial, status, is_anew=self._exports)
+
+    def _end(self, trial: TrialInfo, status: Status, *, is_anew: bool = False) -> None:
         self._started.end(trial.trial_id, _EXIT_CODES[status])  # if it fails, finish() copies what there is
-        self._copy_later(trial.trial_id, unsent=False)
+        self._copy_later(trial.trial_id, unsent=False, replaces=is_anew)
 
     @override
     def finish(self) -> None:
@@ -118,17 +183,25 @@ class WandbBackend(Backend):
     def is_away(self, error: Exception) -> bool:
         return isinstance(error, HelperDiedError) or private_names.is_passing(error)
 
+    def _begin(self, trial: TrialInfo, settings: dict[str, Any]) -> None:
+        self._last_rows[trial.trial_id] = self._started.begin(trial.trial_id, settings)
+        self._locations[trial.trial_id] = trial.location
+        self._configs[trial.trial_id] = trial.config
+
     @property
     def _started(self) -> WandbHelper:
         assert self._helper is not None, "a trial has started"
         return self._helper
 
-    def _copy_later(self, trial_id: str, *, unsent: bool, helper: WandbHelper | None = None) -> None:
+    def _copy_later(
+        self, trial_id: str, *, unsent: bool, replaces: bool = False, helper: WandbHelper | None = None
+    ) -> None:
         """Copy a trial's offline runs to its storage, and online ones that W&B does not have yet (``unsent``)."""
         location = self._locations.pop(trial_id)
         self._configs.pop(trial_id, None)
+        self._last_rows.pop(trial_id, None)
         folder = (helper or self._started).folder / trial_id
-        copy = functools.partial(copy_runs, folder, location, unsent=unsent)
+        copy = functools.partial(copy_runs, folder, location, unsent=unsent, replaces=replaces)
         self.context.on_storage("copying a W&B run", copy)
 
     def _settings(self, trial: TrialInfo) -> dict[str, Any]:
@@ -160,7 +233,14 @@ class WandbBackend(Backend):
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_helper": None, "_locations": {}, "_configs": {}}
+        return {
+            **super().__getstate__(),
+            "_helper": None,
+            "_locations": {},
+            "_configs": {},
+            "_last_rows": {},
+            "_to_write_anew": set(),
+        }
 
 
 @contextlib.contextmanager

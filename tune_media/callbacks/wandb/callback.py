@@ -14,7 +14,7 @@ from ray.air.integrations.wandb import WandbLoggerCallback
 from typing_extensions import override
 
 from tune_media.callbacks.callback import MediaLoggerCallback
-from tune_media.callbacks.wandb.arguments import check_names
+from tune_media.callbacks.wandb.arguments import check_names, take_key, without_secrets
 from tune_media.callbacks.wandb.backend import WandbBackend
 from tune_media.values.checks import check_positive, check_text
 from tune_media.values.options import MediaOptions
@@ -32,7 +32,7 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
     over all runs, has the trial's best clip, its return, and the hyperparameters that Tune chose; ``best_return`` is in
     the run's summary. Media have an axis of their own, ``media_step``, which is the training iteration.
 
-    If W&B hangs or is away, everything waits for it, in order, first in memory and then on the driver's disk.
+    If W&B hangs or is away, everything waits for it, in order, on the driver's disk.
 
     Offline (``WANDB_MODE=offline`` or ``mode="offline"``) the whole run is in ``<trial>/wandb`` on the storage after
     ``fit()``; ``wandb sync <trial>/wandb/offline-run-*`` uploads it.
@@ -51,7 +51,9 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         image_kwargs: Arguments for ``wandb.Image``, for such arrays.
         episodes_artifact: Put all clips, pictures and files of a trial into an artifact ``episodes-<trial>``, too.
         media: Options, shared by all callbacks of the family in one experiment.
-        **kwargs: For ``wandb.init``, but for ``dir`` and ``reinit``, which are ours.
+        **kwargs: For ``wandb.init``, but for ``dir`` and ``reinit``, which are ours. Secrets in ``settings`` (the API
+            key, HTTP headers, a proxy's password) are not pickled with the callback: set the environment variables of
+            these settings before ``Tuner.restore``.
 
     Raises:
         ImportError: W&B is not installed.
@@ -88,6 +90,9 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         if isinstance(excludes, str):
             raise TypeError(f"WandbMediaLoggerCallback(excludes=...) takes a list of names: excludes=[{excludes!r}].")
         check_positive("WandbMediaLoggerCallback(upload_timeout=...)", upload_timeout)
+        kwargs["settings"], key = take_key(kwargs.get("settings"))
+        kwargs = {name: value for name, value in kwargs.items() if value is not None}
+        api_key = key or api_key  # as wandb.init has it
         WandbLoggerCallback.__init__(
             self,
             project,
@@ -105,7 +110,6 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         )
         self.episodes_artifact = episodes_artifact
         backend = WandbBackend(self, episodes_artifact=episodes_artifact, patience=float(upload_timeout))
-        self._wandb = backend
         MediaLoggerCallback.__init__(self, backend, media)
 
     @override
@@ -113,11 +117,14 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         super().log_trial_save(trial)
         checkpoint = trial.checkpoint if self.upload_checkpoints else None
         if checkpoint and isinstance(checkpoint.filesystem, pyarrow.fs.LocalFileSystem):
-            self._wandb.checkpoint(trial.trial_id, checkpoint.path)
+            self.hand_over_checkpoint(trial, checkpoint.path)
 
     def __del__(self) -> None:
         """Leave out the clean-up of Ray's callback, which waits for processes that this one does not have."""
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "api_key": None}
+        kwargs = dict(self.kwargs)
+        if "settings" in kwargs:
+            kwargs["settings"] = without_secrets(kwargs["settings"])
+        return {**super().__getstate__(), "api_key": None, "kwargs": kwargs}

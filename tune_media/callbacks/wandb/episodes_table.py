@@ -72,7 +72,9 @@ def trial_line(
         metrics: Its last metrics.
     """
     scores = Scores.of([metrics or {}], [best.episode_return])
-    clip = wandb.Video(best.file, caption=best.caption, format=Path(best.file).suffix.lstrip("."))
+    clip = None  # of an earlier process
+    if Path(best.file).exists():
+        clip = wandb.Video(best.file, caption=best.caption, format=Path(best.file).suffix.lstrip("."))
     facts = {"section": best.section, "best_return": best.episode_return, "episode_length": best.episode_length}
     ranked = {"score": scores.values[0], "score_is": scores.label}
     line = {"clip": clip, "trial": trial, **ranked, **facts, "step": best.step, **searched}

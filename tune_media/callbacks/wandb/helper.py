@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_media.callbacks.wandb.runs import WandbRuns
+from tune_media.values.secrets import redacted
 
 _POLL_SECONDS = 1.0
 _MAX_DEATHS = 3  # one after the other, without an answer between them
@@ -39,11 +41,12 @@ class WandbHelper:
         self._gave_up: str | None = None
         self._margin: float | None = None
 
-    def begin(self, trial_id: str, settings: dict[str, Any]) -> None:
-        """Begin a trial's run, or go on with it."""
-        self._call("begin", trial_id, settings)
+    def begin(self, trial_id: str, settings: dict[str, Any]) -> dict[str, int]:
+        """Begin a trial's run, or go on with it; return the last calls that W&B has of it."""
+        last: dict[str, int] = self._call("begin", trial_id, settings)
         self._settings[trial_id] = settings
         self._begun.add(trial_id)
+        return last
 
     def ask(self, method: str, trial_id: str, *arguments: Any) -> Any:
         """Have something done with a trial's run, and return the answer.
@@ -80,7 +83,10 @@ class WandbHelper:
         self._begun.discard(trial_id)
 
     def close(self) -> None:
-        """End the helper process."""
+        """End the helper process, and before it W&B's own, unless runs are left that W&B does not end."""
+        if self._actor is not None and self._gave_up is None and not self._settings:
+            with contextlib.suppress(Exception):  # it is killed anyway
+                self._call("close")
         if self._actor is not None:
             import ray
 
@@ -138,18 +144,31 @@ class WandbHelper:
         return RuntimeError(self._gave_up)
 
 
+class DirectHelper(WandbHelper):
+    """Calls W&B in this process: after an experiment there is no Ray, and no trial that could be hurt."""
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        if self._actor is None:
+            self._actor = WandbRuns(str(self.folder))
+        return getattr(self._actor, method)(*arguments)
+
+    def close(self) -> None:
+        """Let go of the runs, which have ended."""
+        self._actor = None
+
+
 def _last_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+    return redacted((str(error).strip() or type(error).__name__).splitlines()[-1].strip())
 
 
 def _start_actor(folder: str) -> Any:
+    """Start the helper process on this node.
+
+    It gets W&B's environment variables as an argument: Ray logs those that a ``runtime_env`` names, the API key too.
+    """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     env = {name: value for name, value in os.environ.items() if name.startswith("WANDB_")}
-    return (
-        ray.remote(WandbRuns)
-        .options(num_cpus=0, scheduling_strategy=node, runtime_env={"env_vars": env} if env else None)
-        .remote(folder)
-    )
+    return ray.remote(WandbRuns).options(num_cpus=0, scheduling_strategy=node).remote(folder, env)

@@ -12,8 +12,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.fs
+
 from tune_media.callbacks.wandb import private_names
-from tune_media.storage.filesystem import write_once
+from tune_media.storage.filesystem import write_atomically, write_once
 from tune_media.storage.location import TrialLocation
 
 OFFLINE = "offline-run-"
@@ -76,13 +78,40 @@ def wait_until_whole(run_folder: Path, seconds: float) -> bool:
     return True
 
 
-def copy_runs(folder: Path, location: TrialLocation, *, unsent: bool) -> None:
+def replace_runs(run: Path, folder: Path, run_id: str) -> Path:
+    """Put a whole offline run in the place of all others with its id; return its new path.
+
+    One rename shows the run. Only then the others are removed, so that a kill in between loses nothing; a run that is
+    put there later removes them.
+
+    Args:
+        run: The folder of the whole run, on the same disk.
+        folder: The folder for offline runs.
+        run_id: The id of the run.
+
+    Raises:
+        OSError: The disk does not take it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    others = list(folder.glob(f"{OFFLINE}*-{run_id}"))
+    target, number = folder / run.name, 0
+    while target.exists():  # within the same second
+        number += 1
+        target = folder / f"{run.name.removesuffix(f'-{run_id}')}_{number}-{run_id}"
+    run.rename(target)
+    for other in others:
+        shutil.rmtree(other, ignore_errors=True)
+    return target
+
+
+def copy_runs(folder: Path, location: TrialLocation, *, unsent: bool, replaces: bool = False) -> None:
     """Move a trial's runs to its folder on the storage; they are deleted when the storage has all of them.
 
     Args:
         folder: Where W&B keeps the trial's files.
         location: The trial's folders.
         unsent: Copy online runs, too, because W&B may not have all of them.
+        replaces: Have a run take the place, and the name, of the last one with its id that the storage has.
 
     Raises:
         OSError: The storage does not take a file, or has another size for it.
@@ -90,10 +119,19 @@ def copy_runs(folder: Path, location: TrialLocation, *, unsent: bool) -> None:
     for run in sorted(folder.glob("wandb/*run-*")):
         if run.is_symlink() or not (unsent or run.name.startswith(OFFLINE)):
             continue
-        for file in sorted(path for path in run.rglob("*") if path.is_file()):
-            target, content = f"{location.path}/{file.relative_to(folder).as_posix()}", file.read_bytes()
-            write_once(location.filesystem, target, content)
+        name = (_former_name(run, location) if replaces else None) or run.name
+        for file in sorted(path for path in run.rglob("*") if path.is_file()):  # the rows come last
+            target, content = f"{location.path}/wandb/{name}/{file.relative_to(run).as_posix()}", file.read_bytes()
+            (write_atomically if replaces else write_once)(location.filesystem, target, content)
             size = location.filesystem.get_file_info(target).size
             if size != len(content) or size != file.stat().st_size:
                 raise OSError(f"{target} has {size} bytes on the storage, and {file} has {file.stat().st_size}")
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _former_name(run: Path, location: TrialLocation) -> str | None:
+    """Return the name of the last offline run that the storage has of the same id."""
+    folder = pyarrow.fs.FileSelector(location.on_storage("wandb"), allow_not_found=True)
+    names = [info.base_name for info in location.filesystem.get_file_info(folder)]
+    ending = run.name.removeprefix(OFFLINE).partition("-")[1:]
+    return max((name for name in names if name.startswith(OFFLINE) and name.endswith("".join(ending))), default=None)

@@ -1,25 +1,40 @@
-"""The W&B run of one trial, in W&B's helper process."""
+"""The W&B run of one trial, in W&B's helper process.
+
+Each call may be repeated: a row that W&B has says which call it came from, and online a run that is resumed tells which
+is the last that W&B has. Offline nothing can be asked; after a kill a run is written anew from its first call.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import numbers
 import re
 import shutil
 import tempfile
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tune_media.callbacks.best_clip import BestClip, better
+from tune_media.callbacks.best_clip import BestClip, BestClips
+from tune_media.callbacks.export import AlreadyThereError
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
-from tune_media.callbacks.wandb.offline_runs import OFFLINE, wait_until_whole
+from tune_media.callbacks.wandb.offline_runs import OFFLINE, replace_runs, wait_until_whole
 from tune_media.callbacks.wandb.values import is_under
 from tune_media.values.score import known_returns
+from tune_media.values.secrets import error_text
 
 MEDIA_STEP = "media_step"
 """The axis of media: the training iteration of the result that brought them."""
+
+NUMBERS_ROW, MEDIA_ROW = "_tune_media_row", "_tune_media_media_row"
+"""In each row of the history, and so in the run's summary: the last call whose numbers, or whose media, W&B has."""
+
+_MARKS = (NUMBERS_ROW, MEDIA_ROW)
+_TIME = "_time"  # after both of them: when the result of that call was reported
+_BEST = "_tune_media_best"  # in the summary: the best clips so far
 
 _WHOLE_SECONDS = 60.0  # after which a file is not waited for
 _MAX_STEPS_WAITING = 2  # results whose media wait for a row
@@ -40,38 +55,60 @@ class WandbRun:
         import wandb
 
         self._wandb, self._settings = wandb, settings
+        self._folder, self._is_anew = folder, bool(settings.get("anew"))
         folder.mkdir(parents=True, exist_ok=True)
         self._files = Path(tempfile.mkdtemp(prefix="media-", dir=folder))
-        init = {**settings["init"], "reinit": "create_new", "dir": str(folder)}
+        self._wandb_folder = Path(tempfile.mkdtemp(prefix="anew-", dir=folder)) if self._is_anew else folder
+        init = {**settings["init"], "reinit": "create_new", "dir": str(self._wandb_folder)}
         if not isinstance(init.get("settings"), wandb.Settings):
             init["settings"] = wandb.Settings(**{"silent": True, **(init.get("settings") or {})})
         self._run = wandb.init(**init)
+        if settings.get("must_be_new") and self._run.resumed:
+            self._run.finish()
+            raise AlreadyThereError(f"W&B has run {self._run.id} already; delete it there, or pass another project")
         self._run.config.update({"trial_log_path": settings["trial_log_path"]}, allow_val_change=True)
         private_names.run_info_hook(self._run)
-        self._run.define_metric(MEDIA_STEP, hidden=True)
+        for name in (MEDIA_STEP, NUMBERS_ROW, NUMBERS_ROW + _TIME, MEDIA_ROW, MEDIA_ROW + _TIME):
+            self._run.define_metric(name, hidden=True)
         self._defined: set[str] = set()
         self._step = int(getattr(self._run, "starting_step", 0) or 0) - 1
-        self._waiting: deque[tuple[int, str, Any]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._episodes = EpisodesTable()
-        self._best: BestClip | None = None
+        summary = self._run.summary  # of a run that is resumed
+        self._last = {name: (summary.get(name) or 0, summary.get(name + _TIME) or 0.0) for name in _MARKS}
+        self._best = BestClips(json.loads(summary.get(_BEST) or "[]"))
+        self._iteration: int | None = None  # of the last result
         self._returns: dict[str, float] = {}  # the last value of each metric that ranks trials
         self._kept_files: list[Path] = []
 
-    def log(self, row: dict[str, Any], step: int, config_update: dict[str, Any] | None) -> str | None:
+    @property
+    def last_rows(self) -> dict[str, int]:
+        """The last call whose numbers, and the last one whose media W&B has; 0 if none is known."""
+        return {name: row for name, (row, _) in self._last.items()}
+
+    def log(
+        self, row: dict[str, Any], step: int, config_update: dict[str, Any] | None, call: tuple[int, float] = (0, 0.0)
+    ) -> str | None:
         """Log the numbers of a result; return the problem of the first value that W&B does not take, if there is one.
 
         Args:
             row: The values by their names.
-            step: The training iteration.
+            step: The training iteration. If it is not higher than that of the call before, the trial went back.
             config_update: Hyperparameters that have changed.
+            call: The number of the call and the time of the result, seconds since 1970; the number is 0 if there is
+                none. A call that W&B has already changes nothing.
         """
+        is_done = self._has(NUMBERS_ROW, call)
+        if (self._iteration is None or step <= self._iteration) and not is_done and self._best.go_back(step):
+            self._keep_best()
+        self._iteration = step
         log, config, problem = {}, dict(config_update or {}), None
         media = {name: self._settings[name] for name in ("video_kwargs", "image_kwargs")}
         for name, raw in row.items():
             try:  # one odd value costs itself
                 value = private_names.clean_log(raw, **media)
             except Exception as error:
-                problem = problem or f"{name} is left out: {type(error).__name__}: {error}"
+                problem = problem or f"{name} is left out: {error_text(error)}"
                 continue
             if is_under(name, self._settings["exclude"]):
                 continue
@@ -83,30 +120,38 @@ class WandbRun:
         self._returns |= {name: float(value) for name, value in returns.items() if math.isfinite(value)}
         if config:
             self._run.config.update(config, allow_val_change=True)
-        self._next_row(step)
-        self._run.log(log, step=self._step)
+        if not is_done:
+            self._next_row(step)
+            self._run.log({**log, **self._mark(NUMBERS_ROW, call)}, step=self._step)
         return problem
 
     def show(self, item: dict[str, Any]) -> None:
         """Log a medium, as ``as_item`` returns it."""
+        call = (item.get("row", 0), item.get("time", 0.0))
+        is_done = self._has(MEDIA_ROW, call)
         if item["kind"] == "episodes":
             for key, bins in item["histograms"].items():
-                if bins is not None:
-                    self._add(item["step"], key, self._wandb.Histogram(np_histogram=(bins[0], bins[1])))
+                if bins is not None and not is_done:
+                    self._add(item["step"], key, self._wandb.Histogram(np_histogram=(bins[0], bins[1])), call)
             self._episodes.add(item["step"], item["rows"])
             return
         file = self._files / item["name"]
         file.write_bytes(item["content"])
         self._kept_files.append(file)
+        if item["kind"] == "video" and "episode_id" in item["facts"]:
+            self._episodes.add_clip(item["facts"]["episode_id"], file, item["caption"])
+        if is_done:
+            return
         if item["kind"] == "video":
             video = self._wandb.Video(str(file), caption=item["caption"], format=file.suffix.lstrip("."))
-            self._add(item["step"], item["key"], video)
-            if "episode_id" in item["facts"]:
-                self._episodes.add_clip(item["facts"]["episode_id"], file, item["caption"])
-            clip = BestClip.of(item["facts"], section=item["section"], step=item["step"], file=str(file))
-            self._best = better(self._best, clip)
+            self._add(item["step"], item["key"], video, call)
+            place = {"section": item["section"], "step": item["step"], "training_iteration": item["step"]}
+            is_left_behind = self._iteration is not None and item["step"] > self._iteration
+            clip = BestClip.of(item["facts"], file=str(file), **place)
+            if not is_left_behind and self._best.add(clip):
+                self._keep_best()
         elif item["kind"] == "image":
-            self._add(item["step"], item["key"], self._wandb.Image(str(file), caption=item["caption"]))
+            self._add(item["step"], item["key"], self._wandb.Image(str(file), caption=item["caption"]), call)
         else:
             name = re.sub(r"[^0-9A-Za-z_.-]", "-", item["key"])[:80]
             artifact = self._wandb.Artifact(f"{name}-{self._run.id}", type=item["kind"])
@@ -129,11 +174,10 @@ class WandbRun:
             self._flush()
             if self._episodes.last_step is not None:
                 self._add(self._episodes.last_step, "episodes", self._episodes.make(self._wandb, self._run.id))
-            if self._best is not None:
+            best = self._best.best
+            if best is not None:
                 trial, searched = self._settings["trial"], self._settings["searched"]
-                line = trial_line(self._wandb, trial, searched, self._best, self._returns)
-                self._add(self._best.step, "trials", line)
-                self._run.summary["best_return"] = self._best.episode_return
+                self._add(best.step, "trials", trial_line(self._wandb, trial, searched, best, self._returns))
             self._flush()
             if self._settings["episodes_artifact"] and self._kept_files:
                 artifact = self._wandb.Artifact(f"episodes-{self._run.id}", type="episodes")
@@ -146,6 +190,16 @@ class WandbRun:
             folder = Path(self._run.dir).parent
             if folder.name.startswith(OFFLINE) and not wait_until_whole(folder, _WHOLE_SECONDS):
                 raise RuntimeError(f"{folder.name} has no exit record {_WHOLE_SECONDS:g} s after the run has finished")
+        if self._is_anew:
+            replace_runs(folder, self._folder / "wandb", self._run.id)
+            shutil.rmtree(self._wandb_folder, ignore_errors=True)
+
+    def discard(self) -> None:
+        """End a run that is to be written anew; if it was to replace another one, leave nothing of it."""
+        self._run.finish(exit_code=1)
+        shutil.rmtree(self._files, ignore_errors=True)
+        if self._is_anew:
+            shutil.rmtree(self._wandb_folder, ignore_errors=True)
 
     def _flush(self) -> None:
         """Log all media that wait, in rows of their own."""
@@ -160,23 +214,58 @@ class WandbRun:
         self._step = max(step, self._step + 1)
         if not self._waiting:
             return
-        first = self._waiting[0][0]
+        first = self._waiting[0].step
         now: dict[str, list[Any]] = {}
-        for media_step, key, value in self._waiting:
-            if media_step == first:
-                now.setdefault(key, []).append(value)
-        self._waiting = deque(item for item in self._waiting if item[0] != first)
-        self._log_media(first, {key: found[0] if len(found) == 1 else found for key, found in now.items()})
+        while self._waiting and self._waiting[0].step == first:
+            medium = self._waiting.popleft()
+            now.setdefault(medium.key, []).append(medium.value)
+        marks = self._mark(MEDIA_ROW, medium.call)
+        self._log_media(first, {key: found[0] if len(found) == 1 else found for key, found in now.items()} | marks)
 
-    def _add(self, media_step: int, key: str, value: Any) -> None:
+    def _add(self, media_step: int, key: str, value: Any, call: tuple[int, float] = (0, 0.0)) -> None:
         """Have a medium logged in the next row, with the others of its result."""
-        if len({step for step, *_ in self._waiting} - {media_step}) >= _MAX_STEPS_WAITING:
+        if len({medium.step for medium in self._waiting} - {media_step}) >= _MAX_STEPS_WAITING:
             self._next_row(self._step + 1)  # rows come less often than results with media
-        self._waiting.append((media_step, key, value))
+        self._waiting.append(_Waiting(media_step, key, value, call))
 
     def _log_media(self, media_step: int, values: dict[str, Any]) -> None:
         """Log media in the row that is open; the numbers of a result join them."""
         for key in values.keys() - self._defined:
-            self._run.define_metric(key, step_metric=MEDIA_STEP)
+            if not key.startswith("_"):
+                self._run.define_metric(key, step_metric=MEDIA_STEP)
             self._defined.add(key)
         self._run.log({**values, MEDIA_STEP: media_step}, step=self._step)
+
+    def _has(self, name: str, call: tuple[int, float]) -> bool:
+        """Return whether W&B had a call when the run was resumed; the numbers of an outbox that is lost begin anew."""
+        row, at = self._last[name]
+        return 0 < call[0] <= row and call[1] <= at
+
+    def _mark(self, name: str, call: tuple[int, float]) -> dict[str, Any]:
+        """Return what says in a row which call it came from, and when its result was reported."""
+        at = {"_timestamp": call[1]} if call[1] else {}
+        return {name: call[0], name + _TIME: call[1], **at} if call[0] else at
+
+    def _keep_best(self) -> None:
+        """Remember the best clips with the run, and show the return of the best one."""
+        best = self._best.best
+        self._run.summary.update(
+            {_BEST: json.dumps(self._best.as_dicts()), "best_return": best.episode_return if best else None}
+        )
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A medium that waits for a row.
+
+    Attributes:
+        step: The training iteration of its result.
+        key: Its name in W&B.
+        value: W&B's own value.
+        call: The number and the time of the call that brought it.
+    """
+
+    step: int
+    key: str
+    value: Any
+    call: tuple[int, float]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tune_media.callbacks.wandb.run import WandbRun
@@ -13,20 +16,32 @@ class WandbRuns:
 
     Args:
         folder: Where W&B keeps its files, in a folder for each trial.
+        environment: The environment variables that W&B reads, as the driver has them.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, environment: Mapping[str, str] = MappingProxyType({})) -> None:
+        os.environ.update(environment)
         self._folder = Path(folder)
         self._runs: dict[str, WandbRun] = {}
 
-    def begin(self, trial_id: str, settings: dict[str, Any]) -> None:
-        """Begin a trial's run, or go on with the one that it has."""
+    def begin(self, trial_id: str, settings: dict[str, Any]) -> dict[str, int]:
+        """Begin a trial's run, or go on with the one that it has; return the last calls that W&B has of it."""
+        if settings.get("anew") and trial_id in self._runs:
+            self._runs.pop(trial_id).discard()
         if trial_id not in self._runs:
             self._runs[trial_id] = WandbRun(self._folder / trial_id, settings)
+        return self._runs[trial_id].last_rows
 
-    def log(self, trial_id: str, row: dict[str, Any], step: int, config: dict[str, Any] | None = None) -> str | None:
+    def log(
+        self,
+        trial_id: str,
+        row: dict[str, Any],
+        step: int,
+        config: dict[str, Any] | None = None,
+        call: tuple[int, float] = (0, 0.0),
+    ) -> str | None:
         """Log the numbers of a result; return the problem of a value that is left out."""
-        return self._runs[trial_id].log(row, step, config)
+        return self._runs[trial_id].log(row, step, config, call)
 
     def show(self, trial_id: str, item: dict[str, Any]) -> None:
         """Log a medium."""
@@ -41,3 +56,9 @@ class WandbRuns:
         run = self._runs.pop(trial_id, None)
         if run is not None:
             run.end(exit_code)
+
+    def close(self) -> None:
+        """End W&B's own process, after all runs: if it dies first, this one prints a long traceback at its exit."""
+        import wandb
+
+        wandb.teardown()

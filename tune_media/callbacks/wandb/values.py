@@ -56,6 +56,8 @@ def as_item(entry: MediaEntry) -> dict[str, Any]:
         "key": f"{entry.section}/{entry.key}",
         "step": entry.training_iteration,
         "name": entry.path.rpartition("/")[2],
+        "row": entry.row,
+        "time": entry.time,
     }
     if isinstance(medium, EpisodeBatch):
         prefix = f"{entry.section}/{recorder_of(entry.key)}"

@@ -78,6 +78,7 @@
     return html`
       <h3><button class="name" title=${trial.name} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
         <i class="swatch" style=${{ background: color }}></i>${lastPart(trial.name)}</button>
+        ${trial.abandoned && html`<em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}
         ${rank && html`<span class="rank" title=${`${model.scoreLabel(state.score)}: ${number(score)}`}>#${rank}</span>`}</h3>
       <div class="params">${Object.entries(trial.params).slice(0, SHOWN_PARAMS).map(([name, value]) => html`
         <button title=${`Show only trials with ${name} = ${value}`} onClick=${() => app.addFilter(name, value)}>

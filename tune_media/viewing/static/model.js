@@ -2,6 +2,8 @@
 (function (tm) {
   "use strict";
 
+  const ABANDONED = "its driver was killed before Tune knew this trial, which started again under another id; not ranked";
+
   const COLORS = [
     "#4269d0", "#e08b1d", "#d2485c", "#3a9e92", "#3f9b57", "#a463c2", "#c2672b", "#6b8fd6", "#9c6b4e", "#7a828e",
     "#1f8fb8", "#b3a125", "#c0569b", "#5f7f33", "#7d6be0", "#b5493a",
@@ -50,7 +52,7 @@
   /** Turn the server's index into trials with their clips. */
   function decode(payload) {
     const trials = payload.trials.map((trial, number) => ({
-      ...trial, number, color: COLORS[number % COLORS.length], groups: new Map(), metrics: {}, clipCount: 0,
+      ...trial, number, color: COLORS[number % COLORS.length], groups: new Map(), metrics: byName(), clipCount: 0,
     }));
     const Clip = clipClass(payload);
     const [trialOf, kindOf, sectionOf, keyOf] = ["trial", "kind", "section", "key"].map((name) => reader(payload.clips[name]));
@@ -80,24 +82,26 @@
   }
 
   const isWorst = (group) => /worst/.test(group);
-  const groupName = (section, key) => `${section}\n${key}`;
+  const groupName = (section, key) => JSON.stringify([section, key]);
+  /** Return an object for names that people chose: in `{}`, "constructor" and others have a value from the start. */
+  const byName = () => Object.create(null);
   const encodePath = (path) => path.split("/").map(encodeURIComponent).join("/");
 
   /** Return {section: [keys]}, evaluation first, keys with "best" before the others. */
   function sectionsOf(trials) {
-    const sections = {};
+    const sections = byName();
     for (const trial of trials) {
       for (const name of trial.groups.keys()) {
-        const [section, key] = name.split("\n");
+        const [section, key] = JSON.parse(name);
         (sections[section] = sections[section] || new Set()).add(key);
       }
     }
     const rank = (key) => (/best/.test(key) ? 0 : /worst/.test(key) ? 1 : 2);
-    return Object.fromEntries(
-      Object.keys(sections).sort().map((section) => [
-        section, [...sections[section]].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b)),
-      ]),
-    );
+    const sorted = byName();
+    for (const section of Object.keys(sections).sort()) {
+      sorted[section] = [...sections[section]].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
+    }
+    return sorted;
   }
 
   /** Return the steps at which any trial has a clip of this section and key. */
@@ -142,7 +146,7 @@
     model.metricsAt = ++changes;
     for (const trial of model.trials) {
       const at = place.get(trial.id);
-      trial.metrics = {};
+      trial.metrics = byName();
       if (at != null) for (const name of model.metricNames) trial.metrics[name] = metrics[name][at];
     }
   }
@@ -160,9 +164,9 @@
   const scoreLabel = (name) => (name === CLIP_SCORE ? "best return of a clip" : labels.get(name) || name);
   const isSmallerBetter = (name) => SMALLER_IS_BETTER.test(name.split("/").pop());
 
-  /** Return a trial's score, or null. */
+  /** Return a trial's score, or null; an abandoned trial has none. */
   function scoreOf(trial, name, section) {
-    if (!name) return null;
+    if (!name || trial.abandoned) return null;
     if (name === CLIP_SCORE) return highestReturn(trial, section);
     return trial.metrics[name] ?? null;
   }
@@ -171,7 +175,7 @@
   function highestReturn(trial, section) {
     let best = null;
     for (const [group, clips] of trial.groups) {
-      if (!group.startsWith(`${section}\n`)) continue;
+      if (JSON.parse(group)[0] !== section) continue;
       for (const clip of clips) if (clip.return != null && (!best || compareBest(clip, best) > 0)) best = clip;
     }
     return best && best.return;
@@ -255,10 +259,10 @@
   }
 
   /** Return a trial's name and its differing hyperparameters as one text. */
-  const describe = (trial) => [trial.name, ...Object.entries(trial.params).map(([name, value]) => `${name}=${value}`)].join(" ");
+  const describe = (trial) => [trial.name, ...(trial.abandoned ? ["abandoned"] : []), ...Object.entries(trial.params).map(([name, value]) => `${name}=${value}`)].join(" ");
 
   tm.model = {
     decode, addMetrics, stepsOf, clipAt, bestClip, clipsOf, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
-    parseFilter, describe,
+    parseFilter, describe, ABANDONED,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

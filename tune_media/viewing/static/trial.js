@@ -128,7 +128,7 @@
       <div class="heading-title">
         <h2><i class="swatch" style=${{ background: app.colorOf(trial) }}></i>${titleOf(trial)}
           ${trial.rank === 1 && html`<span class="badge">★ Winner</span>`}${trial.rank > 1 && html`<span class="rank">#${trial.rank}</span>`}</h2>
-        <p class="muted">${trial.name}${trial.score != null && html` · ${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>`}
+        <p class="muted">${trial.name}${trial.abandoned && html` <em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}${trial.score != null && html` · ${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>`}
           ${" · "}${plural(trial.clipCount, "clip")}</p>
       </div>
       ${children}

@@ -1,0 +1,224 @@
+"""The outbox: what a killed driver had appended is stored, listed and delivered by the next one."""
+
+import hashlib
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+import tune_media as tm
+from tests.support.driver_to_kill import CALM, KEYS, PLACES, Tells, calls, kill_at, report, told
+from tests.support.fake_trial import FakeTrial
+from tune_media.callbacks.outbox import FOLDER_VARIABLE, NewRow, Outbox, remove_expired
+from tune_media.storage.index_lines import parse_index
+
+
+@pytest.fixture(autouse=True)
+def outboxes(tmp_path, monkeypatch):
+    """Return the folder of all outboxes, which is the test's own."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
+    return tmp_path / "outbox"
+
+
+def go_on(folder, state, iterations=(CALM + 2,)):
+    """Restore the experiment, and run it to its end."""
+    callback, trial = tm.MediaLoggerCallback(Tells(folder)), FakeTrial(folder)
+    if state:
+        callback.set_state(state)
+    trial.last_result = {"training_iteration": CALM}
+    callback.log_trial_start(trial)
+    for iteration in iterations:
+        report(callback, trial, folder, iteration)
+    callback.log_trial_end(trial)
+    callback.on_experiment_end([trial])
+
+
+def index_of(folder, trial="t1"):
+    """Return all lines of a trial's index: one for each key."""
+    return list(parse_index((folder / "storage" / trial / "media" / "index.jsonl").read_bytes()))
+
+
+def assert_stored(folder, lines):
+    """Assert that all lines name files that are as they say, and that there is no other file."""
+    trial = folder / "storage" / "t1"
+    for line in lines:
+        assert line["status"] == "stored"
+        assert hashlib.sha256((trial / line["path"]).read_bytes()).hexdigest() == line["sha256"]
+    there = {str(path.relative_to(trial)) for path in (trial / "media").rglob("*") if path.is_file()}
+    assert there == {line["path"] for line in lines if line["path"].startswith("media/")} | {"media/index.jsonl"}
+
+
+def assert_all_there(folder):
+    """Assert that all that was ever told is stored and listed once, whole."""
+    wanted = sorted((line["key"], line["id"], line["training_iteration"]) for line in told(folder))
+    lines = index_of(folder)
+    assert sorted((line["key"], line["id"], line["training_iteration"]) for line in lines) == wanted
+    assert_stored(folder, lines)
+    paths = {key: [line["path"] for line in lines if line["key"] == key] for key in KEYS}
+    assert paths["best"] == paths["worst"]
+    assert [len(line["id"]) for line in lines] == [32] * len(lines)
+
+
+@pytest.mark.parametrize(
+    ("place", "has_state"), [*((place, True) for place in PLACES), ("append", False), ("file", False)]
+)
+def test_what_a_killed_driver_had_taken_is_stored_and_delivered_by_the_next_one(
+    tmp_path, outboxes, caplog, place, has_state
+):
+    state = kill_at(tmp_path, place)
+    _, done = calls(tmp_path) if place != "append" else ([], [])
+    go_on(tmp_path, state if has_state else {})
+    assert_all_there(tmp_path)
+    after = calls(tmp_path)[1]
+    wanted = {("media", line["training_iteration"], line["key"], line["id"]) for line in told(tmp_path)}
+    wanted |= {("metrics", iteration) for iteration in range(1, CALM + 3)}
+    assert set(after) == wanted
+    twice = set(done) & set(after[len(done) :])
+    assert twice <= set(done[-1:]), "a call that had ended is made again, and was not the last one"
+    assert len(after) == len(wanted) + len(twice)
+    assert list(outboxes.iterdir()) == []
+    assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_second_driver_of_an_experiment_has_an_outbox_of_its_own_and_says_so(tmp_path, outboxes, caplog):
+    state = kill_at(tmp_path, "append")
+    (killed,) = outboxes.iterdir()
+    lock = "import fcntl, sys, time; file = open(sys.argv[1], 'w'); fcntl.flock(file, fcntl.LOCK_EX)"
+    command = [sys.executable, "-c", f"{lock}; print(1, flush=True); time.sleep(60)", str(killed / "lock")]
+    other = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        assert other.stdout.readline() == b"1\n"
+        go_on(tmp_path, state)
+    finally:
+        other.kill()
+        other.wait()
+    assert "another process has it" in caplog.text
+    assert [line["training_iteration"] for line in index_of(tmp_path)] == [CALM + 2] * 5
+    assert list(outboxes.iterdir()) == [killed]
+    go_on(tmp_path, state, (CALM + 3,))  # the other one has ended
+    assert_all_there(tmp_path)
+    assert list(outboxes.iterdir()) == []
+
+
+@pytest.mark.parametrize("has_state", [True, False])
+def test_a_copied_experiment_takes_nothing_of_the_one_that_it_was_copied_from(tmp_path, outboxes, caplog, has_state):
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    original.mkdir()
+    state = kill_at(original, "append")
+    shutil.move(original / "outbox", outboxes)
+    (killed,) = outboxes.iterdir()
+    state["outbox"]["path"] = str(killed)
+    shutil.copytree(original, copy)
+    go_on(copy, state if has_state else {})
+    assert ("it belongs to the experiment in another folder" in caplog.text) is has_state
+    assert [line["training_iteration"] for line in index_of(copy)] == [CALM + 2] * 5
+    go_on(original, state)
+    assert_all_there(original)
+    assert list(outboxes.iterdir()) == []
+
+
+def test_outboxes_that_nobody_wants_expire_and_are_named_and_nothing_else_is_removed(outboxes, caplog):
+    (outboxes / "thesis").mkdir(parents=True)
+    (outboxes / "thesis" / "chapter.txt").write_text("years of work")
+    old, recent, used = (Outbox.create(outboxes, {"storage": f"/results/{name}"}) for name in ("old", "recent", "used"))
+    for outbox in (old, recent):
+        outbox.append([NewRow("t1", "start")])
+        outbox.close(remove=False)
+    long_ago = time.time() - 8 * 24 * 3600
+    for folder in (outboxes / "thesis", old.folder, used.folder):
+        for path in (*folder.iterdir(), folder):
+            os.utime(path, (long_ago, long_ago))
+    remove_expired(outboxes)
+    assert sorted(outboxes.iterdir()) == sorted([outboxes / "thesis", recent.folder, used.folder])
+    assert "/results/old" in caplog.text
+    assert "/results/recent" not in caplog.text
+    used.close(remove=True)
+
+
+def test_a_restore_after_long_still_delivers_what_waited(tmp_path, outboxes):
+    state = kill_at(tmp_path, "append")
+    (killed,) = outboxes.iterdir()
+    long_ago = time.time() - 30 * 24 * 3600
+    for path in (*killed.iterdir(), killed):
+        os.utime(path, (long_ago, long_ago))
+    go_on(tmp_path, state)
+    assert_all_there(tmp_path)
+
+
+def test_rows_are_appended_all_or_none_and_no_number_is_given_twice(outboxes):
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    outbox.add_reader("storage")
+    big = b"x" * 10_000
+    last = outbox.append([NewRow("t1", "media", content=big), NewRow("t1", "media", content=b"small")])
+    with pytest.raises(OSError, match="max_spilled_bytes"):
+        outbox.append([NewRow("t1", "start"), NewRow("t1", "media", content=big)], most_bytes=15_000)
+    assert [row.content() for row in outbox.read(0)] == [big, b"small"]
+    assert outbox.nbytes == len(big)
+    outbox.advance("storage", last)
+    assert outbox.tidy() == 2
+    assert outbox.nbytes == 0
+    outbox.close(remove=False)
+    again = Outbox.adopt(outbox.folder)
+    assert again.append([NewRow("t1", "start")]) > last
+    (row,) = again.read(0)
+    assert row.stamp > (outbox.generation, last)
+    again.close(remove=True)
+
+
+def test_contents_whose_rows_were_never_written_are_removed_by_the_next_driver(outboxes):
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    outbox.append([NewRow("t1", "media", content=b"x" * 10_000)])
+    stray = outbox.folder / ("0" * 32)
+    stray.write_bytes(b"half a clip")
+    outbox.close(remove=False)
+    again = Outbox.adopt(outbox.folder)
+    assert [row.content() for row in again.read(0)] == [b"x" * 10_000]
+    assert not stray.exists()
+    again.close(remove=True)
+
+
+def test_a_content_that_is_gone_is_named_and_the_rest_is_stored(tmp_path, outboxes):
+    """The machine lost its power: rows are there, and not all files."""
+    state = kill_at(tmp_path, "append")
+    (killed,) = outboxes.iterdir()
+    contents = [path for path in killed.iterdir() if len(path.name) == 32]
+    assert contents
+    for path in contents:
+        path.write_bytes(b"")
+    go_on(tmp_path, state)
+    lines = index_of(tmp_path)
+    failed = [line for line in lines if line["status"] == "failed"]
+    assert 0 < len(failed) < len(lines) == 5 * (CALM + 2)
+    assert {len(line["id"]) for line in failed} == {32}
+    assert all("bytes are left in the outbox" in line["note"] for line in failed)
+    assert list(outboxes.iterdir()) == []
+
+
+def test_rows_that_wait_for_a_callback_that_a_restore_has_not_are_counted(tmp_path, outboxes, caplog):
+    state = kill_at(tmp_path, "append")
+    callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path)
+    callback.set_state(state)
+    callback.log_trial_start(trial)
+    callback.log_trial_end(trial)
+    callback.on_experiment_end([trial])
+    (said,) = [record.getMessage() for record in caplog.records if "waited for tells" in record.getMessage()]
+    assert 0 < int(said.split(": ")[1].split()[0]) < 100
+    assert_all_there(tmp_path)
+    assert list(outboxes.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_behind", [True, False])
+def test_media_that_a_lost_machine_had_and_the_storage_has_not_are_named(tmp_path, outboxes, capsys, is_behind):
+    """Tune's snapshot knew of media that were in the outbox only: the storage was away when it was taken."""
+    state = kill_at(tmp_path, "index")
+    shutil.rmtree(outboxes)
+    state["outbox"]["host"] = "another"
+    state["outbox"]["media"]["t1"] += 100 * is_behind
+    go_on(tmp_path, state)
+    assert ("did not reach the storage" in capsys.readouterr().out) == is_behind

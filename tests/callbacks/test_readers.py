@@ -1,0 +1,194 @@
+"""A backend's reader: every row in order, whatever the backend does, and none twice."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.driven_sweep import Sweep, blob
+from tests.support.fake_trial import FakeTrial, run
+from tests.support.faults import wait_until
+from tune_media.callbacks.outbox import FOLDER_VARIABLE
+from tune_media.callbacks.session import _SESSIONS
+
+
+class Notes(tm.Backend):
+    """Notes its calls; it may be away, refuse things, and hang."""
+
+    name, patience = "notes", 10.0
+
+    def __init__(self):
+        self.calls, self.is_here, self.refuses, self.statuses = [], True, (), []
+
+    def start(self, trial):
+        self.calls.append("start")
+
+    def metrics(self, trial, report):
+        self._take(f"metrics {report.training_iteration}")
+
+    def media(self, trial, entry):
+        self._take(f"media {entry.training_iteration} {entry.key}")
+
+    def end(self, trial, status):
+        self.calls.append("end")
+        self.statuses.append(status)
+
+    def is_away(self, error):
+        return isinstance(error, ConnectionError)
+
+    def _take(self, what):
+        if not self.is_here:
+            raise ConnectionError("no answer")
+        if what in self.refuses:
+            raise ValueError("it is refused")
+        self.calls.append(what)
+
+
+class Hangs(Notes):
+    """Hangs at its first medium until it is released."""
+
+    name, patience = "hangs", 20.0
+
+    def __init__(self):
+        super().__init__()
+        self.released, self.hangs = threading.Event(), threading.Event()
+
+    def media(self, trial, entry):
+        self.hangs.set()
+        self.released.wait(60)
+        super().media(trial, entry)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+@pytest.fixture(autouse=True)
+def outboxes(tmp_path, monkeypatch):
+    """Return the folder of all outboxes, which is the test's own."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
+    yield tmp_path / "outbox"
+    for session in list(_SESSIONS.values()):
+        session.end_now()
+
+
+def test_a_tracker_that_is_away_gets_everything_in_order_when_it_is_back(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.readers._FIRST_PAUSE", 0.02)
+    notes = Notes()
+    sweep = Sweep(tmp_path, backend=notes)
+    sweep.report(1, clip=blob(1))
+    notes.is_here = False
+    sweep.report(2, clip=blob(2))
+    sweep.report(3, clip=blob(3))
+    wait_until(lambda: "no answer" in caplog.text)
+    notes.is_here = True
+    sweep.end()
+    wanted = [
+        f"{kind} {iteration}{key}" for iteration in (1, 2, 3) for kind, key in (("metrics", ""), ("media", " clip"))
+    ]
+    assert notes.calls == ["start", *wanted, "end"]
+    assert caplog.text.count("no answer") == 1
+    assert notes.statuses == ["finished"]
+
+
+def test_what_a_tracker_refuses_is_counted_and_named_and_the_rest_is_delivered(tmp_path, caplog):
+    notes = Notes()
+    notes.refuses = ("media 1 clip", "metrics 2")
+    run([tm.MediaLoggerCallback(notes)], FakeTrial(tmp_path), [{"clip": blob(1)}, {"clip": blob(2)}])
+    assert notes.calls == ["start", "metrics 1", "media 2 clip", "end"]
+    assert "notes lacks 1 media, 1 result(s) of 1 trial(s): t1" in caplog.text
+
+
+def test_rows_that_a_tracker_has_not_got_when_the_trial_goes_back_are_not_sent(tmp_path, monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.readers._LONGEST_PAUSE", 0.02)
+    notes = Notes()
+    sweep = Sweep(tmp_path, backend=notes)
+    sweep.report(1, clip=blob(1))
+    wait_until(lambda: "media 1 clip" in notes.calls)
+    notes.is_here = False
+    again = blob(9)
+    for iteration in (2, 3):
+        sweep.report(iteration, clip=blob(iteration), constant=again)
+    sweep.report(2, clip=blob(12), constant=again)
+    notes.is_here = True
+    sweep.end()
+    assert notes.calls[:3] == ["start", "metrics 1", "media 1 clip"]
+    assert sorted(notes.calls[3:]) == ["end", "media 2 clip", "media 2 constant", "metrics 2"]
+
+
+def test_a_tracker_that_hangs_loses_data_before_the_storage_does_and_it_is_counted(tmp_path, caplog):
+    hangs = Hangs()
+    sweep = Sweep(tmp_path, backend=hangs, max_spilled_bytes=5 * 8192)
+    for iteration in range(1, 101):
+        sweep.report(iteration, clip=blob(iteration))
+        sweep.settle()
+    assert hangs.hangs.is_set()
+    hangs.released.set()
+    sweep.end()
+    lines = sweep.lines()
+    assert [line["status"] for line in lines] == ["stored"] * 100
+    got = [call for call in hangs.calls if call.startswith("media")]
+    assert "media 1 clip" in got
+    assert 0 < len(got) < 100
+    lacking = 100 - len(got)
+    assert f"hangs lacks {lacking} media" in caplog.text
+    assert "MediaOptions(max_spilled_bytes=40960)" in caplog.text
+    assert hangs.calls[-1] == "end"
+
+
+def test_a_tracker_that_hangs_at_the_end_is_named_and_a_restore_delivers_the_rest_once(tmp_path, outboxes, caplog):
+    hangs = Hangs()
+    hangs.patience = 0.3
+    sweep = Sweep(tmp_path, backend=hangs)
+    sweep.report(1, clip=blob(1))
+    hangs.hangs.wait(30)
+    sweep.report(2, clip=blob(2))
+    state = sweep.end()
+    assert "hangs had not finished when the experiment ended" in caplog.text
+    assert "hangs lacks" in caplog.text
+    notes = Notes()
+    notes.name = "hangs"
+    restored = Sweep(tmp_path, state, backend=notes, last=2)
+    restored.report(3, clip=blob(3))
+    restored.end()
+    assert [call for call in notes.calls if " " in call] == [
+        "media 1 clip", "metrics 2", "media 2 clip", "metrics 3", "media 3 clip",
+    ]  # fmt: skip
+    assert list(outboxes.iterdir()) == []
+    hangs.released.set()
+
+
+class Values(tm.Backend):
+    """Keeps what it gets of results."""
+
+    def __init__(self):
+        self.flat, self.config = [], []
+
+    def metrics(self, trial, report):
+        self.flat.append(dict(report.flat))
+        self.config.append(report.config)
+
+
+class Odd:
+    """An object of a user's own."""
+
+    def __repr__(self):
+        return "odd"
+
+
+def test_values_that_are_no_plain_data_reach_a_tracker_all_the_same(tmp_path):
+    values, odd = Values(), Odd()
+    result = {"score": np.float32(0.5), "large": 2**70, "at": (1, 2), "odd": odd, "deep": {"path": Path("/x")}}
+    run([tm.MediaLoggerCallback(values)], FakeTrial(tmp_path, lr=1), [result, {"config": {"lr": 2, "f": len}}])
+    flat = values.flat[0]
+    assert (flat["score"], float(flat["large"]), list(flat["at"])) == (0.5, float(2**70), [1, 2])
+    assert flat["odd"] is odd
+    assert flat["deep/path"] == Path("/x")
+
+
+def test_hyperparameters_that_pbt_has_changed_come_as_plain_data(tmp_path):
+    values = Values()
+    results = [{"config": {"lr": 1, "f": len}}, {"config": {"lr": 2, "f": len}}, {"config": {"lr": 2, "f": len}}]
+    run([tm.MediaLoggerCallback(values)], FakeTrial(tmp_path), results)
+    assert values.config == [None, {"lr": 2, "f": "<built-in function len>"}, None]

@@ -1,0 +1,119 @@
+"""What a storage, a server and an env say in their errors: no key gets from there into a file, a log or a pickle."""
+
+import logging
+import pickle
+
+import cloudpickle
+import pyarrow.fs
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+import tune_media as tm
+from tests.support.fake_trial import FakeTrial, run
+
+KEY = "Zm9vYmFy0123"
+ERRORS = [
+    f"PUT https://me.blob.core.windows.net/results/x?sv=2024-01-01&sig={KEY}: 403 Forbidden",
+    f"s3://AKIA:{KEY}@bucket/results: AccessDenied",
+    f"the signature of {KEY} does not match",  # which the environment names
+]
+
+
+class TellingStorage(LocalFileSystem):
+    """A storage that refuses some files, and repeats its own address with the key."""
+
+    protocol = "telling"
+    cachable = False
+
+    def __init__(self, text, **more):
+        super().__init__(**more)
+        self.text = text
+
+    def _open(self, path, mode="rb", **more):
+        if mode == "wb" and "refused" in path:
+            raise OSError(self.text)
+        return super()._open(path, mode, **more)
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_the_error_of_a_storage_brings_no_key_into_the_index_or_the_log(tmp_path, caplog, monkeypatch, text):
+    """The index line of a clip that the storage refused had the storage's error as its note, with the signature."""
+    monkeypatch.setenv("MY_STORAGE_SECRET", KEY)
+    trial = FakeTrial(tmp_path)
+    trial.storage.storage_filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(TellingStorage(text)))
+    callback = tm.JsonMediaLoggerCallback(media=tm.MediaOptions(flush_seconds=30))
+    names = ["taken", "refused", "also_taken", "last"]
+    with caplog.at_level(logging.DEBUG, "tune_media"):
+        run([callback], trial, [{name: tm.Artifact(name.encode(), name="x.bin") for name in names}])
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    index = next(path for path in files if path.name == "index.jsonl")
+    assert "***" in index.read_text()
+    assert "Traceback" in caplog.text
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+    assert KEY not in caplog.text
+
+
+def test_the_error_of_a_value_brings_no_key_into_the_index_or_the_log(tmp_path, caplog):
+    class Remote(tm.Artifact):
+        """A file whose content is elsewhere."""
+
+        def content(self):
+            raise OSError(f"GET https://host/x?sig={KEY}: 403")
+
+    with caplog.at_level(logging.DEBUG, "tune_media"):
+        run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"clip": Remote(b"x", name="x.bin")}])
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(b"sig=***: 403" in path.read_bytes() for path in files if path.name == "index.jsonl")
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+    assert KEY not in caplog.text
+
+
+def test_the_error_of_an_env_brings_no_key_into_a_record_or_the_log(caplog):
+    gymnasium = pytest.importorskip("gymnasium")
+
+    class Far(gymnasium.Env):
+        """An env whose pictures come from a server that refuses."""
+
+        metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium has it
+        render_mode = "rgb_array"
+        observation_space = action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, **options):
+            super().reset(**options)
+            return 0, {}
+
+        def step(self, action):
+            return 0, 1.0, True, False, {}
+
+        def render(self):
+            raise OSError(f"GET https://host/frame?access_token={KEY}: 403")
+
+    env = tm.gym.RecordEpisodes(Far())
+    with caplog.at_level(logging.DEBUG, "tune_media"):
+        env.reset(seed=1)
+        env.step(0)
+        taken = env.take()
+    assert "access_token=***" in caplog.text
+    assert KEY not in caplog.text
+    assert KEY.encode() not in cloudpickle.dumps(taken)
+
+
+@pytest.mark.parametrize("settings", ["dict", "object"])
+def test_a_key_in_the_settings_of_wandb_is_in_no_pickle_and_no_message(monkeypatch, settings):
+    """It was pickled into tuner.pkl, and printed by the error that refused another argument."""
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_API_KEY", "")
+    key = "0123456789abcdef" * 3
+    given = {"api_key": key, "silent": True, "x_extra_http_headers": {"Cookie": f"session={KEY}"}}
+    given |= {"https_proxy": f"http://me:{KEY}@proxy:3128"}
+    if settings == "object":
+        given = wandb.Settings(**given)
+    callback = tm.WandbMediaLoggerCallback(project="my/walkers", mode="online", settings=given)
+    again = pickle.loads(cloudpickle.dumps(callback))
+    for pickled in (pickle.dumps(callback), cloudpickle.dumps(again)):
+        assert key.encode() not in pickled
+        assert KEY.encode() not in pickled
+    with pytest.raises(ValueError, match="my/walkers") as raised:
+        callback.setup()
+    assert key not in str(raised.value)
+    assert KEY not in str(raised.value)

@@ -1,0 +1,318 @@
+"""The storage's reader: everything is logged, stored and listed, whatever the storage does."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.driven_sweep import SIZE, Sweep, blob
+from tests.support.faults import Orders, episodes, faulty, wait_until
+from tune_media.callbacks.outbox import FOLDER_VARIABLE
+from tune_media.callbacks.session import _SESSIONS
+from tune_media.storage import filesystem
+from tune_media.storage.experiment_log import read_log
+from tune_media.storage.index_lines import parse_index
+
+
+def status(lines):
+    return [(line["training_iteration"], line["status"]) for line in lines]
+
+
+@pytest.fixture(autouse=True)
+def outboxes(tmp_path, monkeypatch):
+    """Return the folder of all outboxes, which is the test's own."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
+    return tmp_path / "outbox"
+
+
+@pytest.fixture
+def orders(tmp_path):
+    """Return what the storage of a sweep is told."""
+    orders = Orders(tmp_path / "orders")
+    yield orders
+    orders.take_back("hang")
+    orders.take_back("away")
+
+
+@pytest.fixture(autouse=True)
+def _ended():
+    """End what a test has left."""
+    yield
+    for session in list(_SESSIONS.values()):
+        session.end_now()
+
+
+class Unreadable(tm.Artifact):
+    """A medium of a user's own whose file cannot be made."""
+
+    def content(self):
+        raise ValueError("there is no such simulation")
+
+
+def test_a_medium_whose_file_cannot_be_made_is_listed_as_failed_and_the_others_are_stored(tmp_path, capsys, caplog):
+    sweep = Sweep(tmp_path)
+    sweep.report(1, own=Unreadable(b"x", name="x.bin"), weights=blob(1))
+    sweep.report(2, weights=blob(2))
+    sweep.end()
+    by_key = {(line["key"], line["training_iteration"]): line for line in sweep.lines()}
+    assert by_key["own", 1]["status"] == "failed"
+    assert "there is no such simulation" in by_key["own", 1]["note"]
+    assert by_key["weights", 1]["status"] == by_key["weights", 2]["status"] == "stored"
+    assert "there is no such simulation" in caplog.text
+    assert "1 " in capsys.readouterr().out
+
+
+def test_raw_arrays_are_stored_as_clips_and_beyond_the_memory_they_wait_on_disk(tmp_path):
+    sweep = Sweep(tmp_path, max_pending_bytes=1000)
+    frames = np.random.default_rng(0).integers(0, 255, (6, 1, 5, 3, 32, 32), np.uint8)
+    for iteration in range(1, 7):
+        sweep.report(iteration, clip=frames[iteration - 1])
+    sweep.end()
+    lines = sweep.lines()
+    assert status(lines) == [(iteration, "stored") for iteration in range(1, 7)]
+    assert {(line["kind"], line["frames"], len(line["id"])) for line in lines} == {("video", 5, 32)}
+
+
+@pytest.mark.parametrize("limit", ["disk", "bytes"])
+def test_what_the_drivers_disk_has_no_room_for_is_listed_as_dropped_and_the_rest_goes_on(
+    tmp_path, monkeypatch, caplog, capsys, orders, limit
+):
+    sweep = Sweep(tmp_path, storage=faulty(orders), max_spilled_bytes=10_000 if limit == "bytes" else 10**9)
+    sweep.report(1, weights=blob(1))
+    sweep.settle()
+    orders.give("away")
+    if limit == "disk":
+        full = SimpleNamespace(f_bavail=6, f_frsize=2**30, f_blocks=100)
+        monkeypatch.setattr("tune_media.callbacks.outbox.os.statvfs", lambda path: full)
+        monkeypatch.setattr("tune_media.callbacks.outbox._DISK_SECONDS", -1.0)
+        monkeypatch.setattr("tune_media.callbacks.outbox._SMALL_REMAINDER", 10_000)
+    sweep.report(2, weights=blob(2))
+    result = sweep.report(3, weights=blob(3), evaluation={"env_runners": {"episodes": {"data": episodes("e", 3)}}})
+    assert result["weights"].endswith(".bin")  # a path, whatever became of the file
+    orders.take_back("away")
+    sweep.settle()
+    sweep.report(4, weights=blob(4))
+    sweep.end()
+    lines = sweep.lines()
+    by_key = {(line["key"], line["training_iteration"]): line["status"] for line in lines}
+    assert by_key == {
+        ("weights", 1): "stored",
+        ("weights", 2): "stored",
+        ("weights", 3): "dropped",
+        ("episodes/data", 3): "dropped",
+        ("weights", 4): "stored",
+    }
+    wanted = "less than 7% of the disk" if limit == "disk" else "MediaOptions(max_spilled_bytes=10000)"
+    assert wanted in caplog.text
+    assert {line["note"] for line in lines if line["status"] == "dropped"} != set()
+    assert "2 " in capsys.readouterr().out
+
+
+def test_what_a_trial_recorded_before_it_went_back_is_marked_unless_it_comes_again(tmp_path):
+    sweep = Sweep(tmp_path)
+    again = blob(9)
+    for iteration in (1, 2, 3):
+        sweep.report(iteration, weights=blob(iteration), **({"constant": again} if iteration == 3 else {}))
+    sweep.report(2, weights=blob(12))
+    sweep.report(3, weights=blob(13), constant=again)
+    sweep.end()
+    found = {(line["key"], line["training_iteration"], line["id"]): line.get("rolled_back") for line in sweep.lines()}
+    marks = sorted((key, iteration, bool(mark)) for (key, iteration, _), mark in found.items())
+    assert marks == [
+        ("constant", 3, False),
+        ("weights", 1, False),
+        ("weights", 2, False),
+        ("weights", 2, True),
+        ("weights", 3, False),
+        ("weights", 3, True),
+    ]
+    assert {line["status"] for line in sweep.lines()} == {"stored"}
+
+
+def test_media_that_could_not_be_written_before_the_trial_went_back_are_marked_when_they_are(tmp_path, orders):
+    sweep = Sweep(tmp_path, storage=faulty(orders))
+    sweep.report(1, weights=blob(1))
+    sweep.settle()
+    orders.give("away")
+    again = blob(9)
+    sweep.report(2, weights=blob(2))
+    sweep.report(3, weights=blob(3), constant=again)
+    orders.wait_until_met()
+    sweep.report(2, weights=blob(12))
+    sweep.report(3, constant=again)
+    orders.take_back("away")
+    sweep.end()
+    marks = {(line["key"], line["sha256"]): bool(line.get("rolled_back")) for line in sweep.lines()}
+    sha = {number: hashlib.sha256(bytes([number]) * SIZE).hexdigest() for number in (1, 2, 3, 9, 12)}
+    wanted = {("weights", sha[number]): number in (2, 3) for number in (1, 2, 3, 12)}
+    assert marks == wanted | {("constant", sha[9]): False}
+
+
+def test_everything_that_waited_while_the_storage_was_away_is_stored_in_order(tmp_path, orders, caplog):
+    sweep = Sweep(tmp_path, storage=faulty(orders))
+    orders.give("away")
+    for iteration in (1, 2, 3):
+        sweep.report(iteration, weights=blob(iteration), small=tm.Histogram(np.arange(10.0)))
+    wait_until(lambda: sweep.reader.is_away)
+    orders.take_back("away")
+    sweep.end()
+    assert [line["training_iteration"] for line in sweep.lines()] == [1, 1, 2, 2, 3, 3]
+    assert {line["status"] for line in sweep.lines()} == {"stored"}
+    assert caplog.text.count("the storage is away") == 1
+    assert list((tmp_path / "outbox").iterdir()) == []
+
+
+@pytest.mark.parametrize("order", ["away", "hang"])
+def test_what_the_storage_does_not_take_is_kept_in_the_drivers_folder_and_a_restore_delivers_it(
+    tmp_path, orders, caplog, order
+):
+    sweep = Sweep(tmp_path, storage=faulty(orders), flush_seconds=1)
+    sweep.report(1, weights=blob(1))
+    sweep.settle()
+    orders.give(order)
+    sweep.report(2, weights=blob(2))
+    sweep.report(3, weights=blob(3), evaluation={"env_runners": {"episodes": {"data": episodes("e", 3)}}})
+    state = sweep.end()
+    here = Path(sweep.trial.local_path)
+    lines = list(parse_index((here / "media" / "index.jsonl").read_bytes()))
+    kept = {(line["key"], line["training_iteration"]): line for line in lines}
+    assert {key: line["status"] for key, line in kept.items()} == {
+        ("weights", 1): "stored",
+        ("weights", 2): "failed",
+        ("weights", 3): "failed",
+        ("episodes/data", 3): "failed",
+    }
+    assert (here / kept["weights", 2]["path"]).read_bytes() == bytes([2]) * SIZE
+    assert (here / kept["episodes/data", 3]["path"]).exists()
+    assert "did not accept 3 write(s)" in caplog.text
+    orders.take_back(order)
+
+    restored = Sweep(tmp_path, state, last=3)
+    restored.report(4, weights=blob(4))
+    restored.end()
+    lines = restored.lines()
+    assert {line["status"] for line in lines} == {"stored"}
+    assert sorted((line["key"], line["training_iteration"]) for line in lines) == [
+        ("episodes/data", 3),
+        *(("weights", iteration) for iteration in (1, 2, 3, 4)),
+    ]
+    assert all((restored.path / line["path"]).exists() for line in lines)
+    assert not (here / "media" / "index.jsonl").exists()
+    assert list((tmp_path / "outbox").iterdir()) == []
+
+
+def test_a_file_that_the_storage_refuses_again_and_again_is_kept_here_and_the_others_are_stored(tmp_path, monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.readers._LONGEST_PAUSE", 0.02)
+    sweep = Sweep(tmp_path)
+    (sweep.path / "media" / "train").mkdir(parents=True)
+    (sweep.path / "media" / "train" / "refused").write_text("a file where a folder should be")
+    for iteration in range(1, 8):
+        result = sweep.report(iteration, weights=blob(iteration), **({"refused": blob(100)} if iteration == 1 else {}))
+        wait_until((sweep.path / result["weights"]).exists)
+    sweep.end()
+    refused = [line for line in sweep.lines() if line["key"] == "refused"]
+    assert status(refused) == [(1, "failed")]
+    assert "kept in the driver's folder" in refused[0]["note"]
+    assert (Path(sweep.trial.local_path) / refused[0]["path"]).read_bytes() == bytes([100]) * SIZE
+    others = [line for line in sweep.lines() if line["key"] == "weights"]
+    assert status(others) == [(iteration, "stored") for iteration in range(1, 8)]
+
+
+def test_a_file_is_in_the_log_before_it_is_there_and_its_deletion_before_it_is_gone(tmp_path, monkeypatch):
+    seen = []
+    retention = tm.Retention(last=2)
+
+    def look(kind):
+        log = read_log(sweep.trial.storage.storage_filesystem, str(tmp_path / "storage"), done=True).get("t1", [])
+        named = {event["path"] for event in log if ("event" in event) == (kind == "deleted") and "path" in event}
+        there = {str(file.relative_to(sweep.path)) for file in (sweep.path / "media").rglob("*.bin")}
+        return named, there
+
+    sweep = Sweep(tmp_path, retention=retention)
+    write = filesystem.link_once
+
+    def watched(source, target):
+        seen.append(str(target.relative_to(sweep.path)) in look("stored")[0])
+        return write(source, target)
+
+    monkeypatch.setattr("tune_media.callbacks.storage_reader.link_once", watched)
+    for iteration in range(1, 6):
+        sweep.report(iteration, weights=blob(iteration))
+        sweep.settle()
+        listed, there = look("stored")
+        assert there == listed - look("deleted")[0]
+    assert seen == [True] * 5
+    sweep.end()
+
+
+def test_retention_deletes_media_only_and_what_is_deleted_stays_so_after_a_restore(tmp_path):
+    sweep = Sweep(tmp_path, retention=tm.Retention(last=1))
+    for iteration in (1, 2, 3):
+        batch = episodes("e", iteration)
+        sweep.report(iteration, weights=blob(iteration), evaluation={"env_runners": {"episodes": {"data": batch}}})
+    sweep.settle()
+    (sweep.path / "result.json").write_text("{}")
+    state = sweep.end()
+    restored = Sweep(tmp_path, state, last=3, retention=tm.Retention(last=1))
+    restored.report(4, weights=blob(4))
+    restored.end()
+    weights = [line for line in restored.lines() if line["key"] == "weights"]
+    assert status(weights) == [(1, "deleted"), (2, "deleted"), (3, "deleted"), (4, "stored")]
+    assert [path.name for path in (restored.path / "media").rglob("*.bin")] == [Path(weights[3]["path"]).name]
+    assert len(list((restored.path / "episode_data").glob("*.json"))) == 3
+    assert (restored.path / "result.json").exists()
+
+
+def test_readers_see_every_file_while_the_experiment_runs_and_after_its_index_was_lost(tmp_path):
+    sweep = Sweep(tmp_path, retention=tm.Retention(last=3))
+    for iteration in (1, 2, 3, 4):
+        sweep.report(iteration, weights=blob(iteration))
+    sweep.report(3, weights=blob(13))
+    sweep.settle()
+    (sweep.path / "result.json").write_text("")
+    running = tmp_path / "running"
+    shutil.copytree(tmp_path / "storage", running)
+    (running / "t1" / "media" / "index.jsonl").unlink(missing_ok=True)
+    sweep.end()
+    (sweep.path / "media" / "index.jsonl").unlink()
+    for experiment in (running, tmp_path / "storage"):
+        there = {str(file) for file in experiment.rglob("*.bin")}
+        rows = list(tm.load(experiment))
+        assert {row["file"] for row in rows if row["status"] == "stored"} == there
+        assert len(there) > 1
+        marks = {(row["training_iteration"], bool(row.get("rolled_back"))) for row in rows if row["file"] in there}
+        assert (3, False) in marks
+        assert all(is_back == (iteration > 2) for iteration, is_back in marks - {(3, False)})
+
+
+def test_episodes_of_a_repeated_iteration_do_not_replace_those_that_still_wait(tmp_path, orders):
+    """The row of the killed driver and that of the restored one have the same step."""
+    sweep = Sweep(tmp_path, storage=faulty(orders), flush_seconds=0.5)
+    sweep.report(1, weights=blob(1))
+    sweep.settle()
+    orders.give("away")
+    sweep.report(2, evaluation={"env_runners": {"episodes": {"data": episodes("first", 2)}}})
+    state = sweep.end()
+    orders.take_back("away")
+    restored = Sweep(tmp_path, state, last=1)
+    restored.report(2, evaluation={"env_runners": {"episodes": {"data": episodes("second", 2)}}})
+    restored.end()
+    lines = [line for line in restored.lines() if line["key"] == "episodes/data"]
+    assert [bool(line.get("rolled_back")) for line in lines] == [True, False]
+    names = [json.loads((restored.path / line["path"]).read_bytes())[0]["episode_id"] for line in lines]
+    assert names == ["first-2", "second-2"]
+
+
+def test_nobody_else_sees_what_waits_on_the_drivers_disk(tmp_path, outboxes, orders):
+    orders.give("away")
+    sweep = Sweep(tmp_path, storage=faulty(orders), flush_seconds=0.1)
+    sweep.report(1, weights=blob(1))
+    (folder,) = outboxes.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+    orders.take_back("away")
+    sweep.end()

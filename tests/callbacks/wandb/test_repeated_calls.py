@@ -1,0 +1,171 @@
+"""W&B runs whose calls are made again: online the run says what it has, offline it is written anew."""
+
+import functools
+import json
+import shutil
+
+import pytest
+
+import tune_media as tm
+from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
+from tests.support.trackers import read_wandb, wandb_records, wandb_runs
+from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
+from tune_media.callbacks.wandb.run import MEDIA_ROW, NUMBERS_ROW
+from tune_media.callbacks.wandb.runs import WandbRuns
+
+wandb = pytest.importorskip("wandb")
+
+
+@pytest.fixture
+def backend_of(monkeypatch):
+    """Return a maker of backends, as one process after the other makes them; their runs are in this process."""
+    made = []
+
+    def call(helper, method, *arguments):
+        if helper._actor is None:
+            helper._actor = WandbRuns(str(helper.folder))
+        return getattr(helper._actor, method)(*arguments)
+
+    monkeypatch.setattr(WandbHelper, "_call", call)
+
+    def make(**options):
+        backend = tm.WandbMediaLoggerCallback(project="p", mode="offline", **options).backend
+        backend.context = PlainContext()
+        made.append(backend)
+        return backend
+
+    yield make
+    for backend in made:
+        if backend._helper is not None:
+            for run in backend._helper._actor._runs.values():
+                run.discard()
+            shutil.rmtree(backend._helper.folder)
+
+
+CHANGES = ("_runtime", "_timestamp", "episodes/", "trials/")  # a table's file has another name each time
+
+
+def rows_of(trial):
+    """Return the values of each row that a trial's runs on the storage have, but for those that a kill may change."""
+    for file in wandb_runs(trial):
+        for record in wandb_records(file):
+            if record.WhichOneof("record_type") == "history":
+                row = {item.key or "/".join(item.nested_key): item.value_json for item in record.history.item}
+                yield {name: value for name, value in row.items() if not name.startswith(CHANGES) or "nrows" in name}
+
+
+def summary_of(trial):
+    found = {}
+    for file in wandb_runs(trial):
+        for record in wandb_records(file):
+            if record.WhichOneof("record_type") == "summary":
+                found |= {item.key: json.loads(item.value_json) for item in record.summary.update}
+    return found
+
+
+ITERATIONS, RETURNS = [1, 2, 3, 2, 3], {1: 5.0, 2: 100.0, 3: 7.0, 4: 6.0, 5: 8.0}
+
+
+def test_an_offline_run_that_is_written_anew_is_whole_and_replaces_the_unfinished_one(backend_of, tmp_path):
+    """After a kill and a restore, the run on the storage had 8 or 21 of 45 rows, and nothing was said."""
+    once, again = a_trial(tmp_path / "once", lr=0.5), a_trial(tmp_path / "again", lr=0.5)
+    calls = calls_of(once, ITERATIONS, RETURNS)
+    play(backend_of(), [*calls, ("end", "finished")])
+    killed = backend_of()
+    play(killed, [("start", again), *calls[1:13]])
+    killed.end(again, "interrupted")
+    assert len(list(rows_of(tmp_path / "again/storage/t1"))) < len(list(rows_of(tmp_path / "once/storage/t1")))
+    backend = backend_of()
+    for _ in range(2):  # twice does no harm
+        backend.write_anew(again, [argument for _, argument in map(renewed, calls[1:])], "finished")
+    assert len(wandb_runs(tmp_path / "again/storage/t1")) == 1
+    assert list(rows_of(tmp_path / "again/storage/t1")) == list(rows_of(tmp_path / "once/storage/t1"))
+    held, wanted = read_wandb(tmp_path / "again/storage/t1"), read_wandb(tmp_path / "once/storage/t1")
+    assert (held.clips, held.images, held.config["lr"], held.status) == (wanted.clips, wanted.images, 0.5, 0)
+
+
+def test_a_helper_that_dies_while_a_run_is_written_anew_replaces_nothing(backend_of, tmp_path, monkeypatch):
+    trial = a_trial(tmp_path)
+    calls = calls_of(trial, [1, 2])
+    backend = backend_of()
+    play(backend, [*calls, ("end", "finished")])
+    before = list(rows_of(tmp_path / "storage/t1"))
+    show = WandbRuns.show
+    monkeypatch.setattr(WandbRuns, "show", lambda *arguments: (_ for _ in ()).throw(HelperDiedError()))
+    with pytest.raises(HelperDiedError):
+        backend.write_anew(trial, [argument for _, argument in calls[1:]], "finished")
+    assert list(rows_of(tmp_path / "storage/t1")) == before
+    monkeypatch.setattr(WandbRuns, "show", show)
+    backend.write_anew(trial, [argument for _, argument in calls[1:]], "failed")  # is_away: it is tried again
+    assert list(rows_of(tmp_path / "storage/t1")) == before
+    assert read_wandb(tmp_path / "storage/t1").status == 1
+
+
+@pytest.fixture
+def resumes(monkeypatch):
+    """Have runs begin with a summary, as an online run that is resumed begins with that of W&B's server."""
+    init = wandb.init
+
+    def resume(summary):
+        @functools.wraps(init)
+        def begin(**arguments):
+            run = init(**arguments)
+            run.summary.update(summary)
+            return run
+
+        monkeypatch.setattr(wandb, "init", begin)
+
+    return resume
+
+
+@pytest.mark.parametrize("killed_at", [2, 4, 8, 14, 19])
+def test_a_run_that_is_resumed_has_no_row_twice(backend_of, tmp_path, resumes, killed_at):
+    first, second, once = (a_trial(tmp_path / name) for name in ("first", "second", "once"))
+    calls = [*calls_of(once, ITERATIONS, RETURNS), ("end", "finished")]
+    play(backend_of(), calls)
+    play(backend_of(), [("start", first), *calls[1:killed_at], ("end", "interrupted")])
+    before = list(rows_of(tmp_path / "first/storage/t1"))
+    known = [row for row in before if NUMBERS_ROW in row or MEDIA_ROW in row]
+    marks = {name: json.loads(value) for row in known for name, value in row.items() if name.startswith("_tune_media")}
+    resumes({**summary_of(tmp_path / "first/storage/t1"), **marks})
+    backend = backend_of()
+    play(backend, [("start", second)])
+    assert backend.last_rows("t1")[NUMBERS_ROW] == 10 * ((killed_at + 3) // 5)
+    play(backend, [("start", second), *map(renewed, calls[1:])])  # from the first call on
+    after = list(rows_of(tmp_path / "second/storage/t1"))
+    logged = {
+        name: [row[name] for rows in (before, after) for row in rows if name in row]
+        for name in ("score", "train/rollout/sha256", "train/map/sha256", "train/weights/values")
+    }
+    assert logged == {
+        name: [row[name] for row in rows_of(tmp_path / "once/storage/t1") if name in row] for name in logged
+    }
+    assert all(logged.values())
+    assert summary_of(tmp_path / "second/storage/t1")["best_return"] == 8.0
+
+
+def test_rows_of_an_outbox_that_begins_anew_are_not_taken_for_known_ones(backend_of, tmp_path, resumes):
+    trial = a_trial(tmp_path)
+    resumes({NUMBERS_ROW: 500, f"{NUMBERS_ROW}_time": 900.0, MEDIA_ROW: 500, f"{MEDIA_ROW}_time": 900.0})
+    play(backend_of(), [*calls_of(trial, [1, 2]), ("end", "finished")])
+    assert read_wandb(tmp_path / "storage/t1").scalars["score"] == {1: 1.0, 2: 2.0}
+
+
+def test_the_best_clip_is_none_that_was_rolled_back(backend_of, tmp_path):
+    """A clip of an iteration that the trial has left behind stayed the best."""
+    trial = a_trial(tmp_path)
+    play(backend_of(), [*calls_of(trial, ITERATIONS, RETURNS), ("end", "finished")])
+    assert summary_of(tmp_path / "storage/t1")["best_return"] == 8.0
+    (file,) = (tmp_path / "storage/t1").rglob("trials_*.table.json")
+    table = json.loads(file.read_text())
+    assert table["data"][0][table["columns"].index("best_return")] == 8.0
+
+
+def test_the_best_clip_of_before_a_restore_is_still_the_best(backend_of, tmp_path, resumes):
+    """The best return began anew: 5 over 100."""
+    first, second = a_trial(tmp_path / "first"), a_trial(tmp_path / "second")
+    play(backend_of(), [*calls_of(first, [1, 2], {2: 100.0}), ("end", "interrupted")])
+    resumes(summary_of(tmp_path / "first/storage/t1"))
+    later = calls_of(second, [3], {1: 5.0})
+    play(backend_of(), [*later, ("end", "finished")])
+    assert summary_of(tmp_path / "second/storage/t1")["best_return"] == 100.0

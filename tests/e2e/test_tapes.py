@@ -1,0 +1,132 @@
+"""A sweep whose episodes keep their tapes; then any of them is rendered: elsewhere, larger, from S3."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.fs
+import pytest
+from click.testing import CliRunner
+from ray import tune
+from ray.rllib.algorithms.ppo import PPOConfig
+
+import tune_media as tm
+from tests.support.experiment import media_files
+from tune_media.cli import main
+from tune_media.encoding import decode_video
+
+pytestmark = pytest.mark.usefixtures("ray_session")
+
+
+@pytest.fixture(scope="module")
+def experiment(ray_session, tmp_path_factory):
+    """Two trials of PPO on CartPole, moved to another folder after the sweep."""
+    recorder = tm.rllib.record_episodes(sections=("train", "evaluation"), tapes=True, check_frame=False, strict=True)
+    config = (
+        PPOConfig()
+        .environment("CartPole-v1", env_config={"render_mode": "rgb_array"})
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=2)
+        .training(lr=tune.grid_search([1e-3, 1e-4]), train_batch_size=200, minibatch_size=100, num_epochs=1)
+        .rl_module(model_config={"fcnet_hiddens": [8]})
+        .evaluation(evaluation_interval=1, evaluation_num_env_runners=1, evaluation_duration=4)
+        .callbacks(recorder)
+    )
+    callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))]
+    folder = tmp_path_factory.mktemp("results")
+    run = tune.RunConfig(name="sweep", storage_path=str(folder), stop={"training_iteration": 2}, callbacks=callbacks)
+    results = tune.Tuner("PPO", param_space=config, run_config=run).fit()
+    assert not results.errors
+    return Path(shutil.move(results.experiment_path, folder / "elsewhere"))
+
+
+def render(*arguments):
+    return CliRunner().invoke(main, ["render", *map(str, arguments)])
+
+
+def frames(content):
+    return np.array(list(decode_video(content)))
+
+
+def test_every_episode_has_a_tape_and_the_recipes_are_files_of_the_experiment(experiment):
+    catalog = tm.load(experiment)
+    episodes = catalog.episodes()
+    assert set(episodes["section"]) == {"train", "evaluation"}
+    assert len(catalog.trials) == 2
+    assert (episodes["tape_bytes"] > 0).all()
+    assert "tape" not in episodes
+    assert (episodes["tape_bytes"] < 600 + 2 * episodes["episode_length"]).all()
+    recipes = {file.stem for file in (experiment / "media_recipes").glob("*.pickle")}
+    assert set(episodes["recipe"]) == recipes
+
+
+def test_the_clip_of_a_tape_is_the_one_that_was_recorded(experiment):
+    catalog = tm.load(experiment)
+    for row in catalog.filter(kind="video"):
+        video = catalog.episode(row["episode_id"]).render()
+        assert (video.frames, video.episode.episode_return) == (row["frames"], row["episode_return"])
+        assert np.array_equal(frames(video.data), frames(row.read_bytes()))
+
+
+def test_episodes_that_nobody_chose_are_rendered_by_one_command(experiment, tmp_path):
+    found = render(experiment, "--trial", "all", "--episodes", "length > 10 and return < 30", "-o", tmp_path / "out")
+    assert found.exit_code == 0, found.output
+    catalog = tm.load(experiment).episodes()
+    expected = catalog[(catalog["episode_length"] > 10) & (catalog["episode_return"] < 30)]
+    files = sorted((tmp_path / "out").rglob("*.mp4"))
+    assert len(files) == len(expected) > len(media_files(experiment)) // 4
+    assert all(str(file) in found.output.replace("\n", "") for file in files)
+
+
+def test_options_reach_the_clip_and_rllib_is_not_imported(experiment, tmp_path):
+    frame = "tests.support.tape_frames:without_rllib"
+    options = ("--episodes", "worst", "--height", 100, "--every", 2, "--overlay", "return", "--frame", frame)
+    found = render(experiment, *options, "-o", tmp_path)
+    assert found.exit_code == 0, found.output
+    (file,) = tmp_path.rglob("*.mp4")
+    (worst,) = [e for e in tm.load(experiment).taped_episodes() if e.id.startswith(file.stem.rpartition("-")[2])]
+    shown = frames(file.read_bytes())
+    assert shown.shape[1:] == (100, 150, 3)
+    assert len(shown) == 1 + -(-worst.row["episode_length"] // 2)
+
+
+def test_another_env_shows_the_same_episode_larger(experiment, tmp_path):
+    found = render(experiment, "--episodes", "last", "--env", "tests.support.tape_frames:larger", "-o", tmp_path)
+    assert found.exit_code == 0, found.output
+    (file,) = tmp_path.rglob("*.mp4")
+    assert frames(file.read_bytes()).shape[1:] == (800, 1200, 3)
+
+
+def test_mistakes_are_told(experiment, tmp_path):
+    for arguments, text in (
+        (("--episodes", "retrn < 3"), "did you mean 'return'?"),
+        (("--episodes", "return < -3"), "matches 'return < -3'"),
+        (("--episodes", "return less than <"), "is no comparison"),
+        (("--episodes", "nosuchid"), "no episode with a tape has the id 'nosuchid'"),
+        (("--trial", "nosuchtrial"), "no trials have 'nosuchtrial' in their name"),
+        (("--env", "tests.support.envs:CountingEnv"), "the env that env= makes does not play this episode"),
+        (("--env", "no.such:thing"), "'no.such:thing' names no function"),
+        (("--overlay", "score"), "overlay='score' is none of"),
+    ):
+        found = render(experiment, *arguments, "-o", tmp_path)
+        assert found.exit_code == 1
+        assert text in found.output
+    assert not list(tmp_path.rglob("*.mp4"))
+
+
+def test_an_experiment_on_s3_is_rendered_without_a_cluster(experiment, tmp_path, monkeypatch):
+    moto = pytest.importorskip("moto.server")
+    server = moto.ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        variables = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "a"}
+        for name, value in {**variables, "AWS_SECRET_ACCESS_KEY": "s", "AWS_DEFAULT_REGION": "us-east-1"}.items():
+            monkeypatch.setenv(name, value)
+        filesystem, _ = pyarrow.fs.FileSystem.from_uri("s3://results?allow_bucket_creation=true")
+        filesystem.create_dir("results")
+        pyarrow.fs.copy_files(str(experiment), "results/sweep", destination_filesystem=filesystem)
+        found = render("s3://results/sweep", "-o", tmp_path)
+        assert found.exit_code == 0, found.output
+        assert len(list(tmp_path.rglob("*.mp4"))) == 1
+    finally:
+        server.stop()

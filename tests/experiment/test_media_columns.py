@@ -1,0 +1,33 @@
+import json
+
+import numpy as np
+
+from tune_media.experiment.media_columns import MediaColumns
+from tune_media.values.number import as_number
+
+
+def columns(*lines):
+    whole = [{"section": "train", "key": "k", "kind": "video"} | line for line in lines]
+    return MediaColumns.of_lines([(json.dumps(line).encode(), line) for line in whole])
+
+
+def test_lines_are_ordered_by_step_section_and_key():
+    media = columns({"step": 20}, {"step": 3, "key": "z"}, {"step": 3, "key": "a"}, {"step": None})
+    assert list(zip(media.step[1:], media.key[1:], strict=True)) == [(3, "a"), (3, "z"), (20, "k")]
+    assert np.isnan(media.step[0])
+
+
+def test_whole_lines_come_back_in_any_order():
+    media = columns({"step": 1, "id": "a"}, {"step": 2, "id": "b"}, {"step": 3, "id": "c"})
+    assert [line["id"] for line in media.lines([2, 0])] == ["c", "a"]
+    assert list(columns().lines([])) == []
+
+
+def test_numbers_that_no_float_holds_are_no_numbers():
+    assert np.isnan(as_number(10**400))
+    assert columns({"step": 2**70, "episode_return": "high"}).step[0] == 2.0**70
+
+
+def test_packed_lines_take_no_more_memory_than_their_compressed_bytes():
+    lines = [{"step": step, "note": "x" * 500} for step in range(1000)]
+    assert len(columns(*lines)._packed) < 50_000

@@ -1,0 +1,113 @@
+"""A trial's folder as the viewer reads it: again only if the index has changed."""
+
+import json
+from pathlib import Path
+
+import pyarrow.fs
+import pytest
+
+from tests.support.recorded import make_trial
+from tests.support.viewing import write_trial
+from tune_media.experiment.params import differing, flat_values
+from tune_media.experiment.trial_files import TrialFiles, index_path, version_of
+
+LOCAL = pyarrow.fs.LocalFileSystem()
+
+
+def of(folder):
+    return TrialFiles(folder.name, LOCAL, str(folder)).read()
+
+
+@pytest.fixture
+def trial(tmp_path):
+    return TrialFiles("trial", LOCAL, str(write_trial(tmp_path / "trial", 1, (10, 20), nested={"size": 3})))
+
+
+def version(trial):
+    return version_of(LOCAL.get_file_info(index_path(trial.path)))
+
+
+def test_the_index_is_read_again_only_if_its_file_has_changed(trial):
+    assert trial.refresh(version(trial))
+    assert not trial.refresh(version(trial))
+    assert (len(trial.lines), len(trial.reports)) == (4, 2)
+    assert trial.params == {"lr": 0.1, "env": "E", "nested/size": 3}
+    with Path(index_path(trial.path)).open("ab") as file:
+        file.write(json.dumps({**trial.lines[0], "status": "deleted"}).encode() + b"\n")
+    first = trial.lines[0]["path"]
+    assert trial.refresh(version(trial))
+    assert len(trial.lines) == 3
+    assert trial.line(first) is None
+    assert trial.media_file(first) is None
+
+
+def test_curves_have_null_where_a_result_lacks_a_metric_and_no_broken_line(trial):
+    lines = [
+        {"training_iteration": 1, "a": 1.0, "config": {"lr": 9}},
+        {"timesteps_total": 50, "training_iteration": 2, "b": {"c": 2}, "flag": True},
+        {"training_iteration": 3, "a": float("nan"), "b": {"c": "text"}},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines) + '{"training_iteration": 4, "a"'
+    Path(trial.path, "result.json").write_text(text)
+    curves = trial.curves()
+    assert curves["step"] == [1, 50, 3]
+    assert curves["metrics"]["a"] == [1.0, None, None]
+    assert curves["metrics"]["b/c"] == [None, 2, None]
+    assert not {"flag", "config/lr"} & curves["metrics"].keys()
+    assert trial.refresh_metrics((1, 1))
+    assert trial.last_metrics == {"training_iteration": 3}
+    assert not trial.refresh_metrics((1, 1))
+
+
+def test_a_trial_without_files_is_empty_and_no_error(tmp_path):
+    trial = TrialFiles("none", LOCAL, str(tmp_path / "none"))
+    assert trial.refresh((0, 0))
+    assert trial.refresh_metrics((0, 0))
+    assert (trial.lines, trial.params, trial.last_metrics) == ([], {}, {})
+    assert trial.curves() == {"step": [], "metrics": {}}
+    assert trial.media_file("media/x.mp4") is None
+
+
+def test_hyperparameters_in_a_table_are_scalars_and_short_lists():
+    values = {"a": [1, 2], "long": list(range(9)), "deep": {"b": None, "c": [[1]]}, "object": object()}
+    assert dict(flat_values(values)) == {"a": "[1, 2]", "deep/b": None}
+
+
+def test_memory_addresses_are_no_difference_and_missing_values_are_one():
+    params = [{"policy": "<f at 0x7f01>", "a": 1, "b": [1]}, {"policy": "<f at 0x7f02>", "b": [1]}]
+    params = [{name: str(value) if name == "b" else value for name, value in found.items()} for found in params]
+    assert differing(params) == ["a"]
+    assert differing(params[:1]) == []
+
+
+def test_a_trial_has_its_media_hyperparameters_and_metrics(tmp_path):
+    trial = of(make_trial(tmp_path / "t", {"lr": 0.1, "env_config": {"size": 3}, "list": [1]}, {10: 1.0, 20: 3.0}))
+    assert trial.name == "t"
+    assert list(trial.media.episode_return) == [1.0, 3.0]
+    assert trial.params == {"lr": 0.1, "env_config/size": 3, "list": "[1]"}
+    assert trial.metrics["env_runners/episode_return_mean"].last == 3.0
+
+
+def test_files_of_episodes_are_reports_and_no_media(tmp_path):
+    folder = make_trial(tmp_path / "t", {}, {10: 1.0})
+    index = folder / "media" / "index.jsonl"
+    line = json.loads(index.read_text().splitlines()[0])
+    path = "episode_data/data-00000001.json"
+    index.write_text(index.read_text() + json.dumps({**line, "id": "e", "kind": "episodes", "path": path}) + "\n")
+    trial = of(folder)
+    assert trial.report_paths == [f"{folder}/{path}"]
+    assert len(trial.media) == 1
+
+
+def test_the_last_line_of_a_key_holds(tmp_path):
+    folder = make_trial(tmp_path / "t", {}, {10: 1.0, 20: 2.0})
+    index = folder / "media" / "index.jsonl"
+    first = json.loads(index.read_text().splitlines()[0])
+    index.write_text(index.read_text() + json.dumps({**first, "status": "deleted"}) + '\n{"half')
+    assert list(of(folder).media.episode_return) == [2.0]
+
+
+def test_settings_that_are_no_json_are_none(tmp_path):
+    folder = make_trial(tmp_path / "t", {}, {})
+    (folder / "params.json").write_text("{")
+    assert of(folder).params == {}

@@ -1,0 +1,241 @@
+"""Kill drivers: ``python -m tests.kills 50 --seed 1 [--s3] [--machine-lost]``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import gc
+import os
+import pickle
+import random
+import shutil
+import signal
+import socket
+import sqlite3
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlflow.store.tracking.sqlalchemy_store
+import mlflow.tracking  # noqa: F401
+import ray.tune.callback
+import ray.tune.logger  # noqa: F401
+import tensorboardX  # noqa: F401
+
+import tune_media.callbacks.mlflow.callback
+import tune_media.callbacks.mlflow.run
+import tune_media.callbacks.session
+import tune_media.viewing.catalog  # noqa: F401
+from tests.kills.check import check_after_kill, check_end
+from tests.kills.driver import POINTS, drive, filesystem_of, kill_at
+
+LONGEST = 150.0  # seconds that a driver may take
+
+
+def forked(work: Callable[[], Any], log: Path, at: tuple[str, str, int] | None = None) -> int:
+    """Start work in a forked process, which kills itself at a point if one is given; return its id."""
+    gc.collect()
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        if at is not None:
+            kill_at(*at)
+        work()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(pid: int, seconds: float) -> int | None:
+    """Wait for a process; return its status, or None if it still runs."""
+    until = time.monotonic() + seconds
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return status
+        if time.monotonic() >= until:
+            return None
+        time.sleep(0.005)
+
+
+def result_of(work: Callable[[], Any], folder: Path) -> Any:
+    """Return what work returns in a process of its own: MLflow, pyarrow and TensorBoard start threads there."""
+    file = folder / "result.pickle"
+    file.unlink(missing_ok=True)
+    pid = forked(lambda: file.write_bytes(pickle.dumps(work())), folder / "check.log")
+    status = ended(pid, LONGEST)
+    if status is None:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    if status != 0:
+        raise RuntimeError(f"a check failed:\n{(folder / 'check.log').read_text()[-3000:]}")
+    return pickle.loads(file.read_bytes())
+
+
+@contextlib.contextmanager
+def s3_server(folder: Path) -> Any:
+    """An S3 server in a process of its own; gives its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def serve() -> None:
+        from moto.server import ThreadedMotoServer
+
+        ThreadedMotoServer("127.0.0.1", port, verbose=False).start()
+        while os.getppid() == parent:
+            time.sleep(1)
+
+    parent = os.getpid()
+    pid = forked(serve, folder / "server.log")
+    try:
+        for _ in range(600):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.1)
+        yield f"127.0.0.1:{port}"
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def make_store(file: Path) -> None:
+    """Make MLflow's database, which takes seconds: each round gets a copy."""
+    from mlflow import MlflowClient
+
+    MlflowClient(f"sqlite:///{file}").search_experiments()
+
+
+def run_round(home: Path, seed: int, server: str, *, machine_lost: bool, counts: Counter[str]) -> list[str]:
+    """Kill an experiment's drivers one to three times, and let the last one end; return what is wrong."""
+    rng = random.Random(seed)
+    folder = home / f"round-{seed}"
+    folder.mkdir()
+    for name in ("outbox", "artifacts", "driver"):
+        (folder / name).mkdir()
+    shutil.copy(home / "mlflow.db", folder / "mlflow.db")
+    experiment = f"kills{seed}/experiment" if server else str(folder / "storage")
+    if server:
+        result_of(lambda: filesystem_of(server).create_dir(f"kills{seed}"), folder)
+    problems: list[str] = []
+    lost, stored, process = -1, {}, 0
+    for process in range(rng.randint(1, 3)):
+        point, when, count = rng.choice(POINTS), rng.choice(["before", "after"]), int(rng.expovariate(1 / 12)) + 1
+        at = point, when, count
+        is_at_point, delay = rng.random() < 0.5, rng.uniform(0.05, 4.5)
+        own_seed = rng.randrange(10**6)
+
+        work = functools.partial(drive, folder, server, experiment, process, own_seed)
+        pid = forked(work, folder / f"driver-{process}.log", at if is_at_point else None)
+        status = ended(pid, LONGEST if is_at_point else delay)
+        if status is None:
+            os.kill(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
+            if is_at_point:
+                problems.append(f"process {process} hung")
+        where = f"{when} {point.rpartition('.')[2]} {count}" if is_at_point else f"after {delay:.2f} s"
+        if not os.WIFSIGNALED(status):
+            counts["ended before the kill"] += 1
+            if status != 0:
+                problems.append(f"process {process} failed")
+            break
+        counts["kills"] += 1
+        counts["kills at a point" if is_at_point else "kills at a time"] += 1
+        found, there = result_of(lambda: check_after_kill(server, experiment), folder)
+        problems += [f"after kill {process} ({where}): {problem}" for problem in found]
+        (folder / f"kill-{process}").write_text(f"{where}\n")
+        if machine_lost:
+            counts["machines lost"] += 1
+            shutil.rmtree(folder / "outbox")
+            shutil.rmtree(folder / "driver", ignore_errors=True)
+            (folder / "outbox").mkdir()
+            lost, stored = process, there
+    else:
+        process += 1
+        last_seed = rng.randrange(10**6)
+        work = functools.partial(drive, folder, server, experiment, process, last_seed)
+        pid = forked(work, folder / f"driver-{process}.log")
+        status = ended(pid, LONGEST)
+        if status is None:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            problems.append(f"the last driver hung in process {process}")
+        elif status:
+            problems.append(f"process {process} failed")
+    found, own = result_of(lambda: _checked(folder, server, experiment, lost, stored), folder)
+    counts.update(own)
+    return problems + found
+
+
+def _checked(folder: Path, server: str, experiment: str, lost: int, stored: Any) -> tuple[list[str], Counter[str]]:
+    counts: Counter[str] = Counter()
+    return check_end(folder, server, experiment, lost, stored, counts), counts
+
+
+def main() -> int:
+    """Run rounds until so many drivers are killed; return 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.kills", description=__doc__)
+    parser.add_argument("kills", type=int, help="how many drivers to kill")
+    parser.add_argument("--seed", type=int, default=1, help="of the first round")
+    parser.add_argument("--s3", action="store_true", help="the storage is an S3 server on loopback")
+    parser.add_argument("--machine-lost", action="store_true", help="the driver's folders are deleted at each kill")
+    parser.add_argument("--keep", action="store_true", help="keep the folders of rounds with problems")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no round after so long")
+    given = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="kills-"))
+    counts: Counter[str] = Counter()
+    until = time.monotonic() + 60 * given.minutes
+    is_right, seed = True, given.seed
+    try:
+        result_of(lambda: make_store(home / "mlflow.db"), home)
+        with sqlite3.connect(home / "mlflow.db") as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with s3_server(home) if given.s3 else contextlib.nullcontext("") as server:
+            while counts["kills"] < given.kills and time.monotonic() < until:
+                begun = time.monotonic()
+                try:
+                    problems = run_round(home, seed, server, machine_lost=given.machine_lost, counts=counts)
+                except RuntimeError as error:
+                    problems = [str(error)]
+                counts["rounds"] += 1
+                folder = home / f"round-{seed}"
+                if problems:
+                    is_right = False
+                    counts["rounds with problems"] += 1
+                    kills = [path.read_text().strip() for path in sorted(folder.glob("kill-*"))]
+                    print(f"seed {seed}, killed {kills}: {len(problems)} problems in {folder}", flush=True)
+                    for problem in problems[:12]:
+                        print(f"  {problem}", flush=True)
+                else:
+                    print(
+                        f"seed {seed}: right after {counts['kills']} kills ({time.monotonic() - begun:.1f} s)",
+                        flush=True,
+                    )
+                if not (problems and given.keep):
+                    shutil.rmtree(folder)
+                seed += 1
+    finally:
+        if not given.keep:
+            shutil.rmtree(home, ignore_errors=True)
+    print("; ".join(f"{name}: {count}" for name, count in sorted(counts.items())), flush=True)
+    return 0 if is_right and counts["kills"] >= given.kills else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

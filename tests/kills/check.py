@@ -1,0 +1,283 @@
+"""Whether the storage, the trackers and a backend of one's own have what a killed experiment reported, once."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+
+import tune_media as tm
+from tests.kills.driver import RAW, TRIALS, filesystem_of, read_lines
+
+NOT_MADE = "the driver was killed before its file was made"
+Stored = dict[str, set[tuple[str, str]]]
+
+
+def files_below(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
+    """Return the paths of all files below a folder, relative to it."""
+    found = filesystem.get_file_info(pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True))
+    return sorted(info.path[info.path.index(folder) + len(folder) + 1 :] for info in found if info.is_file)
+
+
+def is_medium(path: str) -> bool:
+    """Say whether a path below a trial's folder is that of a file that a line must name."""
+    return path.startswith(("media/", "episode_data/")) and not path.endswith(
+        ("index.jsonl", ".parquet", ".partial", ".tmp")
+    )
+
+
+def loaded(filesystem: pyarrow.fs.FileSystem, experiment: str) -> dict[str, list[dict[str, Any]]]:
+    """Return what ``tm.load`` finds, by trial."""
+    found: dict[str, list[dict[str, Any]]] = {id: [] for id in TRIALS}
+    try:
+        catalog = tm.load(experiment, filesystem)
+    except FileNotFoundError:
+        return found
+    for row in catalog:
+        found[row["trial_id"]].append(dict(row))
+    for trial, path in catalog.reports:
+        id = trial.path.rpartition("/")[2]
+        found[id].append({"path": path[path.index("episode_data/") :], "is_report": True})
+    return found
+
+
+def check_after_kill(server: str, experiment: str) -> tuple[list[str], Stored]:
+    """Compare the storage with what ``tm.load`` shows of it, right after a kill.
+
+    Returns:
+        What is wrong; and the media that are stored, by trial.
+    """
+    filesystem, problems = filesystem_of(server), []
+    stored: Stored = {}
+    rows = loaded(filesystem, experiment)
+    for trial in TRIALS:
+        there = {path for path in files_below(filesystem, f"{experiment}/{trial}") if is_medium(path)}
+        named = {row["path"] for row in rows[trial]}
+        problems += [f"{trial}: {path} is on the storage, and tm.load has no row" for path in sorted(there - named)]
+        keys = Counter((row["id"], row["section"], row["key"]) for row in rows[trial] if "id" in row)
+        problems += [f"{trial}: tm.load has {count} rows of {key}" for key, count in keys.items() if count > 1]
+        stored[trial] = {(row["path"], row.get("key", "episodes/data")) for row in rows[trial] if row["path"] in there}
+    return problems, stored
+
+
+class Truth:
+    """What the drivers of a round told.
+
+    Args:
+        folder: The round's folder.
+        lost: The number of the last process whose machine was lost, -1 if none was.
+        stored: What was on the storage when a machine was lost.
+    """
+
+    def __init__(self, folder: Path, lost: int, stored: Stored) -> None:
+        lines = read_lines(folder / "truth.jsonl")
+        self.returned = {line["number"]: line["paths"] for line in lines if line["event"] == "returned"}
+        self.reports = [line for line in lines if line["event"] == "report"]
+        self.ends = {line["trial"]: line["process"] for line in lines if line["event"] == "end"}
+        self.is_over = bool(lines) and lines[-1]["event"] == "over"
+        self.lost, self.stored = lost, stored
+        self.is_gone: dict[int, bool] = {}  # whether a report was undone later
+        for at, report in enumerate(self.reports):
+            later = (other for other in self.reports[at + 1 :] if other["trial"] == report["trial"])
+            self.is_gone[report["number"]] = any(other["iteration"] <= report["iteration"] for other in later)
+
+    def of_trial(self, trial: str) -> list[dict[str, Any]]:
+        """Return the reports of a trial."""
+        return [report for report in self.reports if report["trial"] == trial]
+
+    def ended_before_loss(self, trial: str) -> bool:
+        """Say whether a trial ended in a process whose machine was lost."""
+        return self.ends.get(trial, self.lost + 1) <= self.lost
+
+    def must_be_there(self, report: dict[str, Any]) -> bool:
+        """Say whether a report's media must be stored."""
+        return report["number"] in self.returned and report["process"] > self.lost
+
+
+def check_end(folder: Path, server: str, experiment: str, lost: int, stored: Stored, counts: Counter[str]) -> list[str]:
+    """Return what is wrong at the end of a round."""
+    filesystem, truth = filesystem_of(server), Truth(folder, lost, stored)
+    problems = [] if truth.is_over else ["the last driver did not come to its end"]
+    left = [str(path.relative_to(folder)) for path in (folder / "outbox").rglob("*")]
+    problems += [f"left in the outbox: {left[:5]}"] if left else []
+    everything = files_below(filesystem, experiment)
+    problems += [f"{path} is left" for path in everything if path.endswith(".partial")]
+    logs = [path for path in everything if path.startswith(".tune_media_log/") and not path.endswith(".done.jsonl")]
+    problems += [f"the log {path} is not done" for path in logs]
+    rows = loaded(filesystem, experiment)
+    for trial in TRIALS:
+        inside = [path.removeprefix(f"{trial}/") for path in everything if path.startswith(f"{trial}/")]
+        of_trial = _check_storage(truth, trial, filesystem, f"{experiment}/{trial}", inside, rows[trial], counts)
+        problems += [f"{trial}: {problem}" for problem in of_trial]
+        problems += [f"{trial}: {problem}" for problem in _check_mlflow(truth, trial, folder)]
+    problems += _check_calls(truth, folder, counts)
+    return problems
+
+
+def _check_storage(
+    truth: Truth,
+    trial: str,
+    filesystem: pyarrow.fs.FileSystem,
+    folder: str,
+    files: list[str],
+    rows: list[dict[str, Any]],
+    counts: Counter[str],
+) -> list[str]:
+    with filesystem.open_input_stream(f"{folder}/media/index.jsonl") as stream:
+        lines = [json.loads(line) for line in stream.read().splitlines()]
+    problems = []
+    doubled = Counter((line["id"], line["section"], line["key"]) for line in lines)
+    problems += [f"listed {count} times: {key}" for key, count in doubled.items() if count > 1]
+    by_place: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for line in lines:
+        by_place[line["path"], line["key"]].append(line)
+    reports = truth.of_trial(trial)
+    wanted: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)  # the reports of each place
+    for report in reports:
+        for key, path in truth.returned.get(report["number"], {}).items():
+            wanted[path, key].append(report)
+    known_ids = {id: (report, key) for report in reports for key, id in report["media"].items() if id}
+    for (path, key), having in wanted.items():
+        found = by_place.pop((path, key), [])
+        must = any(map(truth.must_be_there, having)) or (path, key) in truth.stored.get(trial, ())
+        if len(found) != 1:
+            if found or must:
+                problems.append(f"{len(found)} lines of {key} {path} (reports {_numbers(having)})")
+            elif not found:
+                counts["lost with the machine"] += 1
+            continue
+        (line,) = found
+        if line["status"] != "stored":
+            if key == RAW and line.get("note") == NOT_MADE:
+                counts["raw clips that were not made"] += 1
+            else:
+                problems.append(f"{key} {path} is {line['status']}: {line.get('note')}")
+            continue
+        own = [report for report in having if report["media"][key] in (None, line["id"])]
+        if not own or any(map(truth.must_be_there, (report for report in having if report not in own))):
+            problems.append(f"{key} {path} has the id {line['id']} (reports {_numbers(having)})")
+            continue
+        if bool(line.get("rolled_back")) != truth.is_gone[own[-1]["number"]]:
+            problems.append(
+                f"{key} {path}: rolled_back is {line.get('rolled_back')} (reports {_numbers(own)}, at {line['at']})"
+            )
+        if line["training_iteration"] != own[0]["iteration"]:
+            problems.append(f"{key} {path} has iteration {line['training_iteration']}, not {own[0]['iteration']}")
+        problems += _check_file(filesystem, folder, line, files)
+        counts["media"] += 1
+    for (path, key), found in by_place.items():  # of reports that had not returned
+        under_way = [report for report in reports if report["number"] not in truth.returned and key in report["media"]]
+        if len(found) > 1:
+            problems.append(f"{len(found)} lines of {key} {path}")
+        line = found[0]
+        if not under_way or (key != RAW and known_ids.get(line["id"], ({}, ""))[0] not in under_way):
+            problems.append(f"a line of something that nobody reported: {key} {path}")
+        elif line["status"] == "stored":
+            problems += _check_file(filesystem, folder, line, files)
+    named = {line["path"] for line in lines}
+    problems += [f"{path} is a file without a line" for path in files if is_medium(path) and path not in named]
+    tables = {path.replace(".json", ".parquet") for path in named}
+    problems += [
+        f"{path} has no line" for path in files if "/data-" in path and path.endswith(".parquet") and path not in tables
+    ]
+    shown = {(row["path"], row.get("key"), bool(row.get("rolled_back"))) for row in rows if "id" in row}
+    listed = {
+        (line["path"], line["key"], bool(line.get("rolled_back")))
+        for line in lines
+        if line["kind"] != "episodes" and line["status"] == "stored"
+    }
+    shown |= {(row["path"], "", False) for row in rows if "is_report" in row}
+    listed |= {(line["path"], "", False) for line in lines if line["kind"] == "episodes"}
+    if shown != listed:
+        problems.append(f"tm.load differs from the index: {sorted(shown ^ listed)[:4]}")
+    return problems
+
+
+def _check_file(filesystem: pyarrow.fs.FileSystem, folder: str, line: dict[str, Any], files: list[str]) -> list[str]:
+    path = line["path"]
+    if path not in files:
+        return [f"{path} is listed and not there"]
+    with filesystem.open_input_stream(f"{folder}/{path}") as stream:
+        content = stream.read()
+    if hashlib.sha256(content).hexdigest() != line["sha256"] or len(content) != line["bytes"]:
+        return [f"{path} has other bytes than its line says"]
+    if path.startswith("episode_data/") and path.replace(".json", ".parquet") not in files:
+        return [f"{path} has no Parquet"]
+    return []
+
+
+def _check_mlflow(truth: Truth, trial: str, folder: Path) -> list[str]:
+    from mlflow import MlflowClient
+
+    client, problems = MlflowClient(f"sqlite:///{folder}/mlflow.db"), []
+    experiment = client.get_experiment_by_name("kills")
+    runs = [
+        run for run in client.search_runs([experiment.experiment_id]) if run.data.tags["trial_name"].endswith(trial)
+    ]
+    if len(runs) != 1:
+        return [f"MLflow has {len(runs)} runs"]
+    (run,) = runs
+    # What a lost machine had to tell a tracker is lost: `tune-media export` rebuilds the tracker.
+    if run.info.status != "FINISHED" and not truth.ended_before_loss(trial):
+        problems.append(f"MLflow's run is {run.info.status}")
+    points = Counter(int(point.value) for point in client.get_metric_history(run.info.run_id, "number"))
+    reports = truth.of_trial(trial)
+    problems += [f"MLflow has result {number} {count} times" for number, count in points.items() if count > 1]
+    root = folder / "artifacts" / run.info.run_id / "artifacts"
+    paths = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    paths = {path for path in paths if ".artifact.uploading." not in path}  # MLflow's own, half-written
+    wanted, allowed = set(), set()
+    for report in reports:
+        number = report["number"]
+        counts_still = truth.must_be_there(report) and not truth.is_gone[number]
+        if counts_still and number not in points:
+            problems.append(f"MLflow lacks result {number}")
+        for key, path in truth.returned.get(number, {}).items():
+            allowed.add(path)
+            if counts_still and key != RAW:
+                wanted.add(path)
+    problems += [f"MLflow lacks {path}" for path in sorted(wanted - paths)]
+    ids = {id[:12] for report in reports for id in report["media"].values() if id}
+    for path in paths:
+        known = path in allowed or any(id in path for id in ids) or "raw" in path or path.startswith("episode_data/")
+        if not known and path.startswith("media/"):
+            problems.append(f"MLflow has {path}, which nobody reported")
+    return problems
+
+
+def _check_calls(truth: Truth, folder: Path, counts: Counter[str]) -> list[str]:
+    calls = read_lines(folder / "calls.jsonl")
+    problems = []
+    made: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for at, call in enumerate(calls):
+        if call["call"] in ("metrics", "media"):
+            made[call["call"], call["trial"], json.dumps(call["what"])].append(at)
+    for report in truth.reports:
+        if not truth.must_be_there(report) or truth.is_gone[report["number"]]:
+            continue
+        trial = report["trial"]
+        if ("metrics", trial, json.dumps(report["number"])) not in made:
+            problems.append(f"{trial}: the backend did not get result {report['number']}")
+        for key, path in truth.returned[report["number"]].items():
+            if ("media", trial, json.dumps([key, path])) not in made and key != RAW:
+                problems.append(f"{trial}: the backend did not get {key} {path}")
+    for what, places in made.items():
+        for first, again in itertools.pairwise(places):
+            process = calls[first]["process"]
+            if calls[again]["process"] == process:
+                problems.append(f"the backend got {what} twice in one process")
+                continue
+            counts["calls that were made again"] += 1
+            after = [call for call in calls[first + 1 :] if call["process"] == process]
+            if after:
+                counts["calls that were made again, and were not the last of their process"] += 1
+    return problems
+
+
+def _numbers(reports: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
+    return [(report["number"], report["process"], report["iteration"]) for report in reports]

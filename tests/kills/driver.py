@@ -1,0 +1,224 @@
+"""A driver without Ray: two trials, several callbacks, and a truth of its own of what it reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.fs
+
+import tune_media as tm
+from tests.support.fake_trial import FakeTrial
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
+
+TRIALS = {"t1": 6, "t2": 9}  # results of each trial
+SHARED, RAW = "my key/best of 3?", "raw"
+CLIP_KEYS = ("best", SHARED)
+
+POINTS = (
+    "tune_media.callbacks.outbox:Outbox.append",
+    "tune_media.callbacks.outbox:Outbox.complete",
+    "tune_media.callbacks.outbox:Outbox.advance",
+    "tune_media.callbacks.outbox:Outbox.tidy",
+    "tune_media.callbacks.outbox:Outbox.close",
+    "tune_media.callbacks.storage_reader:StorageReader._write_log",
+    "tune_media.callbacks.storage_reader:StorageReader._put",
+    "tune_media.callbacks.storage_reader:StorageReader._list",
+    "tune_media.callbacks.storage_reader:StorageReader._pass_done",
+    "tune_media.callbacks.storage_reader:StorageReader._copy_indexes",
+    "tune_media.callbacks.readers:BackendReader._deliver",
+    "tune_media.callbacks.readers:BackendReader._commit",
+    "tune_media.callbacks.session:MediaSession._append_end",
+    "tune_media.callbacks.session:MediaSession.settle",
+    "tune_media.storage.experiment_log:ExperimentLog.append",
+    "tune_media.storage.experiment_log:ExperimentLog.finish",
+    "tune_media.storage.index:Index.copy",
+    "tune_media.storage.filesystem:write_atomically",
+    "tune_media.callbacks.mlflow.run:MlflowRun.log_medium",
+    "tune_media.callbacks.mlflow.run:MlflowRun.log_metrics",
+)
+"""Methods before or after which a driver kills itself."""
+
+
+def filesystem_of(server: str) -> pyarrow.fs.FileSystem:
+    """Return the storage: that of an S3 server, or this machine's own if there is none."""
+    if not server:
+        return pyarrow.fs.LocalFileSystem()
+    keys = {"access_key": "x", "secret_key": "x", "region": "us-east-1"}
+    return pyarrow.fs.S3FileSystem(
+        endpoint_override=server, scheme="http", allow_bucket_creation=True, allow_bucket_deletion=True, **keys
+    )
+
+
+class Calls(tm.Backend):
+    """Writes down each of its calls in a file, with one write."""
+
+    name = "calls"
+
+    def __init__(self, file: Path, process: int) -> None:
+        self._file, self._process = file, process
+
+    def _tell(self, **call: Any) -> None:
+        write_line(self._file, {**call, "process": self._process})
+
+    def start(self, trial):
+        self._tell(call="start", trial=trial.trial_id)
+
+    def metrics(self, trial, report):
+        self._tell(call="metrics", trial=trial.trial_id, what=report.flat["number"], row=report.row)
+
+    def media(self, trial, entry):
+        assert entry.content()
+        self._tell(call="media", trial=trial.trial_id, what=[entry.key, entry.path], row=entry.row, id=entry.medium.id)
+
+    def end(self, trial, status):
+        self._tell(call="end", trial=trial.trial_id, what=status)
+
+
+def write_line(file: Path, line: dict[str, Any]) -> None:
+    """Append a line to a file, whole."""
+    target = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(target, json.dumps(line).encode() + b"\n")
+    os.close(target)
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """Return the lines that ``write_line`` wrote."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def kill_at(point: str, when: str, count: int) -> None:
+    """Have this process kill itself before or after the n-th call of a method."""
+    import importlib
+
+    module, _, path = point.partition(":")
+    owner: Any = importlib.import_module(module)
+    *outer, name = path.split(".")
+    for part in outer:
+        owner = getattr(owner, part)
+    original, calls = getattr(owner, name), [0]
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls[0] += 1
+        is_it = calls[0] == count
+        if is_it and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = original(*args, **kwargs)
+        if is_it:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, name, counted)
+    if not outer:  # a function that others have imported by its name
+        import tune_media.callbacks.storage_reader as reader
+        from tune_media.storage import experiment_log, index
+
+        for user in (reader, experiment_log, index):
+            if hasattr(user, name):
+                setattr(user, name, counted)
+
+
+class Trial(FakeTrial):
+    """A trial of an experiment whose storage may be an S3 server."""
+
+    def __init__(self, folder: Path, trial_id: str, filesystem: pyarrow.fs.FileSystem, experiment: str) -> None:
+        super().__init__(folder, trial_id, lr=len(trial_id))
+        self.storage.storage_filesystem = filesystem
+        self.storage.experiment_fs_path = experiment
+        self.storage.trial_fs_path = f"{experiment}/{trial_id}"
+        self.storage._timestamp = "2026-01-01_00-00-00"
+
+
+def make_result(trial_id: str, iteration: int, number: int) -> dict[str, Any]:
+    """Return a result with media of several kinds."""
+    frames = [np.full((16, 24, 3), (7 * number + 40 * index) % 256, np.uint8) for index in range(3)]
+    clip = tm.Video(frames, fps=5)
+    result: dict[str, Any] = {"training_iteration": iteration, "number": number, "level": float(iteration)}
+    result |= {"best": clip, SHARED: clip, "weights": tm.Histogram(np.arange(10.0 * iteration))}
+    rng = np.random.default_rng(iteration if iteration % 2 else 1000 + number)  # every second one comes again
+    result[RAW] = rng.integers(0, 255, (4, 16, 24, 3), np.uint8)
+    record = tm.EpisodeRecord(f"{trial_id} {number}", float(number), 5, metrics={"speed": 1.0})
+    result["episodes"] = {"data": EpisodeBatch((EpisodeData(record, {}),))}
+    if iteration % 3 == 0:
+        result["large"] = tm.Artifact(np.random.default_rng(number).bytes(50_000), name="large.bin")
+    return result
+
+
+def drive(folder: Path, server: str, experiment: str, process: int, seed: int) -> None:
+    """Run the experiment, from the last snapshot if there is one.
+
+    Args:
+        folder: The round's folder.
+        server: The S3 server, "" for this machine's own disk.
+        experiment: The experiment's folder on the storage.
+        process: The number of this process in the round.
+        seed: For pauses and snapshots.
+    """
+    from ray.tune.callback import CallbackList
+
+    rng, filesystem = random.Random(seed), filesystem_of(server)
+    os.environ["TUNE_MEDIA_OUTBOX"] = str(folder / "outbox")
+    truth, state_file = folder / "truth.jsonl", folder / "snapshot.pickle"
+    mlflow = tm.MLflowMediaLoggerCallback(
+        f"sqlite:///{folder}/mlflow.db", experiment_name="kills", artifact_location=f"file://{folder}/artifacts"
+    )
+    own = tm.MediaLoggerCallback(Calls(folder / "calls.jsonl", process))
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), mlflow, own]
+    every = CallbackList(callbacks)
+    every.setup(stop=None, num_samples=1, total_num_samples=1)
+    trials = {id: Trial(folder, id, filesystem, experiment) for id in TRIALS}
+    reached = dict.fromkeys(TRIALS, 0)
+    ended: set[str] = set()
+    if state_file.exists():
+        saved = pickle.loads(state_file.read_bytes())
+        for callback, state in zip(callbacks, saved["states"], strict=True):
+            if state is not None:
+                callback.set_state(state)
+        reached, ended = saved["reached"], saved["ended"]
+        for id, trial in trials.items():
+            trial.last_result = saved["last"][id]
+            reached[id] = max(0, reached[id] - (0 if id in ended else rng.randrange(2)))
+    every_trial = list(trials.values())
+    number = sum(line["event"] == "report" for line in read_lines(truth))
+    for id in ended:
+        trials[id].status = "TERMINATED"
+    for id in trials.keys() - ended:
+        write_line(truth, {"event": "start", "trial": id, "process": process})
+        every.on_trial_start(iteration=0, trials=every_trial, trial=trials[id])
+    while len(ended) < len(trials):
+        id = rng.choice(sorted(trials.keys() - ended))
+        trial = trials[id]
+        if reached[id] >= TRIALS[id]:
+            trial.status = "TERMINATED"
+            every.on_trial_complete(iteration=1, trials=every_trial, trial=trial)
+            ended.add(id)
+            write_line(truth, {"event": "end", "trial": id, "process": process})
+            continue
+        number += 1
+        iteration = reached[id] + 1
+        result = make_result(id, iteration, number)
+        places = {"episodes/data": result["episodes"]["data"], **result}
+        media = {key: value for key, value in places.items() if hasattr(value, "kind") or key == RAW}
+        told = {key: getattr(medium, "id", None) for key, medium in media.items()}
+        line = {"trial": id, "iteration": iteration, "number": number, "process": process}
+        write_line(truth, {"event": "report", **line, "media": told})
+        every.on_trial_result(iteration=iteration, trials=every_trial, trial=trial, result=result)
+        paths = {key: result["episodes"]["data"] if key == "episodes/data" else result[key] for key in media}
+        write_line(truth, {"event": "returned", "number": number, "paths": paths})
+        trial.last_result, reached[id] = result, iteration
+        if rng.random() < 0.3:
+            states = [callback.get_state() for callback in callbacks]
+            last = {id: trial.last_result for id, trial in trials.items()}
+            snapshot = {"states": states, "reached": dict(reached), "ended": set(ended), "last": last}
+            state_file.with_suffix(".new").write_bytes(pickle.dumps(snapshot))
+            state_file.with_suffix(".new").rename(state_file)
+        time.sleep(rng.choice([0, 0, 0.02, 0.2]))
+    every.on_experiment_end(trials=every_trial)
+    write_line(truth, {"event": "over", "process": process})

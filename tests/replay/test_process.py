@@ -1,0 +1,221 @@
+"""Tapes played in a process of its own: each frame, before it is encoded, is the one of direct recording."""
+
+import copy
+import hashlib
+import importlib.util
+import os
+import pickle
+import random
+import signal
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from tune_media.recording.clips import Clips
+from tune_media.recording.rendering import Renderer
+from tune_media.replay.process import RenderError, RenderProcess
+from tune_media.replay.recipe import FromKeywords, LoadedRecipe, Recipe, differences
+from tune_media.replay.tape_recorder import TapeRecorder
+from tune_media.steps import StepFacts
+from tune_media.values.options import VideoOptions
+
+STEPS = 40
+FAMILIES = {
+    "CartPole-v1": "pygame",
+    "FrozenLake-v1": "pygame",
+    "Taxi-v3": "pygame",
+    "Pendulum-v1": "pygame",
+    "Blackjack-v1": "pygame",
+    "MountainCarContinuous-v0": "pygame",
+    "ALE/Breakout-v5": "ale_py",  # sticky actions
+    "LunarLander-v3": "Box2D",
+    "HalfCheetah-v5": "mujoco",
+}
+
+
+NOTED = "TUNE_MEDIA_TEST_FRAMES"
+
+
+@pytest.fixture(autouse=True)
+def frames_file(tmp_path, monkeypatch):
+    monkeypatch.setenv(NOTED, str(tmp_path / "frames"))
+
+
+def noted(env):
+    """Render, and note the frame's hash where both processes find it."""
+    picture = env.render()
+    with Path(os.environ[NOTED]).open("a") as file:
+        file.write(f"{hashlib.sha256(np.ascontiguousarray(picture)).hexdigest()}\n")
+    return picture
+
+
+def frames_so_far():
+    """Return the hashes of the frames that were rendered since the last call."""
+    file = Path(os.environ[NOTED])
+    hashes = file.read_text().split() if file.exists() else []
+    file.write_text("")
+    return hashes
+
+
+def directly(env, video, episodes):
+    """Play episodes, rendering while they run; return the tape and the frames of the last one."""
+    recorder, renderer = TapeRecorder(env), Renderer(env, noted)
+    actions = copy.deepcopy(env.action_space)  # the env may draw from its own
+    actions.seed(3)
+    for _ in range(episodes):
+        frames_so_far()
+        observation, _ = env.reset()
+        recorder.tape.every = video.every
+        clips, total, over = Clips(video, lambda: renderer.frames(0), renderer.fps(0)), 0.0, False
+        clips.feed(StepFacts(0, 0.0, 0.0, None, env, observation=observation))
+        while not over and len(recorder.tape) < STEPS:
+            action = actions.sample()
+            observation, reward, terminated, truncated, info = env.step(action)
+            over, total = terminated or truncated, total + reward
+            clips.feed(StepFacts(len(recorder.tape), float(reward), total, action, env, info, observation=observation))
+        clips.feed_last()
+        clips.cancel()
+    return recorder.tape.packed(), frames_so_far()
+
+
+def atari():
+    import ale_py
+
+    gym.register_envs(ale_py)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_clip_is_the_one_of_direct_recording(name):
+    if importlib.util.find_spec(FAMILIES[name]) is None:
+        pytest.skip(f"{FAMILIES[name]} is not installed")
+    if name.startswith("ALE"):
+        atari()
+    config = {"render_mode": "rgb_array"}
+    env = gym.make(name, **config)
+    video = VideoOptions(every=3, overlay=("step", "return"))  # render() is called at each third step
+    tape, recorded = directly(env, video, episodes=2)  # no reset is given a seed, and the last one is not the first
+    recipe = Recipe.of(FromKeywords(gym.make, gym.spec(name)), config, env)
+    with RenderProcess(recipe.content, frame=noted) as process:
+        clip = process.render(tape, video)[""]
+        assert (clip.frames, frames_so_far()) == (len(recorded), recorded)
+        small = process.render(tape, VideoOptions(height=64, every=6))[""]
+        assert frames_so_far() == recorded  # the schedule is that of the recording, whichever frames are kept
+    assert "render()" not in str(small.note)
+    assert (small.height, small.frames) == (64, len(recorded[::2]) + (len(recorded) % 2 == 0))
+
+
+class Odd(gym.Env):
+    """An env whose generators no seed reaches; ``kind`` says which it draws from."""
+
+    metadata = {"render_fps": 10}  # noqa: RUF012
+    render_mode = "rgb_array"
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.observation_space = gym.spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = gym.spaces.Discrete(2)
+        self.old = np.random.RandomState(int.from_bytes(os.urandom(4), "little"))
+        self.plain = random.Random()
+        self.shade = 0
+
+    def _draw(self):
+        if self.kind == "no generator of its own":
+            return random.SystemRandom().random()
+        if self.kind == "action space":
+            return float(self.action_space.sample())
+        return self.plain.random() if self.kind == "random.Random" else self.old.random_sample()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._shown(), {}
+
+    def step(self, action):
+        return self._shown(), 1.0, False, False, {}
+
+    def _shown(self):
+        self.shade = self._draw()
+        return np.array([self.shade], np.float32)
+
+    def render(self):
+        return np.full((32, 32, 3), int(255 * self.shade), np.uint8)
+
+
+def make_odd(config):
+    return Odd(**config)
+
+
+@pytest.mark.parametrize("kind", ["RandomState", "random.Random", "action space"])
+def test_generators_that_no_seed_reaches_are_on_the_tape(kind):
+    tape, recorded = directly(Odd(kind), VideoOptions(), episodes=2)
+    recipe = Recipe.of(make_odd, {"kind": kind})
+    with RenderProcess(recipe.content, frame=noted) as process:
+        process.render(tape)
+        assert frames_so_far() == recorded
+
+
+def test_a_replay_that_is_not_the_episode_makes_no_clip_and_says_why():
+    tape, _ = directly(Odd("no generator of its own"), VideoOptions(), episodes=1)
+    recipe = Recipe.of(make_odd, {"kind": "no generator of its own"})
+    with RenderProcess(recipe.content) as process:
+        with pytest.raises(RenderError, match=r"at the reset, the replay has another observation; nothing .* changed"):
+            process.render(tape)
+        tape, recorded = directly(Odd("random.Random"), VideoOptions(), episodes=1)
+        with pytest.raises(RenderError):
+            process.render(tape)  # the recipe's env is of another kind
+    with RenderProcess(recipe.content, env=lambda config: Odd("random.Random"), frame=noted) as process:
+        process.render(tape)
+        assert frames_so_far() == recorded
+    broken = RenderProcess(None, env="tests.replay.test_process:nothing")
+    with broken, pytest.raises(RenderError, match="names no function: pass module:function"):
+        broken.render(tape)
+
+
+def test_what_has_changed_since_the_recording_is_named():
+    tape, _ = directly(Odd("no generator of its own"), VideoOptions(), episodes=1)
+    known = pickle.loads(Recipe.of(make_odd, {"kind": "no generator of its own"}).content)
+    known["facts"]["cpu"] = "Z80"
+    known["facts"]["versions"]["numpy"] = "0.1"
+    with RenderProcess(pickle.dumps(known)) as process, pytest.raises(RenderError) as caught:
+        process.render(tape)
+    assert caught.value.step == 0
+    assert "other CPU (then Z80, now" in str(caught.value)
+    assert "numpy 0.1, now" in str(caught.value)
+
+
+class Dies(Odd):
+    def step(self, action):
+        print("the simulator has lost its licence", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_dies_is_named_and_started_again():
+    def make(config):
+        return Odd(**config) if config.worker_index else Dies(**config)
+
+    tape, recorded = directly(Odd("RandomState"), VideoOptions(), episodes=1)
+    with RenderProcess(Recipe.of(make, {"kind": "RandomState"}).content, frame=noted) as process:
+        with pytest.raises(RenderError, match=r"died \(exit code -9\): the simulator has lost its licence"):
+            process.render(tape)
+        frames_so_far()
+        process.render(tape, env_runner=1)
+        assert frames_so_far() == recorded
+
+
+def test_a_recipe_makes_envs_without_rllib_and_knows_where_they_were_made():
+    def make(config):
+        return dict(config), config.worker_index, config.vector_index, config.num_workers
+
+    recipe = Recipe.of(make, {"size": 5}, num_workers=2)
+    loaded = LoadedRecipe.of(recipe.content)
+    assert loaded.make(1, 3) == ({"size": 5}, 1, 3, 2)
+    assert {"cpu", "libm", "os", "versions", "environment", "wrappers"} <= loaded.facts.keys()
+    assert differences(loaded.facts, loaded.facts) == []
+
+
+def test_what_is_too_large_is_no_recipe():
+    with pytest.raises(ValueError, match="take more than 1,048,576 bytes"):
+        Recipe.of(make_odd, {"map": np.zeros(2**20)})
+    with pytest.raises(ValueError, match="no recipe"):
+        LoadedRecipe.of(b"\x80\x04}\x94.")

@@ -1,0 +1,184 @@
+import numpy as np
+import pytest
+
+from tune_media.replay import tape as tapes
+from tune_media.replay.plain import from_json, to_json
+from tune_media.replay.tape import Actions, Tape, checksum, step_checksum
+
+ACTIONS = [
+    [np.int64(1), np.int64(0)],
+    [np.array([0.25, -1.0], np.float32), np.array([0.5, 2.0], np.float32)],
+    [np.array([[1, 2]], np.int8), np.array([3, 4], np.int8)],  # another shape
+    [1, 2, 2**70],
+    [np.int64(1), 1, "up"],
+    [{"left": np.int64(1), "right": np.array([0.5])}, {"right": np.array([1.5])}],
+    [(1, np.array([2.0])), (0, np.array([1.0]))],
+]
+
+
+def same(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple):
+        return all(map(same, one, other))
+    return (
+        type(one) is type(other)
+        and np.array_equal(one, other)
+        and getattr(one, "dtype", 0) == getattr(other, "dtype", 0)
+    )
+
+
+def through_json(value):
+    return value if isinstance(value, bytes) else from_json(to_json(value))
+
+
+@pytest.mark.parametrize("given", ACTIONS, ids=str)
+def test_actions_come_back_as_they_were(given):
+    actions = Actions()
+    for action in given:
+        actions.append(action)
+    assert len(actions) == len(given)
+    stored = Actions.unpacked(*map(through_json, actions.packed()))
+    for found in (actions, stored):
+        assert all(map(same, given, (found[index] for index in range(len(given)))))
+        assert found.nbytes > 0
+
+
+def test_an_action_is_copied():
+    actions, buffer = Actions(), np.zeros(2)
+    actions.append(buffer)
+    buffer[:] = 5
+    assert actions[0].tolist() == [0, 0]
+    actions[0][:] = 7
+    assert actions[0].tolist() == [0, 0]
+
+
+def test_a_step_of_a_mujoco_sized_action_takes_its_own_bytes():
+    tape = Tape(0)
+    for _ in range(1000):
+        tape.stepped(np.zeros(6, np.float32), 0)
+    assert tape.actions.nbytes == 1000 * 24
+
+
+DIFFERENT = [
+    (np.zeros(3), np.ones(3)),
+    (np.zeros(3), np.array([0.0, -0.0, 0.0])),
+    (0.1 + 0.2, 0.3),
+    (True, False),
+    ("a", "b"),
+    (None, 0),
+    ({"x": 1}, {"y": 1}),
+    ({"x": {"y": 1}, "z": 2}, {"x": {"y": 1, "z": 2}}),
+    ((1, (2, 3)), ((1, 2), 3)),
+    (np.array([1, "a"], object), np.array([1, "b"], object)),
+    (np.float32(1), np.float32(1.0000001)),
+    (np.zeros(2, np.float16), np.ones(2, np.float16)),
+    (np.zeros(2, complex), np.array([0, 1j])),
+    (2**70, 2**70 + 1),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT, ids=str)
+def test_different_values_have_different_checksums(one, other):
+    assert checksum(one) != checksum(other)
+
+
+class Text:
+    """No array, no number; its default representation has an address."""
+
+
+SAME = [
+    (np.arange(6).reshape(2, 3).T, np.ascontiguousarray(np.arange(6).reshape(2, 3).T)),
+    ({"x": 1, "y": 2.0}, {"y": 2.0, "x": 1}),
+    (float("nan"), float("nan")),
+    (np.array([]), np.array([])),
+    (Text(), Text()),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME, ids=["an array", "a dict", "NaN", "an empty array", "an object"])
+def test_equal_values_have_equal_checksums(one, other):
+    assert checksum(one) == checksum(other)
+
+
+def test_a_checksum_goes_on_from_an_earlier_one():
+    assert checksum(1, checksum(2)) != checksum(2, checksum(1))
+
+
+def test_an_action_that_cannot_be_copied_is_a_fault_and_no_exception():
+    tape = Tape(0)
+    tape.stepped(lambda: 0, 1)
+    tape.stepped(1, 2)
+    assert "cannot be copied" in tape.fault
+
+
+def test_a_tape_that_grows_too_long_is_a_fault(monkeypatch):
+    monkeypatch.setattr(tapes, "MAX_BYTES", 2**20)
+    tape = Tape(0)
+    tape.began(0)
+    while tape.fault is None:
+        tape.stepped(np.zeros(10_000), 0)
+    assert "more than 1 MB (step 14)" in tape.fault
+
+
+def test_an_episode_without_a_seed_cannot_be_replayed():
+    assert "no seed" in Tape(None).fault
+
+
+def taped(steps, seed=3, **facts):
+    tape = Tape(seed, **facts)
+    tape.began(2**31)
+    for step in range(steps):
+        tape.stepped(np.int64(step % 2), (1_000_003 * step + 2**31) % 2**32)
+    return tape
+
+
+@pytest.mark.parametrize("steps", [0, 1, 63, 64, 200])
+def test_a_stored_tape_has_everything(steps):
+    tape = taped(steps, options={"options": {"low": -0.1, "at": np.arange(2)}}, task={"level": (1, "hard")})
+    tape.every = 3
+    again = Tape.unpacked(tape.packed())
+    assert (again.seed, again.task, again.every, again.fault) == (3, {"level": (1, "hard")}, 3, None)
+    assert again.options["options"]["at"].tolist() == [0, 1]
+    assert [again.actions[step] for step in range(steps)] == [step % 2 for step in range(steps)]
+    assert len(again) == len(tape) == steps
+    for step, check in enumerate(tape.checks):
+        assert again.checks.agree(step, check)
+        assert not again.checks.agree(step, check ^ 1)
+    assert not again.checks.agree(steps, tape.checks[steps] ^ 2**31)  # the last one is whole
+    assert not again.checks.agree(steps + 1, 0)
+
+
+def test_a_stored_tape_of_cartpole_takes_less_than_two_bytes_a_step():
+    random = np.random.default_rng(1)
+    tape = Tape(3)
+    tape.began(1)
+    for _ in range(500):
+        tape.stepped(random.integers(2), int(random.integers(2**32)))
+    assert len(tape.packed()) < 2 * 500
+
+
+def test_nothing_else_is_read_as_a_tape():
+    content = taped(100).packed()
+    later = content[:3] + bytes([9]) + content[4:]
+    with pytest.raises(ValueError, match=r"version 9 .* install a newer one"):
+        Tape.unpacked(later)
+    for broken in (b"", b"TMT", b"PK12", content[:-5], content[:4] + b"xx" + content[6:]):
+        with pytest.raises(ValueError, match="tape"):
+            Tape.unpacked(broken)
+
+
+def test_a_tape_with_a_fault_is_not_stored():
+    with pytest.raises(ValueError, match="no seed"):
+        Tape(None).packed()
+
+
+def test_tensors_count_as_the_arrays_that_they_hold():
+    torch = pytest.importorskip("torch")
+    values = np.array([0.5, -2.0], np.float32)
+    tensor = torch.from_numpy(values.copy()).requires_grad_()  # NumPy refuses it, as it does those on a GPU
+    assert checksum({"x": tensor}) == checksum({"x": values})
+    assert step_checksum(tensor, tensor.sum(), False, False, 0) == step_checksum(
+        values, np.float32(-1.5), False, False, 0
+    )
+    assert checksum(tensor.to(torch.bfloat16)) == checksum(values)

@@ -1,0 +1,238 @@
+import copy
+import itertools
+import threading
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from tests.support.envs import CountingEnv
+from tune_media.recording.seeding import SeededResets
+from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder, tape_recorder_of, task_in
+
+
+def stepped(env, steps=3, seed=None, options=None):
+    """Begin an episode."""
+    env.reset(seed=seed, options=options)
+    for _ in range(steps):
+        env.step(env.action_space.sample())
+
+
+def test_each_reset_begins_a_tape_of_its_own():
+    env = gym.make("CartPole-v1")
+    taping = TapeRecorder(env, itertools.count(5))
+    stepped(env, 2)
+    first = taping.tape
+    stepped(env, 3, seed=70, options={"low": -0.01, "high": 0.01})
+    assert (first.seed, len(first), len(first.checks)) == (5, 2, 3)
+    second = taping.tape
+    assert (second.seed, second.options, len(second)) == (70, {"options": {"low": -0.01, "high": 0.01}}, 3)
+    assert tape_recorder_of(env) is taping
+    assert tape_recorder_of(gym.make("CartPole-v1")) is None
+
+
+def test_a_reset_without_a_seed_gets_one_and_the_env_is_the_same_as_with_it():
+    taped, plain = gym.make("CartPole-v1"), gym.make("CartPole-v1")
+    TapeRecorder(taped, iter([11]))
+    assert np.array_equal(taped.reset()[0], plain.reset(seed=11)[0])
+
+
+def test_the_tape_has_the_seed_that_a_reset_really_got():
+    env = gym.make("CartPole-v1")
+    SeededResets(env, [3, 4])
+    taping = TapeRecorder(env, itertools.count(100))
+    seeds = [(env.reset(seed=99), taping.tape.seed)[1] for _ in range(3)]
+    assert seeds == [3, 4, 3]
+
+
+def test_an_env_that_refuses_seeds_is_reset_without():
+    class Refuses(gym.Env):
+        def reset(self, *, seed=None, options=None):
+            if seed is not None:
+                raise NotImplementedError("no seeds here")
+            return 0, {}
+
+    env = Refuses()
+    taping = TapeRecorder(env, itertools.count())
+    assert env.reset() == (0, {})
+    assert "no seeds here" in str(taping.refused)
+    assert taping.tape.seed is None
+    with pytest.raises(NotImplementedError):
+        env.reset(seed=5)
+
+
+def test_an_episode_that_begins_in_mid_game_cannot_be_replayed():
+    class EachLifeIsAnEpisode(gym.Wrapper):
+        games = 0
+
+        def reset(self, **kwargs):
+            self.games += 1
+            if self.games % 2:
+                return self.env.reset(**kwargs)
+            observation, *_, info = self.env.step(0)
+            return observation, info
+
+    env = gym.wrappers.TimeLimit(EachLifeIsAnEpisode(gym.make("CartPole-v1")), 9)
+    taping, faults = TapeRecorder(env, itertools.count()), []
+    for _ in range(3):
+        stepped(env)
+        faults.append(taping.tape.fault)
+    assert (faults[0], faults[2]) == (None, None)
+    assert "began it in the middle of a game" in faults[1]
+
+
+def test_an_action_is_taped_as_it_was_given():
+    class Changes(gym.Wrapper):
+        def step(self, action):
+            action *= 0
+            return self.env.step(action)
+
+    env = Changes(gym.make("Pendulum-v1"))
+    taping = TapeRecorder(env, itertools.count())
+    env.reset()
+    env.step(np.array([1.5], np.float32))
+    assert taping.tape.actions[0].tolist() == [1.5]
+
+
+def test_an_env_that_steps_itself_in_its_reset_has_no_step_on_the_tape():
+    class Skips(gym.Wrapper):
+        def reset(self, **kwargs):
+            self.env.reset(**kwargs)
+            for _ in range(4):
+                observation, *_, info = self.step(0)
+            return observation, info
+
+    env = Skips(gym.make("CartPole-v1"))
+    taping = TapeRecorder(env, itertools.count())
+    env.reset()
+    assert len(taping.tape) == 0
+    env.step(1)
+    assert len(taping.tape) == 1
+
+
+def test_running_means_of_a_wrapper_are_not_checked_and_the_env_inside_is():
+    def checks(episodes_before, offset=0.0):
+        inner = gym.make("Pendulum-v1")
+        env = gym.wrappers.NormalizeObservation(inner)
+        taping = TapeRecorder(env, itertools.count(8))
+        for seed in range(episodes_before):
+            env.reset(seed=seed)
+            env.step(np.array([1.0], np.float32))
+        env.reset(seed=8)
+        env.step(np.array([offset], np.float32))
+        return list(taping.tape.checks)
+
+    assert checks(0) == checks(3)
+    assert checks(0)[0] == checks(0, offset=0.5)[0]
+    assert checks(0)[1] != checks(0, offset=0.5)[1]
+
+
+def test_the_end_that_a_wrapper_adds_is_checked():
+    def checks(limit):
+        env = gym.wrappers.TimeLimit(gym.make("Pendulum-v1").unwrapped, limit)
+        taping = TapeRecorder(env, itertools.count(8))
+        stepped(env, 0, seed=1)
+        for _ in range(2):
+            env.step(np.array([0.0], np.float32))
+        return list(taping.tape.checks)
+
+    assert checks(5)[:2] == checks(2)[:2]
+    assert checks(5)[2] != checks(2)[2]
+
+
+def test_taping_that_is_off_hands_everything_through():
+    env = gym.make("CartPole-v1")
+    taping = TapeRecorder(env, iter([]))
+    taping.is_on = False
+    stepped(env)
+    assert taping.tape is None
+
+
+def test_seeds_come_again_with_the_same_entropy_only():
+    def first(*entropy):
+        return list(itertools.islice(NewSeeds(*entropy), 3))
+
+    assert first(1, 0, 2) == first(1, 0, 2) != first(1, 0, 3)
+    assert first(None, 0) != first(None, 0)
+    assert all(0 <= seed < 2**31 for seed in first(None))
+
+
+def test_the_task_of_a_curriculum_env_is_found_inside_its_wrappers():
+    env = CountingEnv()
+    env.set_task(4)
+    assert task_in(gym.wrappers.TimeLimit(env, 10)) == 4
+    assert task_in(gym.make("CartPole-v1")) is None
+
+
+def test_a_wrapper_that_makes_a_new_env_at_each_reset_is_checked_from_outside():
+    """The checksums of the innermost env that the taping saw first would be the same for every level."""
+
+    class Levels(gym.Wrapper):
+        level = 0
+
+        def reset(self, **options):
+            self.env = gym.make("CartPole-v1")
+            self.env.reset(**options)
+            return np.full(2, self.level), {}
+
+        def step(self, action):
+            self.env.step(action)
+            return np.full(2, self.level), float(self.level), False, False, {}
+
+    def checks(level):
+        env = Levels(gym.make("CartPole-v1"))
+        env.level = level
+        taping = TapeRecorder(env, iter([1]))
+        env.reset()
+        env.step(0)
+        return list(taping.tape.checks)
+
+    assert checks(1) == checks(1)
+    assert all(one != other for one, other in zip(checks(1), checks(2), strict=True))
+
+
+def test_a_copy_of_a_taped_env_steps_itself():
+    env = gym.make("CartPole-v1")
+    taping = TapeRecorder(env, NewSeeds(3))
+    env.reset()
+    before = np.array(env.unwrapped.state)
+    copy.deepcopy(env.unwrapped).step(1)
+    copy.deepcopy(env).step(1)
+    assert np.array_equal(env.unwrapped.state, before)
+    assert len(taping.tape) == 0
+
+
+def test_what_cannot_be_compared_or_copied_is_a_fault_and_no_exception():
+    class Odd:
+        def __array__(self, *args, **kwargs):
+            raise TypeError("on another device, https://host/x?sig=Zm9v")
+
+    class Env:
+        def reset(self, *, seed=None, options=None):
+            return 0, {}
+
+        def step(self, action):
+            return Odd(), 0.0, False, False, {}
+
+    env = Env()
+    taping = TapeRecorder(env, NewSeeds(3))
+    env.reset(options={"lock": threading.Lock()})
+    assert "cannot be copied" in taping.tape.fault
+    env.reset()
+    assert taping.tape.fault is None
+    env.step(0)
+    assert "on another device, https://host/x?sig=***" in taping.tape.fault
+
+
+def test_seeds_after_the_users_own_follow_from_it():
+    def seeds():
+        env = gym.make("CartPole-v1")
+        taping = TapeRecorder(env, NewSeeds(None))
+        found = []
+        for seed in (42, None, None):
+            env.reset(seed=seed)
+            found.append(taping.tape.seed)
+        return found
+
+    assert seeds() == seeds()
+    assert len(set(seeds())) == 3

@@ -1,0 +1,111 @@
+"""Env runners that still play when a round ends: evaluations as long as the training beside them, and IMPALA."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.envs import CountingEnv
+from tests.support.experiment import assert_whole_episode
+from tests.support.rllib_configs import ppo, small
+
+pytest.importorskip("ray")
+from ray.rllib.algorithms.impala import IMPALAConfig
+
+LONGEST_WAIT = 20  # seconds
+
+
+class GatedEnv(CountingEnv):
+    """Waits before its third step until a file is there, or too long, and says so."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.folder = Path(config["gate"]) if config.get("gate") else None
+
+    def step(self, action):
+        if self.folder is not None and self.counter.step_count == 2:
+            end = time.monotonic() + LONGEST_WAIT
+            while not (self.folder / "open").exists():
+                if time.monotonic() > end:
+                    (self.folder / "waited in vain").touch()
+                    break
+                time.sleep(0.01)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("render", ["direct", "replay"])
+def test_training_does_not_wait_for_an_evaluation_beside_it(ray_session, tmp_path, render):
+    """The recorder asked for the episodes behind RLlib's next sample: iterations of 0.15 s took 5.3 s."""
+    config = ppo(
+        tm.rllib.record_episodes(keep="best", render=render),
+        evaluation_interval=1,
+        evaluation_num_env_runners=1,
+        evaluation_duration="auto",
+        evaluation_parallel_to_training=True,
+        evaluation_force_reset_envs_before_iteration=False,
+        evaluation_config={"env_config": {"gate": str(tmp_path)}},
+    )
+    config.environment(GatedEnv).reporting(min_time_s_per_iteration=0.3)  # RLlib counts no episodes of shorter ones
+    algorithm = config.build_algo()
+    sections = []
+
+    def train():
+        section = algorithm.train()["evaluation"]["env_runners"]
+        sections.append(section)
+        return section.get("episodes", {})
+
+    try:
+        for _ in range(2):
+            train()
+        assert not (tmp_path / "waited in vain").exists()
+        (tmp_path / "open").touch()
+        while not train().get("data"):
+            assert len(sections) < 100
+        for _ in range(6):
+            train()
+    finally:
+        algorithm.stop()
+    found = [section["episodes"] for section in sections if "best" in section.get("episodes", {})]
+    counted = 0
+    for one in found:
+        assert_whole_episode(_file(tmp_path, one["best"]), one["best"].episode.episode_length)
+        records = [episode.record for episode in one["data"].counted()]
+        assert one["best"].episode.id in {record.id for record in records}
+        counted += len(records)
+    assert counted >= 10
+    assert not [problem for section in sections for problem in section.get("episodes", {}).get("problems", ())]
+
+
+def _file(folder, clip):
+    path = folder / "clip.mp4"
+    path.write_bytes(clip.data)
+    return path
+
+
+def test_impala_counts_every_episode_that_rllib_counts(ray_session):
+    """Episodes of the last request were neither in a result nor counted: RLlib had 5, and the recorder 2."""
+    learn = {"train_batch_size": 32}
+    config = small(IMPALAConfig, learn, SlowEnv, reporting={"min_time_s_per_iteration": 4})({"sleep": 0.01})
+    config.env_runners(num_env_runners=1).callbacks(tm.rllib.record_episodes(sections="train", keep="best"))
+    algorithm = config.build_algo()
+    sections, reported, recorded = [], 0, 0
+    try:
+        while reported < 20:
+            section = algorithm.train()["env_runners"]
+            sections.append(section)
+            reported += int(np.nan_to_num(section.get("num_episodes", 0)))
+            batch = section.get("episodes", {}).get("data")
+            recorded += len(batch.counted()) if batch else 0
+            assert len(sections) < 40
+    finally:
+        algorithm.stop()
+    assert recorded + sections[-1].get("episodes", {}).get("num_pending", 0) >= reported
+    assert recorded
+
+
+class SlowEnv(CountingEnv):
+    def step(self, action):
+        time.sleep(self.counter.config["sleep"])
+        return super().step(action)

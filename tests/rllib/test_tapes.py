@@ -1,0 +1,149 @@
+"""Real env runners of RLlib's, built without Ray: their episodes' tapes, and the recipes of their envs."""
+
+import numpy as np
+import pytest
+from ray import tune
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo.ppo_torch_policy import PPOTorchPolicy
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.evaluation.rollout_worker import RolloutWorker
+
+from tests.support.envs import CountingEnv, read_frame
+from tests.support.rllib_configs import multi_agent, own_env
+from tune_media.encoding import decode_video
+from tune_media.replay.process import RenderProcess
+from tune_media.rllib import record_episodes
+from tune_media.rllib.registry import recordings_of
+from tune_media.values.episodes import LEFT_OUT
+
+CONFIG = {"length": 6, "render_mode": "rgb_array"}
+
+
+def env_runner(env, env_config, *, agents=False, evaluation=True, sub_envs=2, **arguments):
+    recorder = record_episodes(sections=("train", "evaluation"), keep="all", check_frame=False, **arguments)
+    config = PPOConfig().environment(env, env_config=env_config).debugging(seed=4)
+    config.env_runners(num_env_runners=0, num_envs_per_env_runner=sub_envs, rollout_fragment_length=30)
+    config.callbacks(recorder)
+    if agents:
+        config.multi_agent(**multi_agent())
+    config.in_evaluation = evaluation
+    config.rl_module(model_config={"fcnet_hiddens": [8]})
+    kind = MultiAgentEnvRunner if agents else SingleAgentEnvRunner
+    return kind(config=config, worker_index=0)
+
+
+def answer_of(runner, episodes=4):
+    runner.sample(num_episodes=episodes, random_actions=True)
+    return recordings_of(runner)["episodes"].answer(())
+
+
+def registered(config):
+    return CountingEnv({**config, "length": config["size"] + config.worker_index})
+
+
+def by_a_closure():
+    size = 4
+    tune.register_env("closure", lambda config: CountingEnv({**config, "length": size}))
+    return "closure"
+
+
+def by_name():
+    tune.register_env("registered", registered)
+    return "registered"
+
+
+CASES = {
+    "a class": lambda: (CountingEnv, CONFIG, {}),
+    "an id": lambda: ("CartPole-v1", {"render_mode": "rgb_array"}, {}),
+    "an id, not made for rendering": lambda: ("CartPole-v1", {}, {"video": None}),
+    "a registered function": lambda: (by_name(), {"size": 5, "render_mode": "rgb_array"}, {}),
+    "a closure": lambda: (by_a_closure(), {"render_mode": "rgb_array"}, {}),
+    "agents": lambda: (own_env("MultiAgentCountingEnv"), CONFIG, {"agents": True, "frame": "render"}),
+}
+
+
+@pytest.mark.parametrize(("case", "evaluation"), [*((case, True) for case in CASES), ("a class", False)])
+def test_each_episode_is_rendered_again_from_its_tape_and_recipe(case, evaluation):
+    env, config, more = CASES[case]()
+    runner = env_runner(env, config, evaluation=evaluation, tapes=True, **more)
+    answer = answer_of(runner)
+    assert len(answer.data) >= 4
+    assert all(episode.tape and episode.recipe in answer.recipes for episode in answer.data)
+    assert len(answer.recipes) == 1
+    (recipe,) = answer.recipes.values()
+    with RenderProcess(recipe) as process:
+        for episode in (answer.data[0], answer.data[-1]):
+            place = {"env_runner": episode.record.env_runner, "env_index": episode.record.env_index}
+            clip = process.render(episode.tape, **place)[""]
+            assert clip.frames == 1 + episode.record.episode_length
+            if env is CountingEnv:
+                steps = [read_frame(frame).step for frame in decode_video(clip.data)]
+                assert steps == list(range(clip.frames))
+
+
+def test_the_old_api_stack_has_tapes_too():
+    config = PPOConfig().environment(CountingEnv, env_config=CONFIG)
+    config.callbacks(record_episodes(sections="train", keep="all", check_frame=False, tapes=True))
+    config.env_runners(num_env_runners=0, num_envs_per_env_runner=2, rollout_fragment_length=30)
+    config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+    config.training(model={"fcnet_hiddens": [8]})
+    worker = RolloutWorker(env_creator=CountingEnv, default_policy_class=PPOTorchPolicy, config=config)
+    worker.sample()
+    answer = recordings_of(worker)["episodes"].answer(())
+    (recipe,) = answer.recipes.values()
+    with RenderProcess(recipe) as process:
+        for episode in (answer.data[0], answer.data[-1]):
+            clip = process.render(episode.tape, env_index=episode.record.env_index)[""]
+            assert clip.frames == 1 + episode.record.episode_length == 7
+
+
+def test_the_recorders_source_of_frames_is_that_of_the_clip():
+    def views(env):
+        return {"whole": env.render(), "half": env.render()[::2, ::2]}
+
+    answer = answer_of(env_runner(CountingEnv, CONFIG, tapes=True, frame=views))
+    (recipe,) = answer.recipes.values()
+    with RenderProcess(recipe) as process:
+        clips = process.render(answer.data[0].tape)
+    assert clips["whole"].height == 2 * clips["half"].height
+
+
+@pytest.mark.parametrize("render", ["direct", "replay", "auto"])
+def test_episodes_of_all_ways_to_render_have_tapes(render):
+    arguments = {"tapes": True} if render == "direct" else {}
+    answer = answer_of(env_runner(CountingEnv, CONFIG, render=render, **arguments))
+    assert all(episode.tape for episode in answer.data)
+    plain = answer_of(env_runner(CountingEnv, CONFIG))
+    assert all(episode.tape is None and episode.recipe is None for episode in plain.data)
+    assert not plain.recipes
+
+
+def test_a_recorder_with_tapes_changes_no_number():
+    def returns(**arguments):
+        runner = env_runner("CartPole-v1", {"render_mode": "rgb_array"}, evaluation=False, **arguments)
+        runner.module.forward_exploration = runner.module.forward_inference  # the actions follow from the observations
+        np.random.seed(1)
+        return [episode.get_return() for episode in runner.sample(num_timesteps=300)]
+
+    assert returns(tapes=True) == returns()
+
+
+def test_a_config_that_is_too_large_is_told_and_tapes_are_kept():
+    answer = answer_of(env_runner(CountingEnv, {**CONFIG, "map": np.zeros(2**20)}, tapes=True, sub_envs=1))
+    assert all(episode.tape and episode.recipe is None for episode in answer.data)
+    (problem,) = answer.problems
+    assert "take more than 1,048,576 bytes" in problem.text
+    assert "--env module:function" in problem.text
+
+
+def test_tapes_that_are_too_many_are_left_out_and_counted(monkeypatch):
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_TAPE_BYTES", 1500)
+    runner = env_runner(CountingEnv, CONFIG, tapes=True, sub_envs=1, trigger=lambda index: index == 0)
+    answer = answer_of(runner, 12)
+    tapes = [episode.tape for episode in answer.data]
+    assert tapes[0]
+    assert tapes[-1]
+    assert LEFT_OUT in tapes
+    assert sum(map(len, tapes)) <= 2000
+    assert all("its tape is left out" in episode.record.note for episode in answer.data if episode.tape == LEFT_OUT)

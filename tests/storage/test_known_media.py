@@ -1,0 +1,111 @@
+"""What is known of a trial's media: one file for each, whatever was recorded before."""
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tune_media.storage.known_media import KnownMedia
+from tune_media.storage.names import ID_DIGITS
+
+
+def known_of(*lines):
+    known = KnownMedia("t1")
+    known.load(lines)
+    known.complete()
+    return known
+
+
+def line_of(medium, path, key="k", **more):
+    found = {"id": medium.id, "section": "train", "key": key, "path": path, "status": "stored", "trial_id": "t1"}
+    return {**found, **more}
+
+
+def blob(number):
+    return tm.Artifact(bytes([number]), name="x.bin")
+
+
+def test_a_medium_under_two_keys_has_one_file_and_is_new_under_each():
+    known, medium = known_of(), blob(1)
+    first = known.register(medium, "train", "best", step=1)
+    second = known.register(medium, "train", "worst", step=1)
+    third = known.register(medium, "train", "worst", step=2)
+    assert first.path == second.path == third.path
+    assert (first.is_new, second.is_new, third.is_new) == (True, True, False)
+    assert (first.shares_file, second.shares_file) == (False, True)
+
+
+@pytest.mark.parametrize("status", ["stored", "deleted"])
+def test_what_an_earlier_process_recorded_is_not_recorded_again(status):
+    medium = blob(1)
+    known = known_of(line_of(medium, "media/train/k/step_000000001-x.bin", status=status))
+    placed = known.register(medium, "train", "k", step=9)
+    assert (placed.is_new, placed.path) == (False, "media/train/k/step_000000001-x.bin")
+    assert known.knows(medium)
+
+
+def test_what_could_not_be_stored_is_tried_again():
+    medium = blob(1)
+    known = known_of(line_of(medium, "media/train/k/step_000000001-x.bin", status="failed"))
+    assert known.register(medium, "train", "k", step=9).is_new
+    known.forget(medium.id, "train", "k")
+    assert known.register(medium, "train", "k", step=9).is_new
+
+
+def test_two_media_whose_ids_begin_alike_have_two_files():
+    one, other = blob(1), blob(2)
+    object.__setattr__(other, "id", one.id[:ID_DIGITS] + "0" * (32 - ID_DIGITS))
+    known = known_of()
+    paths = {known.register(medium, "train", "k", step=1).path for medium in (one, other)}
+    assert len(paths) == 2
+
+
+def test_a_medium_comes_again_once_the_trial_has_gone_back():
+    known, medium = known_of(), blob(1)
+    assert known.goes_on(1)
+    assert not known.register(medium, "train", "k", step=1).comes_again
+    assert not known.goes_on(2)
+    assert not known.register(medium, "train", "k", step=2).comes_again
+    assert known.goes_on(2)
+    assert known.register(medium, "train", "k", step=2).comes_again
+    assert not known.register(medium, "train", "k", step=2).comes_again
+
+
+def test_a_medium_of_an_earlier_process_comes_again():
+    medium = blob(1)
+    known = known_of(line_of(medium, "media/train/k/step_000000001-x.bin"))
+    assert known.goes_on(1)
+    assert known.register(medium, "train", "k", step=1).comes_again
+
+
+def test_a_report_has_a_name_of_its_own_whatever_is_known():
+    known = known_of(line_of(blob(1), "episode_data/data-00000005.json"))
+    assert known.report_path(4) == "episode_data/data-00000004.json"
+    assert known.report_path(5) != "episode_data/data-00000005.json"
+    assert len({known.report_path(6) for _ in range(3)}) == 3
+    unread = KnownMedia("t1")
+    assert unread.report_path(4) != "episode_data/data-00000004.json"  # an earlier process may have it
+
+
+def test_keys_are_places_in_the_folder_whatever_they_are_called():
+    known = known_of()
+    paths = [known.register(blob(n), "train", key, step=1).path for n, key in enumerate(["../x", "a/b?", "/", "ü"])]
+    assert len(set(paths)) == 4
+    assert all(path.startswith("media/train/") and ".." not in path for path in paths)
+
+
+def test_lines_of_another_trial_reserve_their_files_only():
+    """A folder that a killed trial left may be used by another one."""
+    medium = blob(1)
+    placed = KnownMedia("t1").register(medium, "train", "k", step=1)
+    known = known_of(line_of(medium, placed.path, trial_id="t0"))
+    mine = known.register(medium, "train", "k", step=1)
+    assert mine.is_new
+    assert mine.path != placed.path
+
+
+def test_the_lineage_is_that_of_the_last_line_until_the_trial_descends_from_another():
+    known = known_of(line_of(blob(1), "media/a.bin", lineage=["t0@3"]), line_of(blob(2), "media/b.bin"))
+    assert known.lineage == ("t0@3",)
+    known.descends_from([f"t{n}@1" for n in range(100)])
+    assert len(known.lineage) == 50
+    assert np.all([link.endswith("@1") for link in known.lineage])

@@ -1,0 +1,83 @@
+"""What everybody but the driver reads of a trial: its index, and what only the log has so far."""
+
+import json
+import logging
+
+import pyarrow.fs
+import pytest
+
+from tune_media.storage.experiment_log import ExperimentLog
+from tune_media.storage.trial_contents import read_trial, warn_of_unlisted
+
+LOCAL = pyarrow.fs.LocalFileSystem()
+
+
+def line(number, **more):
+    return {
+        "v": 3, "id": f"{number}" * 32, "kind": "artifact", "section": "train", "key": "my key/best of 3?",
+        "path": f"media/train/{number}.bin", "status": "stored", "training_iteration": number, "trial_id": "t1",
+        "at": [1, number], "trial": "trial", **more,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    """Return an experiment whose trial has three files, of which its index lists the first."""
+    folder = tmp_path / "sweep" / "trial"
+    (folder / "media" / "train").mkdir(parents=True)
+    for number in (1, 2, 3):
+        (folder / f"media/train/{number}.bin").write_bytes(b"x")
+    (folder / "media" / "index.jsonl").write_text(json.dumps(line(1)) + "\n")
+    log = ExperimentLog(LOCAL, str(folder.parent), "box-1")
+    log.append([line(1), line(2), line(3), line(4)])  # the file of the fourth is still to come
+    return folder, log
+
+
+def found(folder):
+    return [line["training_iteration"] for _, line in read_trial(LOCAL, str(folder)).lines]
+
+
+def test_files_that_only_the_log_names_are_read_and_nothing_is_changed(experiment):
+    folder, _ = experiment
+    before = (folder / "media" / "index.jsonl").read_bytes()
+    contents = read_trial(LOCAL, str(folder))
+    assert found(folder) == [1, 2, 3]
+    assert contents.unlisted == 2
+    assert all(json.loads(raw) == line for raw, line in contents.lines)
+    assert (folder / "media" / "index.jsonl").read_bytes() == before
+
+
+def test_what_comes_later_is_seen_at_the_next_look(experiment):
+    folder, log = experiment
+    assert found(folder) == [1, 2, 3]
+    (folder / "media/train/4.bin").write_bytes(b"x")
+    assert found(folder) == [1, 2, 3, 4]
+    log.append([{"event": "deleted", "trial": "trial", "trial_id": "t1", "at": [1, 9], "path": "media/train/2.bin"}])
+    statuses = [line["status"] for _, line in read_trial(LOCAL, str(folder)).lines]
+    assert statuses == ["stored", "deleted", "stored", "stored"]
+
+
+def test_a_trial_whose_index_is_gone_is_read_from_the_log_even_after_its_end(experiment):
+    folder, log = experiment
+    log.finish()
+    assert found(folder) == [1]
+    (folder / "media" / "index.jsonl").unlink()
+    assert found(folder) == [1, 2, 3]
+
+
+def test_it_is_said_whether_a_running_driver_or_a_killed_one_left_files_out(experiment, caplog):
+    folder, _ = experiment
+    contents = read_trial(LOCAL, str(folder))
+    assert contents.may_run
+    caplog.set_level(logging.INFO)
+    warn_of_unlisted({"trial": contents})
+    (record,) = caplog.records
+    assert record.levelno == logging.INFO
+    assert "2 of their files: a running driver has not added them yet" in record.getMessage()
+
+
+def test_two_trials_of_one_experiment_see_their_own_lines(experiment):
+    folder, log = experiment
+    log.append([line(5, trial="other", trial_id="t2")])
+    assert found(folder) == [1, 2, 3]
+    assert found(folder.parent / "other") == []

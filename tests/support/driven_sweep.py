@@ -1,0 +1,72 @@
+"""An experiment of one fake trial that a test drives result by result, with a callback of its own."""
+
+from pathlib import Path
+
+import tune_media as tm
+from tests.support.fake_trial import FakeTrial
+from tune_media.callbacks.session import _SESSIONS
+from tune_media.storage.index_lines import parse_index
+
+SIZE = 8192  # more than what is kept in a row of the outbox
+
+
+class Nothing(tm.Backend):
+    """Takes nothing."""
+
+
+class Sweep:
+    """An experiment of one trial, result by result.
+
+    Args:
+        folder: The test's.
+        state: What the callback of an earlier process knew.
+        backend: The backend.
+        storage: A filesystem; None: this machine's own.
+        options: The media options.
+    """
+
+    def __init__(self, folder, state=None, *, backend=None, storage=None, last=None, **options):
+        self.folder = folder
+        self.callback = tm.MediaLoggerCallback(backend or Nothing(), tm.MediaOptions(**options))
+        self.trial = FakeTrial(folder, filesystem=storage)
+        if state:
+            self.callback.set_state(state)
+        if last:
+            self.trial.last_result = {"training_iteration": last}
+        self.callback.log_trial_start(self.trial)
+
+    def report(self, iteration, **result):
+        result |= {"training_iteration": iteration}
+        self.callback.log_trial_result(iteration, self.trial, result)
+        self.trial.last_result = result
+        return result
+
+    def settle(self):
+        """Wait until all is stored."""
+        assert self.reader.wait(30)
+        with self.reader._turning:  # the turn that stored it may still delete files
+            pass
+
+    @property
+    def reader(self):
+        """The storage's reader."""
+        return _SESSIONS[str(self.trial.storage.experiment_driver_staging_path)].storage
+
+    def end(self):
+        state = self.callback.get_state()
+        self.callback.log_trial_end(self.trial)
+        self.callback.on_experiment_end([self.trial])
+        return state
+
+    @property
+    def path(self):
+        return Path(self.trial.storage.trial_fs_path)
+
+    def lines(self):
+        """Return the lines of the index by the media's names."""
+        return list(parse_index((self.path / "media" / "index.jsonl").read_bytes()))
+
+
+def blob(number, size=SIZE):
+    """Return a file that no other one equals."""
+    return tm.Artifact(bytes([number]) * size, name=f"{number}.bin")

@@ -1,0 +1,149 @@
+"""An experiment of one fake trial, in a process that is killed at a given place: ``driver_to_kill.py FOLDER PLACE``.
+
+Everything that it reports is told in ``told.jsonl`` before, and each call of its backend in ``calls.jsonl``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tune_media as tm
+from tests.support.fake_trial import FakeTrial
+from tune_media.callbacks.outbox import FOLDER_VARIABLE
+from tune_media.callbacks.readers import Reader
+from tune_media.storage.experiment_log import ExperimentLog
+from tune_media.storage.index import Index
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
+
+CALM = 3  # results before the one at which it is killed
+KEYS = ("best", "my key/best of 3?", "weights", "worst")  # ``best`` and ``worst`` share a file
+PLACES = ("append", "log", "file", "index", "tracker")
+_ROOT = Path(__file__).parents[2]
+
+
+def clip(level: int, size: int = 16) -> tm.Video:
+    """Return a clip of its own."""
+    noise = np.random.default_rng(level).integers(0, 255, (3, size, size, 3), np.uint8)
+    return tm.Video(iter(noise), fps=5)
+
+
+def episodes(iteration: int) -> EpisodeBatch:
+    """Return one episode."""
+    record = tm.EpisodeRecord(f"e{iteration}", float(iteration), 5)
+    return EpisodeBatch((EpisodeData(record, {"speed": Series(np.arange(5.0), 1, 5)}),))
+
+
+def report(callback: Any, trial: FakeTrial, folder: Path, iteration: int) -> dict[str, Any]:
+    """Show a result to a callback, as Tune does."""
+    shared, other, weights = clip(iteration, 64), clip(100 + iteration), tm.Histogram(np.arange(10.0 * iteration))
+    batch = episodes(iteration)
+    ids = {"best": shared.id, "worst": shared.id, "my key/best of 3?": other.id, "weights": weights.id}
+    for key, id in [*ids.items(), ("episodes/data", batch.id)]:
+        _write(folder / "told.jsonl", {"key": key, "id": id, "training_iteration": iteration})
+    result = {"best": shared, "worst": shared, "my key": {"best of 3?": other}, "weights": weights}
+    result |= {"training_iteration": iteration, "level": float(iteration)}
+    result["evaluation"] = {"env_runners": {"episodes": {"data": batch}}}
+    callback.log_trial_result(iteration, trial, result)
+    trial.last_result = result
+    return result
+
+
+class Tells(tm.Backend):
+    """Tells of each call, at its beginning and at its end."""
+
+    name = "tells"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def metrics(self, trial, report):
+        self._call(["metrics", report.training_iteration])
+
+    def media(self, trial, entry):
+        self._call(["media", entry.training_iteration, entry.key, entry.medium.id])
+
+    def _call(self, what: list[Any]) -> None:
+        _write(self.folder / "calls.jsonl", {"call": what, "done": False})
+        if _exits.get("tracker") and what[0] == "media":
+            os._exit(9)
+        _write(self.folder / "calls.jsonl", {"call": what, "done": True})
+
+
+def calls(folder: Path) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """Return the calls of a ``Tells`` that have begun, and those that have ended."""
+    found = [json.loads(line) for line in (folder / "calls.jsonl").read_text().splitlines()]
+    begun, done = ([tuple(call["call"]) for call in found if call["done"] is is_done] for is_done in (False, True))
+    return begun, done
+
+
+def told(folder: Path) -> list[dict[str, Any]]:
+    """Return the key, id and iteration of everything that was reported."""
+    return [json.loads(line) for line in (folder / "told.jsonl").read_text().splitlines()]
+
+
+def kill_at(folder: Path, place: str) -> dict[str, Any]:
+    """Run such a process, which is killed at a place; return the last state that Tune has saved of its callback."""
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT), FOLDER_VARIABLE: str(folder / "outbox")}
+    command = [sys.executable, __file__, str(folder), place]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 9, done.stderr
+    state: dict[str, Any] = pickle.loads((folder / "state").read_bytes())
+    return state
+
+
+def _write(file: Path, line: dict[str, Any]) -> None:
+    with file.open("a") as opened:
+        opened.write(json.dumps(line) + "\n")
+
+
+_exits: dict[str, bool] = {}
+
+
+def _exit_after(kind: type, method: str, place: str, *, before: bool = False) -> None:
+    whole: Callable[..., Any] = getattr(kind, method)
+
+    def exits(*arguments: Any, **more: Any) -> Any:
+        if _exits.get(place) and before:
+            os._exit(9)
+        done = whole(*arguments, **more)
+        if _exits.get(place):
+            os._exit(9)
+        return done
+
+    setattr(kind, method, exits)
+
+
+def main(folder: Path, place: str) -> None:
+    """Run until the process is killed."""
+    if place == "append":
+        Reader.begin = lambda self: None  # no reader gets so far
+    _exit_after(ExperimentLog, "append", "log")
+    _exit_after(Index, "add", "file", before=True)
+    _exit_after(Index, "copy", "index", before=True)
+    callback, trial = tm.MediaLoggerCallback(Tells(folder)), FakeTrial(folder)
+    callback.log_trial_start(trial)
+    for iteration in range(1, CALM + 1):
+        report(callback, trial, folder, iteration)
+        (folder / "state").write_bytes(pickle.dumps(callback.get_state()))
+    if place != "append":
+        while not any(call[:2] == ("media", CALM) for call in calls(folder)[1]):
+            time.sleep(0.01)
+    _exits[place] = True
+    report(callback, trial, folder, CALM + 1)
+    if place == "append":
+        os._exit(9)
+    time.sleep(60)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

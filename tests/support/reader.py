@@ -1,0 +1,141 @@
+"""Calls of a backend as a reader makes them that reads rows from disk: plain data, and none of Ray's live objects."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.fs
+
+import tune_media as tm
+from tests.support.faults import episodes
+from tune_media.callbacks.backend import Backend, Report, TrialInfo
+from tune_media.storage.entry import MediaEntry, entries_of, packed_episodes, packed_medium
+from tune_media.storage.episode_files import file_names
+from tune_media.storage.location import TrialLocation
+from tune_media.values.plain import pack, unpack
+
+Call = tuple[str, Any]
+
+
+class PlainContext:
+    """A backend's context that lets each exception through and does work at once."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = tm.MediaOptions(**options)
+        self.faults: list[tuple[str, Exception]] = []
+
+    @contextlib.contextmanager
+    def guard(self, what: str) -> Iterator[None]:
+        yield
+
+    def fault(self, what: str, error: Exception, kind: str = "") -> None:
+        self.faults.append((what, error))
+
+    def lacks(self, trial_id: str, what: str) -> None:
+        raise AssertionError(f"{trial_id} lacks {what}")
+
+    def later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+        work()
+
+    def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+        for _ in range(100):
+            with contextlib.suppress(OSError):  # it is tried again, as by the storage's thread
+                return work()
+            time.sleep(0.1)
+        raise AssertionError(what)
+
+    def wait_for_storage(self) -> bool:
+        return True
+
+    def seconds_left(self) -> float:
+        return float("inf")
+
+
+def a_trial(folder: Path, **config: Any) -> TrialInfo:
+    """Return a trial with its folders below ``folder``."""
+    for name in ("storage/t1", "driver/t1"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    place = TrialLocation(pyarrow.fs.LocalFileSystem(), str(folder / "storage/t1"), folder / "driver/t1", "t1")
+    return TrialInfo("t1", "train_t1", "experiment", config, place, None, dict(config), time=1000.0)
+
+
+def calls_of(trial: TrialInfo, iterations: Iterable[int], returns: dict[int, float] | None = None) -> list[Call]:
+    """Return the calls for a trial's results, each with a clip, a picture, a histogram and an episode.
+
+    Args:
+        trial: The trial.
+        iterations: The training iteration of each result. If one is not higher than the one before, the trial went
+            back.
+        returns: The episode's return by the number of the result, from 1; that number if it is missing.
+    """
+    calls: list[Call] = [("start", trial)]
+    for number, iteration in enumerate(iterations, 1):
+        at, step = 1000.0 + 10 * number, 100 * iteration
+        result = {
+            "score": float(number),
+            "text": "words",
+            "training_iteration": iteration,
+            "config": dict(trial.config),
+        }
+        report = Report(step, iteration, result, time=at, row=10 * number)
+        calls.append(("metrics", plain(report)))
+        record = tm.EpisodeRecord(f"e{number}", (returns or {}).get(number, float(number)), 3)
+        frames = np.random.default_rng(number).integers(0, 255, (3, 16, 16, 3), np.uint8)
+        media = {
+            "rollout": tm.Video(iter(frames), fps=5, episode=record),
+            "map": tm.Image(frames[0]),
+            "weights": tm.Histogram(np.arange(10.0 * number)),
+            "episodes/data": episodes(f"of {number}", iteration),
+        }
+        for row, (key, medium) in enumerate(media.items(), 10 * number + 1):
+            path = f"media/train/{key}/step_{step:09d}-{medium.id[:12]}{medium.suffix}"
+            path = file_names(step, str(number)) if medium.kind == "episodes" else path
+            entry = MediaEntry(medium, "train", key, path, step, iteration, time=at, row=row)
+            calls.append(("media", on_disk(entry)))
+    return calls
+
+
+def plain(report: Report) -> Report:
+    """Return a result as it comes back from a row of the outbox."""
+    again = Report(report.step, report.training_iteration, time=report.time, row=report.row)
+    again.__dict__.update(unpack(pack({"flat": report.flat, "config": report.config})))
+    return again
+
+
+def on_disk(entry: MediaEntry) -> MediaEntry:
+    """Return an entry as it comes back from a row of the outbox."""
+    if entry.is_episodes:
+        data, content = packed_episodes("t1", [entry], {})
+    else:
+        data, content = packed_medium(entry)
+    (again,) = entries_of(unpack(data), content, entry.row)
+    return again
+
+
+def play(backend: Backend, calls: Iterable[Call], context: PlainContext | None = None) -> PlainContext:
+    """Make the calls, as a reader does."""
+    context = backend.context = context or PlainContext()
+    trial = None
+    for method, argument in calls:
+        if method == "start":
+            trial = argument
+            backend.start(trial)
+        elif method == "finish":
+            backend.finish()
+        else:
+            assert trial is not None
+            getattr(backend, method)(trial, argument)
+    return context
+
+
+def renewed(call: Call) -> Call:
+    """Return a call as another process reads it from the disk."""
+    method, argument = call
+    if method == "media":
+        return method, on_disk(argument)
+    return method, plain(argument) if isinstance(argument, Report) else argument

@@ -1,0 +1,411 @@
+"""A finished experiment that is logged afterwards, read back from each tracker: once, twice, and after a first half."""
+
+import json
+import shutil
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow.fs
+import pytest
+from click.testing import CliRunner
+from ray import tune
+
+import tune_media as tm
+from tests.support.experiment import tensorboard_events
+from tests.support.fake_trial import FakeTrial
+from tests.support.fake_trial import run as play
+from tests.support.faults import episodes
+from tests.support.stores import StoredTrial
+from tests.support.trackers import read_mlflow, read_wandb, wandb_runs
+from tune_media.cli import main
+from tune_media.encoding import probe_video
+
+ITERATIONS = [1, 2, 3, 2, 3, 4]  # the trial went back to the first
+COUNTING = [1, 2, 3, 4]
+
+
+def write_trial(experiment, number):
+    """Write a trial as Tune and our callbacks do: results, a snapshot's facts, media of each kind at each iteration."""
+    id, name = f"abcde_0000{number}", f"train_abcde_0000{number}_{number}_lr={number}_2026"
+    folder = experiment / name
+    folder.mkdir(parents=True)
+    (folder / "params.json").write_text(json.dumps({"lr": number, "deep": {"list": [1, 2]}}))
+    store = StoredTrial.in_folder(folder, id)
+    rows = []
+    for row, iteration in enumerate(ITERATIONS):
+        store.goes_on(iteration)
+        frames = np.random.default_rng(row).integers(0, 255, (3, 16, 16, 3), np.uint8)
+        record = tm.EpisodeRecord(f"clip {row}", 10.0 * row + number, 3)
+        media = {
+            "rollout": tm.Video(iter(frames), fps=5, episode=record),
+            "map": tm.Image(frames[0], caption="a map"),
+            "weights": tm.Histogram(np.arange(10.0 * iteration)),
+            "notes": tm.Artifact(b"text", name="notes.txt"),
+        }
+        result = {"score": float(row), "list": [1, 2], "training_iteration": iteration, "trial_id": id}
+        for key, medium in media.items():
+            result[key] = store.add(medium, "train", key, iteration)
+        store.add(episodes("speed", iteration), "train", "episodes/data", iteration)
+        config = {"lr": number, "deep": {"list": [1, 2]}}
+        rows.append({**result, "timestamp": 1_700_000_000 + 10 * row, "config": config, "done": row == 5})
+    store.finish()
+    (folder / "result.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return {"trial_id": id, "relative_logdir": name, "status": "TERMINATED", "evaluated_params": {"lr": number}}
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    folder = tmp_path / "sweep"
+    states = [write_trial(folder, number) for number in (1, 2)]
+    states[1]["status"] = "ERROR"
+    snapshot = {"trial_data": [[json.dumps(state), "{}"] for state in states]}
+    (folder / "experiment_state-2026-01-01_00-00-00.json").write_text(json.dumps(snapshot))
+    return folder
+
+
+def trials_of(experiment):
+    return sorted(path for path in experiment.iterdir() if path.is_dir())
+
+
+def clips_of(trial):
+    """Return the clips of a trial that count, by iteration."""
+    rows = tm.load(trial).filter(kind="video", where=lambda row: not row.get("rolled_back"))
+    return {row["training_iteration"]: row.read_bytes() for row in rows}
+
+
+def scores():
+    return dict(zip(COUNTING, (0.0, 3.0, 4.0, 5.0), strict=True))
+
+
+def run(*arguments):
+    result = CliRunner().invoke(main, ["export", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def mlflow_state(uri, experiment_name):
+    """Return everything that MLflow has of the runs of an experiment."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(uri)
+    found = {}
+    for one in client.search_runs([client.get_experiment_by_name(experiment_name).experiment_id]):
+        points = {
+            name: sorted((p.step, p.timestamp, p.value) for p in client.get_metric_history(one.info.run_id, name))
+            for name in one.data.metrics
+        }
+        files, folders = [], [None]
+        while folders:
+            for info in client.list_artifacts(one.info.run_id, folders.pop()):
+                (folders if info.is_dir else files).append(info.path)
+        contents = {path: Path(client.download_artifacts(one.info.run_id, path)).read_bytes() for path in files}
+        found[one.info.run_name] = (one.info.status, one.data.params, points, contents)
+    return found
+
+
+def test_mlflow_has_the_whole_experiment_once_however_often_it_is_exported(experiment, tmp_path):
+    pytest.importorskip("mlflow")
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    options = ["--to", "mlflow", "--tracking-uri", uri, "--artifact-location", f"file://{tmp_path}/artifacts"]
+    output = run(experiment, *options)
+    assert "mlflow has 2 trials, with 8 results and 40 media." in output
+    once = mlflow_state(uri, "sweep")
+    assert {name: state[0] for name, state in once.items()} == {
+        "train_abcde_00001": "FINISHED",
+        "train_abcde_00002": "FAILED",
+    }
+    for trial in trials_of(experiment):
+        held = read_mlflow(uri, trial.name[:17])
+        assert dict(held.clips["train/rollout"]) == clips_of(trial)
+        assert held.scalars["score"] == scores()
+        assert held.images["train/map"] == COUNTING
+        assert held.histograms["train/weights"] == {step: 10 * step for step in COUNTING}
+        assert held.histograms["train/episodes/speed"] == dict.fromkeys(COUNTING, 5)
+        assert held.config["lr"] == trial.name[16]
+        assert held.config["deep/list"] == "[1, 2]"
+    ((_, at, _), *_) = once["train_abcde_00001"][2]["score"]
+    assert at == 1000 * 1_700_000_000
+    run(experiment, *options)
+    assert mlflow_state(uri, "sweep") == once
+
+
+def test_wandb_has_the_whole_experiment_once_however_often_it_is_exported(experiment):
+    pytest.importorskip("wandb")
+    for _ in range(2):
+        output = run(experiment, "--to", "wandb", "--project", "p", "--offline")
+        assert "wandb has 2 trials, with 8 results and 40 media." in output
+        for trial, status in zip(trials_of(experiment), (0, 1), strict=True):
+            (_,) = wandb_runs(trial)  # the second export has replaced the first
+            held = read_wandb(trial)
+            assert dict(held.clips["train/rollout"]) == clips_of(trial)
+            assert held.scalars["score"] == scores()
+            assert held.images == {"train/map": COUNTING}
+            assert held.histograms["train/weights"] == {step: 10 * step for step in COUNTING}
+            assert held.status == status
+            assert held.config["deep"] == {"list": [1, 2]}
+
+
+def test_a_run_that_a_killed_driver_left_unfinished_is_replaced(experiment):
+    pytest.importorskip("wandb")
+    (first, other) = trials_of(experiment)
+    left = first / "wandb" / "offline-run-20260101_000000-abcde_00001"
+    left.mkdir(parents=True)
+    (left / "run-abcde_00001.wandb").write_bytes(b"half")
+    run(experiment, "--to", "wandb", "--project", "p", "--offline")
+    assert [path.name for path in (first / "wandb").iterdir()] == [left.name]
+    assert read_wandb(first).scalars["score"] == scores()
+    assert len(wandb_runs(other)) == 1
+
+
+def test_tensorboard_has_the_whole_experiment_once_however_often_it_is_exported(experiment, tmp_path):
+    for _ in range(2):
+        output = run(experiment, "--to", "tensorboard", "-o", tmp_path / "logs")
+        assert "tensorboard has 2 trials, with 8 results and 40 media." in output
+        for trial in trials_of(experiment):
+            events = tensorboard_events(tmp_path / "logs" / trial.name)
+            assert {event.step: event.value for event in events.Scalars("ray/tune/score")} == scores()
+            assert events.Scalars("ray/tune/score")[0].wall_time == 1_700_000_000
+            assert [event.step for event in events.Images("train/rollout")] == COUNTING
+            assert [event.step for event in events.Images("train/map")] == COUNTING
+            counted = {event.step: event.histogram_value.num for event in events.Histograms("train/weights")}
+            assert counted == {step: 10 * step for step in COUNTING}
+            assert events.Histograms("train/weights")[-1].histogram_value.max == 39.0
+            assert events.Histograms("train/episodes/speed")[0].histogram_value.num == 5
+
+
+def test_a_folder_with_event_files_of_another_writer_is_left_alone(experiment):
+    first, _ = trials_of(experiment)
+    (first / "events.out.tfevents.1.host").write_bytes(b"")
+    result = CliRunner().invoke(main, ["export", str(experiment), "--to", "tensorboard", "-o", str(experiment)])
+    assert result.exit_code == 1
+    assert "has event files of another writer" in result.output
+    assert "tensorboard has 1 trials" in result.output
+    assert [path.name for path in first.glob("*tfevents*")] == ["events.out.tfevents.1.host"]
+
+
+class Calls(tm.Backend):
+    """Writes down its calls."""
+
+    def __init__(self):
+        self.started, self.results, self.media_of, self.ended = {}, defaultdict(list), defaultdict(list), {}
+        self.order = defaultdict(list)
+
+    def start(self, trial):
+        self.started[trial.name] = (trial.experiment, dict(trial.config), dict(trial.searched))
+
+    def metrics(self, trial, report):
+        self.order[trial.name].append(report.training_iteration)
+        self.results[trial.name].append((report.training_iteration, report.flat["score"], report.config))
+
+    def media(self, trial, entry):
+        self.order[trial.name].append(entry.training_iteration)
+        assert entry.content()
+        self.media_of[trial.name].append((entry.training_iteration, entry.key))
+
+    def end(self, trial, status):
+        self.ended[trial.name] = status
+
+
+def test_a_backend_of_the_users_gets_the_calls_of_a_sweep_without_what_was_rolled_back(experiment):
+    backend = Calls()
+    done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(backend))
+    assert (done.trials, done.results, done.media, done.problems) == (2, 8, 40, [])
+    name = "train_abcde_00001"
+    assert backend.started[name] == ("sweep", {"lr": 1, "deep": {"list": [1, 2]}}, {"lr": 1})
+    assert backend.results[name] == [(at, score, None) for at, score in scores().items()]
+    keys = ("rollout", "map", "weights", "notes", "episodes/data")
+    assert sorted(backend.media_of[name]) == sorted((at, key) for at in COUNTING for key in keys)
+    assert backend.order[name] == sorted(backend.order[name])
+    assert backend.ended == {name: "finished", "train_abcde_00002": "failed"}
+
+
+def test_an_experiment_of_rays_own_loggers_is_exported_too(tmp_path):
+    folder = tmp_path / "plain" / "trial_1"
+    folder.mkdir(parents=True)
+    (folder / "params.json").write_text('{"lr": 0.5}')
+    lines = [{"training_iteration": at, "score": at, "config": {"lr": lr}} for at, lr in ((1, 0.5), (2, 0.5), (3, 0.9))]
+    (folder / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"half')
+    backend = Calls()
+    done = tm.export.to_tracker(folder.parent, tm.MediaLoggerCallback(backend))
+    assert (done.trials, done.results, done.media, done.problems) == (1, 3, 0, [])
+    assert backend.results["trial_1"] == [(1, 1, None), (2, 2, None), (3, 3, {"lr": 0.9})]
+    assert backend.ended["trial_1"] == "interrupted"
+
+
+def test_a_file_that_is_gone_is_named_and_costs_itself(experiment):
+    clip = Path(
+        next(row["file"] for row in tm.load(experiment) if row["kind"] == "image" and not row.get("rolled_back"))
+    )
+    clip.unlink()
+    done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(Calls()))
+    assert done.media == 39
+    (problem,) = done.problems
+    assert clip.name in problem
+
+
+def test_an_abandoned_trial_is_not_exported(experiment):
+    first, _ = trials_of(experiment)
+    shutil.copytree(first, experiment / "left")
+    (experiment / "left" / "result.json").unlink()
+    index = experiment / "left" / "media" / "index.jsonl"
+    index.write_text(index.read_text().replace("abcde_00001", "other_00000"))
+    done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(Calls()))
+    assert done.trials == 2
+    assert list(done.left_alone) == ["left"]
+
+
+def test_nothing_outside_a_trials_folder_is_exported(experiment, tmp_path):
+    (tmp_path / "secret.txt").write_text("secret")
+    first, _ = trials_of(experiment)
+    (first / "media" / "link.mp4").symlink_to(tmp_path / "secret.txt")
+    index = first / "media" / "index.jsonl"
+    line = next(line for line in map(json.loads, index.read_text().splitlines()) if line["kind"] == "video")
+    with index.open("a") as file:
+        for path in ("media/link.mp4", "params.json", "wandb/x.mp4"):
+            file.write(json.dumps({**line, "id": path, "path": path, "rolled_back": False}) + "\n")
+    done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(Calls()))
+    assert len(done.problems) == 3
+    assert all("has no media file" in problem for problem in done.problems)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--to", "tensorboard"], "--to tensorboard needs -o"),
+        (["--to", "mlflow", "--project", "p"], "--to mlflow does not take --project"),
+        (["--to", "wandb", "-o", "x"], "--to wandb does not take -o"),
+    ],
+)
+def test_options_of_another_tracker_are_refused(experiment, arguments, said):
+    result = CliRunner().invoke(main, ["export", str(experiment), *arguments])
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_callbacks_that_write_files_are_refused(experiment):
+    for callback in (tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()):
+        with pytest.raises(TypeError):
+            tm.export.to_tracker(experiment, callback)
+
+
+def test_what_comes_back_from_the_storage_is_what_was_recorded(experiment):
+    from tune_media.experiment.stored_media import entry_of_line
+    from tune_media.experiment.trial_files import TrialFiles
+
+    first, _ = trials_of(experiment)
+    trial = TrialFiles(first.name, pyarrow.fs.LocalFileSystem(), str(first)).read()
+    entries = [entry_of_line(line, trial.read_media) for line in (*trial.lines, *trial.report_lines)]
+    media = {entry.medium.kind: entry.medium for entry in entries}
+    assert set(media) == {"video", "image", "histogram", "artifact", "episodes"}
+    assert probe_video(media["video"].content()).frames == media["video"].facts()["frames"] == 3
+    assert (media["image"].width, media["image"].caption) == (16, "a map")
+    again, made = media["histogram"], tm.Histogram(np.arange(40.0))
+    assert {f: getattr(again, f) for f in ("counts", "edges", "minimum", "maximum", "total", "squares", "count")} == {
+        f: getattr(made, f) for f in ("counts", "edges", "minimum", "maximum", "total", "squares", "count")
+    }
+    assert (media["artifact"].name, media["artifact"].data) == ("notes.txt", b"text")
+    batch = episodes("speed", 4)
+    assert media["episodes"].metrics() == batch.metrics()
+    assert {n: h.counts for n, h in media["episodes"].histograms().items()} == {
+        n: h.counts for n, h in batch.histograms().items()
+    }
+    stored = next(entry for entry in entries if entry.is_episodes)
+    assert stored.content() == (first / stored.path).read_bytes()
+
+
+def test_what_mlflow_got_during_training_is_not_doubled_and_what_it_missed_is_added(tmp_path):
+    """Points had the time at which the driver logged them, and results know another one."""
+    pytest.importorskip("mlflow")
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    options = {"tracking_uri": uri, "artifact_location": f"file://{tmp_path}/artifacts"}
+    config = {"lr": 0.5, "sizes": [1, 2]}
+
+    def results(count):
+        for at in range(1, count + 1):
+            frames = np.random.default_rng(at).integers(0, 255, (3, 16, 16, 3), np.uint8)
+            record = tm.EpisodeRecord(f"e{at}", float(at), 3)
+            media = {"rollout": tm.Video(iter(frames), fps=5, episode=record), "map": tm.Image(frames[0])}
+            media |= {"weights": tm.Histogram(np.arange(10.0 * at)), "episodes": {"data": episodes("speed", at)}}
+            yield {
+                **media,
+                "score": at,
+                "config": config,
+                "timestamp": 1_700_000_000 + at,
+                "trial_id": "t1",
+                "done": at == 4,
+            }
+
+    whole = FakeTrial(tmp_path, **config)
+    whole.experiment_dir_name = whole.storage.experiment_dir_name = "storage"
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.MLflowMediaLoggerCallback(**options, experiment_name="whole")]
+    play([*callbacks], whole, list(results(4)))
+    shutil.copy(Path(whole.local_path, "result.json"), whole.storage.trial_fs_path)
+    shutil.copy(Path(whole.local_path, "params.json"), whole.storage.trial_fs_path)
+
+    def export_to(name):
+        callback = tm.MLflowMediaLoggerCallback(**options, experiment_name=name)
+        done = tm.export.to_tracker(whole.storage.experiment_fs_path, callback)
+        assert (done.trials, done.results, done.media, done.problems) == (1, 4, 16, [])
+        return mlflow_state(uri, name)
+
+    during = mlflow_state(uri, "whole")
+    assert export_to("whole") == during
+    ((status, *afterwards),) = export_to("nowhere before").values()
+    assert [status, *afterwards] == list(during["train_t1"])
+
+
+def test_an_experiment_on_s3_is_exported_from_there_and_its_offline_runs_are_stored_there(s3, experiment, tmp_path):
+    pytest.importorskip("wandb")
+    for file in (path for path in experiment.rglob("*") if path.is_file()):
+        with s3.open_output_stream(f"results/sweep/{file.relative_to(experiment).as_posix()}") as stream:
+            stream.write(file.read_bytes())
+    assert "1 trials" not in run("s3://results/sweep", "--to", "tensorboard", "-o", tmp_path / "logs")
+    for trial in trials_of(experiment):
+        events = tensorboard_events(tmp_path / "logs" / trial.name)
+        assert [event.step for event in events.Images("train/rollout")] == COUNTING
+    for _ in range(2):
+        output = run("s3://results/sweep", "--to", "wandb", "--project", "p", "--offline")
+        assert "wandb has 2 trials, with 8 results and 40 media." in output
+        for trial in trials_of(experiment):
+            shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+            pyarrow.fs.copy_files(
+                f"results/sweep/{trial.name}/wandb",
+                str(tmp_path / "copy" / "wandb"),
+                source_filesystem=s3,
+                destination_filesystem=pyarrow.fs.LocalFileSystem(),
+            )
+            (_,) = wandb_runs(tmp_path / "copy")
+            held = read_wandb(tmp_path / "copy")
+            assert dict(held.clips["train/rollout"]) == clips_of(trial)
+            assert held.scalars["score"] == scores()
+    s3.delete_dir("results/sweep")  # moto's buckets live as long as the process
+
+
+def reports(config):
+    for at in range(1, 4):
+        if config["level"] == 2 and at == 3:
+            raise RuntimeError("as it was told to")
+        clip = tm.Video((np.full((16, 16, 3), 20 * at + index, np.uint8) for index in range(3)), fps=5)
+        tune.report({"score": at * config["level"], "rollout": clip, "weights": tm.Histogram([1.0, at])})
+
+
+@pytest.mark.ray
+def test_a_real_sweep_is_the_same_in_mlflow_afterwards_as_during_training(ray_session, tmp_path):
+    pytest.importorskip("mlflow")
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    options = {"tracking_uri": uri, "artifact_location": f"file://{tmp_path}/artifacts"}
+    space = {"level": tune.grid_search([1, 2]), "deep": {"sizes": [1, 2], "name": "x"}}
+    run_config = tune.RunConfig(
+        name="real",
+        storage_path=str(tmp_path),
+        verbose=0,
+        callbacks=[tm.MLflowMediaLoggerCallback(**options), tm.JsonMediaLoggerCallback()],
+    )
+    results = tune.Tuner(reports, param_space=space, run_config=run_config).fit()
+    assert len(results.errors) == 1
+    during = mlflow_state(uri, "real")
+    assert sorted(state[0] for state in during.values()) == ["FAILED", "FINISHED"]
+    done = tm.export.to_tracker(results.experiment_path, tm.MLflowMediaLoggerCallback(**options))
+    assert (done.trials, done.results, done.media, done.problems) == (2, 5, 10, [])
+    assert mlflow_state(uri, "real") == during

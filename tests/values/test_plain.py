@@ -1,0 +1,137 @@
+"""Plain data: what is written comes back, and no pickle is ever read."""
+
+from collections import OrderedDict
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.batches import batch_of
+from tests.support.faults import episodes
+from tune_media.values.episodes import LEFT_OUT, EpisodeBatch
+from tune_media.values.plain import MEDIA, pack, pack_each, unpack
+
+
+class Point(NamedTuple):
+    x: int
+    y: float
+
+
+class Text(str):
+    """A text of a user's own."""
+
+
+def assert_same(one, other):
+    """Assert that two values are equal and of the same types, arrays and media included."""
+    assert isinstance(other, type(one))
+    if isinstance(one, np.ndarray):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        np.testing.assert_array_equal(one, other)
+    elif isinstance(one, dict):
+        assert list(one) == list(other)
+        for name, value in one.items():
+            assert_same(value, other[name])
+    elif isinstance(one, (list, tuple)):
+        assert len(one) == len(other)
+        for left, right in zip(one, other, strict=True):
+            assert_same(left, right)
+    elif hasattr(one, "__dict__"):
+        assert_same(public(one), public(other))
+    else:
+        assert one == other or one != one
+
+
+def public(value):
+    return {name: field for name, field in vars(value).items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        {"a": [1, -(2**63), 2**64 - 1, 1.5, float("inf"), float("nan")], 3: (1, (2, ()), "x"), "b": b"\x00"},
+        {"half": "\ud800", "umlaut": "Müller", "": True},
+        np.arange(24, dtype=">i2").reshape(2, 3, 4)[:, ::2],
+        np.zeros((0, 3), np.float16),
+        np.array(7.5),
+        np.array([b"ab", b"c"]),
+        np.array(["2026-01-01"], "datetime64[s]"),
+    ],
+    ids=repr,
+)
+def test_plain_values_come_back_as_they_were(value):
+    assert_same(unpack(pack(value)), value)
+
+
+def test_values_of_other_classes_become_the_plain_ones_that_they_are():
+    given = {"point": Point(1, 2.5), "text": Text("x"), "map": MappingProxyType({"a": np.float32(1)}), "n": np.int64(7)}
+    assert_same(
+        unpack(pack(OrderedDict(given))), {"point": (1, 2.5), "text": "x", "map": {"a": 1.0}, "n": 7}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["video", "image", "histogram", "artifact", "episodes"])
+def test_our_media_come_back_with_their_files_and_facts(kind, frames):
+    record = tm.EpisodeRecord("e1", 1.5, 3, metrics={"speed": 2.0})
+    medium = {
+        "video": lambda: tm.Video(iter(frames(3)), fps=5, episode=record),
+        "image": lambda: tm.Image(frames(1)[0]),
+        "histogram": lambda: tm.Histogram(np.arange(10.0)),
+        "artifact": lambda: tm.Artifact(b"x", name="x.bin"),
+        "episodes": lambda: episodes("e", 2),
+    }[kind]()
+    assert type(medium) in MEDIA
+    back = unpack(pack(medium))
+    assert (back.id, back.kind, back.note) == (medium.id, medium.kind, medium.note)
+    assert_same(back, medium)
+    if kind == "episodes":
+        assert [one.record for one in back.episodes] == [one.record for one in medium.episodes]
+    else:
+        assert back.content() == medium.content()
+        assert back.facts() == medium.facts()
+
+
+class Runs:
+    """An object whose pickle would run code."""
+
+    def __reduce__(self):
+        return exec, ("raise SystemExit",)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [(Runs(), TypeError), (np.array([Runs()]), TypeError), ({"n": 2**70}, OverflowError), ({1, 2}, TypeError)],
+    ids=["object", "array of objects", "large number", "set"],
+)
+def test_what_is_no_plain_data_is_refused_and_never_pickled(value, error):
+    with pytest.raises(error):
+        pack({"deep": [value]})
+
+
+def test_a_value_that_contains_itself_is_refused():
+    value = {}
+    value["self"] = value
+    with pytest.raises((ValueError, RecursionError)):
+        pack(value)
+    kept, rest = pack_each({"score": 1.0, "loop": value})
+    assert unpack(kept) == {"score": 1.0}
+    assert rest == {"loop": value} or list(rest) == ["loop"]
+
+
+def test_bytes_that_are_not_whole_are_named():
+    data = pack({"score": [1.0] * 10})
+    with pytest.raises(ValueError, match=r".*"):
+        unpack(data[:-3])
+
+
+def test_episodes_keep_their_tapes_and_recipes():
+    first, second, third = batch_of(({"speed": 1.0}, {"speed": [1.0, 2.0]}), ({}, {}), ({}, {})).episodes
+    first, second = replace(first, tape=b"TMT\x01\xff\x00", recipe="ab"), replace(second, tape=LEFT_OUT)
+    batch = EpisodeBatch((first, second, third), recipes={"ab": b"\x80\x05opaque\x00"})
+    read = unpack(pack(batch))
+    assert_same(batch, read)
+    assert read.recipes == {"ab": b"\x80\x05opaque\x00"}
+    assert [(e.tape, e.recipe) for e in read.episodes] == [(b"TMT\x01\xff\x00", "ab"), (LEFT_OUT, None), (None, None)]

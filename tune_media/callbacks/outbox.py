@@ -1,0 +1,637 @@
+"""The outbox: everything that Tune reports and that is still to be delivered, in order, on the driver's own disk.
+
+Tune's loop appends rows; each reader has a cursor, and a row goes away when all cursors have passed it. Nothing else
+holds what is still to do, so that a killed driver loses nothing that Tune's loop had appended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tune_media.values.plain import pack, unpack
+from tune_media.values.secrets import error_text
+
+logger = logging.getLogger("tune_media")
+
+FOLDER_VARIABLE = "TUNE_MEDIA_OUTBOX"
+"""The environment variable that names the folder of all outboxes; it must be on a disk of this machine."""
+
+STORAGE = "storage"
+"""The name of the first reader."""
+
+_SMALL_BYTES = 4096  # contents up to this size are in the row itself
+_EXPIRES_SECONDS = 7 * 24 * 3600.0
+_RESERVE, _SMALL_REMAINDER = 0.07, 64 * 2**20  # of the disk; a nearly full disk still takes so many bytes in all
+_DISK_SECONDS = 1.0  # how often the disk is asked for its free space
+_TIDY_ROWS = 64  # deleted in one transaction
+DATA_KINDS = ("result", "media", "episodes")
+"""The kinds of rows that may be dropped if there is no room; all others are needed to keep order."""
+
+_NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")  # of an outbox's folder
+_COLUMNS = "seq, generation, trial, kind, data, content, file, nbytes, ready"
+_SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE rows (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, generation INTEGER, trial TEXT, kind TEXT, data BLOB, content BLOB,
+    file TEXT, nbytes INTEGER, ready INTEGER);
+CREATE TABLE cursors (reader TEXT PRIMARY KEY, seq INTEGER);
+CREATE TABLE trials (trial TEXT PRIMARY KEY, data BLOB, has_ended INTEGER);
+"""
+
+
+class OutboxFullError(OSError):
+    """The driver's disk takes no more."""
+
+
+class ContentLostError(Exception):
+    """A content that waited on the driver's disk is gone."""
+
+
+Stamp = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class NewRow:
+    """A row that is to be appended.
+
+    Attributes:
+        trial: The trial's id.
+        kind: ``start``, ``result``, ``media``, ``episodes``, ``back``, ``again``, ``checkpoint`` or ``end``.
+        data: Plain data, as ``pack`` wrote it.
+        content: A large part of it, which becomes a file beside the rows; None if there is none.
+        ready: False if the content is still to be made; see ``Outbox.complete``.
+    """
+
+    trial: str
+    kind: str
+    data: bytes = b""
+    content: bytes | None = None
+    ready: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the outbox.
+
+    Attributes:
+        seq: Its number, which grows, and is never given twice.
+        stamp: When it was appended: the generation (of the process that did) and its number. Stamps only grow.
+        trial: The trial's id.
+        kind: As in ``NewRow``.
+        data: Plain data.
+        small: The content, if it is in the row.
+        file: The file with the content, or None.
+        nbytes: The size of that file.
+        ready: Whether the content has been made.
+    """
+
+    seq: int
+    stamp: Stamp
+    trial: str
+    kind: str
+    data: bytes = field(repr=False)
+    small: bytes | None = field(repr=False)
+    file: Path | None
+    nbytes: int
+    ready: bool
+
+    def facts(self) -> Any:
+        """Return its data."""
+        return unpack(self.data) if self.data else None
+
+    def content(self) -> bytes | None:
+        """Return its content, or None if it has none.
+
+        Raises:
+            ContentLostError: The content is gone, or not whole: the machine lost its power, say.
+        """
+        if self.file is None:
+            return self.small
+        try:
+            content = self.file.read_bytes()
+        except FileNotFoundError:
+            content = b""
+        if len(content) != self.nbytes:
+            raise ContentLostError(f"{len(content)} of {self.nbytes} bytes are left in the outbox on the driver's disk")
+        return content
+
+
+class Outbox:
+    """The rows of one experiment. Any thread calls all methods.
+
+    One connection is behind one lock, and no transaction takes long: Tune's loop is one of the callers.
+
+    Example:
+        >>> outbox = Outbox.create(Path(tempfile.mkdtemp()), {"experiment": "/results/sweep"})
+        >>> outbox.add_reader("storage")
+        >>> last = outbox.append([NewRow("t1", "result", pack({"score": 1.0}))])
+        >>> [row.facts() for row in outbox.read(after=0)]
+        [{'score': 1.0}]
+        >>> outbox.advance("storage", last)
+        >>> outbox.tidy(), list(outbox.read(after=0))
+        (1, [])
+        >>> outbox.close(remove=True)
+
+    Attributes:
+        folder: Its folder.
+        facts: What it was created with.
+        last: The number of the last row.
+        nbytes: The size of all contents that it holds.
+        version: It grows whenever there is something new for readers.
+    """
+
+    def __init__(self, folder: Path, lock_file: Any) -> None:
+        self.folder = folder
+        self._lock_file = lock_file
+        self._database = sqlite3.connect(
+            folder / "outbox.sqlite", check_same_thread=False, isolation_level=None, timeout=30
+        )
+        self._lock, self._bytes_lock, self._deleting = threading.Lock(), threading.Lock(), threading.Lock()
+        self.changed, self.version = threading.Condition(), 0
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0"):
+            self._database.execute(f"PRAGMA {pragma}")
+        if not self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone():
+            self._database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+        self.facts: dict[str, str] = dict(self._database.execute("SELECT name, value FROM facts").fetchall())
+        self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
+        last, nbytes = self._database.execute("SELECT max(seq), total(nbytes) FROM rows").fetchone()
+        given = self._database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'rows'").fetchone()
+        self.last = max(last or 0, given[0] if given else 0)
+        self.nbytes = int(nbytes)
+        self._floors: dict[str, int] = {}  # up to there a reader gets no data: there was no room for it
+        self._tidied_to = self._emptied_to = 0
+        self.generation = int(self.facts.get("generation", 0))
+        self._checkpoints = sqlite3.connect(folder / "outbox.sqlite", check_same_thread=False, isolation_level=None)
+        self._asked_disk_at, self._free = float("-inf"), (0, 1)
+        self._is_closed = False
+
+    @classmethod
+    def create(cls, root: Path, facts: Mapping[str, str], generation: int = 0) -> Outbox:
+        """Make a new outbox.
+
+        Args:
+            root: The folder of all outboxes.
+            facts: Texts that tell to which experiment it belongs.
+            generation: The last generation that is known of the experiment.
+
+        Raises:
+            OSError: The folder cannot be written.
+        """
+        folder = root / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
+        folder.mkdir(mode=0o700)
+        lock_file = _locked(folder)
+        assert lock_file is not None, "nobody else knows the folder"
+        outbox = cls(folder, lock_file)
+        outbox.facts = {**facts, "host": socket.gethostname(), "made_at": str(time.time())}
+        outbox._begin(generation)
+        # Row numbers rise over all outboxes of an experiment, so that a tracker knows the rows that it has had.
+        outbox._database.execute("INSERT INTO sqlite_sequence VALUES ('rows', ?)", (outbox.generation,))
+        outbox.last = outbox.generation
+        return outbox
+
+    @classmethod
+    def adopt(cls, folder: Path, generation: int = 0) -> Outbox | None:
+        """Open the outbox of a process that is gone; None if there is none, or its process still lives.
+
+        Args:
+            folder: The outbox's folder.
+            generation: The last generation that is known of the experiment.
+        """
+        try:
+            lock_file = _locked(folder) if (folder / "outbox.sqlite").exists() else None
+            if lock_file is None:
+                return None
+            outbox = cls(folder, lock_file)
+            outbox._begin(max(generation, outbox.generation))
+            return outbox
+        except (OSError, sqlite3.Error) as error:
+            logger.warning("tune_media: the outbox in %s cannot be read: %s", folder, error_text(error))
+            return None
+
+    def _begin(self, last_generation: int) -> None:
+        """Begin a generation: that of this process, later than all before it."""
+        self.generation = max(last_generation + 1, int(1000 * time.time()))
+        self.facts["generation"] = str(self.generation)
+        with self._lock:
+            self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(self.facts.items()))
+            named = {name for (name,) in self._database.execute("SELECT file FROM rows WHERE file IS NOT NULL")}
+        for file in self.folder.iterdir():  # contents that were written before a kill, and whose rows were not
+            if len(file.name) == 32 and file.name not in named:
+                file.unlink(missing_ok=True)
+
+    @property
+    def id(self) -> str:
+        """Its name, which begins with the time at which it was made."""
+        return self.folder.name
+
+    def append(self, rows: Sequence[NewRow], most_bytes: float = float("inf")) -> int:
+        """Append rows, all or none; Tune's loop calls this.
+
+        Args:
+            rows: The rows.
+            most_bytes: How many bytes of contents the outbox may hold.
+
+        Returns:
+            The number of the last one.
+
+        Raises:
+            OutboxFullError: There is no room for their contents.
+            sqlite3.Error: The disk does not take the rows.
+            OSError: The disk does not take a content.
+        """
+        large = [row.content for row in rows if row.content is not None and len(row.content) > _SMALL_BYTES]
+        if large:
+            self._make_room(sum(map(len, large)), most_bytes)
+        values: list[tuple[Any, ...]] = []
+        files: list[Path] = []
+        try:
+            for row in rows:
+                small, name, nbytes = self._put_content(row.content, files)
+                values.append((row.trial, row.kind, row.data, small, name, nbytes, int(row.ready)))
+            with self._lock, self._transaction():
+                for value in values:
+                    cursor = self._database.execute(
+                        "INSERT INTO rows (generation, trial, kind, data, content, file, nbytes, ready)"
+                        " VALUES (?,?,?,?,?,?,?,?)",
+                        (self.generation, *value),
+                    )
+        except BaseException:
+            for file in files:
+                file.unlink(missing_ok=True)
+            raise
+        self._add_bytes(sum(value[5] for value in values))
+        self.last = int(cursor.lastrowid or 0)
+        self._notify()
+        return self.last
+
+    def complete(self, seq: int, data: bytes, content: bytes | None) -> None:
+        """Give a row that was not ready its data and content.
+
+        Raises:
+            OSError: The disk does not take the content.
+        """
+        files: list[Path] = []
+        small, name, nbytes = self._put_content(content, files)
+        with self._lock:
+            before = self._database.execute("SELECT file, nbytes FROM rows WHERE seq = ?", (seq,)).fetchone()
+            self._database.execute(
+                "UPDATE rows SET data = ?, content = ?, file = ?, nbytes = ?, ready = 1 WHERE seq = ?",
+                (data, small, name, nbytes, seq),
+            )
+        if before is not None and before[0]:
+            (self.folder / before[0]).unlink(missing_ok=True)
+        self._add_bytes(nbytes - (before[1] or 0 if before is not None else 0))
+        self._notify()
+
+    def read(self, after: int, count: int = 64) -> list[Row]:
+        """Return the rows that come after a number, at most so many."""
+        with self._lock:
+            if self._is_closed:
+                return []
+            found = self._database.execute(
+                f"SELECT {_COLUMNS} FROM rows WHERE seq > ? ORDER BY seq LIMIT ?", (after, count)
+            ).fetchall()
+        return list(map(self._row, found))
+
+    def read_kinds(self, after: int, kinds: Sequence[str]) -> list[Row]:
+        """Return all rows of some kinds that come after a number."""
+        marks = ",".join("?" * len(kinds))
+        with self._lock:
+            if self._is_closed:
+                return []
+            found = self._database.execute(
+                f"SELECT {_COLUMNS} FROM rows WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", (after, *kinds)
+            ).fetchall()
+        return list(map(self._row, found))
+
+    def count_after(self, after: int) -> list[tuple[str, str, int]]:
+        """Return how many rows come after a number, for each trial and kind."""
+        with self._lock:
+            if self._is_closed:
+                return []
+            return self._database.execute(
+                "SELECT trial, kind, count(*) FROM rows WHERE seq > ? GROUP BY trial, kind", (after,)
+            ).fetchall()
+
+    def _row(self, found: tuple[Any, ...]) -> Row:
+        seq, generation, trial, kind, data, small, name, nbytes, ready = found
+        file = self.folder / name if name else None
+        return Row(seq, (generation, seq), trial, kind, data, small, file, nbytes or 0, bool(ready))
+
+    def add_reader(self, reader: str, after: int | None = None) -> None:
+        """Give a reader a cursor after a row, the last one if none is given, unless it has a cursor."""
+        with self._lock:
+            if reader not in self._cursors:
+                self._cursors[reader] = self.last if after is None else after
+                self._save_cursor(reader)
+
+    def remove_readers_but(self, readers: Iterable[str]) -> dict[str, int]:
+        """Remove the cursors of all other readers; return how many rows each had not read."""
+        with self._lock:
+            others = {name: self.last - seq for name, seq in self._cursors.items() if name not in set(readers)}
+            for name in others:
+                del self._cursors[name]
+                self._database.execute("DELETE FROM cursors WHERE reader = ?", (name,))
+        return others
+
+    def position(self, reader: str) -> int:
+        """Return the number of the last row that a reader has passed."""
+        return self._cursors.get(reader, self.last)
+
+    def advance(self, reader: str, seq: int) -> None:
+        """Move a reader's cursor; it never goes back."""
+        with self._lock:
+            if not self._is_closed and seq > self._cursors.get(reader, 0):
+                self._cursors[reader] = seq
+                self._save_cursor(reader)
+
+    def floor(self, reader: str) -> int:
+        """Return the number of the last row whose data a reader does not get, because there was no room for it."""
+        return self._floors.get(reader, 0)
+
+    def remember(self, trial: str, data: Any, *, has_ended: bool = False) -> None:
+        """Keep plain data about a trial, for whoever adopts the outbox, and whether its end has been appended."""
+        with self._lock:
+            self._database.execute(
+                "INSERT OR REPLACE INTO trials VALUES (?, ?, ?)", (trial, pack(data), int(has_ended))
+            )
+
+    def trial(self, trial: str) -> Any:
+        """Return the data that is kept about a trial, or None."""
+        with self._lock:
+            if self._is_closed:
+                return None
+            found = self._database.execute("SELECT data FROM trials WHERE trial = ?", (trial,)).fetchone()
+        return unpack(found[0]) if found else None
+
+    def all_trials(self) -> dict[str, Any]:
+        """Return the data that is kept about each trial."""
+        with self._lock:
+            found = self._database.execute("SELECT trial, data FROM trials").fetchall()
+        return {trial: unpack(data) for trial, data in found}
+
+    def trials_without_end(self) -> list[str]:
+        """Return the ids of the trials whose end has not been appended."""
+        with self._lock:
+            return [trial for (trial,) in self._database.execute("SELECT trial FROM trials WHERE NOT has_ended")]
+
+    def tidy(self) -> int:
+        """Delete rows that all readers have passed, a few at a time; return how many. One thread calls this."""
+        self._delete_contents()
+        with self._lock:
+            passed = min(self._cursors.values(), default=self.last)
+            if self._is_closed or passed <= self._tidied_to:
+                return 0
+            found = self._database.execute(
+                "SELECT seq FROM rows WHERE seq <= ? ORDER BY seq LIMIT ?", (passed, _TIDY_ROWS)
+            ).fetchall()
+            if found:
+                self._database.execute("DELETE FROM rows WHERE seq <= ?", (found[-1][0],))
+            if len(found) < _TIDY_ROWS:
+                self._tidied_to = passed
+        return len(found)
+
+    def _delete_contents(self) -> None:
+        """Delete the files that no reader needs: first, since a full disk takes no change of a row."""
+        with self._deleting:  # Tune's loop does so, too, if it needs room
+            self._delete_some_contents()
+
+    def _delete_some_contents(self) -> None:
+        with self._lock:
+            needed = (max(seq, self._floors.get(name, 0)) for name, seq in self._cursors.items())
+            passed = min(needed, default=self.last)
+            if self._is_closed or passed <= self._emptied_to:
+                return
+            found = self._database.execute(
+                "SELECT seq, file, nbytes FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+                (self._emptied_to, passed, _TIDY_ROWS),
+            ).fetchall()
+        for _, name, nbytes in found:
+            if name:
+                (self.folder / name).unlink(missing_ok=True)
+                self._add_bytes(-nbytes)
+        self._emptied_to = found[-1][0] if len(found) == _TIDY_ROWS else passed
+
+    def checkpoint(self) -> None:
+        """Bring the write-ahead log into the database file, over a connection of its own, so that nobody waits."""
+        with contextlib.suppress(sqlite3.Error):
+            self._checkpoints.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def wait(self, version: int, seconds: float) -> None:
+        """Wait until something has changed since ``version`` had a value, at most so long."""
+        with self.changed:
+            if self.version == version and not self._is_closed:
+                self.changed.wait(seconds)
+
+    def wake(self) -> None:
+        """Have all that wait look again."""
+        self._notify()
+
+    def close(self, *, remove: bool) -> None:
+        """Close it.
+
+        Args:
+            remove: Nothing waits any more: delete the folder.
+        """
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            with contextlib.suppress(sqlite3.Error):
+                self._checkpoints.close()
+                self._database.close()
+        self._notify()
+        if remove:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock_file.close()
+
+    def _add_bytes(self, nbytes: int) -> None:
+        with self._bytes_lock:
+            self.nbytes += nbytes
+
+    def _put_content(self, content: bytes | None, files: list[Path]) -> tuple[bytes | None, str | None, int]:
+        """Write a large content into a file; return the content of the row, the file's name and its size."""
+        if content is None or len(content) <= _SMALL_BYTES:
+            return content, None, 0
+        name = uuid.uuid4().hex
+        files.append(self.folder / name)
+        files[-1].write_bytes(content)
+        return None, name, len(content)
+
+    def _make_room(self, nbytes: int, most_bytes: float) -> None:
+        """See whether there is room; if the readers other than the storage hold it, their oldest rows go first.
+
+        Raises:
+            OutboxFullError: There is none.
+        """
+        reason = self._refusal(nbytes, most_bytes)
+        while reason:
+            if not self._drop_for_room():
+                raise OutboxFullError(reason)
+            reason = self._refusal(nbytes, most_bytes)
+
+    def _drop_for_room(self) -> bool:
+        """Have the slowest reader but the storage's get no data of some rows that the storage has passed.
+
+        Returns:
+            Whether that freed anything.
+        """
+        before = self.nbytes
+        with self._lock:
+            stored = self._cursors.get(STORAGE, 0)
+            behind = {name: max(seq, self._floors.get(name, 0)) for name, seq in self._cursors.items()}
+            behind = {name: seq for name, seq in behind.items() if name != STORAGE and seq < stored}
+            if not behind:
+                return False
+            slowest = min(behind, key=lambda name: behind[name])
+            upto = self._database.execute(
+                "SELECT seq FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT 1 OFFSET ?",
+                (behind[slowest], stored, _TIDY_ROWS - 1),
+            ).fetchone()
+            self._floors[slowest] = upto[0] if upto else stored
+        self._delete_contents()
+        return self.nbytes < before or len(behind) > 1 or bool(upto)
+
+    def _refusal(self, nbytes: int, most_bytes: float) -> str:
+        if self.nbytes + nbytes > most_bytes:
+            return f"more than MediaOptions(max_spilled_bytes={most_bytes:g}) would wait in {self.folder}"
+        now = time.monotonic()
+        if now - self._asked_disk_at > _DISK_SECONDS:
+            disk = os.statvfs(self.folder)
+            self._free, self._asked_disk_at = (disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize), now
+        free, size = self._free
+        if self.nbytes + nbytes > _SMALL_REMAINDER and free - nbytes < _RESERVE * size:
+            return f"less than {_RESERVE:.0%} of the disk of {self.folder} is free ({free / 1e9:.1f} GB)"
+        return ""
+
+    def _save_cursor(self, reader: str) -> None:
+        self._database.execute(
+            "INSERT INTO cursors (reader, seq) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET seq = excluded.seq",
+            (reader, self._cursors[reader]),
+        )
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def _notify(self) -> None:
+        with self.changed:
+            self.version += 1
+            self.changed.notify_all()
+
+
+def outbox_root() -> Path:
+    """Return the folder of all outboxes of this user on this machine, made if need be.
+
+    Raises:
+        OSError: It cannot be made, or it belongs to somebody else.
+    """
+    given = os.environ.get(FOLDER_VARIABLE)
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    root = Path(given) if given else Path(tempfile.gettempdir()) / f"tune_media-{user}"
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not given:  # in a folder that all users share
+        if root.is_symlink() or root.stat().st_uid != user:
+            raise PermissionError(f"{root} belongs to somebody else; set {FOLDER_VARIABLE} to a folder of your own")
+        root.chmod(0o700)
+    return root
+
+
+def find_outbox(root: Path, timestamp: str, storage: str, trials: Iterable[str]) -> Path | None:
+    """Return the outbox of an experiment whose callbacks' state is not known: a kill came before the first one.
+
+    Args:
+        root: The folder of all outboxes.
+        timestamp: Tune's own time stamp of the experiment, which a restore keeps.
+        storage: The experiment's folder on the storage.
+        trials: The trials that are known; one of them must be in the outbox.
+    """
+    wanted = set(trials)
+    for folder, facts in outboxes_of(root, storage).items():
+        if facts.get("timestamp") == timestamp and wanted & set(facts.get("trials", "").split()):
+            return folder
+    return None
+
+
+def outboxes_of(root: Path, storage: str) -> dict[Path, dict[str, str]]:
+    """Return the outboxes of all experiments that were in a folder on the storage, the newest first, with their facts.
+
+    Args:
+        root: The folder of all outboxes.
+        storage: The experiment's folder on the storage.
+    """
+    found = ((folder, _facts_of(folder)) for folder in sorted(root.iterdir(), reverse=True))
+    return {folder: facts for folder, facts in found if facts is not None and facts.get("storage") == storage}
+
+
+def remove_expired(root: Path) -> None:
+    """Remove the outboxes that nobody has adopted for a week, and name them."""
+    for folder in root.iterdir():
+        if not _NAME.fullmatch(folder.name):  # the user's folder may hold other things
+            continue
+        with contextlib.suppress(OSError):
+            newest = max((file.stat().st_mtime for file in folder.iterdir()), default=folder.stat().st_mtime)
+            if time.time() - newest < _EXPIRES_SECONDS:
+                continue
+            lock_file = _locked(folder)
+            if lock_file is None:
+                continue
+            facts = _facts_of(folder) or {}
+            shutil.rmtree(folder, ignore_errors=True)
+            lock_file.close()
+            logger.warning(
+                "tune_media: what a killed driver had not delivered of the experiment in %s, and no restore has "
+                "adopted for a week, is removed: %s.",
+                facts.get("storage", "an unknown folder"),
+                folder,
+            )
+
+
+def _facts_of(folder: Path) -> dict[str, str] | None:
+    """Return an outbox's facts and its trials, without taking it."""
+    file = folder / "outbox.sqlite"
+    if not file.exists():
+        return None
+    try:
+        database = sqlite3.connect(file, timeout=5)
+        try:
+            facts = dict(database.execute("SELECT name, value FROM facts").fetchall())
+            facts["trials"] = " ".join(trial for (trial,) in database.execute("SELECT trial FROM trials"))
+        finally:
+            database.close()
+    except sqlite3.Error:
+        return None
+    return facts
+
+
+def _locked(folder: Path) -> Any:
+    """Lock an outbox for this process; return the open lock file, or None if another process has it."""
+    file = (folder / "lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    os.register_at_fork(after_in_child=file.close)  # a child that outlives the driver would hold the lock
+    return file

@@ -1,0 +1,469 @@
+"""Readers of the outbox: one loop, written once, and the reader that calls a backend.
+
+A reader reads on from its cursor, does what the rows ask for, waits while its storage or tracker is away, and advances.
+Its thread is a daemon: a storage or tracker that hangs keeps neither Tune's loop nor the end of the process waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
+from tune_media.storage.entry import entries_of
+from tune_media.values.options import MediaOptions
+from tune_media.values.plain import unpack
+
+if TYPE_CHECKING:
+    from tune_media.callbacks.session import MediaSession
+
+logger = logging.getLogger("tune_media")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
+_LOOK_SECONDS = 0.5  # how often a reader looks around if nobody wakes it
+_COMMIT_SECONDS = 0.25  # how often a cursor is written down that only passes rows
+_BATCH = 64  # rows that are read at a time
+_MAX_NAMES = 5
+
+
+@dataclass(eq=False)
+class Chore:
+    """Work for a reader's thread that is no row: it is derived from files, and need not survive a kill.
+
+    Attributes:
+        what: Its name, for warnings.
+        work: The work.
+        key: While a chore with this key waits, no other one is taken.
+        after: The number of the last row that comes before it.
+    """
+
+    what: str
+    work: Callable[[], None]
+    key: Any = None
+    after: int = 0
+
+
+class Reader:
+    """A thread that works through the outbox. Subclasses say what a turn is.
+
+    Args:
+        name: Of the thread.
+        outbox: The outbox.
+        niceness: How far the thread stands back if the processor is busy, as for ``os.nice``; on Linux only.
+    """
+
+    def __init__(self, name: str, outbox: Outbox, niceness: int = 0) -> None:
+        self.name, self._outbox, self._niceness = name, outbox, niceness
+        self.is_away = False  # whether the last try failed, and will be repeated
+        self._at = 0  # the number of the last row that is done
+        self._chores: deque[Chore] = deque()
+        self._keys: set[Any] = set()
+        self._lock = threading.Lock()
+        self._is_closing = self._gave_up = False
+        self._pause = 0.0
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Start the thread, unless it runs."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=f"tune_media {self.name}", daemon=True)
+            self._thread.start()
+
+    def put_chore(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+        """Have work done after all rows that are there now; any thread calls this."""
+        with self._lock:
+            if key is not None and key in self._keys:
+                return
+            self._keys.add(key)
+            self._chores.append(Chore(what, work, key, self._outbox.last))
+        self._outbox.wake()
+
+    def close(self, seconds: float) -> bool:
+        """Wait until all is done, at most so long; return whether it is. After that the thread does nothing more."""
+        self._is_closing = True
+        self._outbox.wake()
+        if self._thread is not None:
+            self._thread.join(min(seconds, threading.TIMEOUT_MAX))
+        self._gave_up = self._thread is not None and self._thread.is_alive()
+        return not self._gave_up
+
+    def turn(self) -> bool:
+        """Do some work; return whether there may be more at once.
+
+        Raises:
+            Exception: It failed; ``failed`` is asked what to do.
+        """
+        raise NotImplementedError
+
+    def failed(self, error: Exception) -> bool:
+        """Take note that a turn raised; return whether to wait before the next one."""
+        raise NotImplementedError
+
+    def finished(self) -> bool:
+        """Say whether all is done, now that no rows come any more."""
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        _stand_back(self._niceness)
+        while not self._gave_up:
+            version = self._outbox.version
+            try:
+                is_busy = self.turn()
+            except BaseException as raised:  # SystemExit, too: a thread that ends would leave all the rest undone
+                error = raised if isinstance(raised, Exception) else RuntimeError(f"{type(raised).__name__}: {raised}")
+                if self._gave_up:
+                    return
+                self.is_away = True
+                with contextlib.suppress(Exception):
+                    self.is_away = self.failed(error)
+                if self.is_away:
+                    self._rest()
+                continue
+            self.is_away, self._pause = False, 0.0
+            if is_busy:
+                continue
+            if self._is_closing and self.finished():
+                return
+            self._outbox.wait(version, _LOOK_SECONDS)
+
+    def _rest(self) -> None:
+        self._pause = min(_LONGEST_PAUSE, 2 * self._pause or _FIRST_PAUSE)
+        until = time.monotonic() + (min(self._pause, 1.0) if self._is_closing else self._pause)
+        while time.monotonic() < until and not self._gave_up:
+            time.sleep(min(0.05, max(0.0, until - time.monotonic())))
+
+    def _next_chore(self) -> Chore | None:
+        """Return the first chore before which all rows are done."""
+        with self._lock:
+            return self._chores[0] if self._chores and self._chores[0].after <= self._at else None
+
+    def _drop_chore(self, chore: Chore) -> None:
+        with self._lock:
+            if self._chores and self._chores[0] is chore:
+                self._chores.popleft()
+
+
+class Missing:
+    """Counts what a backend does not have of each trial. Any thread calls any method."""
+
+    def __init__(self) -> None:
+        self._lacks: dict[str, Counter[str]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, trial_id: str, noun: str, count: int = 1) -> None:
+        """Count something that the backend does not have of a trial."""
+        with self._lock:
+            self._lacks.setdefault(trial_id, Counter())[noun] += count
+
+    def say(self, name: str, waited: float, allowed: float) -> None:
+        """Warn of everything that was added, once; of nothing if there is nothing."""
+        with self._lock:
+            lacks, self._lacks = self._lacks, {}
+        if not lacks:
+            return
+        total = sum(lacks.values(), Counter[str]())
+        names = ", ".join(sorted(lacks)[:_MAX_NAMES]) + (", ..." if len(lacks) > _MAX_NAMES else "")
+        logger.warning(
+            "tune_media: %s lacks %s of %d trial(s): %s. Everything is in the trials' folders. The warnings above say "
+            "why. The end of the experiment waited %.1f s for it, and may wait %g s.",
+            name,
+            ", ".join(f"{count} {noun}" for noun, count in sorted(total.items())),
+            len(lacks),
+            names,
+            waited,
+            allowed,
+        )
+
+
+class BackendReader(Reader):
+    """Delivers the rows of the outbox to one backend; it is the backend's ``Context``, too.
+
+    Args:
+        backend: The backend.
+        session: The session of the experiment.
+        key: The name of its cursor in the outbox.
+    """
+
+    def __init__(self, backend: Backend, session: MediaSession, key: str) -> None:
+        name = backend.name or type(backend).__name__
+        super().__init__(name, session.outbox, backend.niceness)
+        self.backend, self._session, self._key = backend, session, key
+        self._trials: dict[str, TrialInfo] = {}  # that the backend has started, and not ended
+        self._refused: set[str] = set()  # trials that it could not start
+        self._rows: deque[Row] = deque()
+        self._backs: list[tuple[Row, int]] = []  # rows that wait and say that a trial went back, and to where
+        self._again: set[tuple[str, str]] = set()  # trials and media that come again, in rows that wait
+        self._part = 0  # how many media of the next row are delivered
+        self._missing = Missing()
+        self._committed_at = 0.0
+        self._is_finished = False
+        self._deadline: float | None = None
+        self._at = session.outbox.position(key)
+        # Tune's loop calls some backends itself before they may see the media of the same result.
+        self._is_led = bool(backend.in_loop & {"start", "metrics"})
+        self._led_to = session.outbox.last
+        backend.context = self
+
+    @property
+    def options(self) -> MediaOptions:
+        """The user's options."""
+        return self._session.options
+
+    def guard(self, what: str) -> contextlib.AbstractContextManager[None]:
+        """Turn an exception into one warning and a count, or let it through if strict."""
+        return self._session.faults.guard(self.name, what)
+
+    def fault(self, what: str, error: Exception, kind: str = "") -> None:
+        """Count a fault, and warn of it if it is the first of its kind."""
+        self._session.faults.report(self.name, what, error, kind)
+
+    def lacks(self, trial_id: str, what: str) -> None:
+        """Name something in the warning at the end that the backend does not have of a trial."""
+        self._missing.add(trial_id, what)
+
+    def later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+        """Run work in the backend's thread, after everything that it was given before."""
+        self.begin()
+        self.put_chore(what, work, key)
+
+    def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+        """Run work in the storage's thread, and again while the storage is away."""
+        self._session.on_storage(what, work, key)
+
+    def wait_for_storage(self) -> bool:
+        """Wait until everything is stored, as long as the end may take; return whether it is."""
+        return self._session.wait_for_storage()
+
+    def seconds_left(self) -> float:
+        """Return how long the end may still take; infinite before it has begun."""
+        return float("inf") if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def call_in_loop(self, method: str, *arguments: Any) -> None:
+        """Call a method of the backend that Tune's loop calls itself."""
+        if method in self.backend.in_loop:
+            with self.guard(_NAMES[method]):
+                getattr(self.backend, method)(*arguments)
+        if self._is_led:
+            self._led_to = self._outbox.last
+            self._outbox.wake()
+
+    def finish(self) -> None:
+        """Wait for the backend as long as the end may take, and say what it lacks."""
+        patience = self.backend.patience
+        allowed = self.options.flush_seconds if patience is None else patience
+        begun = time.monotonic()
+        self._deadline = begun + self._session.patience(allowed)
+        if "finish" in self.backend.in_loop or self._thread is None:
+            with self.guard("finishing"):
+                self.backend.finish()
+            return
+        if not self.close(self.seconds_left()):
+            for trial, kind, count in self._outbox.count_after(self._at):
+                if kind in _NOUNS:
+                    self._missing.add(trial, _NOUNS[kind], count)
+            own = patience is not None
+            logger.warning(
+                "tune_media: %s had not finished when the experiment ended, so its last data may be missing. To wait "
+                "longer, increase %s. What waits for it stays on the driver's disk; Tuner.restore goes on with it.",
+                self.name,
+                "its own time limit" if own else f"MediaOptions(flush_seconds={self.options.flush_seconds:g})",
+            )
+        self._missing.say(self.name, time.monotonic() - begun, allowed)
+
+    def turn(self) -> bool:
+        """Deliver the next row, or do the next chore."""
+        chore = self._next_chore()
+        if chore is not None:
+            with self._lock:
+                self._keys.discard(chore.key)
+            chore.work()
+            self._drop_chore(chore)
+            return True
+        if not self._rows and not self._fetch():
+            self._commit()
+            if self._is_closing and not self._chores and not self._is_finished:
+                self.backend.finish()
+                self._is_finished = True
+            return False
+        row = self._rows[0]
+        if not row.ready:
+            self._rows.clear()  # it is read again when it is
+            self._commit()
+            return False
+        self._deliver(row)
+        self._pass(row)
+        return True
+
+    def failed(self, error: Exception) -> bool:
+        """Take note of an error: the same again if the tracker is away, else the next row."""
+        if not self._session.faults.strict and self._ask_whether_away(error):
+            self.fault(f"{self._doing()} (it is tried again)", error, "away")
+            self._rows.clear()  # the trial may have gone back before the next try
+            return True
+        self.fault(self._doing(), error)
+        chore = self._next_chore()
+        if chore is not None:
+            self._drop_chore(chore)
+        elif self._rows:
+            row = self._rows[0]
+            if row.kind in _NOUNS:
+                self.lacks(row.trial, _NOUNS[row.kind])
+            if row.trial not in self._trials:
+                self._refused.add(row.trial)
+            if row.kind == "end":
+                self._trials.pop(row.trial, None)
+            self._pass(row)
+        else:
+            self._is_finished = True
+        return False
+
+    def finished(self) -> bool:
+        """Say whether all rows are delivered and the backend has finished."""
+        return self._is_finished
+
+    def begin_at_the_end(self) -> None:
+        """Pass over the rows that are there now; called before the thread starts."""
+        self._at = self._outbox.last
+        self._commit()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing waits for the backend."""
+        return self._thread is None or (self._is_finished and not self._gave_up)
+
+    def _fetch(self) -> bool:
+        rows = self._outbox.read(self._at, _BATCH)
+        if self._is_led and not self._is_closing:
+            rows = [row for row in rows if row.seq <= self._led_to]
+        self._rows.extend(rows)
+        if self._rows:
+            waiting = self._outbox.read_kinds(self._at, ("back", "again"))
+            self._backs = [(row, row.facts()["training_iteration"]) for row in waiting if row.kind == "back"]
+            self._again = {(row.trial, row.facts()["id"]) for row in waiting if row.kind == "again"}
+        return bool(self._rows)
+
+    def _deliver(self, row: Row) -> None:
+        """Call the backend with a row."""
+        if row.kind in DATA_KINDS and row.seq <= self._outbox.floor(self._key):
+            self._outbox_was_full(row)
+            return
+        in_loop = self.backend.in_loop
+        method = _METHODS.get(row.kind)
+        if method is None or method in in_loop:
+            if row.kind == "end":
+                self._trials.pop(row.trial, None)
+            return
+        if row.kind == "start":
+            self._start(row.trial, row.facts())
+            return
+        trial = self._trials.get(row.trial)
+        if trial is None and row.trial in self._refused:
+            if row.kind in _NOUNS:
+                self.lacks(row.trial, _NOUNS[row.kind])
+            return
+        if trial is None:  # an earlier process started it, or it began before this reader
+            facts = self._outbox.trial(row.trial)
+            if facts is None:
+                return
+            trial = self._start(row.trial, facts)
+        facts = row.facts()
+        if row.kind == "end":
+            self.backend.end(trial, facts["status"])
+            self._trials.pop(row.trial, None)
+        elif row.kind == "checkpoint":
+            self.backend.checkpoint(trial, facts["path"])
+        elif "lost" not in facts and not self._is_abandoned(row, facts):
+            if row.kind == "result":
+                self.backend.metrics(trial, self._report(row, facts))
+            else:
+                for entry in entries_of(facts, row.content(), row.seq)[self._part :]:
+                    self.backend.media(trial, entry)
+                    self._part += 1
+
+    def _start(self, trial_id: str, facts: dict[str, Any]) -> TrialInfo:
+        trial = self._session.trial_info(trial_id, facts)
+        if "start" not in self.backend.in_loop:
+            self.backend.start(trial)
+        self._refused.discard(trial_id)
+        self._trials[trial_id] = trial
+        return trial
+
+    def _report(self, row: Row, facts: dict[str, Any]) -> Report:
+        report = Report(facts["step"], facts["training_iteration"], time=facts["time"], row=row.seq)
+        flat = {**unpack(facts["packed"]), **self._session.live_values(row.seq, facts["live"])}
+        report.__dict__.update(flat=flat, config=facts["config"])
+        return report
+
+    def _is_abandoned(self, row: Row, facts: dict[str, Any]) -> bool:
+        """Say whether the trial went back behind a row that has not been delivered yet."""
+        iteration = facts["training_iteration"]
+        later = any(
+            back.trial == row.trial and back.seq > row.seq and iteration >= reached for back, reached in self._backs
+        )
+        return later and not (row.kind == "media" and (row.trial, facts["medium"].id) in self._again)
+
+    def _pass(self, row: Row) -> None:
+        self._rows.popleft()
+        self._part, self._at = 0, row.seq
+        is_called = _METHODS.get(row.kind, "") not in {"", *self.backend.in_loop}
+        if is_called or time.monotonic() - self._committed_at > _COMMIT_SECONDS:
+            self._commit()  # what the backend has taken is not delivered again after a kill
+
+    def _commit(self) -> None:
+        self._committed_at = time.monotonic()
+        if self._at > self._outbox.position(self._key):
+            self._outbox.advance(self._key, self._at)
+
+    def _outbox_was_full(self, row: Row) -> None:
+        self.lacks(row.trial, _NOUNS[row.kind])
+        error = RuntimeError(
+            f"it is so far behind that MediaOptions(max_spilled_bytes={self.options.max_spilled_bytes}) or the free "
+            "space of the driver's disk did not allow to keep all that waited for it"
+        )
+        self.fault("keeping what waits", error, kind="dropped")
+
+    def _ask_whether_away(self, error: Exception) -> bool:
+        with self.guard("asking whether an error will pass"):
+            return self.backend.is_away(error)
+        return False
+
+    def _doing(self) -> str:
+        chore = self._next_chore()
+        if chore is not None:
+            return chore.what
+        if not self._rows:
+            return "finishing"
+        row = self._rows[0]
+        if row.kind == "media":
+            return f"logging {row.facts()['path']}"
+        return _DOING.get(row.kind, row.kind)
+
+
+_METHODS = {"start": "start", "result": "metrics", "media": "media", "episodes": "media", "end": "end"}
+_METHODS["checkpoint"] = "checkpoint"
+_DOING = {"start": "starting a trial", "result": "logging metrics", "episodes": "logging episodes"}
+_DOING |= {"end": "ending a trial", "checkpoint": "logging a checkpoint"}
+_NAMES = {"start": "starting a trial", "metrics": "logging metrics", "media": "logging media", "end": "ending a trial"}
+_NOUNS = {"start": "start(s)", "result": "result(s)", "media": "media", "episodes": "media", "end": "end(s)"}
+
+
+def status_of(*, failed: bool) -> Status:
+    """Return how a trial ended."""
+    return "failed" if failed else "finished"
+
+
+def _stand_back(niceness: int) -> None:
+    """Leave the processor to others; on Linux alone each thread has a niceness of its own."""
+    if niceness and sys.platform == "linux":
+        with contextlib.suppress(OSError):  # a sandbox may forbid it
+            thread = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, thread, max(niceness, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -1,0 +1,115 @@
+"""A TensorBoard log directory of an experiment that is over, in a folder of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+from ray.tune.logger import TBXLoggerCallback
+from typing_extensions import override
+
+from tune_media.callbacks.backend import Report, Status, TrialInfo
+from tune_media.callbacks.tensorboard.callback import TensorBoardBackend
+from tune_media.callbacks.tensorboard.event_file import EventWriter
+from tune_media.ray_compat import set_event_writer_class
+from tune_media.storage.entry import MediaEntry
+from tune_media.storage.location import TrialLocation
+from tune_media.values.names import safe_name
+
+_NAME = "events.out.tfevents.0000000000.tune_media.export"
+
+
+class TensorBoardFolder(TensorBoardBackend):
+    """Writes the event file of each trial to ``<folder>/<trial>``, with the times of the results.
+
+    The file is replaced as a whole when the trial ends, so that an export that is made again doubles nothing.
+
+    Args:
+        folder: The log directory.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        rays = TBXLoggerCallback()
+        set_event_writer_class(rays, EventWriter)
+        super().__init__(rays)
+        self._folder = folder
+        self._written: dict[str, TrialInfo] = {}  # the trials that have begun, with the folders that are written to
+
+    @override
+    def prepare_export(self) -> None:
+        """Do nothing: there is no tracker to ask."""
+
+    @override
+    def start(self, trial: TrialInfo) -> None:
+        target = self.target(trial)
+        others = [file.name for file in target.glob("*tfevents*") if file.name != _NAME]
+        if others:
+            raise FileExistsError(
+                f"{target} has event files of another writer ({others[0]}), and TensorBoard would show each point "
+                "twice. Export to another folder."
+            )
+        temporary = Path(tempfile.mkdtemp(prefix="tune_media-events-"))
+        place = TrialLocation(pyarrow.fs.LocalFileSystem(), str(temporary), temporary, trial.trial_id)
+        self._written[trial.trial_id] = dataclasses.replace(trial, location=place, ray=_stand_in(trial, temporary))
+        super().start(self._written[trial.trial_id])
+
+    @override
+    def metrics(self, trial: TrialInfo, report: Report) -> None:
+        super().metrics(self._written[trial.trial_id], report)
+
+    @override
+    def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
+        super().media(self._written[trial.trial_id], entry)
+
+    @override
+    def end(self, trial: TrialInfo, status: Status) -> None:
+        written = self._written.pop(trial.trial_id)
+        temporary = written.location.local_path
+        try:
+            super().end(written, status)
+            for file in temporary.glob("*tfevents*"):
+                target = self.target(trial) / _NAME
+                target.parent.mkdir(parents=True, exist_ok=True)
+                partial = target.with_name(f".{_NAME}.partial")
+                shutil.copyfile(file, partial)
+                partial.replace(target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    @override
+    def finish(self) -> None:
+        for written in self._written.values():
+            shutil.rmtree(written.location.local_path, ignore_errors=True)
+        self._written.clear()
+        self._last_trial = None
+
+    def target(self, trial: TrialInfo) -> Path:
+        """Return the folder of a trial's event file: it has the name of the trial's folder."""
+        return self._folder / safe_name(Path(trial.location.path).name or trial.trial_id, allowed="_.=-,")
+
+    @override
+    def _announce(self, logdir: Path) -> None:
+        """Print nothing: the trials' folders are temporary."""
+
+
+def _stand_in(trial: TrialInfo, folder: Path) -> Any:
+    """Return as much of Ray's trial as its TensorBoard callback asks for."""
+    return _Trial(trial.trial_id, dict(trial.config), dict(trial.searched), str(folder))
+
+
+@dataclasses.dataclass(eq=False)
+class _Trial:
+    """A stand-in for Ray's trial."""
+
+    trial_id: str
+    config: dict[str, Any]
+    evaluated_params: dict[str, Any]
+    local_path: str
+    last_result: None = None
+
+    def init_local_path(self) -> None:
+        """Do nothing: the folder is there."""

@@ -1,0 +1,106 @@
+"""The index lines of a trial, held so that a million of them fit into memory: a few columns, and the lines packed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tune_media.values.number import as_number
+from tune_media.values.strict_json import parse_json
+
+_CODEC = "lz4"
+
+Rows = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MediaColumns:
+    """Index lines ordered by step, section and key: what is often asked for in columns, the whole lines packed.
+
+    Attributes:
+        section: ``train``, ``evaluation`` or another section, of each line.
+        key: Its key.
+        kind: Its kind, such as ``video``.
+        step: Its step; NaN if the line has none.
+        episode_return: The return of its episode; NaN if it has none.
+        rolled_back: Whether the trial went back to a checkpoint before it.
+
+    >>> line = b'{"section": "train", "key": "k", "kind": "video", "step": 3, "episode_return": 1.5}'
+    >>> columns = MediaColumns.of_lines([(line, parse_json(line))])
+    >>> columns.step, next(columns.lines([0]))["episode_return"]
+    (array([3.]), 1.5)
+    """
+
+    section: list[str]
+    key: list[str]
+    kind: list[str]
+    step: Numbers
+    episode_return: Numbers
+    rolled_back: npt.NDArray[np.bool_]
+    _packed: bytes
+    _ends: Rows  # the end of each line in the unpacked bytes
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    @classmethod
+    def of_lines(cls, lines: Sequence[tuple[bytes, dict[str, Any]]]) -> MediaColumns:
+        """Make columns of index lines, each given as JSON and parsed."""
+        parsed = [line for _, line in lines]
+        places = [(line["section"], line["key"]) for line in parsed]
+        rank = {place: at for at, place in enumerate(sorted(set(places)))}
+        names = [(sys.intern(section), sys.intern(key)) for section, key in rank]
+        ranks = np.array([rank[place] for place in places], np.int64)
+        steps = np.array([as_number(line.get("step")) for line in parsed], float)
+        order = np.lexsort((ranks, np.where(np.isnan(steps), 0.0, steps)))  # it keeps the order of equal ones
+        ordered = order.tolist()
+        returns = np.array([as_number(line.get("episode_return")) for line in parsed], float)
+        kinds = [sys.intern(str(line.get("kind", ""))) for line in parsed]
+        content = b"".join([lines[at][0] for at in ordered])
+        return cls(
+            [names[at][0] for at in ranks[order].tolist()],
+            [names[at][1] for at in ranks[order].tolist()],
+            [kinds[at] for at in ordered],
+            steps[order],
+            returns[order],
+            np.array([bool(line.get("rolled_back")) for line in parsed], bool)[order],
+            pa.compress(content, codec=_CODEC, asbytes=True) if content else b"",  # a buffer would keep its spare room
+            np.cumsum([len(lines[at][0]) for at in ordered], dtype=np.int64),
+        )
+
+    def best(self, rows: Rows | None = None, sign: int = 1) -> int | None:
+        """Return the row of the best clip, as ``tune_media.values.score.clip_rank`` has it; None if none has a return.
+
+        Args:
+            rows: The rows that count. None: all.
+            sign: -1 for the lowest return.
+
+        Example:
+            >>> lines = [{"section": "train", "key": "a", "step": 1, "episode_return": x} for x in (1.0, 3.0, 2.0)]
+            >>> MediaColumns.of_lines([(b"{}", line) for line in lines]).best()
+            1
+        """
+        rows = np.arange(len(self)) if rows is None else rows
+        rows = rows[~np.isnan(self.episode_return[rows])]
+        counts = rows[~self.rolled_back[rows]]
+        rows = counts if len(counts) else rows
+        of_evaluation = rows[np.array([self.section[row] == "evaluation" for row in rows], bool)]
+        rows = of_evaluation if len(of_evaluation) else rows
+        return int(rows[np.argmax(sign * self.episode_return[rows])]) if len(rows) else None
+
+    def lines(self, rows: Sequence[int] | Rows | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the whole index lines of some rows, or of all."""
+        rows = range(len(self)) if rows is None else rows
+        if not self._packed or not len(rows):
+            return
+        content = memoryview(pa.decompress(self._packed, int(self._ends[-1]), codec=_CODEC))
+        for row in rows:
+            begin = int(self._ends[row - 1]) if row else 0
+            yield parse_json(content[begin : int(self._ends[row])])

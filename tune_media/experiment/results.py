@@ -1,0 +1,266 @@
+"""The results of a trial, from the ``result.json`` that Tune writes: all of them, or the numbers that matter."""
+
+from __future__ import annotations
+
+import math
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.storage.filesystem import read_if_there
+from tune_media.values.number import as_number, whole_number
+from tune_media.values.strict_json import parse_json
+
+RESULTS = "result.json"
+_MAX_BYTES = 64 * 2**20
+_TAIL = 64 * 1024  # bytes; one line of an RLlib result is about 20 kB
+_MAX_TAIL = 2**20  # how far back the last evaluation is looked for, unless a line is longer
+_EVALUATION = b'"evaluation"'
+
+
+@dataclass
+class Metric:
+    """One metric over a trial's results.
+
+    Attributes:
+        last: Its value in the last result that has it.
+        largest: Its largest value.
+        smallest: Its smallest value.
+
+    >>> metric = Metric(3.0)
+    >>> metric.add(1.0)
+    >>> metric
+    Metric(last=1.0, largest=3.0, smallest=1.0)
+    """
+
+    last: float
+    largest: float = -math.inf
+    smallest: float = math.inf
+
+    def __post_init__(self) -> None:
+        self.add(self.last)
+
+    def add(self, value: float) -> None:
+        """Take the value of a later result."""
+        self.last, self.largest, self.smallest = value, max(self.largest, value), min(self.smallest, value)
+
+
+def result_step(result: dict[str, Any]) -> int:
+    """Return the step at which Ray's TensorBoard logger shows a result.
+
+    Example:
+        >>> result_step({"training_iteration": 3}), result_step({"training_iteration": 3, "timesteps_total": 400})
+        (3, 400)
+    """
+    return whole_number(result.get("timesteps_total")) or whole_number(result.get("training_iteration"))
+
+
+def counting(iterations: Sequence[Any]) -> list[bool]:
+    """Say of each result whether it counts; the others were rolled back.
+
+    A trial that goes back to a checkpoint reports the iterations after it again. The earlier reports of these no longer
+    count.
+
+    Args:
+        iterations: The training iteration of each result, in the order of the file; None if a result has none.
+
+    Example:
+        >>> counting([1, 2, 3, 2, 3])
+        [True, False, False, True, True]
+    """
+    first_later = math.inf
+    found = []
+    for iteration in reversed(iterations):
+        number = iteration if isinstance(iteration, int) and not isinstance(iteration, bool) else None
+        found.append(number is None or number < first_later)
+        first_later = min(first_later, math.inf if number is None else number)
+    return found[::-1]
+
+
+def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[bytes]:
+    """Return the lines of a trial's results that count, see ``counting``; ``json_object`` parses one.
+
+    Lines that are not whole are left out. The lines are not parsed, because the results of a long trial would fill the
+    memory.
+
+    Args:
+        filesystem: Any pyarrow filesystem.
+        folder: The trial's folder on it.
+
+    Raises:
+        OSError: The file is there and cannot be read.
+
+    Example:
+        >>> results_of_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial")
+        []
+    """
+    content = read_if_there(filesystem, posixpath.join(folder, RESULTS)) or b""
+    lines, iterations = [], []
+    for line in content.split(b"\n"):
+        result = json_object(line)
+        if result:
+            lines.append(line)
+            iterations.append(result.get("training_iteration"))
+    return [line for line, does in zip(lines, counting(iterations), strict=True) if does]
+
+
+def result_time(result: dict[str, Any]) -> float:
+    """Return when a trial reported a result, as Tune notes it, seconds since 1970; 0 if it does not say.
+
+    Trackers get this time while the trial runs and afterwards, so that a point that is logged again is the same.
+
+    Example:
+        >>> result_time({"timestamp": 1700000000}), result_time({})
+        (1700000000.0, 0.0)
+    """
+    found = as_number(result.get("timestamp"))
+    return found if 0 < found < math.inf else 0.0
+
+
+def without_lists(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result without its lists, of which JSON does not tell whether they were arrays, or windows that repeat.
+
+    Example:
+        >>> without_lists({"a": 1, "b": {"c": [1, 2], "d": 2}})
+        {'a': 1, 'b': {'d': 2}}
+    """
+    kept = {}
+    for key, value in result.items():
+        if isinstance(value, dict):
+            kept[key] = without_lists(value)
+        elif not isinstance(value, list):
+            kept[key] = value
+    return kept
+
+
+def read_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, Metric]:
+    """Return a trial's metrics by name, nested ones as ``outer/inner``; nothing if it has reported nothing.
+
+    Results that were rolled back do not count. Of a file above 64 MB only the end is read.
+    """
+    lines = _tail(filesystem, posixpath.join(folder, RESULTS)).split(b"\n")
+    metrics: dict[str, Metric] = {}
+    iterations = []
+    for line in lines:
+        result = json_object(line)
+        iterations.append(result.get("training_iteration"))
+        _add(metrics, result)
+    counts = counting(iterations)
+    if all(counts):
+        return metrics
+    metrics = {}
+    for line, does in zip(lines, counts, strict=True):
+        if does:
+            _add(metrics, json_object(line))
+    return metrics
+
+
+def _add(metrics: dict[str, Metric], result: dict[str, Any]) -> None:
+    for name, value in _numbers(result, ""):
+        if name in metrics:
+            metrics[name].add(float(value))
+        else:
+            metrics[name] = Metric(float(value))
+
+
+def last_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, float]:
+    """Return the numbers of a trial's last result by name, nested ones as ``outer/inner``.
+
+    RLlib evaluates in some iterations only. So the numbers of the last evaluation that counts are added, if it is among
+    the last MB of results. Numbers that are not finite are left out.
+
+    Args:
+        filesystem: Any pyarrow filesystem.
+        folder: The trial's folder on it.
+
+    Raises:
+        OSError: The file is there and cannot be read.
+
+    Example:
+        >>> last_metrics(pyarrow.fs.LocalFileSystem(), "/no/such/trial")
+        {}
+    """
+    path = posixpath.join(folder, RESULTS)
+    size = filesystem.get_file_info(path).size or 0
+    if not size:
+        return {}
+    with filesystem.open_input_file(path) as file:
+        length = _TAIL
+        while True:
+            start = max(0, size - length)
+            file.seek(start)
+            lines = bytes(file.read()).split(b"\n")[1 if start else 0 :]  # the first line is cut off
+            found = _newest(lines)
+            is_whole = any(name.startswith("evaluation/") for name in found)
+            if start == 0 or is_whole or (found and length >= _MAX_TAIL):
+                return found
+            length *= 16
+
+
+def _newest(lines: list[bytes]) -> dict[str, float]:
+    """Return the metrics of the last whole line, and before them those of the last evaluation that counts."""
+    newest: dict[str, float] = {}
+    later: list[dict[str, Any]] = []  # the results after a line
+    unread: list[bytes] = []  # lines that are read only if a line before them has an evaluation
+    for raw in reversed(lines):
+        if newest and _EVALUATION not in raw:
+            unread.append(raw)
+            continue
+        later += map(json_object, unread)
+        unread = []
+        result = json_object(raw)
+        if not counting([result.get("training_iteration"), *(one.get("training_iteration") for one in later)])[0]:
+            continue
+        later.append(result)
+        found = finite_metrics(result)
+        newest = found | newest
+        if any(name.startswith("evaluation/") for name in found):
+            break
+    return newest
+
+
+def finite_metrics(result: dict[str, Any]) -> dict[str, float]:
+    """Return the numbers of a result by name if a float can hold them; its copy of the hyperparameters is left out.
+
+    Example:
+        >>> finite_metrics({"a": {"b": 1}, "loss": float("nan"), "done": True, "config": {"lr": 1}})
+        {'a/b': 1}
+    """
+    return {name: value for name, value in _numbers(result, "") if math.isfinite(as_number(value))}
+
+
+def json_object(content: bytes | None) -> dict[str, Any]:
+    """Return a JSON object; an empty one if the content is anything else.
+
+    Example:
+        >>> json_object(b'{"a": NaN}'), json_object(b'[1'), json_object(None)
+        ({'a': nan}, {}, {})
+    """
+    try:
+        value = parse_json(content or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _numbers(result: dict[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
+    for name, value in result.items():
+        if isinstance(value, dict):
+            if prefix or name != "config":
+                yield from _numbers(value, f"{prefix}{name}/")
+        elif not isinstance(value, bool) and not math.isnan(as_number(value)):
+            yield f"{prefix}{name}", value
+
+
+def _tail(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes:
+    try:
+        with filesystem.open_input_file(path) as file:
+            file.seek(max(0, file.size() - _MAX_BYTES))
+            return bytes(file.read())
+    except OSError:
+        if filesystem.get_file_info(path).is_file:
+            raise
+        return b""  # there is none, or a folder

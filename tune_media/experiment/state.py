@@ -1,0 +1,145 @@
+"""What Tune's snapshots of an experiment say of its trials."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.experiment.results import json_object
+from tune_media.storage.filesystem import read_if_there
+
+_PREFIX, _SUFFIX = "experiment_state-", ".json"
+
+
+@dataclass(frozen=True)
+class TrialState:
+    """What Tune's snapshots say of one trial.
+
+    Attributes:
+        trial_id: Tune's id.
+        name: Tune's name of the trial, for example ``PPO_CartPole-v1_49541_00000``.
+        folder: The name of its folder; empty if the snapshot does not say.
+        status: Tune's word: ``PENDING``, ``RUNNING``, ``PAUSED``, ``TERMINATED`` or ``ERROR``.
+        searched: The hyperparameters that Tune chose for it.
+    """
+
+    trial_id: str
+    name: str
+    folder: str
+    status: str
+    searched: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ExperimentState:
+    """All snapshots of an experiment: each session of Tune's (a start, a restore) has one, which it replaces.
+
+    Attributes:
+        trials: The trials that a snapshot knows, by id; as the last one has them.
+        written_at: When the last snapshot was written, seconds since 1970; 0 if there is none.
+
+    Example:
+        >>> ExperimentState().knows("49541_00000"), ExperimentState().written_at
+        (False, 0.0)
+    """
+
+    trials: Mapping[str, TrialState] = field(default_factory=dict)
+    written_at: float = 0.0
+
+    @property
+    def folders(self) -> set[str]:
+        """The names of the trials' folders."""
+        return {trial.folder for trial in self.trials.values()}
+
+    def knows(self, trial_id: object) -> bool:
+        """Say whether a snapshot has a trial."""
+        return trial_id in self.trials
+
+
+class Snapshots:
+    """Reads Tune's snapshots of experiments, each again only if it has changed.
+
+    Example:
+        >>> Snapshots().of(pyarrow.fs.LocalFileSystem(), "/no/such/experiment").trials
+        {}
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[Any, list[TrialState]]] = {}  # of each file: its version, its trials
+
+    def of(self, filesystem: pyarrow.fs.FileSystem, experiment: str) -> ExperimentState:
+        """Return what the snapshots say of the trials of an experiment; nothing if there are none.
+
+        Args:
+            filesystem: Any pyarrow filesystem.
+            experiment: The experiment's folder on it.
+
+        Raises:
+            OSError: The filesystem does not answer.
+        """
+        trials: dict[str, TrialState] = {}
+        written_at = 0.0
+        for info in _files(filesystem, experiment):
+            version = (info.size, info.mtime_ns)
+            if self._read.get(info.path, (None,))[0] != version:
+                self._read[info.path] = version, _trials(read_if_there(filesystem, info.path))
+            trials |= {trial.trial_id: trial for trial in self._read[info.path][1]}
+            written_at = max(written_at, (info.mtime_ns or 0) / 1e9)
+        return ExperimentState(trials, written_at)
+
+
+def _files(filesystem: pyarrow.fs.FileSystem, experiment: str) -> list[pyarrow.fs.FileInfo]:
+    """Return the files of the snapshots of an experiment, the oldest first; one listing."""
+    infos = filesystem.get_file_info(pyarrow.fs.FileSelector(experiment, allow_not_found=True))
+    found = []
+    for info in infos:
+        with contextlib.suppress(UnicodeDecodeError):  # a name that is no text is none of Tune's
+            name = str(info.base_name)
+            if info.is_file and name.startswith(_PREFIX) and name.endswith(_SUFFIX):
+                found.append((name, info))
+    return [info for _, info in sorted(found, key=lambda item: item[0])]
+
+
+def _trials(content: bytes | None) -> list[TrialState]:
+    rows = json_object(content).get("trial_data")
+    return [found for found in map(_trial, rows if isinstance(rows, list) else []) if found is not None]
+
+
+def _trial(row: Any) -> TrialState | None:
+    """Return a trial of a snapshot, which has it as JSON inside the JSON; None if it is something else."""
+    first = row[0] if isinstance(row, list) and row else row
+    values = json_object(first.encode("utf-8", "surrogatepass")) if isinstance(first, str) else {}
+    id = values.get("trial_id")
+    if not isinstance(id, str):
+        return None
+    folder, own = str(values.get("relative_logdir") or ""), values.get("custom_trial_name")
+    searched = values.get("evaluated_params")
+    return TrialState(
+        trial_id=id,
+        name=own if isinstance(own, str) and own else trial_name(folder, id) or f"{values.get('trainable_name')}_{id}",
+        folder=folder,
+        status=str(values.get("status") or ""),
+        searched={name: _plain(value) for name, value in searched.items()} if isinstance(searched, dict) else {},
+    )
+
+
+def trial_name(folder: str, trial_id: str) -> str:
+    """Return Tune's name of a trial, which its folder's name begins with; empty if the folder has another name.
+
+    Example:
+        >>> trial_name("train_49541_00000_0_lr=0.1_2026-11-23_02-02-15", "49541_00000")
+        'train_49541_00000'
+    """
+    before, found, _ = folder.partition(trial_id) if trial_id else (folder, "", "")
+    return f"{before}{found}" if found else ""
+
+
+def _plain(value: Any) -> Any:
+    """Return a hyperparameter; a value that Tune could not write as JSON is named by that."""
+    if isinstance(value, dict) and value.get("_type") == "CLOUDPICKLE_FALLBACK":
+        return "<object>"
+    return value

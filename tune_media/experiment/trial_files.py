@@ -1,0 +1,400 @@
+"""The files of one trial, as everything reads them: index lines, hyperparameters, results, media."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+import os
+import posixpath
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.experiment.media_columns import MediaColumns
+from tune_media.experiment.params import PARAMS, flat_values
+from tune_media.experiment.results import (
+    RESULTS,
+    Metric,
+    counting,
+    finite_metrics,
+    json_object,
+    last_metrics,
+    read_metrics,
+    result_step,
+)
+from tune_media.experiment.state import ExperimentState, Snapshots
+from tune_media.storage.entry import STORED
+from tune_media.storage.filesystem import is_local, read_if_there
+from tune_media.storage.index_lines import INDEX_PATH
+from tune_media.storage.location import filesystem_of, filesystem_of_trial, is_of_trial, path_of
+from tune_media.storage.trial_contents import TrialContents, read_trial
+from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.number import as_number
+
+_MAX_PARSED = 64 * 1024 * 1024  # bytes of results that are parsed for one chart
+_MEDIA_FOLDERS = ("media/",)
+_EPISODE_FOLDER = "episode_data/"
+_LISTING_PAUSE = 30.0  # seconds until a trial on remote storage is listed again though its index is the same
+_SHARE_OF_AGE = 0.1  # of the time since its last result: the same for a trial that has ended
+
+Line = dict[str, Any]
+Version = tuple[int, int]
+NO_FILE: Version = (0, 0)
+
+
+class TrialFiles:
+    """The files of one trial: the only class that reads them for ``tune_media.load``, the viewer and the trackers.
+
+    ``read`` reads the index, ``refresh`` does it again if the index has changed, everything else is read when it is
+    first asked for. Any thread may ask; one at a time may call ``read`` and the methods that begin with ``refresh``.
+
+    Attributes:
+        name: The name by which it is shown; the viewer's is what TensorBoard calls the run.
+        id: A short name for URLs, made from ``name``.
+        filesystem: The filesystem of its folder.
+        path: The folder.
+        media: The lines of its stored media, without those of episode reports.
+        reports: The lines of its episode reports, the files of ``episode_data``.
+        contents: How many files its index does not list; without the lines.
+        is_abandoned: Whether a killed driver left it and no snapshot of Tune's knows it, see ``mark_abandoned``.
+        version: Size and modification time of the index that was read; None if ``refresh`` was never called.
+        results_version: The same of the results.
+        read_at: When the index was read and the files were listed, by the monotonic clock.
+
+    Example:
+        >>> trial = TrialFiles("PPO_1", pyarrow.fs.LocalFileSystem(), "/tmp/no/such/experiment/PPO_1")
+        >>> trial.refresh((0, 0)), trial.lines, trial.params
+        (True, [], {})
+    """
+
+    def __init__(self, name: str, filesystem: pyarrow.fs.FileSystem, path: str) -> None:
+        self.name = name
+        self.filesystem = filesystem
+        self.path = path
+        self.version: Version | None = None
+        self.results_version: Version | None = None
+        self.read_at = float("-inf")
+        self.is_abandoned = False
+        self.media = self.reports = MediaColumns.of_lines([])
+        self.contents = TrialContents(path)
+        self._trial_ids: frozenset[str] = frozenset()
+        self._newest = 0.0  # when its last medium was recorded, seconds since 1970
+        self._unlisted = 0  # a hash of the lines of files that the index does not list
+        self._rows: tuple[MediaColumns, dict[str, int]] | None = None  # the last line of each file, and of which media
+        self._params: dict[str, Any] | None = None
+        self._metrics: dict[str, Metric] | None = None
+        self._last_metrics: dict[str, float] | None = None
+        self._checked_folder = path  # the one on an object store that is known to be of this trial
+
+    @property
+    def id(self) -> str:
+        """A short name for URLs, made from ``name``."""
+        return hashlib.blake2s(self.name.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """Another value whenever the index has other lines or there are other files that it does not name."""
+        return self.version, self._unlisted, self.is_abandoned
+
+    @property
+    def trial_ids(self) -> frozenset[str]:
+        """Tune's ids of the trials that wrote here, as the index has them: one, unless a folder was used again."""
+        return self._trial_ids
+
+    @property
+    def newest(self) -> float:
+        """When its last medium was recorded, seconds since 1970; 0 if nobody knows."""
+        return self._newest
+
+    def read(self) -> TrialFiles:
+        """Read the index, and find the files that it does not list.
+
+        Returns:
+            The trial itself.
+
+        Raises:
+            OSError: The filesystem does not answer.
+        """
+        self.read_at = time.monotonic()
+        contents = read_trial(self.filesystem, self.path)
+        stored = [(raw, line) for raw, line in contents.lines if line.get("status") == STORED]
+        self.media = MediaColumns.of_lines([item for item in stored if item[1].get("kind") != EpisodeBatch.kind])
+        self.reports = MediaColumns.of_lines([item for item in stored if item[1].get("kind") == EpisodeBatch.kind])
+        ids = (line.get("trial_id") for _, line in contents.lines)
+        self._trial_ids = frozenset(id for id in ids if isinstance(id, str))
+        times = (as_number(line.get("time")) for _, line in contents.lines)
+        self._newest = max((time for time in times if math.isfinite(time)), default=0.0)
+        unlisted = contents.lines[len(contents.lines) - contents.unlisted :]
+        self._unlisted = hash(tuple(raw for raw, _ in unlisted))
+        self._rows = self._params = None
+        self.contents = dataclasses.replace(contents, lines=())
+        return self
+
+    @property
+    def lines(self) -> list[Line]:
+        """The index lines of its media, ordered by step, section and key; parsed at each call."""
+        return list(self.media.lines())
+
+    @property
+    def report_lines(self) -> list[Line]:
+        """The index lines of its episode reports; parsed at each call."""
+        return list(self.reports.lines())
+
+    @property
+    def report_files(self) -> dict[str, bool]:
+        """Whether the trial has left behind the episodes of a file, by the paths of ``report_paths``.
+
+        A file of several lines is one result's, which is rolled back as a whole.
+        """
+        folder = self.media_path
+        return {posixpath.join(folder, line["path"]): bool(line.get("rolled_back")) for line in self.report_lines}
+
+    @property
+    def report_paths(self) -> list[str]:
+        """The paths of its ``episode_data/data-<step>.json``, on the filesystem of its media."""
+        return list(self.report_files)
+
+    @property
+    def media_path(self) -> str:
+        """The folder that the paths of the index are relative to, on ``media_filesystem``."""
+        return path_of(self.contents.media_folder)
+
+    @property
+    def media_filesystem(self) -> pyarrow.fs.FileSystem:
+        """The filesystem of its media: another one if the folder is Tune's on the driver, and the storage is far away.
+
+        Raises:
+            OSError: The storage does not answer, or has no index of this trial there.
+        """
+        return filesystem_of_trial(self.contents.media_folder, self.filesystem, self._trial_ids)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Its hyperparameters that are scalars or short lists, nested ones as ``outer/inner``."""
+        if self._params is None:  # functools.cached_property holds one lock for all trials before Python 3.12
+            self._params = dict(flat_values(self.read_config()))
+        return self._params
+
+    def read_config(self) -> dict[str, Any]:
+        """Return its ``params.json`` as it is: the hyperparameters that it had last."""
+        return json_object(read_if_there(self.filesystem, posixpath.join(self.path, PARAMS)))
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """The last, largest and smallest value of each metric of its results that were not rolled back."""
+        if self._metrics is None:
+            self._metrics = read_metrics(self.filesystem, self.path)
+        return self._metrics
+
+    @property
+    def last_metrics(self) -> dict[str, float]:
+        """The numbers of its last result and of its last evaluation, see ``results.last_metrics``."""
+        if self._last_metrics is None:
+            self._last_metrics = last_metrics(self.filesystem, self.path)
+        return self._last_metrics
+
+    @property
+    def has_results(self) -> bool:
+        """Whether it has a ``result.json``."""
+        if self.results_version is None:
+            self.results_version = version_of(self.filesystem.get_file_info(results_path(self.path)))
+        return self.results_version != NO_FILE
+
+    @property
+    def may_have_unlisted(self) -> bool:
+        """Whether it is time to look for files that the index does not name yet.
+
+        On remote storage the index may lag behind by a quarter of the trial's age. Other trials are not listed again.
+        """
+        changed_at = max((self.version or NO_FILE)[1], (self.results_version or NO_FILE)[1]) / 1e9
+        quiet = time.time() - changed_at if changed_at else 0.0
+        pause = max(_LISTING_PAUSE, _SHARE_OF_AGE * quiet)
+        return not is_local(self.filesystem) and time.monotonic() - self.read_at > pause
+
+    def refresh(self, version: Version, *, again: bool = False) -> bool:
+        """Read the index and the hyperparameters if the index is not the one that was read last.
+
+        Args:
+            version: Size and modification time of the index file; zeros if there is none.
+            again: Read it anyway, and look for files that it does not name.
+
+        Returns:
+            Whether they were read.
+        """
+        if version == self.version and not again:
+            return False
+        self.read()
+        _ = self.params
+        self.version = version
+        return True
+
+    def line(self, path: str) -> Line | None:
+        """Return the index line of a media file, or None if the index names no such file."""
+        media, rows = self._rows or (None, {})
+        if media is None or media is not self.media:  # another thread may have read the index again
+            media = self.media
+            rows = {line["path"]: row for row, line in enumerate(media.lines())}
+            self._rows = media, rows
+        row = rows.get(path)
+        return None if row is None else next(media.lines([row]))
+
+    def read_media(self, path: str) -> bytes:
+        """Return the content of a file of ``media`` or ``episode_data``, by its path in the index.
+
+        Raises:
+            FileNotFoundError: There is no such file inside the trial's folder.
+            OSError: The storage does not answer.
+        """
+        filesystem, folder = self.place
+        full = posixpath.join(folder, path)
+        is_ours = path.startswith((*_MEDIA_FOLDERS, _EPISODE_FOLDER))
+        if not is_ours or (is_local(filesystem) and not _is_inside(full, folder, path.partition("/")[0])):
+            raise FileNotFoundError(f"the trial's folder {folder!r} has no media file {path!r}")
+        with filesystem.open_input_stream(full) as stream:
+            return bytes(stream.read())
+
+    def media_file(self, path: str) -> tuple[pyarrow.fs.FileSystem, str] | None:
+        """Return the filesystem and the full path of a media file.
+
+        Returns:
+            None if the index does not name the file, or if it lies outside the trial's media folder.
+        """
+        if self.line(path) is None or not path.startswith(_MEDIA_FOLDERS):
+            return None
+        filesystem, folder = self.place
+        full = posixpath.join(folder, path)
+        return (filesystem, full) if not is_local(filesystem) or _is_inside(full, folder) else None
+
+    @property
+    def place(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        """The filesystem and the folder of the media: those of the trial, unless this is its folder on the driver.
+
+        Raises:
+            OSError: The object store that holds the media does not answer.
+        """
+        folder = self.contents.media_folder
+        place = filesystem_of(folder, self.filesystem), path_of(folder)
+        if folder == place[1] or folder == self._checked_folder:
+            return place
+        if not is_of_trial(*place, self._trial_ids):
+            return self.filesystem, self.path
+        self._checked_folder = folder
+        return place
+
+    def refresh_metrics(self, version: Version) -> bool:
+        """Read the last metrics if the results are not those that were read last.
+
+        Args:
+            version: Size and modification time of the results; zeros if there are none.
+
+        Returns:
+            Whether they were read.
+        """
+        if version == self.results_version:
+            return False
+        try:
+            self._last_metrics = last_metrics(self.filesystem, self.path)
+        except OSError:  # the file is being replaced: the next look reads it
+            self.keep_metrics()
+            return False
+        self.results_version, self._metrics = version, None
+        return True
+
+    def keep_metrics(self) -> None:
+        """Keep the last metrics as they were read last, since the results cannot be read: the next look may."""
+        self.results_version = self.results_version or NO_FILE
+        self._last_metrics = self._last_metrics or {}
+
+    def curves(self) -> dict[str, Any]:
+        """Return each metric over training: ``{"step": [...], "metrics": {name: [...]}}``, null if it is missing.
+
+        Results that were rolled back are left out.
+        Of results beyond 64 MB, every second line is read, or every third, and so on.
+        """
+        path = posixpath.join(self.path, RESULTS)
+        info = self.filesystem.get_file_info(path)
+        if not info.is_file:
+            return {"step": [], "metrics": {}}
+        stride = math.ceil((info.size or 1) / _MAX_PARSED)
+        rows: list[tuple[Any, int, dict[str, float]]] = []
+        with self.filesystem.open_input_stream(path) as stream:
+            for number, raw in enumerate(_lines_of(stream)):
+                result = json_object(raw) if number % stride == 0 else {}
+                step = result_step(result)
+                if step and math.isfinite(as_number(step)):
+                    rows.append((result.get("training_iteration"), step, finite_metrics(result)))
+        counts = counting([iteration for iteration, _, _ in rows])
+        found = [row for row, does in zip(rows, counts, strict=True) if does]
+        names = dict.fromkeys(name for _, _, row in found for name in row)
+        return {
+            "step": [step for _, step, _ in found],
+            "metrics": {name: [row.get(name) for _, _, row in found] for name in names},
+        }
+
+
+def mark_abandoned(trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:
+    """Mark the trials that a killed driver left and that Tune does not know, in their ``is_abandoned``.
+
+    If the driver is killed before Tune's first snapshot of a trial, the trial starts again under another id, in another
+    folder. The old folder has media, no results, and an id that no snapshot has. A snapshot tells only of trials that
+    recorded before it was written, so a trial that has just begun is not marked.
+
+    Args:
+        trials: The trials; the snapshots are read only if one of them has media and no results.
+        snapshots: Holds the snapshots that were read before.
+
+    Raises:
+        OSError: A filesystem does not answer.
+    """
+    for trial in trials:
+        is_suspect = bool(len(trial.media) or len(trial.reports)) and not trial.has_results
+        trial.is_abandoned = is_suspect and _is_unknown(
+            trial, snapshots.of(trial.filesystem, posixpath.dirname(trial.path.rstrip("/")))
+        )
+
+
+def _is_unknown(trial: TrialFiles, state: ExperimentState) -> bool:
+    is_known = any(map(state.knows, trial.trial_ids)) or posixpath.basename(trial.path.rstrip("/")) in state.folders
+    return not is_known and 0.0 < trial.newest < state.written_at
+
+
+def results_path(folder: str) -> str:
+    """Return the path of the results in a trial's folder.
+
+    Example:
+        >>> results_path("exp/PPO_1")
+        'exp/PPO_1/result.json'
+    """
+    return posixpath.join(folder, RESULTS)
+
+
+def version_of(info: pyarrow.fs.FileInfo) -> Version:
+    """Return size and modification time of a file, or zeros if there is none."""
+    return (info.size or 0, info.mtime_ns or 0) if info.is_file else NO_FILE
+
+
+def index_path(folder: str) -> str:
+    """Return where the index of a trial's folder lies.
+
+    Example:
+        >>> index_path("exp/PPO_1")
+        'exp/PPO_1/media/index.jsonl'
+    """
+    return posixpath.join(folder, INDEX_PATH)
+
+
+def _lines_of(stream: Any) -> Iterator[bytes]:
+    rest = b""
+    while chunk := bytes(stream.read(1 << 20)):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+    yield rest
+
+
+def _is_inside(path: str, folder: str, inner: str = "media") -> bool:
+    """Say whether a local file, with symbolic links followed, is inside a folder of a trial's, which is not one."""
+    root = posixpath.join(os.path.realpath(folder), inner)
+    return os.path.commonpath([root, os.path.realpath(path)]) == root

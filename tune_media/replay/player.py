@@ -1,0 +1,121 @@
+"""Plays an episode again from its tape, in an env of its own, and checks each step."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tune_media.recording.seeding import seeded
+from tune_media.replay.generators import set_states
+from tune_media.replay.tape import Tape
+from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of, task_holder
+from tune_media.values.secrets import error_text
+
+
+class ReplayedStep(NamedTuple):
+    """A step of a replayed episode that is the same as in the episode itself.
+
+    Attributes:
+        step: Env steps since the reset; 0: the reset.
+        action: The action that led to it; None at the reset.
+        observation: The observation after it.
+        info: The info after it.
+        reward: The reward of the step; 0 at the reset. With several agents, a dict by agent.
+
+    Example:
+        >>> ReplayedStep(0, None, 1.5, {}).step
+        0
+    """
+
+    step: int
+    action: Any
+    observation: Any
+    info: Any
+    reward: Any = 0.0
+
+
+class ReplayDiffers(Exception):
+    """The env did not repeat the episode.
+
+    Attributes:
+        step: The first step that differs; 0: the reset.
+
+    Example:
+        >>> print(ReplayDiffers(17, "has another observation"))
+        at step 17, the replay has another observation
+    """
+
+    def __init__(self, step: int, text: str) -> None:
+        super().__init__(f"at {'the reset' if step == 0 else f'step {step}'}, the replay {text}")
+        self.step = step
+
+
+def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
+    """Play an episode again, step by step; while a step is held, the env shows its frame.
+
+    Args:
+        env: An env like the one that was taped, made with the same arguments. Nobody else may step it.
+        tape: The tape of the whole episode.
+
+    Yields:
+        The reset and each step, after it has been found to be the same.
+
+    Raises:
+        ReplayDiffers: A step is not the same, or the env fails.
+
+    Example:
+        >>> import itertools, random
+        >>> class Dice:
+        ...     def reset(self, *, seed=None, options=None):
+        ...         self.random = random.Random(seed)
+        ...         return 0, {}
+        ...     def step(self, action):
+        ...         return self.random.randrange(6), 0.0, False, False, {}
+        >>> first, second = Dice(), Dice()
+        >>> taping = TapeRecorder(first, itertools.count(3))
+        >>> rolled = [first.reset()[0]] + [first.step(0)[0] for _ in range(4)]
+        >>> [step.observation for step in replay(second, taping.tape)] == rolled
+        True
+    """
+    if tape.fault is not None:
+        raise ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
+    taping = tape_recorder_of(env) or TapeRecorder(env)
+    with _env_at(0):
+        observation, info = _reset(env, tape)
+    _compare(taping, tape, 0)
+    yield ReplayedStep(0, None, observation, info)
+    for step in range(1, len(tape) + 1):
+        action = tape.actions[step - 1]
+        with _env_at(step):
+            observation, reward, _, _, info = env.step(tape.actions[step - 1])
+        _compare(taping, tape, step)
+        yield ReplayedStep(step, action, observation, info, reward)
+
+
+def _reset(env: Any, tape: Tape) -> Any:
+    holder = task_holder(env)
+    if holder is not None and tape.task is not None:
+        holder.set_task(tape.task)
+    own = seeded(env)
+    if own is not None and tape.seed is not None:
+        own.give_next(tape.seed)
+    if tape.generators:
+        set_states(env, tape.generators)
+    return env.reset(seed=tape.seed, **tape.options)
+
+
+def _compare(taping: TapeRecorder, tape: Tape, step: int) -> None:
+    again = taping.tape
+    if again is None or len(again.checks) <= step or not tape.checks.agree(step, again.checks[step]):
+        what = "observation" if step == 0 else "observation, reward or end"
+        raise ReplayDiffers(step, f"has another {what}")
+
+
+@contextlib.contextmanager
+def _env_at(step: int) -> Iterator[None]:
+    """Turn an exception of the env into a difference."""
+    try:
+        yield
+    except Exception as error:
+        raise ReplayDiffers(step, f"raised {error_text(error)}") from error

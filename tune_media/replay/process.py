@@ -1,0 +1,356 @@
+"""A process that plays tapes of one recipe, so that no simulator is shared with a trainer, or with another recipe.
+
+``RenderProcess`` starts it and hands it tapes, one after the other. The other side is ``main``: it reads requests from
+its standard input, and answers with a line of JSON each. Everything that the user's env prints goes to its log.
+
+It imports RLlib only if the function that makes the envs does.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import dataclasses
+import importlib
+import inspect
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from ray import cloudpickle
+
+from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
+from tune_media.replay.player import ReplayDiffers
+from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, differences, facts_here
+from tune_media.replay.rendering import render_tape
+from tune_media.replay.tape import Tape
+from tune_media.values.options import VideoOptions
+from tune_media.values.secrets import error_text
+
+_LOG_TAIL = 2000  # characters of the log of a process that died, in the message
+_STEPS_PER_LINE = 20
+_NOT_THE_EPISODE = (
+    "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
+    "that no seed and no generator of its own reaches"
+)
+
+
+class RenderError(Exception):
+    """A tape cannot be rendered.
+
+    Attributes:
+        step: The first step that differs from the episode; None: there is another reason.
+
+    Example:
+        >>> RenderError("at step 3, the replay has another observation", step=3).step
+        3
+    """
+
+    def __init__(self, text: str, step: int | None = None) -> None:
+        super().__init__(text)
+        self.step = step
+
+
+class RenderProcess:
+    """Plays tapes in a process of its own, which is started with the first tape, and again after a crash.
+
+    Args:
+        recipe: The content of the recipe that makes the envs. None: there is none.
+        env: Makes the envs instead: a function of the ``env_config``, or ``"module:function"``.
+        frame: The source of frames instead of the recorder's: a function of the env, ``"module:function"``, or the
+            name of one of its methods.
+
+    Raises:
+        ValueError: There is neither a recipe nor an env.
+    """
+
+    def __init__(
+        self, recipe: bytes | None, env: Creator | str | None = None, frame: FrameFunction | str | None = None
+    ) -> None:
+        if recipe is None and env is None:
+            raise ValueError("it is not known how the env is made: pass a function that makes it, env=")
+        self._setup = {"recipe": recipe, "env": env, "frame": frame}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] | None = None
+
+    def __enter__(self) -> RenderProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def render(
+        self,
+        tape: bytes,
+        video: VideoOptions | None = None,
+        *,
+        env_runner: int = 0,
+        env_index: int = 0,
+        on_step: Callable[[int, int], None] | None = None,
+    ) -> dict[str, EncodedVideo]:
+        """Return the clips of a tape by view; the name of the only view is the empty string.
+
+        Args:
+            tape: The tape as it is stored.
+            video: Size, speed, quality, overlays, and which frames are kept. None: the frames of the tape's schedule.
+            env_runner, env_index: The env runner and the sub-env that it was played on.
+            on_step: Told the number of steps that have been played, and of all steps, now and then.
+
+        Raises:
+            RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
+        """
+        with tempfile.TemporaryDirectory(prefix="tune_media-render-") as folder:
+            place = {"env_runner": env_runner, "env_index": env_index, "folder": folder}
+            for answer in self._answers({"tape": tape, "video": video, **place}):
+                if "step" in answer:
+                    if on_step is not None:
+                        on_step(answer["step"], answer["steps"])
+                elif "error" in answer:
+                    raise RenderError(answer["error"], answer["at"])
+                else:
+                    return {view: _clip_in(Path(folder), facts) for view, facts in answer["clips"].items()}
+        raise RenderError("the process that renders ended without an answer")
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(OSError):
+                assert process.stdin is not None
+                process.stdin.close()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:  # an env that hangs in close()
+                process.kill()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def _answers(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._start()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            _send(self._process.stdin, request)
+            for line in self._process.stdout:
+                yield json.loads(line)
+        except (OSError, ValueError) as error:
+            raise RenderError(f"{self._death()} ({error_text(error)})") from error
+        raise RenderError(self._death())
+
+    def _start(self) -> None:
+        self._log = tempfile.TemporaryFile(prefix="tune_media-render-")  # noqa: SIM115 - closed with the process
+        command = [sys.executable, "-m", "tune_media.replay.process"]
+        package = str(Path(__file__).parents[2])
+        path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # it has died; whoever reads its answers says so
+            _send(self._process.stdin, self._setup)
+
+    def _death(self) -> str:
+        """Return how the process died, with the end of its log."""
+        code: int | str | None = None
+        if self._process is not None:
+            try:
+                code = self._process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                code = "none"
+        tail = ""
+        if self._log is not None:
+            self._log.seek(0)
+            tail = self._log.read().decode(errors="replace")[-_LOG_TAIL:].strip()
+        self.close()
+        return f"the process that renders died (exit code {code}){': ' if tail else ''}{tail}"
+
+
+def main() -> None:
+    """Answer the requests of a ``RenderProcess``, until its end of the pipe is closed."""
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what envs print
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.path.insert(0, str(Path.cwd()))
+    setup = _received(requests)
+    assert setup is not None
+    try:
+        stage: _Stage | RenderError = _Stage(**setup)
+    except Exception as error:
+        stage = RenderError(f"the env cannot be made again: {_told(error)}")
+
+    def answer(**content: Any) -> None:
+        answers.write(json.dumps(content) + "\n")
+        answers.flush()
+
+    while (request := _received(requests)) is not None:
+        try:
+            if isinstance(stage, RenderError):
+                raise stage
+            folder = Path(request.pop("folder"))
+            clips = stage.render(**request, on_step=lambda step, steps: answer(step=step, steps=steps))
+            facts = {view: _written(folder, number, clip) for number, (view, clip) in enumerate(clips.items())}
+            answer(clips=facts)
+        except RenderError as error:
+            answer(error=str(error), at=error.step)
+        except Exception as error:
+            answer(error=_told(error), at=None)
+    if isinstance(stage, _Stage):
+        stage.close()
+
+
+class _Stage:
+    """The envs in which the tapes of one recipe are played: one for each env runner and sub-env.
+
+    Args:
+        recipe, env, frame: See ``RenderProcess``.
+    """
+
+    def __init__(self, recipe: bytes | None, env: Creator | str | None, frame: FrameFunction | str | None) -> None:
+        own = _found(env) if isinstance(env, str) else env
+        self._is_own = own is not None
+        creator = None if own is None else _taking_config(own)
+        if recipe is not None:
+            self._recipe = LoadedRecipe.of(recipe, creator)
+        else:
+            assert creator is not None
+            self._recipe = LoadedRecipe(facts_here(), creator, {})
+        is_path = isinstance(frame, str) and ":" in frame
+        own_frame = _found(frame) if isinstance(frame, str) and is_path else frame
+        self._frame = self._recipe.frame if own_frame is None else own_frame
+        self._renderers: dict[tuple[int, int], Renderer] = {}
+
+    def render(
+        self,
+        tape: bytes,
+        video: VideoOptions | None,
+        env_runner: int,
+        env_index: int,
+        on_step: Callable[[int, int], None],
+    ) -> dict[str, EncodedVideo]:
+        """Return the clips of a tape.
+
+        Raises:
+            RenderError: The replay is not the episode.
+            Exception: Whatever the env raises.
+        """
+        unpacked, place = Tape.unpacked(tape), (env_runner, env_index)
+        steps = len(unpacked)
+
+        def tell(step: int) -> None:
+            if step % _STEPS_PER_LINE == 0:
+                on_step(step, steps)
+
+        is_fresh = place not in self._renderers
+        try:
+            return render_tape(unpacked, self._renderer(place), video, env_index=env_index, on_step=tell)
+        except ReplayDiffers as error:
+            self._drop(place)
+            if is_fresh:
+                raise RenderError(self._why(error), error.step) from error
+        try:  # it may carry something over from the episodes that were played in it
+            return render_tape(unpacked, self._renderer(place), video, env_index=env_index, on_step=tell)
+        except ReplayDiffers as error:
+            self._drop(place)
+            raise RenderError(self._why(error), error.step) from error
+
+    def close(self) -> None:
+        """Close the envs."""
+        for place in list(self._renderers):
+            self._drop(place)
+
+    def _renderer(self, place: tuple[int, int]) -> Renderer:
+        if place not in self._renderers:
+            try:
+                env = self._recipe.make(*place)
+            except Exception as error:
+                raise RenderError(f"the env cannot be made again: {_told(error)}") from error
+            self._renderers[place] = Renderer(env, self._frame)
+        return self._renderers[place]
+
+    def _drop(self, place: tuple[int, int]) -> None:
+        renderer = self._renderers.pop(place)
+        with contextlib.suppress(Exception):
+            renderer.env.close()
+
+    def _why(self, error: ReplayDiffers) -> str:
+        if self._is_own:
+            return f"{error}: the env that env= makes does not play this episode"
+        changed = differences(self._recipe.facts, facts_here())
+        return f"{error}; {'; '.join(changed) if changed else _NOT_THE_EPISODE}"
+
+
+def _taking_config(creator: Any) -> Creator:
+    """Return a function that takes an ``env_config``, even if the one that it calls takes none."""
+    try:
+        inspect.signature(creator).bind({})
+    except TypeError:
+        return WithoutConfig(creator)
+    except ValueError:  # written in C
+        pass
+    found: Creator = creator
+    return found
+
+
+def _found(place: str) -> Any:
+    """Return the function that ``module:function`` names.
+
+    Raises:
+        ValueError: It names none.
+    """
+    module, _, name = place.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{place!r} names no function: pass module:function ({error_text(error)})") from error
+
+
+def _told(error: Exception) -> str:
+    return f"{error_text(error)}{remedy_for(error)}"
+
+
+def _written(folder: Path, number: int, clip: EncodedVideo) -> dict[str, Any]:
+    """Write a clip into a folder, and return its facts and the file's name."""
+    (folder / f"{number}").write_bytes(clip.data)
+    facts = {field.name: getattr(clip, field.name) for field in dataclasses.fields(clip) if field.name != "data"}
+    return {**facts, "file": f"{number}"}
+
+
+def _clip_in(folder: Path, facts: dict[str, Any]) -> EncodedVideo:
+    return EncodedVideo((folder / facts.pop("file")).read_bytes(), **facts)
+
+
+def _send(stream: IO[bytes], message: Mapping[str, Any]) -> None:
+    stream.write(base64.b64encode(cloudpickle.dumps(dict(message))) + b"\n")
+    stream.flush()
+
+
+def _received(stream: IO[bytes]) -> dict[str, Any] | None:
+    """Return the next message of the process that started this one; None: there are no more."""
+    line = stream.readline()
+    message: dict[str, Any] | None = cloudpickle.loads(base64.b64decode(line)) if line else None
+    return message
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""The recipe of an env: all that it takes to make the env again, in another process, now or years later.
+
+A recipe is executable by nature: it holds the function that makes the env, pickled, and reading it runs code. So it is
+a file of its own, ``<experiment>/media_recipes/<hash>.pickle``, and only the process that plays tapes reads it. Tapes,
+indices and episode data hold no pickles; they name a recipe by its hash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import io
+import os
+import pickle
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ray import cloudpickle
+from typing_extensions import override
+
+from tune_media._version import __version__
+from tune_media.recording.rendering import FrameFunction, describe, inside
+
+MAX_BYTES = 2**20
+"""The largest recipe; a larger ``env_config`` is no recipe, it holds data. It travels with the episodes of a round."""
+VERSION = 1
+ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "EGL_PLATFORM", "LIBGL_ALWAYS_SOFTWARE")
+"""The environment variables that decide how an env renders."""
+_PACKAGES = ("numpy", "gymnasium", "ray", "mujoco", "ale_py", "pygame", "Box2D", "pettingzoo", "minigrid", "OpenGL")
+_INSTALLED = (sys.prefix, sys.base_prefix)  # packages are looked for where they are installed by then
+_CPU_FLAGS = ("avx2", "fma", "avx512f")  # of those that libm and MuJoCo choose their code by
+
+FrameSource = FrameFunction | str | Mapping[str, FrameFunction | str] | None
+"""The source of frames: a function of the env, the name of one of its methods, or a dict of these by view."""
+Creator = Callable[[Any], Any]
+"""Makes an env from an ``env_config``."""
+
+
+class EnvConfig(dict[str, Any]):
+    """An ``env_config`` as RLlib gives it to whoever makes an env: a dict that also says where the env is made.
+
+    It stands for RLlib's ``EnvContext`` where RLlib is not imported.
+
+    Args:
+        config: The ``env_config``.
+        worker_index: The index of the env runner.
+        vector_index: The index of the sub-env in it.
+        num_workers: The number of remote env runners.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], worker_index: int = 0, vector_index: int = 0, num_workers: int = 0
+    ) -> None:
+        super().__init__(config)
+        self.worker_index, self.vector_index, self.num_workers = worker_index, vector_index, num_workers
+        self.remote = self.recreated_worker = False
+
+    def set_defaults(self, defaults: Mapping[str, Any]) -> None:
+        """Add the keys that are missing."""
+        for key, value in defaults.items():
+            self.setdefault(key, value)
+
+
+@dataclass(frozen=True)
+class FromKeywords:
+    """Makes an env by a function that takes an ``env_config`` as keywords, such as ``gymnasium.make``.
+
+    Attributes:
+        function: The function.
+        first: Its first argument.
+
+    Example:
+        >>> FromKeywords(dict, [("size", 5)])({"render_mode": "rgb_array"})
+        {'size': 5, 'render_mode': 'rgb_array'}
+    """
+
+    function: Callable[..., Any]
+    first: Any
+
+    def __call__(self, config: Mapping[str, Any]) -> Any:
+        """Make an env."""
+        return self.function(self.first, **config)
+
+
+@dataclass(frozen=True)
+class WithoutConfig:
+    """Makes an env by a function without arguments.
+
+    Attributes:
+        function: The function.
+
+    Example:
+        >>> WithoutConfig(list)({"size": 5})
+        []
+    """
+
+    function: Callable[[], Any]
+
+    def __call__(self, config: Mapping[str, Any]) -> Any:
+        """Make an env."""
+        return self.function()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe as it is stored.
+
+    Attributes:
+        hash: The first 16 digits of its SHA-256.
+        content: The content of its file.
+    """
+
+    hash: str
+    content: bytes
+
+    @classmethod
+    def of(
+        cls,
+        creator: Creator,
+        config: Mapping[str, Any],
+        env: Any = None,
+        *,
+        num_workers: int = 0,
+        frame: FrameSource = None,
+    ) -> Recipe:
+        """Note a recipe.
+
+        Args:
+            creator: Makes an env from the config.
+            config: The merged ``env_config``.
+            env: An env that was made so, for the names of its wrappers. None: not known.
+            num_workers: The number of remote env runners.
+            frame: The source of frames that the recorder was given. None: ``render()``.
+
+        Raises:
+            ValueError: It takes more than ``MAX_BYTES``.
+            Exception: Whatever pickling raises.
+
+        Example:
+            >>> recipe = Recipe.of(FromKeywords(dict, {}), {"size": 5})
+            >>> LoadedRecipe.of(recipe.content).make()
+            {'size': 5}
+        """
+        known = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers}
+        known |= {"creator": _pickled(creator), "config": _pickled(dict(config)), "frame": _pickled(frame)}
+        content = pickle.dumps(known, protocol=4)
+        return cls(hashlib.sha256(content).hexdigest()[:16], content)
+
+
+@dataclass(frozen=True)
+class LoadedRecipe:
+    """A recipe that can make envs. Reading one runs the code that is in it.
+
+    Attributes:
+        facts: Where it was noted, see ``facts_here``.
+        make_env: Makes an env from an ``env_config``.
+        config: The ``env_config``.
+        num_workers: The number of remote env runners.
+        frame: The source of frames that the recorder was given. None: ``render()``.
+    """
+
+    facts: Mapping[str, Any]
+    make_env: Creator
+    config: Mapping[str, Any]
+    num_workers: int = 0
+    frame: FrameSource = None
+
+    @classmethod
+    def of(cls, content: bytes, creator: Creator | None = None) -> LoadedRecipe:
+        """Read a recipe, and set the environment variables of rendering that are not set.
+
+        Args:
+            content: The content of its file.
+            creator: Makes the envs instead of the recipe's function.
+
+        Raises:
+            ValueError: It is none, or one of a later version.
+            Exception: Whatever importing its modules raises.
+        """
+        known = pickle.loads(content)
+        if not isinstance(known, dict) or "creator" not in known:
+            raise ValueError("this is no recipe of an env")
+        if known["version"] > VERSION:
+            raise ValueError(f"the recipe has version {known['version']}, and this tune_media reads up to {VERSION}")
+        for name, value in known["facts"]["environment"].items():
+            os.environ.setdefault(name, value)
+        sys.path += [path for path in known["facts"]["path"] if path not in sys.path and Path(path).is_dir()]
+        make_env = cloudpickle.loads(known["creator"]) if creator is None else creator
+        config, frame = cloudpickle.loads(known["config"]), cloudpickle.loads(known["frame"])
+        return cls(known["facts"], make_env, config, known["num_workers"], frame)
+
+    def make(self, env_runner: int = 0, env_index: int = 0, **overrides: Any) -> Any:
+        """Return a new env, as the env runner with this index made its sub-env with this index.
+
+        Args:
+            env_runner, env_index: The indices.
+            **overrides: Keys of the ``env_config`` that have other values.
+
+        Raises:
+            Exception: Whatever making it raises.
+        """
+        config = {**self.config, **overrides}
+        if isinstance(self.make_env, FromKeywords) and self.make_env.function.__name__ == "make":
+            config.setdefault("render_mode", "rgb_array")  # an env that nobody rendered while it was recorded
+        place = {"worker_index": env_runner, "vector_index": env_index, "num_workers": self.num_workers}
+        rllibs = sys.modules.get("ray.rllib.env.env_context")  # loaded if the creator needs RLlib
+        return self.make_env(EnvConfig(config, **place) if rllibs is None else rllibs.EnvContext(config, **place))
+
+
+def facts_here(env: Any = None) -> dict[str, Any]:
+    """Return what decides how an env plays and looks in this process: versions, CPU, operating system, rendering.
+
+    Args:
+        env: An env, for the names of its wrappers. None: not known.
+
+    Example:
+        >>> sorted(facts_here())
+        ['cpu', 'environment', 'libm', 'os', 'path', 'versions', 'wrappers']
+    """
+    layers = [] if env is None else list(inside(env))
+    modules = {*_PACKAGES, *(type(layer).__module__.partition(".")[0] for layer in layers)}
+    versions = {name: _version_of(name) for name in sorted(modules) if name in sys.modules}
+    return {
+        "versions": {"python": platform.python_version(), "tune_media": __version__, **versions},
+        "cpu": _cpu(),
+        "os": platform.platform(),
+        "libm": " ".join(platform.libc_ver()),
+        "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+        "wrappers": [*(type(layer).__name__ for layer in layers[:-1]), *([describe(env)] if layers else [])],
+        "path": [path for path in sys.path if Path(path).is_absolute() and not path.startswith(_INSTALLED)],
+    }
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return what differs between two places, as text, with what most likely changes how an env plays first.
+
+    Example:
+        >>> then = {"cpu": "A", "versions": {"numpy": "1.26", "mujoco": "3.1"}}
+        >>> differences(then, {"cpu": "B", "versions": {"numpy": "2.0", "mujoco": "3.1"}})
+        ['other CPU (then A, now B)', 'numpy 1.26, now 2.0']
+    """
+    names = {"cpu": "CPU", "libm": "C library", "os": "operating system"}
+    told = [
+        f"other {text} (then {then.get(name)}, now {now.get(name)})"
+        for name, text in names.items()
+        if then.get(name) != now.get(name)
+    ]
+    before, versions = then.get("versions", {}), now.get("versions", {})
+    told += [
+        f"{name} {version}, now {versions[name]}"
+        for name, version in before.items()
+        if name in versions and versions[name] != version
+    ]
+    variables = {*then.get("environment", {}), *now.get("environment", {})}
+    told += [
+        f"{name}={then['environment'].get(name, '')}, now {now['environment'].get(name, 'not set')}"
+        for name in sorted(variables)
+        if then["environment"].get(name) != now["environment"].get(name)
+    ]
+    return told
+
+
+def _pickled(value: Any) -> bytes:
+    file = _BoundedFile()
+    cloudpickle.dump(value, file)
+    return file.getvalue()
+
+
+class _BoundedFile(io.BytesIO):
+    """Takes ``MAX_BYTES``: an ``env_config`` of 800 MB is not copied to find out that it is too large."""
+
+    @override
+    def write(self, content: Any) -> int:
+        if self.tell() + memoryview(content).nbytes > MAX_BYTES:
+            raise ValueError(f"the function that makes the env, and its env_config, take more than {MAX_BYTES:,} bytes")
+        return super().write(content)
+
+
+def _version_of(module: str) -> str:
+    found = getattr(sys.modules.get(module), "__version__", None)
+    if found is None:
+        with contextlib.suppress(Exception):
+            found = importlib.metadata.version(module)
+    return str(found)
+
+
+def _cpu() -> str:
+    """Return the CPU's model, and which of the instructions it has that change the last digits of results."""
+    model, flags = platform.processor() or platform.machine(), ""
+    with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                model = value.strip()
+            elif name.strip() in ("flags", "Features"):
+                flags = " ".join(flag for flag in _CPU_FLAGS if flag in value.split())
+            if not line.strip():
+                break
+    return f"{model}, {flags}" if flags else model

@@ -1,0 +1,102 @@
+"""Makes the clips of a tape: plays it in an env, checks each step, renders and encodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.clips import Clips
+from tune_media.recording.episode import joined
+from tune_media.recording.rendering import Renderer
+from tune_media.replay.player import replay
+from tune_media.replay.tape import Tape
+from tune_media.steps import StepFacts
+from tune_media.values.options import VideoOptions
+
+
+def render_tape(
+    tape: Tape,
+    renderer: Renderer,
+    video: VideoOptions | None = None,
+    *,
+    env_index: int = 0,
+    on_step: Callable[[int], None] | None = None,
+) -> dict[str, EncodedVideo]:
+    """Play a tape and return its clips by view; the name of the only view is the empty string.
+
+    ``render()`` is called at the steps of the tape's schedule, whichever frames are kept: it may change how the next
+    frames look. So all frames are those that were, or would have been, recorded while the episode ran.
+
+    Args:
+        tape: The tape.
+        renderer: Renders the env in which the tape is played. Nobody else may step that env.
+        video: Size, speed, quality, overlays, and which frames are kept. None: the frames of the tape's schedule.
+        env_index: The sub-env that the episode was played on.
+        on_step: Told the number of each step that has been played, from 0, the reset.
+
+    Raises:
+        ReplayDiffers: The replay is not the episode.
+        FrameError: The env does not render.
+
+    Example:
+        >>> import numpy as np
+        >>> from tune_media.replay.tape_recorder import TapeRecorder
+        >>> class Env:
+        ...     def reset(self, *, seed=None, options=None):
+        ...         return 0, {}
+        ...     def step(self, action):
+        ...         return action, 1.0, False, False, {}
+        ...     def render(self):
+        ...         return np.zeros((32, 48, 3), np.uint8)
+        >>> env = Env()
+        >>> recorder = TapeRecorder(env)
+        >>> _ = env.reset(seed=1), env.step(0), env.step(1)
+        >>> render_tape(recorder.tape, Renderer(Env()))[""].frames
+        3
+    """
+    video = video or VideoOptions(every=tape.every)
+    shown = _Shown(renderer)
+    clips = Clips(video, shown, renderer.fps(0))
+    total = 0.0
+    try:
+        for step in replay(renderer.env, tape):
+            shown.is_old()
+            reward = float(sum(step.reward.values()) if isinstance(step.reward, Mapping) else step.reward)
+            total += reward
+            if step.step % tape.every == 0 or step.step == len(tape):
+                shown()
+            info = step.info if step.step and step.info else {}  # direct recording has none at the reset, either
+            clips.feed(
+                StepFacts(step.step, reward, total, step.action, renderer.env, info, step.observation, env_index)
+            )
+            if on_step is not None:
+                on_step(step.step)
+        clips.feed_last()
+        finished = clips.finish()
+    except BaseException:
+        clips.cancel()
+        raise
+    if video.every % tape.every == 0:
+        return finished
+    note = f"render() was called at every {tape.every}th step while it was recorded: frames may have looked different"
+    return {view: replace(clip, note=joined(clip.note, note)) for view, clip in finished.items()}
+
+
+class _Shown:
+    """Renders the frames of a step once, however often they are asked for."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+        self._frames: dict[str, Any] | None = None
+
+    def is_old(self) -> None:
+        """The env has been stepped or reset."""
+        self._renderer.new_step()
+        self._frames = None
+
+    def __call__(self) -> dict[str, Any]:
+        if self._frames is None:
+            self._frames = self._renderer.frames(0)
+        return self._frames

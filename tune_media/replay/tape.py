@@ -1,0 +1,398 @@
+"""The tape of an episode: all that it takes to play the episode again, and to check that it is the same one.
+
+Its checksums cover each observation, reward and end, so a replay that differs in one of them is found at that step.
+
+A tape is stored as plain data (``Tape.packed``): ``TMT`` and the version of the format, then, compressed by zlib, the
+length of a header as uint32, the header as JSON, and the bytes that it counts: the last byte of the checksum after each
+step, the whole checksum (uint32) after each 64th step and the last one, and the actions (the first byte of each, then
+the second of each, and so on). All numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import zlib
+from array import array
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from crc32c import crc32c
+
+from tune_media.replay.generators import Snapshot, States
+from tune_media.replay.plain import from_json, to_json
+from tune_media.values.convert import as_array
+from tune_media.values.foreign import without_address
+from tune_media.values.secrets import error_text
+
+MAX_BYTES = 32 * 2**20
+"""Memory that one tape takes at the most; a longer episode cannot be replayed."""
+MAX_UNPACKED = 4 * MAX_BYTES
+"""The most bytes that a stored tape may unpack to: a file may come from anybody."""
+VERSION = 1
+BLOCK = 64
+"""The whole checksum is stored after so many steps; of the others a byte."""
+_MAGIC = b"TMT"
+_OVERHEAD = 40
+_PACK = struct.Struct("<d??").pack
+_TRUTH = (False, True)
+_LEVEL = 1  # of zlib: four times as fast as the default, and 3 % larger for the actions of MuJoCo
+
+
+class Actions:
+    """The actions of an episode, in order. Arrays and NumPy numbers of one type take only their own bytes.
+
+    Example:
+        >>> actions = Actions()
+        >>> for value in (0.5, -1.0):
+        ...     actions.append(np.array([value, 0.0], np.float32))
+        >>> actions[1].tolist(), actions.nbytes
+        ([-1.0, 0.0], 16)
+    """
+
+    def __init__(self) -> None:
+        self._like: np.ndarray[Any, Any] | np.generic | None = None  # the first action, if all are like it
+        self._packed = bytearray()
+        self._texts: list[str] = []
+        self._count = 0
+        self.nbytes = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, action: Any) -> None:
+        """Copy an action.
+
+        Raises:
+            TypeError: It is, or holds, neither a number, nor text, nor an array.
+        """
+        if self._count == 0 and isinstance(action, (np.ndarray, np.generic)) and action.dtype.kind in "biufc":
+            self._like = action.copy()
+        if self._like is not None and not _is_like(action, self._like):
+            self._unpack()
+        if self._like is not None:
+            self._packed += action.tobytes()
+            self.nbytes = len(self._packed)
+        else:
+            self._texts.append(to_json(action))
+            self.nbytes += len(self._texts[-1]) + _OVERHEAD
+        self._count += 1
+
+    def __getitem__(self, index: int) -> Any:
+        """Return a copy of the action with this index, from 0."""
+        if self._like is None:
+            return from_json(self._texts[index])
+        size = self._like.nbytes
+        part = bytes(self._packed[index * size : (index + 1) * size])
+        flat = np.frombuffer(part, self._like.dtype)
+        return flat[0] if isinstance(self._like, np.generic) else flat.reshape(self._like.shape).copy()
+
+    def packed(self) -> tuple[Any, bytes]:
+        """Return what the header of a stored tape says of them, and their bytes."""
+        if self._like is None:
+            return {"count": self._count}, f"[{','.join(self._texts)}]".encode()
+        return {"count": self._count, "like": self._like}, _transposed(self._packed, self._count)
+
+    @classmethod
+    def unpacked(cls, facts: Any, content: bytes) -> Actions:
+        """Return the actions that ``packed`` was called on.
+
+        Raises:
+            ValueError: These are none.
+        """
+        actions = cls()
+        if "like" in facts:
+            size, actions._like, actions._count = facts["like"].nbytes, facts["like"], facts["count"]
+            if len(content) != actions._count * size:
+                raise ValueError(f"{len(content)} bytes are not {actions._count} actions")
+            actions._packed = bytearray(_transposed(content, size))
+            actions.nbytes = len(content)
+        else:
+            for action in from_json(content):
+                actions.append(action)
+        return actions
+
+    def _unpack(self) -> None:
+        """Hold actions of any type from now on."""
+        self._texts = [to_json(self[index]) for index in range(self._count)]
+        self._like, self._packed = None, bytearray()
+        self.nbytes = sum(len(one) + _OVERHEAD for one in self._texts)
+
+
+class Checks:
+    """The checksum of everything that an env returned: after the reset, then after each step.
+
+    Attributes:
+        values: The checksums, as far as they are known.
+
+    Example:
+        >>> checks = Checks()
+        >>> for check in range(1000, 1100):
+        ...     checks.append(check)
+        >>> stored = Checks.unpacked(100, checks.packed())
+        >>> stored.agree(99, 1099), stored.agree(98, 1098), stored.agree(98, 1097), len(checks.packed())
+        (True, True, False, 112)
+    """
+
+    def __init__(self) -> None:
+        self.values = array("I")
+        self._are_whole = True  # False: those between the blocks are single bytes
+
+    def append(self, check: int) -> None:
+        """Add the checksum after another step."""
+        self.values.append(check)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, step: int) -> int:
+        return self.values[step]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.values)
+
+    def agree(self, step: int, check: int) -> bool:
+        """Return whether a checksum may be that of a step; at the end of a block and at the last step it is certain.
+
+        A step in between may differ and still have the same last byte, once in 256 times. Each checksum covers all
+        steps before it, so the next ones tell.
+        """
+        if step >= len(self.values):
+            return False
+        mask = 0xFFFFFFFF if self._are_whole or self._is_whole(step) else 0xFF
+        return (self.values[step] ^ check) & mask == 0
+
+    def packed(self) -> bytes:
+        """Return them as bytes: a byte for each, then the whole ones."""
+        whole = array("I", [value for step, value in enumerate(self.values) if self._is_whole(step)])
+        if sys.byteorder == "big":
+            whole.byteswap()
+        return bytes(value & 0xFF for value in self.values) + whole.tobytes()
+
+    @classmethod
+    def unpacked(cls, count: int, content: bytes) -> Checks:
+        """Return what ``packed`` was called on, as far as it was stored.
+
+        Raises:
+            ValueError: The content has another length.
+        """
+        checks = cls()
+        checks._are_whole, checks.values = False, array("I", list(content[:count]))
+        whole = array("I")
+        whole.frombytes(content[count:])
+        if sys.byteorder == "big":
+            whole.byteswap()
+        steps = [step for step in range(count) if checks._is_whole(step)]
+        for step, value in zip(steps, whole, strict=True):
+            checks.values[step] = value
+        return checks
+
+    def _is_whole(self, step: int) -> bool:
+        return step % BLOCK == 0 or step == len(self.values) - 1
+
+
+class Tape:
+    """An episode's reset, actions and checksums.
+
+    Args:
+        seed: The seed of its reset. None: it was given none.
+        options: The further arguments of its reset.
+        task: The task that its env was in, if the env has one (``set_task``).
+        generators: The env's random generators before the reset. None: they are not known.
+
+    Attributes:
+        actions: The actions, as the env was given them.
+        checks: The checksum of everything that the env returned so far: after the reset, then after each step.
+        every: The stride of the steps after which ``render()`` was called, or is to be called, beginning with the
+            reset; the last step is always among them. Calling it may change how the next frames look.
+        fault: Why the episode cannot be replayed; None: it can.
+
+    Example:
+        >>> tape = Tape(seed=7)
+        >>> tape.began(check=11)
+        >>> tape.stepped(action=1, check=12)
+        >>> again = Tape.unpacked(tape.packed())
+        >>> again.seed, again.actions[0], list(again.checks), again.fault
+        (7, 1, [11, 12], None)
+    """
+
+    def __init__(
+        self,
+        seed: int | None,
+        options: Mapping[str, Any] | None = None,
+        task: Any = None,
+        generators: Snapshot | None = None,
+    ) -> None:
+        self.seed = None if seed is None else int(seed)
+        self.options, self.task = dict(options or {}), task
+        self.actions = Actions()
+        self.checks = Checks()
+        self.every = 1
+        self._snapshot = generators
+        self._states: States | None = None
+        is_known = seed is not None or generators is not None
+        self.fault: str | None = None if is_known else "its reset was given no seed"
+
+    def __len__(self) -> int:
+        """The number of its steps."""
+        return max(0, len(self.checks) - 1)
+
+    @property
+    def generators(self) -> States | None:
+        """The states of the env's random generators before the reset, by their places; None: they are not known."""
+        return self._states if self._snapshot is None else self._snapshot.states
+
+    def forget_generators(self) -> None:
+        """Leave out the states of the generators."""
+        self._snapshot = self._states = None
+
+    def began(self, check: int) -> None:
+        """The env has been reset.
+
+        Args:
+            check: The checksum after it.
+        """
+        self.checks.append(check)
+
+    def acts(self, action: Any) -> None:
+        """The env is about to be given an action; it may change it."""
+        if self.fault is None:
+            try:
+                self.actions.append(action)
+            except Exception as error:
+                self.fault = f"its action of type {type(action).__name__} cannot be copied: {error_text(error)}"
+
+    def has_stepped(self, check: int) -> None:
+        """The env has been stepped.
+
+        Args:
+            check: The checksum after the step.
+        """
+        if self.fault is not None:
+            return
+        self.checks.append(check)
+        if self.actions.nbytes + 4 * len(self.checks) > MAX_BYTES:
+            self.fault = f"its actions take more than {MAX_BYTES // 2**20} MB (step {len(self)})"
+
+    def stepped(self, action: Any, check: int) -> None:
+        """Add a step as a whole: ``acts`` and ``has_stepped``."""
+        self.acts(action)
+        self.has_stepped(check)
+
+    def packed(self) -> bytes:
+        """Return it as it is stored.
+
+        Raises:
+            TypeError: A reset option or the task is no plain data.
+            ValueError: It has a fault.
+        """
+        if self.fault is not None:
+            raise ValueError(self.fault)
+        checks = self.checks.packed()
+        facts, actions = self.actions.packed()
+        header = {
+            "seed": self.seed,
+            "options": self.options,
+            "task": self.task,
+            "generators": self.generators,
+            "every": self.every,
+            "checks": [len(self.checks), len(checks)],
+            "actions": facts,
+        }
+        text = to_json(header).encode()
+        content = struct.pack("<I", len(text)) + text + checks + actions
+        return _MAGIC + bytes([VERSION]) + zlib.compress(content, _LEVEL)
+
+    @classmethod
+    def unpacked(cls, content: bytes) -> Tape:
+        """Return the tape that ``packed`` was called on.
+
+        Raises:
+            ValueError: It is no tape, or one of a later version.
+        """
+        if content[:3] != _MAGIC or len(content) < 5:
+            raise ValueError("this is no tape of an episode")
+        if content[3] > VERSION:
+            raise ValueError(
+                f"the tape has version {content[3]} of the format, and this tune_media reads up to {VERSION}: install "
+                "a newer one"
+            )
+        try:
+            reader = zlib.decompressobj()
+            inside = reader.decompress(content[4:], MAX_UNPACKED)
+            if not reader.eof:
+                raise ValueError("it is cut off, or too large")
+            (size,) = struct.unpack_from("<I", inside)
+            header = from_json(inside[4 : 4 + size])
+            count, nbytes = header["checks"]
+            tape = cls(header["seed"], header["options"], header["task"])
+            tape.checks = Checks.unpacked(count, inside[4 + size : 4 + size + nbytes])
+            tape.actions = Actions.unpacked(header["actions"], inside[4 + size + nbytes :])
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error, zlib.error) as error:
+            raise ValueError(f"the tape cannot be read ({error_text(error)})") from error
+        tape._states, tape.every, tape.fault = header["generators"], int(header["every"]), None
+        return tape
+
+
+def checksum(value: Any, start: int = 0) -> int:
+    """Return the CRC-32C of a value: an array, a number, text, or nested dicts and sequences of these.
+
+    Args:
+        value: The value.
+        start: The checksum of everything before it.
+
+    Example:
+        >>> checksum({"x": np.zeros(2), "y": 1}) == checksum({"y": 1, "x": np.zeros(2)})
+        True
+        >>> checksum(0.0) == checksum(-0.0)
+        False
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _of_array(np.asarray(value), start)
+    if isinstance(value, float):
+        return int(crc32c(struct.pack("<d", value), start))
+    if isinstance(value, (int, str)) or value is None:  # a truth value is an int
+        return int(crc32c(f"{value};".encode(), start))
+    if isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            start = checksum(value[key], checksum(str(key), start))
+        return int(crc32c(b"}", start))
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            start = checksum(item, start)
+        return int(crc32c(b"]", start))
+    if hasattr(value, "__array__"):
+        return _of_array(as_array(value), start)
+    return int(crc32c(without_address(repr(value)).encode(), start))
+
+
+def step_checksum(observation: Any, reward: Any, terminated: Any, truncated: Any, start: int) -> int:
+    """Return the checksum of what a step returned, fast for an array, a number and two truth values.
+
+    Example:
+        >>> step_checksum(np.zeros(2), 1.0, False, False, 0) == step_checksum(np.zeros(2), 1.0, True, False, 0)
+        False
+    """
+    if type(observation) is np.ndarray and observation.dtype.kind in "iufb" and observation.flags.c_contiguous:
+        start = crc32c(observation.data, start) if observation.size else start
+    else:
+        start = checksum(observation, start)
+    if isinstance(reward, float) and terminated in _TRUTH and truncated in _TRUTH:
+        return int(crc32c(_PACK(reward, terminated, truncated), start))
+    return checksum((reward, terminated, truncated), start)
+
+
+def _of_array(array: np.ndarray[Any, Any], start: int) -> int:
+    if array.dtype.hasobject:
+        return checksum(array.tolist(), start)
+    return int(crc32c(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"0", start))
+
+
+def _transposed(content: bytes | bytearray, rows: int) -> bytes:
+    """Return the bytes of a table column by column: those of many small numbers are mostly zeros in a row."""
+    return np.frombuffer(content, np.uint8).reshape(rows, -1).T.tobytes() if content else b""
+
+
+def _is_like(action: Any, first: np.ndarray[Any, Any] | np.generic) -> bool:
+    return type(action) is type(first) and action.dtype == first.dtype and action.shape == first.shape

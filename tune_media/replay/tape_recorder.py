@@ -1,0 +1,248 @@
+"""Puts each episode of an env on a tape, while somebody steps the env."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from crc32c import crc32c
+from typing_extensions import override
+
+from tune_media.recording.rendering import inside
+from tune_media.recording.seeding import seeded
+from tune_media.replay.generators import Snapshot
+from tune_media.replay.plain import from_json, to_json
+from tune_media.replay.tape import Tape, checksum, step_checksum
+from tune_media.values.secrets import error_text
+
+_KEY = "tune_media_tape_recorder"
+_IN_MID_GAME = (
+    "a wrapper began it in the middle of a game, without a reset of the env inside it, as RLlib's wrappers for Atari "
+    "games do after each lost life (EpisodicLifeEnv). Make the evaluation envs without that wrapper, or pass "
+    "render='direct'"
+)
+_MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
+
+
+class TapeRecorder:
+    """Puts each episode of an env on a tape, from its reset on. The thread that steps the env calls everything here.
+
+    It takes the place of ``step`` and ``reset`` on the env object itself, so the env keeps its type and its wrappers.
+    Each tape has the states of the env's random generators before the reset: a seed does not reach all of them.
+    The observations and rewards that are checked are those of the innermost env: those of a wrapper may depend on
+    earlier episodes (running means), although the frames do not.
+
+    Args:
+        env: A single env, with its wrappers.
+        seeds: Seeds for resets that are given none. None: such a reset stays as it is.
+
+    Attributes:
+        tape: The tape of the episode that runs, or that ended last; None before the first reset.
+        is_on: Whether episodes are taped.
+        refused: The exception of a reset that worked only without a seed, or None.
+
+    Example:
+        >>> class Env:
+        ...     def reset(self, *, seed=None, options=None):
+        ...         return 0, {}
+        ...     def step(self, action):
+        ...         return action, 1.0, False, False, {}
+        >>> env = Env()
+        >>> taping = TapeRecorder(env, iter([7]))
+        >>> _ = env.reset(), env.step(3)
+        >>> taping.tape.seed, taping.tape.actions[0]
+        (7, 3)
+    """
+
+    def __init__(self, env: Any, seeds: Iterator[int] | None = None) -> None:
+        self.tape: Tape | None = None
+        self.is_on = True
+        self.refused: Exception | None = None
+        self._env, self._seeds = env, seeds
+        self._users = 1
+        self._check = 0
+        self._fault: str | None = None  # why the running episode cannot be checked
+        self._is_inside = False  # an env may step itself while it is reset
+        self._core_acted = False  # whether the innermost env was reset or stepped in this reset or step
+        self._core_began = False  # whether it was reset
+        self._step, self._reset = env.step, env.reset
+        env.step, env.reset = self.step, self.reset
+        env.__dict__[_KEY] = self
+        core = getattr(env, "unwrapped", env)
+        if core is not env and hasattr(core, "step") and hasattr(core, "__dict__"):
+            # Bound methods, not closures: a deep copy of the env gets methods of its own.
+            self._core_step, self._core_reset = core.step, core.reset
+            core.step, core.reset = self._step_core, self._reset_core
+
+    def join(self, seeds: Iterator[int] | None) -> None:
+        """Count another recorder that needs the tapes; its seeds are taken if there are none yet."""
+        self.is_on = True
+        self._users += 1
+        self._seeds = self._seeds or seeds
+
+    def leave(self) -> None:
+        """Count a recorder that needs no more tapes; without any, those of the running episode are the last."""
+        self._users -= 1
+
+    def reset(self, *, seed: int | None = None, **options: Any) -> Any:
+        """Reset the env, and begin a new tape.
+
+        Raises:
+            Exception: Whatever the env raises.
+        """
+        if self._users == 0 and not self._is_inside:
+            self.is_on, self.tape = False, None
+        if not self.is_on or self._is_inside:
+            return self._reset(seed=seed, **options)
+        self._check, self._fault = 0, None
+        kept, task = self._plain_options(options), task_in(self._env)
+        with_seed, generators = seed, None
+        if seed is None and self._seeds is not None:
+            with_seed = next(self._seeds, None) if self.refused is None else None
+        try:
+            generators = Snapshot(self._env, with_emulator=with_seed is None)
+        except Exception as error:  # the env's own thread changes it
+            self._fault = f"the states of its random generators cannot be read ({error_text(error)})"
+        self._is_inside, self._core_acted, self._core_began = True, False, False
+        try:
+            result = self._reset_with(with_seed, seed, options)
+        finally:
+            self._is_inside = False
+        if self._core_acted and not self._core_began:
+            self._fault = self._fault or _IN_MID_GAME
+        if self._seeds is not None and isinstance(seed, (int, np.integer)) and seed >= 0:
+            # the episodes after it follow from it, as without us
+            self._seeds = NewSeeds(int(seed))
+        own = seeded(self._env)
+        used = own.last if own is not None else with_seed if self.refused is None else seed
+        self.tape = Tape(used, kept, task, generators)
+        if not self._core_acted:  # otherwise the checksums do not depend on the wrappers that RLlib adds
+            self._add(result, 0)
+        self.tape.fault = self.tape.fault or self._fault
+        self.tape.began(self._check)
+        return result
+
+    def step(self, action: Any) -> Any:
+        """Step the env, and put the step on the tape.
+
+        Raises:
+            Exception: Whatever the env raises.
+        """
+        if not self.is_on or self._is_inside or self.tape is None:
+            return self._step(action)
+        tape = self.tape
+        tape.acts(action)
+        self._is_inside, self._core_acted = True, False
+        try:
+            result = self._step(action)
+        finally:
+            self._is_inside = False
+        if not self._core_acted:
+            self._add_step(result)
+        if result[2] is False and result[3] is False:
+            self._check = crc32c(b"--", self._check)
+        else:
+            self._add(result, slice(2, -1))
+        tape.fault = tape.fault or self._fault
+        tape.has_stepped(self._check)
+        return result
+
+    def _reset_with(self, with_seed: int | None, seed: int | None, options: dict[str, Any]) -> Any:
+        try:
+            return self._reset(seed=with_seed, **options)
+        except Exception as error:
+            if with_seed == seed:
+                raise
+            result = self._reset(seed=seed, **options)
+            self.refused = error
+            return result
+
+    def _step_core(self, *args: Any, **kwargs: Any) -> Any:
+        """Step the innermost env, and add everything that it returns, but for the info, to the checksum."""
+        result = self._core_step(*args, **kwargs)
+        self._core_acted = True
+        if self.is_on:
+            self._add_step(result)
+        return result
+
+    def _reset_core(self, *args: Any, **kwargs: Any) -> Any:
+        """Reset the innermost env, and add its observation to the checksum."""
+        result = self._core_reset(*args, **kwargs)
+        self._core_acted = self._core_began = True
+        if self.is_on:
+            self._add(result, 0)
+        return result
+
+    def _add(self, result: Any, part: int | slice) -> None:
+        """Add a part of what the env returned to the checksum. What cannot be added makes the episode unfit."""
+        try:
+            self._check = checksum(result[part], self._check)
+        except Exception as error:
+            self._cannot_compare(error)
+
+    def _add_step(self, result: Any) -> None:
+        """Add everything that a step returned, but for the info: it may hold times."""
+        try:
+            self._check = step_checksum(result[0], result[1], result[2], result[3], self._check)
+        except Exception as error:
+            self._cannot_compare(error)
+
+    def _cannot_compare(self, error: Exception) -> None:
+        self._fault = self._fault or f"its observations and rewards cannot be compared ({error_text(error)})"
+
+    def _plain_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy of a reset's options; what is no plain data makes the episode unfit."""
+        if not any(options.values()):  # RLlib and most others give none
+            return dict(options)
+        try:
+            copied: dict[str, Any] = from_json(to_json(options))
+            return copied
+        except (TypeError, ValueError) as error:
+            self._fault = f"its reset options cannot be copied: {error_text(error)}"
+            return {}
+
+
+def tape_recorder_of(env: Any) -> TapeRecorder | None:
+    """Return the taping of an env, or None if it has none."""
+    found: TapeRecorder | None = getattr(env, "__dict__", {}).get(_KEY)
+    return found
+
+
+class NewSeeds(Iterator[int]):
+    """Random seeds, one after the other.
+
+    Args:
+        *entropy: Numbers that decide the seeds. With a None among them, they are different each time.
+
+    Example:
+        >>> next(NewSeeds(7, 0)) == next(NewSeeds(7, 0)), next(NewSeeds(7, 0)) == next(NewSeeds(7, 1))
+        (True, False)
+    """
+
+    def __init__(self, *entropy: int | None) -> None:
+        known = [number for number in entropy if number is not None]
+        self._generator = np.random.default_rng(known if len(known) == len(entropy) else None)
+
+    @override
+    def __next__(self) -> int:
+        return int(self._generator.integers(_MAX_SEED))
+
+
+def task_in(env: Any) -> Any:
+    """Return a copy of the task of a curriculum env (``get_task``, ``set_task``); None if it has none."""
+    holder = task_holder(env)
+    if holder is None:
+        return None
+    try:
+        return from_json(to_json(holder.get_task()))
+    except Exception:  # an env that only sets its task, or whose task cannot be copied: the checksums will tell
+        return None
+
+
+def task_holder(env: Any) -> Any:
+    """Return the env, of those that an env wraps, that has a task; None if none has."""
+    for candidate in inside(env):
+        if hasattr(type(candidate), "get_task") and hasattr(type(candidate), "set_task"):
+            return candidate
+    return None

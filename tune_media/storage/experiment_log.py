@@ -1,0 +1,171 @@
+"""The log of an experiment on its storage: each line of each trial, written before the file that it names.
+
+``<experiment>/.tune_media_log/<outbox>-<generation>.jsonl``, on an object store ``<outbox>-<generation>-<part>.jsonl``,
+holds JSON lines: index lines, each with ``trial`` (the name of the trial's folder) and ``at`` (its stamp), and events:
+``{"event": "back", "training_iteration": N}``, ``{"event": "deleted", "path": ...}``, ``{"event": "again", "id":
+...}``. A trial's ``media/index.jsonl`` is a view of them. When a driver has completed all indexes, its log ends in
+``.done.jsonl``, with all parts in one file; readers leave it out, unless a trial's index is empty or lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.storage.filesystem import append_whole, read_if_there, write_atomically
+from tune_media.values.strict_json import json_bytes, parse_json
+
+FOLDER = ".tune_media_log"
+_PART, _DONE = ".jsonl", ".done.jsonl"
+_MOST_PARTS = 16  # of one driver, on a remote storage; then they become one larger part
+
+Event = dict[str, Any]
+
+
+class ExperimentLog:
+    """The part of an experiment's log that one process writes. One thread calls all methods.
+
+    On the storage of this machine it is one file that grows. An object store takes whole objects only: there each call
+    of ``append`` writes a small one, and sixteen of them become a larger one.
+
+    Args:
+        filesystem: The storage.
+        experiment: The experiment's folder on it.
+        name: The name of this process's parts, which no other process uses.
+
+    Raises:
+        OSError: The storage does not answer.
+
+    Attributes:
+        grows: Whether it is one file that grows.
+
+    Example:
+        >>> import tempfile
+        >>> folder, local = tempfile.mkdtemp(), pyarrow.fs.LocalFileSystem()
+        >>> log = ExperimentLog(local, folder, "box-1")
+        >>> log.append([{"trial": "t1", "event": "again", "id": "x", "at": [1, 2]}])
+        >>> read_log(local, folder)["t1"][0]["event"]
+        'again'
+        >>> log.finish()
+        >>> read_log(local, folder), len(read_log(local, folder, done=True)["t1"])
+        ({}, 1)
+    """
+
+    def __init__(self, filesystem: pyarrow.fs.FileSystem, experiment: str, name: str) -> None:
+        self._filesystem, self._name = filesystem, name
+        self._folder = posixpath.join(experiment, FOLDER)
+        self.grows = str(filesystem.type_name) == "local"
+        self._earlier = {info.path: info.size for info in _parts_in(filesystem, self._folder)}  # by other processes
+        self._count = 0
+        self._parts: list[list[tuple[str, bytes]]] = []  # by level: the path and content of each part
+
+    def append(self, lines: Iterable[Event]) -> None:
+        """Write lines.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        content = b"".join(json_bytes(line) + b"\n" for line in lines)
+        if not content:
+            return
+        if self.grows:
+            self._filesystem.create_dir(self._folder, recursive=True)
+            append_whole(Path(self._folder, f"{self._name}{_PART}"), content)
+            return
+        self._write_part(0, content)
+        for level in range(len(self._parts)):
+            if len(self._parts[level]) >= _MOST_PARTS:
+                parts, self._parts[level] = self._parts[level], []
+                self._write_part(level + 1, b"".join(part for _, part in parts))
+                for path, _ in parts:
+                    with contextlib.suppress(OSError):  # what stays is read twice, which changes nothing
+                        self._filesystem.delete_file(path)
+
+    def finish(self) -> None:
+        """Put the parts together, and those that earlier processes left: all indexes are complete.
+
+        The parts of a process that has written since this log was made are left to it.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        found = {info.path: info.size for info in _parts_in(self._filesystem, self._folder)}
+        mine = posixpath.join(self._folder, self._name)
+        parts = [
+            path
+            for path, size in found.items()
+            if path.startswith((f"{mine}-", f"{mine}.")) or self._earlier.get(path) == size
+        ]
+        if self.grows:
+            for path in parts:
+                done = path.removesuffix(_PART) + _DONE
+                if self._filesystem.get_file_info(done).is_file:  # another process has put a part of it there
+                    append_whole(Path(done), read_if_there(self._filesystem, path) or b"")
+                    self._filesystem.delete_file(path)
+                else:
+                    self._filesystem.move(path, done)
+        elif parts:
+            content = b"".join(read_if_there(self._filesystem, path) or b"" for path in parts)
+            write_atomically(self._filesystem, posixpath.join(self._folder, f"{self._name}{_DONE}"), content)
+            for path in parts:
+                self._filesystem.delete_file(path)
+        self._parts = []
+
+    def _write_part(self, level: int, content: bytes) -> None:
+        path = posixpath.join(self._folder, f"{self._name}-{self._count:06d}{_PART}")
+        write_atomically(self._filesystem, path, content)
+        self._count += 1
+        while len(self._parts) <= level:
+            self._parts.append([])
+        self._parts[level].append((path, content))
+
+
+def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool = False) -> dict[str, list[Event]]:
+    """Return the lines of an experiment's log by the name of the trial's folder, in the order of their stamps.
+
+    Args:
+        filesystem: The storage.
+        experiment: The experiment's folder on it.
+        done: Read the parts, too, whose lines are all in the trials' indexes.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    events: dict[str, dict[bytes, Event]] = {}
+    for info in _parts_in(filesystem, posixpath.join(experiment, FOLDER), done=done):
+        for raw in (read_if_there(filesystem, info.path) or b"").split(b"\n"):
+            event = _parsed(raw)
+            if event is not None:
+                events.setdefault(event["trial"], {})[raw] = event
+    return {trial: sorted(lines.values(), key=stamp_of) for trial, lines in events.items()}
+
+
+def _parts_in(filesystem: pyarrow.fs.FileSystem, folder: str, *, done: bool = False) -> list[pyarrow.fs.FileInfo]:
+    found = filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True))
+    parts = [info for info in found if info.is_file and info.path.endswith(_PART)]
+    return [info for info in parts if done or not info.path.endswith(_DONE)]
+
+
+def stamp_of(line: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the stamp of a line, by which lines and events are ordered; lines of older versions come first.
+
+    >>> stamp_of({"at": [5, 7]}), stamp_of({"at": "odd"})
+    ((5, 7), (0, 0))
+    """
+    at = line.get("at")
+    if isinstance(at, list) and len(at) == 2 and all(type(number) is int for number in at):
+        return at[0], at[1]
+    return 0, 0
+
+
+def _parsed(raw: bytes) -> Event | None:
+    try:
+        event = parse_json(raw) if raw else None
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("trial"), str) else None

@@ -1,0 +1,213 @@
+"""The media of a trial that are known: their files, and under which keys they are listed."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tune_media.storage.entry import DELETED, LOST, STORED
+from tune_media.storage.episode_files import file_names
+from tune_media.storage.index_lines import Key, Line, key_of
+from tune_media.storage.names import ID_DIGITS, file_name, safe_key
+from tune_media.values.content_hash import ContentHash
+from tune_media.values.medium import CONTENT_DIGITS, Medium, new_id
+
+_MAX_ANCESTORS = 50
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The place of a medium in its trial's folder.
+
+    Attributes:
+        id: The medium's id; that of the first one if it repeats one.
+        path: Its file, relative to the trial's folder.
+        is_new: Whether it is still to be stored and listed under its key.
+        shares_file: Whether the medium has this file under another key already.
+        comes_again: Whether it was recorded before the trial went back, and is now recorded again.
+    """
+
+    id: str
+    path: str
+    is_new: bool
+    shares_file: bool = False
+    comes_again: bool = False
+
+
+class KnownMedia:
+    """The media of one trial that Tune's loop has seen, and their files: a view of the trial's log.
+
+    Tune's loop calls ``register``, ``report_path``, ``knows``, ``goes_on``, ``descends_from`` and
+    ``wait_until_complete``, which are quick; the storage's reader calls the others.
+
+    Example:
+        >>> from tune_media import Artifact
+        >>> known = KnownMedia("trial")
+        >>> known.load([])
+        >>> known.complete()
+        >>> placed = known.register(Artifact(b"x", name="x.bin"), "train", "weights", step=7)
+        >>> placed.path.startswith("media/train/weights/step_000000007-"), placed.is_new
+        (True, True)
+
+    Attributes:
+        lineage: The checkpoints that the trial descends from, ``<trial id>@<training iteration>``, the nearest first.
+
+    Args:
+        trial_id: The trial; index lines of other trials in the same folder only reserve their file names.
+    """
+
+    def __init__(self, trial_id: str) -> None:
+        self.lineage: tuple[str, ...] = ()
+        self.trial_id = self._trial_id = trial_id
+        self._last_iteration: int | None = None
+        self._times_back = 0
+        self._seen_in: dict[str, int] = {}  # how often the trial had gone back when a medium was last recorded, by id
+        self._paths: dict[str, str] = {}  # id of a medium -> its file
+        self._by_content: dict[str | None, str] = {}  # the content of a repeated medium -> the id of the first
+        self._hashes: dict[str, ContentHash] = {}  # of media whose ids are made from a sample, by their content
+        self._taken: set[str] = set()  # names of files that others may not have
+        self._lost: set[str] = set()  # names of files that were not stored; no other report may have them either
+        self._listed: set[Key] = set()
+        self._complete = threading.Event()
+        self._lock = threading.Lock()
+
+    def goes_on(self, training_iteration: int) -> bool:
+        """Note the trial's next result; return whether the trial goes back with it to an earlier iteration.
+
+        The first result of a process counts as going back: an earlier process may have gone further.
+
+        Example:
+            >>> known = KnownMedia("trial")
+            >>> [known.goes_on(iteration) for iteration in (1, 2, 3, 2)]
+            [True, False, False, True]
+        """
+        last, self._last_iteration = self._last_iteration, training_iteration
+        if last is not None and training_iteration > last:
+            return False
+        self._times_back += 1
+        return True
+
+    def load(self, lines: Iterable[Line]) -> None:
+        """Remember the index lines of earlier runs; may be called again."""
+        with self._lock:
+            lineage: tuple[str, ...] = ()
+            for line in lines:
+                self._know(line)
+                if isinstance(line.get("lineage"), list):
+                    lineage = tuple(map(str, line["lineage"]))
+            self.lineage = self.lineage or lineage
+
+    def complete(self) -> None:
+        """Take note that the files of earlier runs are known: their lines are loaded, their names are reserved."""
+        self._complete.set()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the files of earlier runs are known."""
+        return self._complete.is_set()
+
+    def wait_until_complete(self, seconds: float) -> bool:
+        """Wait at most so many seconds until the files of earlier runs are known; return whether they are."""
+        return self._complete.wait(seconds)
+
+    def owns(self, line: Line) -> bool:
+        """Say whether an index line is this trial's own."""
+        return line.get("trial_id") == self._trial_id
+
+    def knows(self, medium: Medium) -> bool:
+        """Say whether a medium has been registered before, under any key."""
+        with self._lock:
+            return medium.id in self._paths or medium.may_repeat in self._by_content
+
+    def report_path(self, step: int) -> str:
+        """Return a file name for the episodes of a result that no other result at the same step has."""
+        with self._lock:
+            path = file_names(step)
+            if path in self._taken or path in self._lost or not self.is_complete:
+                path = file_names(step, new_id()[:ID_DIGITS])
+            self._taken.add(path)
+        return path
+
+    def register(
+        self, medium: Medium, section: str, key: str, *, step: int, own_path: Callable[[], str] | None = None
+    ) -> Placed:
+        """Give a medium its file.
+
+        Args:
+            medium: The medium.
+            section: ``train`` or ``evaluation``.
+            key: Its place inside its section.
+            step: The step at which TensorBoard shows the result.
+            own_path: Returns the path of a medium that is not named like the others; called if the medium is new.
+        """
+        self._tell_apart(medium)
+        with self._lock:
+            if medium.may_repeat in self._by_content:
+                id = self._by_content[medium.may_repeat]
+                return Placed(id, self._paths[id], is_new=False, comes_again=self._comes_again(id))
+            path = self._paths.get(medium.id)
+        if path is None and own_path is not None:
+            path = own_path()
+        with self._lock:
+            is_new = (medium.id, section, key) not in self._listed
+            shares_file = medium.id in self._paths
+            if path is None:
+                path = posixpath.join("media", safe_key(section), safe_key(key), file_name(step, medium))
+                if path in self._taken:  # another medium's id begins with the same digits
+                    path = posixpath.join(posixpath.dirname(path), file_name(step, medium, whole_id=True))
+            comes_again = self._comes_again(medium.id) and shares_file
+            self._remember((medium.id, section, key), path)
+            self._taken.add(path)
+        return Placed(medium.id, path, is_new, shares_file, comes_again)
+
+    def descends_from(self, lineage: Iterable[str]) -> None:
+        """From now on the trial is a clone of the checkpoint that ``lineage`` begins with."""
+        self.lineage = tuple(lineage)[:_MAX_ANCESTORS]
+
+    def know(self, line: Line) -> None:
+        """Remember a line that has been added to the index."""
+        with self._lock:
+            self._know(line)
+
+    def forget(self, id: str, section: str, key: str) -> None:
+        """Forget a medium that could not be stored: if it comes again, it is tried again."""
+        content_id = id[:CONTENT_DIGITS]
+        with self._lock:
+            self._paths.pop(id, None)
+            self._hashes.pop(id, None)
+            if self._by_content.get(content_id) == id:  # not that of a later round
+                del self._by_content[content_id]
+                self._hashes.pop(content_id, None)
+            self._listed.discard((id, section, key))
+
+    def _tell_apart(self, medium: Medium) -> None:
+        """Give a medium another id if it only looks like one that is known, by the sample that its id is made from."""
+        if medium.content_hash is None or (medium.is_told_by_round and medium.may_repeat is not None):
+            return
+        look = medium.may_repeat or medium.id
+        first = self._hashes.setdefault(look, medium.content_hash)
+        if first is not medium.content_hash and medium.content_hash.differs_from(first):
+            digest = hashlib.blake2b(medium.content_hash.value() or b"", digest_size=CONTENT_DIGITS // 2)
+            digest.update(look.encode())
+            content_id = digest.hexdigest()
+            medium.reidentify(content_id + medium.id[CONTENT_DIGITS:], content_id if medium.may_repeat else None)
+
+    def _comes_again(self, id: str) -> bool:
+        """Note that a medium is recorded now; return whether it was before, and the trial has gone back since."""
+        before, self._seen_in[id] = self._seen_in.get(id, 0), self._times_back
+        return id in self._paths and before < self._times_back
+
+    def _know(self, line: Line) -> None:
+        path = str(line["path"])
+        (self._lost if line.get("status") in LOST else self._taken).add(path)
+        if self.owns(line) and line.get("status") in (STORED, DELETED):
+            self._remember(key_of(line), path)
+
+    def _remember(self, key: Key, path: str) -> None:
+        id = key[0]
+        self._paths[id] = path
+        self._by_content[id[:CONTENT_DIGITS]] = id
+        self._listed.add(key)

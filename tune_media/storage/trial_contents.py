@@ -1,0 +1,144 @@
+"""Reads the media that a trial's folder holds, for everybody who is not the driver that writes them."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.fs
+
+from tune_media.storage.entry import STORED
+from tune_media.storage.experiment_log import FOLDER, Event, read_log
+from tune_media.storage.filesystem import is_local
+from tune_media.storage.index import Index
+from tune_media.storage.index_lines import Line, lines_of_trial
+from tune_media.storage.location import TrialLocation, filesystem_of_trial, media_folder, path_of, trial_of_pointer
+from tune_media.values.strict_json import json_bytes
+
+logger = logging.getLogger("tune_media")
+
+_RUNNING_SECONDS = 120.0  # a log that is younger may belong to a driver that runs
+# by kind of storage, folder, and whether parts that are done are read
+_LOGS: dict[tuple[str, str, bool], tuple[tuple[object, ...], dict[str, list[Event]]]] = {}
+_MAX_LOGS = 8
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class TrialContents:
+    """The media that a trial's folder holds.
+
+    Attributes:
+        media_folder: The folder that the paths of the lines are relative to: the trial's own, unless that is its folder
+            on the driver; then a path, or a URI. See ``tune_media.storage.location.media_folder``.
+        lines: The valid line of each medium, as JSON and parsed: those of the index, and those that only the
+            experiment's log has so far.
+        unlisted: How many of them only the log has.
+        may_run: Whether a driver that runs may still add them to the index.
+    """
+
+    media_folder: str
+    lines: Sequence[tuple[bytes, Line]] = ()
+    unlisted: int = 0
+    may_run: bool = False
+
+
+def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
+    """Read a trial's index, and the lines of its files that only the log has; nothing is changed.
+
+    Several threads may call this at once.
+
+    Args:
+        filesystem: Any pyarrow filesystem.
+        folder: The trial's folder on it, or the trial's folder on the driver.
+
+    Raises:
+        OSError: The filesystem does not answer.
+
+    Example:
+        >>> len(read_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial").lines)
+        0
+    """
+    place, trial_ids = _place_of(filesystem, folder)
+    if place != folder:
+        try:
+            filesystem = filesystem_of_trial(place, filesystem, trial_ids)
+        except FileNotFoundError:  # the pointer was changed, or the driver has written no index yet
+            place = folder
+    path = path_of(place).rstrip("/")
+    newest, log = _log_of(filesystem, posixpath.dirname(path))
+    events = log.get(posixpath.basename(path), [])
+    index = Index(TrialLocation(filesystem, path, Path(), ""))
+    unlisted = index.load(events)
+    if not len(index):  # it has recorded nothing, or its index is lost
+        _, log = _log_of(filesystem, posixpath.dirname(path), done=True)
+        unlisted = index.load(log.get(posixpath.basename(path), []))
+    lines = [(json_bytes(line), line) for line in index.lines()]
+    return TrialContents(place, lines, unlisted, time.time() - newest < _RUNNING_SECONDS)
+
+
+def warn_of_unlisted(found: Mapping[str, TrialContents]) -> None:
+    """Say how many files are in no index, and how they get into it.
+
+    Args:
+        found: The contents of trials, by their folder.
+    """
+    unlisted = {folder: contents for folder, contents in found.items() if contents.unlisted}
+    if not unlisted:
+        return
+    may_run = any(contents.may_run for contents in unlisted.values())
+    logger.log(
+        logging.INFO if may_run else logging.WARNING,
+        "tune_media: the index.jsonl of %d trial(s) (%r ...) does not list %d of their files: %s. They are included, "
+        "from the experiment's log. Tuner.restore(...) adds them to the index.",
+        len(unlisted),
+        min(unlisted),
+        sum(contents.unlisted for contents in unlisted.values()),
+        "a running driver has not added them yet" if may_run else "the driver was killed before it could add them",
+    )
+
+
+def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, frozenset[str]]:
+    """Return the folder of a trial's media, and the trial ids that its index must have.
+
+    It is that folder, unless it is the driver's, and the media are elsewhere.
+
+    A folder that has an index is the trial's own, also in an experiment that was copied. Versions before 3 wrote an
+    index into the driver's folder, too.
+    """
+    listed = lines_of_trial(filesystem, folder)
+    stored = [line for _, line in listed or () if line.get("status") == STORED]
+    if listed is not None and (not stored or not is_local(filesystem)):
+        return folder, frozenset()
+    if stored and filesystem.get_file_info(posixpath.join(folder, stored[0]["path"])).is_file:
+        return folder, frozenset()
+    ids = frozenset(id for line in stored if isinstance(id := line.get("trial_id"), str))
+    place = media_folder(filesystem, folder, ids)
+    return place, ids or frozenset(filter(None, [trial_of_pointer(filesystem, folder)]))
+
+
+def _log_of(
+    filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool = False
+) -> tuple[float, dict[str, list[Event]]]:
+    """Return the log of an experiment and when it was last written; it is read again if it has changed.
+
+    ``done`` is as for ``read_log``.
+    """
+    selector = pyarrow.fs.FileSelector(posixpath.join(experiment, FOLDER), allow_not_found=True)
+    found = sorted((info.path, info.size, info.mtime_ns) for info in filesystem.get_file_info(selector) if info.is_file)
+    key, version = (str(filesystem.type_name), experiment, done), tuple(found)
+    newest = max(((nanoseconds or 0) / 1e9 for _, _, nanoseconds in found), default=0.0)
+    with _lock:
+        held = _LOGS.get(key)
+        if held is None or held[0] != version:
+            held = version, read_log(filesystem, experiment, done=done) if found else {}
+            _LOGS.pop(key, None)
+            _LOGS[key] = held
+            while len(_LOGS) > _MAX_LOGS:
+                del _LOGS[next(iter(_LOGS))]
+    return newest, held[1]

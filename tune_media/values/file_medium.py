@@ -1,0 +1,46 @@
+"""A medium that is a finished file of any kind: its bytes and the facts about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import override
+
+from tune_media.values.medium import Medium
+
+
+class FileMedium(Medium):
+    """A finished file.
+
+    >>> FileMedium("histogram", "a" * 32, ".json", b"{}", {"format": "json"}).facts()
+    {'format': 'json'}
+
+    Args:
+        kind: The word for this kind of medium in the index.
+        id: The medium's unique id.
+        ending: The file name ending, with its dot.
+        data: The file.
+        facts: The fields that this kind of medium has in the index.
+        note: A remark for viewers, or None.
+    """
+
+    def __init__(
+        self, kind: str, id: str, ending: str, data: bytes, facts: Mapping[str, Any], note: str | None = None
+    ) -> None:
+        self._set(kind=kind, id=id, ending=ending, data=data, own_facts=facts, note=note)
+
+    @property
+    @override
+    def suffix(self) -> str:
+        ending: str = self.__dict__["ending"]
+        return ending
+
+    @override
+    def content(self) -> bytes:
+        data: bytes = self.__dict__["data"]
+        return data
+
+    @override
+    def facts(self) -> dict[str, Any]:
+        return dict(self.__dict__["own_facts"])

@@ -1,0 +1,382 @@
+"""The episodes of an experiment that have tapes: which there are, which of them are wanted, and clips of them."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import operator
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tune_media.encoding.encoder import EncodedVideo
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.recording.overlay import check_parts
+from tune_media.recording.rendering import FrameFunction
+from tune_media.replay.process import RenderError, RenderProcess
+from tune_media.replay.recipe import Creator
+from tune_media.replay.tape import Tape
+from tune_media.storage.episode_files import parquet_name, recipe_name, tape_of, taped_rows
+from tune_media.storage.filesystem import read_if_there
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.options import VideoOptions
+from tune_media.values.score import does_count
+from tune_media.values.secrets import error_text, redacted
+from tune_media.values.video import Video
+from tune_media.viewing.places import name_some
+
+if TYPE_CHECKING:
+    from tune_media.viewing.catalog import Catalog
+
+logger = logging.getLogger("tune_media")
+
+BEST, WORST, LAST, ALL = "best", "worst", "last", "all"
+_NAMES = {"return": "episode_return", "length": "episode_length", "iteration": "training_iteration"}
+_COMPARISON = re.compile(r"\s*([\w./@-]+?)\s*(<=|>=|==|!=|<|>|=)\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*")
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+_FACTS = ("episode_id", "episode_return", "episode_length", "seed", "env_runner", "env_index", "section")
+_MORE_FACTS = ("training_iteration", "env_steps", "terminated", "explored", "weights_version", "task", "metrics")
+
+
+@dataclass(frozen=True)
+class TapedEpisode:
+    """An episode that has a tape, so that clips of it can be made.
+
+    Attributes:
+        trial: Its trial.
+        path: The Parquet file that has the tape, on the filesystem of the trial's media.
+        row: The facts of the episode: the columns of the Parquet file, and ``rolled_back`` and ``abandoned``.
+    """
+
+    trial: TrialFiles
+    path: str
+    row: Mapping[str, Any]
+
+    @classmethod
+    def of_trial(cls, trial: TrialFiles) -> list[TapedEpisode]:
+        """Return the episodes of a trial that have tapes; files that cannot be read are left out, with a warning."""
+        found = []
+        for report, is_rolled_back in trial.report_files.items():
+            path, more = parquet_name(report), {"rolled_back": is_rolled_back, "abandoned": trial.is_abandoned}
+            try:
+                with trial.media_filesystem.open_input_file(path) as file:
+                    found += [cls(trial, path, row | more) for row in taped_rows(file)]
+            except (OSError, pa.ArrowException, KeyError) as error:
+                logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
+        return found
+
+    @property
+    def id(self) -> str:
+        """Its ``episode_id``."""
+        return str(self.row["episode_id"])
+
+    def tape(self) -> bytes:
+        """Return its tape as it is stored.
+
+        Raises:
+            OSError: The storage does not answer, or the file is gone.
+        """
+        with self.trial.media_filesystem.open_input_file(self.path) as file:
+            return tape_of(file, self.row["section"], self.row["recorder"], self.id)
+
+    def recipe(self) -> bytes | None:
+        """Return the recipe that makes its env, which is executable; None if there is none.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        if self.row["recipe"] is None:
+            return None
+        path = posixpath.normpath(posixpath.join(self.trial.media_path, recipe_name(self.row["recipe"])))
+        return read_if_there(self.trial.media_filesystem, path)
+
+    def render(
+        self,
+        *,
+        env: Creator | str | None = None,
+        frame: FrameFunction | str | None = None,
+        height: int | None = None,
+        video: VideoOptions | None = None,
+    ) -> Video | dict[str, Video]:
+        """Play the episode in a process of its own, check each step, and return its clip, or its clips by view.
+
+        The process runs the code that made the env when the episode was recorded. Render only experiments of people
+        whom you trust.
+
+        Args:
+            env: Makes the env instead: a function of the ``env_config``, or ``"module:function"``; it may have another
+                camera, or render larger.
+            frame: The source of frames instead of the recorder's: a function of the env, ``"module:function"``, or the
+                name of one of its methods.
+            height: Height to scale to, pixels. None: as ``video`` says.
+            video: Size, speed, quality, overlays, and which frames are kept. None: the frames that were, or would
+                have been, recorded.
+
+        Raises:
+            RenderError: The replay is not the episode; the message says which step differs first, and why. Or the env
+                cannot be made, or does not render.
+            OSError: The storage does not answer.
+        """
+        tape = self.tape()
+        if height is not None:
+            video = _options(tape, height=height) if video is None else replace(video, height=height)
+        with _process(self, env, frame) as process:
+            clips = process.render(tape, video, **self.place())
+        videos = {view: self._video(view, clip) for view, clip in clips.items()}
+        return videos[""] if set(videos) == {""} else videos
+
+    def place(self) -> dict[str, Any]:
+        """Return the indices of the env runner and the sub-env that it was played on."""
+        return {name: int(self.row[name] or 0) for name in ("env_runner", "env_index")}
+
+    def _video(self, view: str, clip: EncodedVideo) -> Video:
+        facts: dict[str, Any] = {
+            name: self.row.get(name) for name in (*_FACTS, *_MORE_FACTS) if self.row.get(name) is not None
+        }
+        record = EpisodeRecord(**facts, view=view or None, rendered="replay")
+        return Video.from_encoded(clip, episode=record, note=clip.note)
+
+
+@dataclass
+class Rendered:
+    """What became of the episodes that were to be rendered.
+
+    Attributes:
+        files: The clips that were written.
+        failed: The episodes of which none was, with the reason.
+    """
+
+    files: list[Path] = field(default_factory=list)
+    failed: list[tuple[TapedEpisode, str]] = field(default_factory=list)
+
+
+def render_all(
+    episodes: Iterable[TapedEpisode],
+    folder: Path,
+    *,
+    env: Creator | str | None = None,
+    frame: FrameFunction | str | None = None,
+    height: int | None = None,
+    every: int | None = None,
+    overlay: Sequence[str] = (),
+    progress: Callable[[int], None] = lambda steps: None,
+) -> Rendered:
+    """Write the clips of episodes into a folder, ``<folder>/<trial>/<step>-<section>-<return>-<id>.mp4``.
+
+    Each recipe has a process of its own, one after the other.
+
+    Args:
+        episodes: The episodes.
+        folder: The folder; it is made.
+        env, frame, height: See ``TapedEpisode.render``.
+        every: Keep every n-th frame. None: those that were, or would have been, recorded.
+        overlay: See ``VideoOptions``.
+        progress: Told the number of steps that have been played since the last call.
+
+    Raises:
+        ValueError: An unknown overlay.
+        ImportError: Overlays are wanted, and Pillow is not installed.
+    """
+    if overlay:
+        check_parts(overlay)
+    rendered = Rendered()
+    by_recipe: dict[Any, list[TapedEpisode]] = {}
+    for episode in episodes:
+        by_recipe.setdefault((posixpath.dirname(episode.trial.media_path), episode.row["recipe"]), []).append(episode)
+    for of_recipe in by_recipe.values():
+        try:
+            with _process(of_recipe[0], env, frame) as process:
+                for episode in of_recipe:
+                    _render_one(episode, process, folder, rendered, (height, every, tuple(overlay)), progress)
+        except (RenderError, OSError) as error:  # the recipe is not there
+            rendered.failed += [(episode, redacted(str(error))) for episode in of_recipe]
+    return rendered
+
+
+def of_trial(catalog: Catalog, name: str) -> list[list[TapedEpisode]]:
+    """Return the episodes that have tapes of the trials that are wanted, trial by trial.
+
+    Args:
+        catalog: The experiment.
+        name: ``"best"``: the trial with the highest score; ``"all"``; or a trial's name, or a part of it that no other
+            has.
+
+    Raises:
+        ValueError: There is no such trial, or several.
+    """
+    if name == BEST:
+        ranked = [TapedEpisode.of_trial(trial) for trial, _, _ in catalog.best_first()]
+        return [next(filter(None, ranked), [])]
+    trials = catalog.trials
+    if name != ALL:
+        exact = [trial for trial in trials if trial.name == name]
+        trials = exact or [trial for trial in trials if name in trial.name]
+        if len(trials) != 1:
+            known = name_some(trial.name for trial in trials or catalog.trials)
+            raise ValueError(f"{len(trials) or 'no'} trials have {name!r} in their name: {known}")
+    return [TapedEpisode.of_trial(trial) for trial in trials]
+
+
+def choose(episodes: Sequence[TapedEpisode], which: str) -> list[TapedEpisode]:
+    """Return the episodes that are wanted.
+
+    Args:
+        episodes: The episodes of one trial, or of several.
+        which: ``"best"`` or ``"worst"`` (by return) or ``"last"``, of the evaluations if these have tapes, and of
+            episodes that the trial has not left behind, if there are any; the id of an episode, or its beginning; or
+            comparisons such as ``"return < 20 and distance > 3"``, with the columns and the metrics of the episodes as
+            names.
+
+    Raises:
+        ValueError: It is none of these, or an unknown name.
+    """
+    if not episodes:
+        return []
+    if which in (BEST, WORST, LAST):
+        counting = [episode for episode in episodes if does_count(episode.row)] or list(episodes)
+        evaluated = [episode for episode in counting if episode.row["section"] == "evaluation"] or counting
+        if which == LAST:
+            return [max(evaluated, key=lambda e: (e.row["training_iteration"] or 0, e.row["finished_at"] or 0))]
+        chosen = max if which == BEST else min
+        return [chosen(evaluated, key=lambda episode: float(episode.row["episode_return"]))]
+    if not re.search(r"[<>=]", which):
+        try:
+            return [by_id(episodes, which)]
+        except KeyError as error:
+            raise ValueError(str(error.args[0])) from error
+    matches = _condition(which, episodes)
+    return [episode for episode in episodes if matches(episode.row)]
+
+
+def by_id(episodes: Sequence[TapedEpisode], id: str) -> TapedEpisode:
+    """Return the episode with an id, or with an id that begins so.
+
+    Raises:
+        KeyError: There is none, or several.
+    """
+    found = {episode.id: episode for episode in reversed(episodes) if id and episode.id.startswith(id)}
+    if id in found:
+        return found[id]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        raise KeyError(f"{len(found)} episodes with a tape have ids that begin with {id!r}")
+    raise KeyError(
+        f"no episode with a tape has the id {id!r}; the ids are in the column episode_id of load(...).episodes()"
+    )
+
+
+def _process(episode: TapedEpisode, env: Any, frame: Any) -> RenderProcess:
+    recipe = episode.recipe()
+    if recipe is None and env is None:
+        raise RenderError(
+            f"how the env of episode {episode.id} is made is not stored with it; pass a function that makes it: "
+            "env=, or --env module:function"
+        )
+    return RenderProcess(recipe, env, frame)
+
+
+def _render_one(
+    episode: TapedEpisode,
+    process: RenderProcess,
+    folder: Path,
+    rendered: Rendered,
+    options: tuple[int | None, int | None, tuple[str, ...]],
+    progress: Callable[[int], None],
+) -> None:
+    height, every, overlay = options
+    done, steps = 0, int(episode.row["episode_length"])
+
+    def tell(step: int, total: int) -> None:
+        nonlocal done
+        progress(step - done)
+        done = step
+
+    try:
+        tape = episode.tape()
+        video = _options(tape, height=height, every=every, overlay=overlay)
+        clips = process.render(tape, video, on_step=tell, **episode.place())
+        for view, clip in clips.items():
+            file = folder / _safe(episode.trial.name) / _file_name(episode.row, view)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(clip.data)
+            rendered.files.append(file)
+    except (RenderError, OSError, KeyError, ValueError) as error:
+        rendered.failed.append((episode, redacted(str(error))))
+    progress(steps - done)
+
+
+def _file_name(row: Mapping[str, Any], view: str) -> str:
+    step, score, id = int(row["step"] or 0), float(row["episode_return"]), _safe(str(row["episode_id"]))[:12]
+    return f"step_{step:09d}-{_safe(row['section'])}-return_{score:g}-{id}{_safe(f'-{view}') if view else ''}.mp4"
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^\w.+=-]+", "_", text)
+
+
+def _options(
+    tape: bytes, *, height: int | None = None, every: int | None = None, overlay: Sequence[str] = ()
+) -> VideoOptions:
+    """Return how a tape is rendered.
+
+    Raises:
+        ValueError: The tape cannot be read, or an option is wrong.
+    """
+    return VideoOptions(height=height, every=every or Tape.unpacked(tape).every, overlay=tuple(overlay))
+
+
+def _condition(text: str, episodes: Sequence[TapedEpisode]) -> Callable[[Mapping[str, Any]], bool]:
+    """Return the function that says whether an episode's row matches comparisons joined by ``and`` and ``or``.
+
+    Raises:
+        ValueError: It cannot be read, or no episode has a value of such a name.
+    """
+    alternatives = []
+    for part in re.split(r"\s+or\s+", text.strip()):
+        comparisons = []
+        for comparison in re.split(r"\s+and\s+", part):
+            match = _COMPARISON.fullmatch(comparison)
+            if match is None:
+                raise ValueError(
+                    f"{comparison!r} is no comparison of a name with a number, such as 'return < 20 and distance > 3'"
+                )
+            name, sign, number = match.groups()
+            _check_name(name, episodes)
+            comparisons.append((name, _OPERATORS[sign], float(number)))
+        alternatives.append(comparisons)
+
+    def matches(row: Mapping[str, Any]) -> bool:
+        return any(
+            all((value := _number(row, name)) is not None and holds(value, number) for name, holds, number in each)
+            for each in alternatives
+        )
+
+    return matches
+
+
+def _check_name(name: str, episodes: Sequence[TapedEpisode]) -> None:
+    if all(_number(episode.row, name) is None for episode in episodes):
+        known = {key for episode in episodes for key in (*_NAMES, *episode.row, *episode.row["metrics"])}
+        numbers = [key for key in sorted(known) if any(_number(one.row, key) is not None for one in episodes)]
+        near = difflib.get_close_matches(name, numbers, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(numbers)}"
+        raise ValueError(f"no episode with a tape has a number {name!r}; {hint}")
+
+
+def _number(row: Mapping[str, Any], name: str) -> float | None:
+    value = row["metrics"].get(name, row.get(_NAMES.get(name, name)))
+    return float(value) if isinstance(value, (int, float)) else None
