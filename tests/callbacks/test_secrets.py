@@ -3,10 +3,10 @@
 import logging
 import pickle
 
-import cloudpickle
 import pyarrow.fs
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from ray import cloudpickle
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run

@@ -93,21 +93,6 @@ def report_step(path: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def parts_of_parquet(content: bytes) -> list[tuple[str, str, str, int]]:
-    """Return the trial, section, recorder and training iteration of each part of a report's Parquet file.
-
-    Raises:
-        ValueError: It is none, or not whole.
-    """
-    names = ["trial_id", "section", "recorder", "training_iteration"]
-    try:
-        table = pa.parquet.read_table(io.BytesIO(content), columns=names)
-        rows = {tuple(row[name] for name in names): None for row in table.to_pylist()}
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
-    return [(str(trial), str(section), str(name), int(iteration)) for trial, section, name, iteration in rows]
-
-
 def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
     """Return the rows of a report's Parquet file, one an episode, without the tapes; maps are lists of pairs.
 
@@ -120,22 +105,6 @@ def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
     return rows
-
-
-def clips_of_parquet(content: bytes) -> dict[str, dict[str, Any]]:
-    """Return the facts of the clips that a report's Parquet file names, by path; none if the file is not whole."""
-    try:
-        rows = pa.parquet.read_table(io.BytesIO(content), columns=parquet_columns(io.BytesIO(content))).to_pylist()
-    except (pa.ArrowException, OSError):
-        return {}
-    return {path: {**_facts_of_row(row), "id": id} for row in rows for path, id in row.get("clips") or ()}
-
-
-def _facts_of_row(row: dict[str, Any]) -> dict[str, Any]:
-    names = ("trial_id", "training_iteration", "episode_id", "episode_return", "episode_length", "terminated", "seed")
-    more = ("env_runner", "env_index", "env_steps", "explored", "weights_version", "task", "rendered")
-    facts = {name: row.get(name) for name in (*names, *more)} | {"metrics": dict(row.get("metrics") or ()) or None}
-    return {name: value for name, value in facts.items() if value is not None}
 
 
 def parquet_name(path: str) -> str:
