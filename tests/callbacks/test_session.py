@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pyarrow.fs
+import pytest
 from fsspec.implementations.local import LocalFileSystem
 from ray.tune.callback import CallbackList
 
@@ -147,3 +148,14 @@ def test_what_comes_again_before_its_index_is_read_counts_again(tmp_path):
         run([tm.JsonMediaLoggerCallback()], trial, [{"clip": frames.copy()}])
     ((_, line),) = lines_of_trial(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
     assert not line.get("rolled_back")
+
+
+@pytest.mark.parametrize("is_everywhere", [True, False])
+def test_a_recorder_in_the_evaluation_config_only_is_named_before_training(tmp_path, capsys, caplog, is_everywhere):
+    recorder = tm.rllib.record_episodes()
+    config = {"evaluation_config": {"callbacks": [recorder]}, **({"callbacks": recorder} if is_everywhere else {})}
+    callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path, **config)
+    callback.log_trial_start(trial)
+    assert ("in evaluation_config(callbacks=...) only" in caplog.text) != is_everywhere
+    callback.log_trial_end(trial)
+    callback.on_experiment_end([trial])

@@ -35,6 +35,7 @@ from tune_media.storage.filesystem import for_small_files
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import pack, unpack
+from tune_media.values.recording_problems import RecordingProblem
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -154,6 +155,8 @@ class MediaSession:
             return
         self._begun[trial.trial_id] = {id(member)}
         self.running[trial.trial_id] = trial
+        if _has_recorder(trial.config.get("evaluation_config")) and not _has_recorder(trial.config):
+            self.summary.problems([RecordingProblem(_ONLY_IN_EVALUATION)])
         with self.faults.guard("the recorders", "telling them that a logger callback runs"):
             mark_as_logged(trial)
         with self.faults.guard("the outbox", "beginning a trial"):
@@ -478,6 +481,21 @@ class MediaSession:
 
 def _status_of(trial: Trial) -> Status:
     return {"TERMINATED": "finished", "ERROR": "failed"}.get(str(trial.status), "interrupted")  # type: ignore[return-value]
+
+
+_ONLY_IN_EVALUATION = (
+    "record_episodes is in evaluation_config(callbacks=...) only, so no code of it runs in the Algorithm, and nothing "
+    "that it records gets into a result. Pass it to config.callbacks(...); sections= says what it records"
+)
+
+
+def _has_recorder(config: Any) -> bool:
+    """Say whether an RLlib config has a recorder among its callbacks."""
+    if not isinstance(config, dict):
+        return False
+    found = (config.get(name) for name in ("callbacks", "callbacks_class"))
+    each = (one for value in found for one in (value if isinstance(value, (list, tuple)) else [value]))
+    return any(getattr(type(one), "records_episodes", False) for one in each)
 
 
 def _is_read(backend: Backend) -> bool:

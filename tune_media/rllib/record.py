@@ -171,6 +171,8 @@ class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
         EpisodeRecorderCallback('small')
     """
 
+    records_episodes = True  # by this, the logger callbacks know it without importing RLlib
+
     def setup(self, *args: Any, **info: Any) -> None:
         """Refuse to be a callback of Tune, which calls this first.
 
