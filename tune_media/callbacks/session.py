@@ -229,6 +229,7 @@ class MediaSession:
         self._begun.pop(trial_id, None)
         self._known.pop(trial_id, None)
         self._last_media.pop(trial_id, None)
+        self._restored.pop(trial_id, None)
         self._intake.forget(trial_id)
         with self.faults.guard("the outbox", "ending a trial"):
             self.append([NewRow(trial_id, "end", pack({"status": status}))])
