@@ -99,7 +99,7 @@ def test_a_raw_clip_that_a_killed_driver_had_not_made_counts_once(tmp_path, monk
     """The restored driver said that 2 media could not be stored, and named the same one twice."""
     monkeypatch.setenv("TUNE_MEDIA_OUTBOX", str(tmp_path / "outbox"))
     (tmp_path / "outbox").mkdir()
-    killed = multiprocessing.get_context("fork").Process(target=be_killed_with_a_raw_clip, args=[tmp_path])
+    killed = multiprocessing.get_context("spawn").Process(target=be_killed_with_a_raw_clip, args=[tmp_path])
     killed.start()
     killed.join()
     assert killed.exitcode == 9
