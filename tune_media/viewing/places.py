@@ -18,7 +18,9 @@ from tune_media.experiment.params import PARAMS
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 
-OTHER_FOLDERS = re.compile(r"\.|(media|episode_data|media_recipes|wandb|mlartifacts|mlruns|artifacts)$|checkpoint_\d+$")
+OTHER_FOLDERS = re.compile(
+    r"\.(?!\.)|(media|episode_data|media_recipes|wandb|mlartifacts|mlruns|artifacts)$|checkpoint_\d+$"
+)
 """The names of folders that are neither an experiment's nor a trial's."""
 
 _MAX_NAMED = 10
