@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 import av
 import numpy as np
 import numpy.typing as npt
+from crc32c import crc32c
 from typing_extensions import override
 
 from tune_media.encoding.codecs import add_stream, working_codec
@@ -45,6 +46,7 @@ class EncodedVideo:
         note: A remark for the viewer, for example that the clip was cut, or None.
         frame_stride: Env steps from one frame to the next; the final frame of an episode may follow sooner. None: not
             known.
+        checks: The CRC-32C of the pixels of each frame before encoding; empty for a file that was not encoded here.
 
     Example:
         >>> clip = encode_video(np.zeros((5, 48, 64, 3), np.uint8), fps=30)
@@ -60,6 +62,7 @@ class EncodedVideo:
     codec: str
     note: str | None = None
     frame_stride: int | None = None
+    checks: tuple[int, ...] = ()
 
 
 class _State(enum.Enum):
@@ -109,6 +112,7 @@ class VideoEncoder:
         self._crf, self._preset, self._max_frames = crf, preset, max_frames
         self._state = _State.READY
         self._frames = 0
+        self._checks: list[int] = []
         self._notes: list[str] = []
         self._source_shape: tuple[int, ...] = ()
         self._first: Frame | None = None  # kept only until a frame differs from it
@@ -143,6 +147,7 @@ class VideoEncoder:
             self.add_note("the frame size changed during the episode; later frames were scaled to the first one's")
         if self._first is not None and (rgb.shape != self._first.shape or not np.array_equal(rgb, self._first)):
             self._first = None
+        self._checks.append(crc32c(np.ascontiguousarray(rgb).data))
         self._mux(self._picture(rgb))
         self._frames += 1
 
@@ -180,6 +185,7 @@ class VideoEncoder:
             fps=self.fps,
             codec=self._stream.codec_context.name,
             note="; ".join(self._notes) or None,
+            checks=tuple(self._checks),
         )
         self._release()
         return video

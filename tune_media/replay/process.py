@@ -36,6 +36,7 @@ from tune_media.values.secrets import error_text
 
 _LOG_TAIL = 2000  # characters of the log of a process that died, in the message
 _STEPS_PER_LINE = 20
+_NICENESS = 10  # training comes first
 _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
     "that no seed and no generator of its own reaches"
@@ -47,15 +48,16 @@ class RenderError(Exception):
 
     Attributes:
         step: The first step that differs from the episode; None: there is another reason.
+        has_died: Whether the process that renders died of it.
 
     Example:
         >>> RenderError("at step 3, the replay has another observation", step=3).step
         3
     """
 
-    def __init__(self, text: str, step: int | None = None) -> None:
+    def __init__(self, text: str, step: int | None = None, *, has_died: bool = False) -> None:
         super().__init__(text)
-        self.step = step
+        self.step, self.has_died = step, has_died
 
 
 class RenderProcess:
@@ -101,7 +103,7 @@ class RenderProcess:
 
         Args:
             tape: The tape as it is stored.
-            video: Size, speed, quality, overlays, and which frames are kept. None: the frames of the tape's schedule.
+            video: Size, speed, quality, overlays, and which frames are kept. None: as the recorder's were.
             env_runner, env_index: The env runner and the sub-env that it was played on.
             on_step: Told the number of steps that have been played, and of all steps, now and then.
 
@@ -118,7 +120,7 @@ class RenderProcess:
                     raise RenderError(answer["error"], answer["at"])
                 else:
                     return {view: _clip_in(Path(folder), facts) for view, facts in answer["clips"].items()}
-        raise RenderError("the process that renders ended without an answer")
+        raise RenderError("the process that renders ended without an answer", has_died=True)
 
     def close(self) -> None:
         """End the process."""
@@ -150,8 +152,8 @@ class RenderProcess:
             for line in self._process.stdout:
                 yield json.loads(line)
         except (OSError, ValueError) as error:
-            raise RenderError(f"{self._death()} ({error_text(error)})") from error
-        raise RenderError(self._death())
+            raise RenderError(f"{self._death()} ({error_text(error)})", has_died=True) from error
+        raise RenderError(self._death(), has_died=True)
 
     def _start(self) -> None:
         self._log = tempfile.TemporaryFile(prefix="tune_media-render-")  # noqa: SIM115 - closed with the process
@@ -191,6 +193,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what envs print
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
     sys.path.insert(0, str(Path.cwd()))
     setup = _received(requests)
     assert setup is not None
@@ -254,7 +258,7 @@ class _Stage:
             RenderError: The replay is not the episode.
             Exception: Whatever the env raises.
         """
-        unpacked, place = Tape.unpacked(tape), (env_runner, env_index)
+        unpacked, place, video = Tape.unpacked(tape), (env_runner, env_index), video or self._recipe.video
         steps = len(unpacked)
 
         def tell(step: int) -> None:
@@ -337,7 +341,7 @@ def _written(folder: Path, number: int, clip: EncodedVideo) -> dict[str, Any]:
 
 
 def _clip_in(folder: Path, facts: dict[str, Any]) -> EncodedVideo:
-    return EncodedVideo((folder / facts.pop("file")).read_bytes(), **facts)
+    return EncodedVideo((folder / facts.pop("file")).read_bytes(), **{**facts, "checks": tuple(facts["checks"])})
 
 
 def _send(stream: IO[bytes], message: Mapping[str, Any]) -> None:

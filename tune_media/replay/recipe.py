@@ -25,6 +25,7 @@ from typing_extensions import override
 
 from tune_media._version import __version__
 from tune_media.recording.rendering import FrameFunction, describe, inside
+from tune_media.values.options import VideoOptions
 
 MAX_BYTES = 2**20
 """The largest recipe; a larger ``env_config`` is no recipe, it holds data. It travels with the episodes of a round."""
@@ -127,6 +128,7 @@ class Recipe:
         *,
         num_workers: int = 0,
         frame: FrameSource = None,
+        video: VideoOptions | None = None,
     ) -> Recipe:
         """Note a recipe.
 
@@ -136,6 +138,7 @@ class Recipe:
             env: An env that was made so, for the names of its wrappers. None: not known.
             num_workers: The number of remote env runners.
             frame: The source of frames that the recorder was given. None: ``render()``.
+            video: Size, speed, quality and overlays of the recorder's clips. None: those of ``VideoOptions()``.
 
         Raises:
             ValueError: It takes more than ``MAX_BYTES``.
@@ -148,6 +151,7 @@ class Recipe:
         """
         known = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers}
         known |= {"creator": _pickled(creator), "config": _pickled(dict(config)), "frame": _pickled(frame)}
+        known["video"] = _pickled(video)
         content = pickle.dumps(known, protocol=4)
         return cls(hashlib.sha256(content).hexdigest()[:16], content)
 
@@ -162,6 +166,7 @@ class LoadedRecipe:
         config: The ``env_config``.
         num_workers: The number of remote env runners.
         frame: The source of frames that the recorder was given. None: ``render()``.
+        video: Size, speed, quality and overlays of the recorder's clips. None: not known.
     """
 
     facts: Mapping[str, Any]
@@ -169,6 +174,7 @@ class LoadedRecipe:
     config: Mapping[str, Any]
     num_workers: int = 0
     frame: FrameSource = None
+    video: VideoOptions | None = None
 
     @classmethod
     def of(cls, content: bytes, creator: Creator | None = None) -> LoadedRecipe:
@@ -192,7 +198,8 @@ class LoadedRecipe:
         sys.path += [path for path in known["facts"]["path"] if path not in sys.path and Path(path).is_dir()]
         make_env = cloudpickle.loads(known["creator"]) if creator is None else creator
         config, frame = cloudpickle.loads(known["config"]), cloudpickle.loads(known["frame"])
-        return cls(known["facts"], make_env, config, known["num_workers"], frame)
+        video = cloudpickle.loads(known["video"]) if "video" in known else None
+        return cls(known["facts"], make_env, config, known["num_workers"], frame, video)
 
     def make(self, env_runner: int = 0, env_index: int = 0, **overrides: Any) -> Any:
         """Return a new env, as the env runner with this index made its sub-env with this index.

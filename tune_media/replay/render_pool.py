@@ -1,0 +1,100 @@
+"""Holds the processes that play tapes: one for each recipe, ended when it has been idle for a minute."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections import OrderedDict
+
+from tune_media.encoding.encoder import EncodedVideo
+from tune_media.replay.process import RenderError, RenderProcess
+from tune_media.replay.recipe import Recipe
+
+IDLE_SECONDS = 60.0
+"""How long a process that renders waits for another tape before it is ended."""
+
+
+class RenderPool:
+    """Renders tapes, each recipe in a process of its own. Any thread calls any method; one tape is played at a time.
+
+    Args:
+        most: The most processes that are held at a time; the one that was used longest ago is ended first.
+
+    Example:
+        >>> pool = RenderPool()
+        >>> pool.close()
+    """
+
+    def __init__(self, most: int = 1) -> None:
+        self._most = most
+        self._processes: OrderedDict[str, RenderProcess] = OrderedDict()
+        self._lock = threading.Lock()
+        self._used_at = 0.0
+        self._timer: threading.Timer | None = None
+
+    def render(
+        self, recipe: Recipe, tape: bytes, *, env_runner: int = 0, env_index: int = 0
+    ) -> dict[str, EncodedVideo]:
+        """Return the clips of a tape by view, as the recorder would have made them.
+
+        Args:
+            recipe: How its env is made.
+            tape: The tape as it is stored.
+            env_runner, env_index: The env runner and the sub-env that it was played on.
+
+        Raises:
+            RenderError: The replay is not the episode, the env cannot be made or does not render, or the tape has
+                ended two processes.
+        """
+        with self._lock:
+            process = self._process(recipe)
+            try:
+                return process.render(tape, env_runner=env_runner, env_index=env_index)
+            except RenderError as error:
+                if not error.has_died:
+                    raise
+            finally:
+                self._used_at = time.monotonic()
+            return process.render(tape, env_runner=env_runner, env_index=env_index)
+
+    def close(self) -> None:
+        """End all processes; another tape starts one again."""
+        with self._lock:
+            self._close()
+
+    def _process(self, recipe: Recipe) -> RenderProcess:
+        if recipe.hash not in self._processes:
+            while len(self._processes) >= self._most:
+                _, oldest = self._processes.popitem(last=False)
+                oldest.close()
+            self._processes[recipe.hash] = RenderProcess(recipe.content)
+        self._processes.move_to_end(recipe.hash)
+        if self._timer is None:
+            atexit.register(self.close)
+            self._begin_timer(IDLE_SECONDS)
+        return self._processes[recipe.hash]
+
+    def _begin_timer(self, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, self._end_if_idle)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _end_if_idle(self) -> None:
+        with self._lock:
+            left = self._used_at + IDLE_SECONDS - time.monotonic()
+            if self._timer is None:
+                return
+            if left > 0:
+                self._begin_timer(left)
+            else:
+                self._close()
+
+    def _close(self) -> None:
+        atexit.unregister(self.close)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._processes:
+            _, process = self._processes.popitem()
+            process.close()

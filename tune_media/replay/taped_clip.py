@@ -1,0 +1,96 @@
+"""A clip of an episode that has a tape, and that nobody has rendered yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import override
+
+from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.episode import joined
+from tune_media.replay.process import RenderError
+from tune_media.replay.recipe import Recipe
+from tune_media.replay.render_pool import RenderPool
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.video import Video
+
+_RENDERED = ("data", "width", "height", "frames", "fps", "frame_stride")
+_HERE = RenderPool()  # for clips whose bytes somebody asks for in this process
+
+
+class TapedClip(Video):
+    """A clip that is rendered when its bytes, its size or its frames are first asked for, in a process of its own.
+
+    In a Tune run with one of our logger callbacks the driver renders it, and its path replaces it in the result.
+
+    Args:
+        tape: The tape as it is stored.
+        recipe: How its env is made.
+        episode: The record of its episode, whose id is the clip's.
+
+    Attributes:
+        tape: The tape.
+        recipe: The recipe. It holds code, which runs in the process that renders.
+
+    Raises:
+        RenderError: From any attribute of the rendered clip: the replay is not the episode, or the env cannot be made
+            or rendered.
+    """
+
+    tape: bytes
+    recipe: Recipe
+
+    def __init__(self, tape: bytes, recipe: Recipe, episode: EpisodeRecord) -> None:
+        self._set(tape=tape, recipe=recipe, episode=episode, id=episode.id, note=episode.note)
+
+    @property
+    def is_rendered(self) -> bool:
+        """Whether its bytes are there."""
+        return "data" in self.__dict__
+
+    def rendered_by(self, pool: RenderPool) -> Video:
+        """Return the finished clip, rendered by a pool's process.
+
+        Raises:
+            RenderError: It cannot be rendered; or the env has several views, which a tape cannot name in advance.
+        """
+        assert self.episode is not None
+        place = {"env_runner": self.episode.env_runner or 0, "env_index": self.episode.env_index or 0}
+        return self.finished(pool.render(self.recipe, self.tape, **place))
+
+    def finished(self, clips: dict[str, EncodedVideo]) -> Video:
+        """Return the finished clip, of the clips of its tape by view.
+
+        Raises:
+            RenderError: There are several views.
+        """
+        if set(clips) != {""}:
+            raise RenderError(f"the env shows several views ({', '.join(sorted(clips))}), which tapes do not")
+        return Video.from_encoded(clips[""], episode=self.episode, note=joined(self.note, clips[""].note), id=self.id)
+
+    @override
+    def of_episode(self, episode: EpisodeRecord) -> Video:
+        if self.is_rendered:
+            return super().of_episode(episode)
+        return TapedClip(self.tape, self.recipe, episode)
+
+    @property
+    @override
+    def nbytes(self) -> int:
+        return len(self.__dict__.get("data", self.tape))
+
+    @override
+    def facts(self) -> dict[str, Any]:
+        if self.is_rendered:
+            return super().facts()
+        return {"format": "mp4", **(self.episode.facts() if self.episode else {})}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _RENDERED:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        video = self.rendered_by(_HERE)
+        self._set(**{field: getattr(video, field) for field in _RENDERED}, note=video.note)
+        return self.__dict__[name]
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self.is_rendered else f"Video(not rendered yet, a tape of {len(self.tape)} bytes)"
