@@ -26,6 +26,7 @@ from typing import IO, Any
 from ray import cloudpickle
 
 from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, differences, facts_here
@@ -122,6 +123,19 @@ class RenderProcess:
                     return {view: _clip_in(Path(folder), facts) for view, facts in answer["clips"].items()}
         raise RenderError("the process that renders ended without an answer", has_died=True)
 
+    def check(self) -> str | None:
+        """Return why an env of the recipe shows no frame after a reset; None: it shows one.
+
+        Raises:
+            RenderError: The env cannot be made or reset, or the process died.
+        """
+        for answer in self._answers({"check": True}):
+            if "error" in answer:
+                raise RenderError(answer["error"])
+            problem: str | None = answer["problem"]
+            return problem
+        raise RenderError("the process that renders ended without an answer", has_died=True)
+
     def close(self) -> None:
         """End the process."""
         process, self._process = self._process, None
@@ -211,6 +225,9 @@ def main() -> None:
         try:
             if isinstance(stage, RenderError):
                 raise stage
+            if "check" in request:
+                answer(problem=stage.problem())
+                continue
             folder = Path(request.pop("folder"))
             clips = stage.render(**request, on_step=lambda step, steps: answer(step=step, steps=steps))
             facts = {view: _written(folder, number, clip) for number, (view, clip) in enumerate(clips.items())}
@@ -242,6 +259,7 @@ class _Stage:
         is_path = isinstance(frame, str) and ":" in frame
         own_frame = _found(frame) if isinstance(frame, str) and is_path else frame
         self._frame = self._recipe.frame if own_frame is None else own_frame
+        self._name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
         self._renderers: dict[tuple[int, int], Renderer] = {}
 
     def render(
@@ -277,6 +295,23 @@ class _Stage:
         except ReplayDiffers as error:
             self._drop(place)
             raise RenderError(self._why(error), error.step) from error
+
+    def problem(self) -> str | None:
+        """Return why a new env shows no frame after a reset; None: it shows one.
+
+        Raises:
+            Exception: Whatever making or resetting it raises.
+        """
+        env = self._recipe.make()
+        try:
+            env.reset(seed=0)
+            Renderer(env, self._frame, name=self._name).frames(0)
+        except FrameError as error:
+            return str(error)
+        finally:
+            with contextlib.suppress(Exception):
+                env.close()
+        return None
 
     def close(self) -> None:
         """Close the envs."""

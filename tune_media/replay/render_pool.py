@@ -58,6 +58,16 @@ class RenderPool:
                 self._used_at = time.monotonic()
             return process.render(tape, env_runner=env_runner, env_index=env_index)
 
+    def check(self, recipe: Recipe) -> str | None:
+        """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""
+        with self._lock:
+            try:
+                return self._process(recipe).check()
+            except RenderError:
+                return None
+            finally:
+                self._used_at = time.monotonic()
+
     def close(self) -> None:
         """End all processes; another tape starts one again."""
         with self._lock:

@@ -7,12 +7,14 @@ once, not each of its trials.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass
 
 import ray
 from ray.experimental import internal_kv
 
 _NAMESPACE = b"tune_media"
+_CLAIM_SECONDS = 600.0  # after which a process that has decided nothing is taken for dead
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,24 @@ def decide(recipe: str, verdict: Verdict) -> bool:
         return False
     internal_kv._internal_kv_put(_key("verdict", recipe), json.dumps(asdict(verdict)), True, namespace=_NAMESPACE)
     return True
+
+
+def claim(what: str, recipe: str) -> bool:
+    """Say whether this process is the first of the Ray job to do something with a recipe, or the last did not finish.
+
+    Args:
+        what: What it does.
+        recipe: The recipe's hash.
+    """
+    if not _is_there():
+        return True
+    key, now = _key(what, recipe), time.time()
+    before = internal_kv._internal_kv_get(key, namespace=_NAMESPACE)
+    if before is not None and now - float(before) < _CLAIM_SECONDS:
+        return False
+    return not internal_kv._internal_kv_put(key, repr(now), before is not None, namespace=_NAMESPACE) or (
+        before is not None
+    )
 
 
 def _is_there() -> bool:
