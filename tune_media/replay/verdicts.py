@@ -10,10 +10,8 @@ import json
 import time
 from dataclasses import asdict, dataclass
 
-import ray
-from ray.experimental import internal_kv
+from tune_media.ray_compat import share_value, shared_value
 
-_NAMESPACE = b"tune_media"
 _CLAIM_SECONDS = 600.0  # after which a process that has decided nothing is taken for dead
 
 
@@ -35,13 +33,13 @@ class Verdict:
 
 
 def verdict_on(recipe: str) -> Verdict | None:
-    """Return the verdict on a recipe; None if there is none yet, or no Ray.
+    """Return the verdict on a recipe; None if there is none yet.
 
     Args:
         recipe: The recipe's hash.
     """
-    found = internal_kv._internal_kv_get(_key("verdict", recipe), namespace=_NAMESPACE) if _is_there() else None
-    return Verdict(**json.loads(found)) if found else None
+    found = shared_value(f"verdict {recipe}")
+    return None if found is None else Verdict(**json.loads(found))
 
 
 def decide(recipe: str, verdict: Verdict) -> bool:
@@ -52,9 +50,9 @@ def decide(recipe: str, verdict: Verdict) -> bool:
         verdict: The verdict.
     """
     before = verdict_on(recipe)
-    if before == verdict or (before is not None and not before.repeats) or not _is_there():
+    if before == verdict or (before is not None and not before.repeats):
         return False
-    internal_kv._internal_kv_put(_key("verdict", recipe), json.dumps(asdict(verdict)), True, namespace=_NAMESPACE)
+    share_value(f"verdict {recipe}", json.dumps(asdict(verdict)), may_replace=True)
     return True
 
 
@@ -65,20 +63,8 @@ def claim(what: str, recipe: str) -> bool:
         what: What it does.
         recipe: The recipe's hash.
     """
-    if not _is_there():
-        return True
-    key, now = _key(what, recipe), time.time()
-    before = internal_kv._internal_kv_get(key, namespace=_NAMESPACE)
+    name, now = f"{what} {recipe}", time.time()
+    before = shared_value(name)
     if before is not None and now - float(before) < _CLAIM_SECONDS:
         return False
-    return not internal_kv._internal_kv_put(key, repr(now), before is not None, namespace=_NAMESPACE) or (
-        before is not None
-    )
-
-
-def _is_there() -> bool:
-    return bool(ray.is_initialized() and internal_kv._internal_kv_initialized())
-
-
-def _key(kind: str, recipe: str) -> bytes:
-    return f"{kind} {recipe}".encode()
+    return share_value(name, repr(now), may_replace=before is not None)

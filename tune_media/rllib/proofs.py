@@ -46,13 +46,16 @@ class Prover:
     """Plays tapes again and compares their pictures with those of the episodes, in a thread and a process of its own.
 
     The Algorithm's thread calls all methods.
+
+    Attributes:
+        is_busy: Whether it has something to do.
     """
 
     def __init__(self) -> None:
         self._pool = RenderPool()
         self._work: queue.SimpleQueue[Recipe | list[Sample]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._is_busy = False
+        self.is_busy = False
         self._claimed: set[str] = set()  # recipes that no other trial proves meanwhile
         self._found: queue.SimpleQueue[str] = queue.SimpleQueue()
 
@@ -63,7 +66,7 @@ class Prover:
 
     def prove(self, samples: Sequence[Sample]) -> None:
         """Have the tapes of some episodes proven, unless another trial does it or earlier ones are not done."""
-        if not samples or self._is_busy:
+        if not samples or self.is_busy:
             return
         recipe = samples[0].recipe.hash
         if recipe not in self._claimed and verdict_on(recipe) is None and not claim("proof", recipe):
@@ -83,7 +86,7 @@ class Prover:
         self._pool.close()
 
     def _put(self, work: Recipe | list[Sample]) -> None:
-        self._is_busy = True
+        self.is_busy = True
         self._work.put(work)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="tune_media prover", daemon=True)
@@ -101,7 +104,7 @@ class Prover:
                     self._decide(work)
             except Exception as error:
                 logger.info("proving tapes failed: %s", error_text(error), exc_info=True)
-            self._is_busy = not self._work.empty()
+            self.is_busy = not self._work.empty()
 
     def _decide(self, samples: Sequence[Sample]) -> None:
         recipe = samples[0].recipe.hash

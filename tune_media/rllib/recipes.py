@@ -85,3 +85,13 @@ def _needed_of(config: Any) -> Any:
     model = {name: config.model.get(name) for name in ("dim", "framestack")}
     frameskip = {"frameskip": config.env_config.get("frameskip", 0)}
     return SimpleNamespace(preprocessor_pref=config.preprocessor_pref, model=model, env_config=frameskip)
+
+
+def is_nondeterministic(id: str) -> bool:
+    """Return whether the spec of one of Gymnasium's envs says that it does not repeat its episodes."""
+    import gymnasium as gym
+
+    try:
+        return bool(gym.spec(id.rpartition(":")[2]).nondeterministic)
+    except gym.error.Error:
+        return False

@@ -15,7 +15,7 @@ from tune_media.recording.rendering import describe, inside, sub_env
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.taping import Taping
 from tune_media.replay.verdicts import verdict_on
-from tune_media.rllib.recipes import recipe_of
+from tune_media.rllib.recipes import is_nondeterministic, recipe_of
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
 from tune_media.values.secrets import error_text
@@ -81,7 +81,9 @@ class Replays(Taping):
         """
         if self.recipe is None and first == 0 and (self.tapes or self._settings.check_frame):
             simulators = child_processes() - set(children) if sub_env(env, 0) is not None else set()
-            reason = _why_direct(env) or (_HAS_CHILDREN.format(describe(env)) if simulators else None)
+            reason = _why_direct(env_runner.config.env, env) or (
+                _HAS_CHILDREN.format(describe(env)) if simulators else None
+            )
             if reason is None:
                 self.recipe = self._noted_recipe(env_runner, env)
             elif self.mode != DIRECT:
@@ -106,13 +108,18 @@ class Replays(Taping):
         return recipe
 
 
-def _why_direct(env: Any) -> str | None:
-    """Return why episodes of an env are never rendered elsewhere, if its author says so; None: they may be."""
+def _why_direct(id: Any, env: Any) -> str | None:
+    """Return why episodes of an env are never rendered elsewhere, if its author says so; None: they may be.
+
+    Args:
+        id: What RLlib was told to make: an env's id, or something else.
+        env: The env runner's env. RLlib replaces its spec.
+    """
+    if isinstance(id, str) and is_nondeterministic(id):
+        return f"the spec of env {id!r} says that it is nondeterministic"
     for layer in inside(sub_env(env, 0)):
         if (getattr(layer, "metadata", None) or {}).get("tune_media") == DIRECT:
             return f"the metadata of env {describe(env)} say 'tune_media': 'direct'"
-        if getattr(getattr(layer, "spec", None), "nondeterministic", False) is True:
-            return f"the spec of env {describe(env)} says that it is nondeterministic"
     return None
 
 
