@@ -1,6 +1,5 @@
 """Gathering from env runners that time out, die, or tell twice: fakes stand in for what Ray does seldom."""
 
-import dataclasses
 import pickle
 
 import pytest
@@ -8,7 +7,7 @@ import ray
 
 from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, fake_ray, play, recording_on
 from tune_media.recording.plan import Plan
-from tune_media.replay.replay_decision import Taken
+from tune_media.recording.winners import Winners
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.gather import AsyncGather, EnvRunnersSeen, Round, collect
@@ -54,18 +53,6 @@ def test_a_lost_request_for_the_winners_brings_no_episode_twice(place, lost):
     (problem,) = first.problems
     assert problem.lost == 1
     assert "within 5 s (config.evaluation(evaluation_sample_timeout_s=...))" in problem.text
-
-
-def test_replays_get_more_time_and_that_time_is_named(place):
-    group, recording, seen = place
-    play(recording, "a", 1.0)
-    play(recording, "b", 2.0)
-    group.loses = [None, "answer"]
-    plan = dataclasses.replace(PLAN, render="replay")
-    found = collect(group, plan, seen, Round("evaluation", 1, timeout=5.0))
-    assert group.timeouts == [(5.0, [1]), (15.0, [1])]
-    (problem,) = found.problems
-    assert "did not answer within 15 s (3 times config.evaluation(evaluation_sample_timeout_s=...))" in problem.text
 
 
 def test_an_answer_that_is_lost_comes_with_the_next(place):
@@ -131,7 +118,7 @@ def test_a_winner_whose_replay_differs_is_counted_once_and_its_record_says_why(p
         best = next(id for id, winner in winners.items() if winner.record.episode_id == "b")
         problem = RecordingProblem("no clip: at step 3, the replay differs", 1)
         kept = {**winners, best: dataclasses.replace(winners[best], clips={}, trajectory="its steps")}
-        return Taken(kept, {best: "no clip: differs"}, [problem])
+        return Winners(kept, {best: "no clip: differs"}, [problem])
 
     monkeypatch.setattr(recording.replays, "taken_from", lose_best)
     found = round_of(group, seen)

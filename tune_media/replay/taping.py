@@ -63,7 +63,11 @@ class Taping:
         return self.mode == REPLAY
 
     def put_all_on_tape(
-        self, env: Any, indices: Collection[int] | None = None, entropy: Sequence[int | None] = (None,), first: int = 0
+        self,
+        env: Any,
+        indices: Collection[int] | None = None,
+        entropy: Sequence[int | None] | None = (None,),
+        first: int = 0,
     ) -> None:
         """Put the episodes of the sub-envs of an env on tape from now on.
 
@@ -72,6 +76,7 @@ class Taping:
             indices: The sub-envs. None: all.
             entropy: Decides, with the index of the sub-env, the seeds of resets that are given none. ``auto`` gives
                 none: the episodes stay those that they are without a recorder. Atari games are given none either.
+                None: no reset is given one.
             first: The index of the first sub-env in it.
         """
         reachable = sub_envs(env)
@@ -82,8 +87,10 @@ class Taping:
             )
         for index, inner in enumerate(reachable, start=first):
             if indices is None or index in indices:
-                gives_seeds = self.plan.render == self.mode == REPLAY and not has_emulator(inner)
-                self.put_on_tape(inner, NewSeeds(*entropy, index) if gives_seeds else None, index)
+                seeds = None
+                if entropy is not None and self.plan.render == self.mode == REPLAY and not has_emulator(inner):
+                    seeds = NewSeeds(*entropy, index)
+                self.put_on_tape(inner, seeds, index)
 
     def put_on_tape(self, env: Any, seeds: Iterator[int] | None = None, index: int = 0) -> None:
         """Put the episodes of an env on tape from now on.

@@ -106,7 +106,9 @@ class EnvRunnerRecording:
         """Whether a frame is to be rendered before training, unless the first episode will show one right away."""
         plan = self._settings.plan
         is_soon = self._section == TRAIN and plan.trigger is None
-        return self._settings.check_frame and plan.video is not None and not is_soon
+        return (
+            self._settings.check_frame and plan.video is not None and not is_soon and self.replays.may_be_made_elsewhere
+        )
 
     # The env runner's events.
 

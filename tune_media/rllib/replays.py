@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tune_media.replay.recipe import Recipe
 from tune_media.replay.taping import Taping
 from tune_media.replay.verdicts import verdict_on
 from tune_media.rllib.recipes import is_nondeterministic, recipe_of
-from tune_media.rllib.settings import RecorderSettings
+from tune_media.rllib.settings import EVALUATION, RecorderSettings
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
 from tune_media.values.secrets import error_text
 
@@ -44,6 +44,7 @@ class Replays(Taping):
 
     Attributes:
         recipe: How its envs are made; None: not known, or nobody needs it.
+        may_be_made_elsewhere: Whether nothing speaks against making one like them in another process.
     """
 
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: EpisodeRecorder) -> None:
@@ -52,6 +53,7 @@ class Replays(Taping):
         self._rounds = 0  # since the env is known to repeat its episodes
         self._is_checked = False  # whether this round is rendered directly to prove the tapes again
         self.recipe: Recipe | None = None
+        self.may_be_made_elsewhere = True
 
     @property
     @override
@@ -79,18 +81,30 @@ class Replays(Taping):
             first: The index of the first sub-env in it.
             children: The child processes that were there before the first envs were made.
         """
-        if self.recipe is None and first == 0 and (self.tapes or self._settings.check_frame):
-            simulators = child_processes() - set(children) if sub_env(env, 0) is not None else set()
-            reason = _why_direct(env_runner.config.env, env) or (
-                _HAS_CHILDREN.format(describe(env)) if simulators else None
-            )
-            if reason is None:
-                self.recipe = self._noted_recipe(env_runner, env)
-            elif self.mode != DIRECT:
+        if self.recipe is None and first == 0:
+            reason = self._why_not_elsewhere(env_runner, env, children)
+            if reason is not None and self.mode != DIRECT:
                 self.give_up(reason)
+            self.may_be_made_elsewhere = reason is None
+            if self.tapes or (self._settings.check_frame and self.may_be_made_elsewhere):
+                self.recipe = self._noted_recipe(env_runner, env)
         if self.tapes:
-            entropy = (env_runner.config.seed, self._index)
+            entropy = (env_runner.config.seed, self._index) if self._section == EVALUATION else None
             self.put_all_on_tape(env, self._settings.env_indices, entropy, first=first)
+
+    def _why_not_elsewhere(self, env_runner: Any, env: Any, children: Collection[int]) -> str | None:
+        """Return why no env like these is made in another process; None: it may be."""
+        id = env_runner.config.env
+        if isinstance(self._settings.frame, Mapping):
+            return "frame= has several views"
+        if isinstance(id, str) and is_nondeterministic(id):  # RLlib replaces the spec of the env
+            return f"the spec of env {id!r} says that it is nondeterministic"
+        for layer in inside(sub_env(env, 0)):
+            if (getattr(layer, "metadata", None) or {}).get("tune_media") == DIRECT:
+                return f"the metadata of env {describe(env)} say 'tune_media': 'direct'"
+        if sub_env(env, 0) is not None and child_processes() - set(children):
+            return _HAS_CHILDREN.format(describe(env))
+        return None
 
     def _noted_recipe(self, env_runner: Any, env: Any) -> Recipe | None:
         """Return how the envs are made; if that cannot be stored, no clip can be made of a tape."""
@@ -106,21 +120,6 @@ class Replays(Taping):
             if self.plan.tapes:
                 self._recorder.problems.report(reason, remedy, kind="recipe")
         return recipe
-
-
-def _why_direct(id: Any, env: Any) -> str | None:
-    """Return why episodes of an env are never rendered elsewhere, if its author says so; None: they may be.
-
-    Args:
-        id: What RLlib was told to make: an env's id, or something else.
-        env: The env runner's env. RLlib replaces its spec.
-    """
-    if isinstance(id, str) and is_nondeterministic(id):
-        return f"the spec of env {id!r} says that it is nondeterministic"
-    for layer in inside(sub_env(env, 0)):
-        if (getattr(layer, "metadata", None) or {}).get("tune_media") == DIRECT:
-            return f"the metadata of env {describe(env)} say 'tune_media': 'direct'"
-    return None
 
 
 def child_processes() -> set[int]:
