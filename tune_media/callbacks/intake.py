@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import sqlite3
 import time
@@ -10,16 +9,23 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Report
-from tune_media.callbacks.outbox import NewRow, OutboxFullError
+from tune_media.callbacks.outbox import TAPE, NewRow, OutboxFullError
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.raw_clips import RawVideo
 from tune_media.results.reader import Found, replace_media
-from tune_media.storage.entry import DROPPED, FAILED, MediaEntry, clips_by_episode, packed_episodes, packed_medium
+from tune_media.storage.entry import (
+    DROPPED,
+    FAILED,
+    MediaEntry,
+    clips_by_episode,
+    packed_episodes,
+    packed_medium,
+    packed_name,
+)
 from tune_media.storage.episode_files import DATA_KEY
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.episodes import EpisodeBatch
-from tune_media.values.file_medium import FileMedium
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.plain import MEDIA, pack, pack_each, unpack
@@ -66,6 +72,7 @@ class Intake:
         with session.faults.guard("the store", "reading where a trial goes on"):
             session.wait_for_known(trial, known)
             if known.goes_on(iteration):
+                session.goes_back(trial_id, iteration)  # before the row: what is rendered later is not behind it
                 rows.append(NewRow(trial_id, "back", pack({"training_iteration": iteration})))
             session.note_best(trial_id, result)
         with session.faults.guard("the reader", "reading problems of recording"):
@@ -203,8 +210,12 @@ class Intake:
                 continue
             if type(entry.medium) in MEDIA:
                 found.append((NewRow(trial_id, "media", *packed_medium(entry)), None))
+            elif not entry.medium.is_rendered:
+                from tune_media.callbacks.render_reader import packed_tape  # loads the encoder, as the clip has done
+
+                found.append((NewRow(trial_id, TAPE, *packed_tape(entry)), None))
             else:
-                data, content = lost_data(entry, FAILED, _KILLED), None
+                data, content = packed_name(entry, lost=FAILED, note=_KILLED), None
                 in_memory += entry.medium.nbytes
                 if isinstance(entry.medium, RawVideo) and not self._session.may_make_in_memory(in_memory):
                     content = entry.medium.packed()  # the array waits on the disk
@@ -216,9 +227,10 @@ class Intake:
         return found
 
     def _lost_row(self, row: NewRow, status: str, reason: str) -> NewRow:
-        if row.kind not in ("media", "episodes"):
+        if row.kind not in ("media", TAPE, "episodes"):
             return row
-        return NewRow(row.trial, row.kind, pack({**unpack(row.data), "lost": status, "note": reason}))
+        kind = "media" if row.kind == TAPE else row.kind
+        return NewRow(row.trial, kind, pack({**unpack(row.data), "lost": status, "note": reason}))
 
     def _lose(self, trial: Trial, entries: list[MediaEntry], error: Exception) -> None:
         """Take note of media that the driver's disk does not take, not even their names."""
@@ -258,14 +270,6 @@ class Intake:
 
 
 _KILLED = "the driver was killed before its file was made"
-
-
-def lost_data(entry: MediaEntry, status: str, reason: str) -> bytes:
-    """Return the data of a row whose medium has no file, and why."""
-    medium = entry.medium
-    named = FileMedium(medium.kind, medium.id, medium.suffix, b"", {})
-    data, _ = packed_medium(dataclasses.replace(entry, medium=named))
-    return pack({**unpack(data), "lost": status, "note": reason})
 
 
 def plain_config(config: Any) -> Any:

@@ -39,10 +39,13 @@ _EXPIRES_SECONDS = 7 * 24 * 3600.0
 _RESERVE, _SMALL_REMAINDER = 0.07, 64 * 2**20  # of the disk; a nearly full disk still takes so many bytes in all
 _DISK_SECONDS = 1.0  # how often the disk is asked for its free space
 _TIDY_ROWS = 64  # deleted in one transaction
+TAPE, TAPE_DONE = "tape", "tape done"
+"""The kinds of rows of clips that are still to be rendered, and of those of which nothing more comes."""
 DATA_KINDS = ("result", "media", "episodes")
 """The kinds of rows that may be dropped if there is no room; all others are needed to keep order."""
 
 _NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")  # of an outbox's folder
+_INSERT = "INSERT INTO rows (generation, trial, kind, data, content, file, nbytes, ready) VALUES (?,?,?,?,?,?,?,?)"
 _COLUMNS = "seq, generation, trial, kind, data, content, file, nbytes, ready"
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
@@ -71,7 +74,7 @@ class NewRow:
 
     Attributes:
         trial: The trial's id.
-        kind: ``start``, ``result``, ``media``, ``episodes``, ``back``, ``again``, ``checkpoint`` or ``end``.
+        kind: ``start``, ``result``, ``media``, ``tape``, ``episodes``, ``back``, ``again``, ``checkpoint`` or ``end``.
         data: Plain data, as ``pack`` wrote it.
         content: A large part of it, which becomes a file beside the rows; None if there is none.
         ready: False if the content is still to be made; see ``Outbox.complete``.
@@ -265,19 +268,66 @@ class Outbox:
                 values.append((row.trial, row.kind, row.data, small, name, nbytes, int(row.ready)))
             with self._lock, self._transaction():
                 for value in values:
-                    cursor = self._database.execute(
-                        "INSERT INTO rows (generation, trial, kind, data, content, file, nbytes, ready)"
-                        " VALUES (?,?,?,?,?,?,?,?)",
-                        (self.generation, *value),
-                    )
+                    cursor = self._database.execute(_INSERT, (self.generation, *value))
+                last = self.last = int(cursor.lastrowid or 0)
         except BaseException:
             for file in files:
                 file.unlink(missing_ok=True)
             raise
         self._add_bytes(sum(value[5] for value in values))
-        self.last = int(cursor.lastrowid or 0)
         self._notify()
-        return self.last
+        return last
+
+    def replace_tape(self, seq: int, row: NewRow, most_bytes: float = float("inf")) -> bool:
+        """Append what has become of a clip that was still to be rendered, unless that is known already.
+
+        One transaction appends the row and deletes the tape, so that a kill yields neither two rows nor none.
+
+        Args:
+            seq: The number of the row with the tape.
+            row: The row of the finished clip, or of one that has no file.
+            most_bytes: How many bytes of contents the outbox may hold.
+
+        Returns:
+            Whether it was appended.
+
+        Raises:
+            OutboxFullError: There is no room for its content.
+            sqlite3.Error: The disk does not take the row.
+            OSError: The disk does not take the content.
+        """
+        if row.content is not None:
+            self._make_room(len(row.content), most_bytes)
+        files: list[Path] = []
+        try:
+            small, name, nbytes = self._put_content(row.content, files)
+            with self._lock, self._transaction():
+                tape = self._database.execute(
+                    "SELECT file, nbytes FROM rows WHERE seq = ? AND kind = ?", (seq, TAPE)
+                ).fetchone()
+                if tape is not None:
+                    if seq <= self._tidied_to:  # all readers have passed it
+                        self._database.execute("DELETE FROM rows WHERE seq = ?", (seq,))
+                    else:
+                        self._database.execute(
+                            "UPDATE rows SET kind = ?, content = NULL, file = NULL, nbytes = 0 WHERE seq = ?",
+                            (TAPE_DONE, seq),
+                        )
+                    values = (self.generation, row.trial, row.kind, row.data, small, name, nbytes)
+                    self.last = int(self._database.execute(_INSERT, (*values, int(row.ready))).lastrowid or 0)
+        except BaseException:
+            for file in files:
+                file.unlink(missing_ok=True)
+            raise
+        if tape is None:
+            for file in files:
+                file.unlink(missing_ok=True)
+            return False
+        if tape[0]:
+            (self.folder / tape[0]).unlink(missing_ok=True)
+        self._add_bytes(nbytes - (tape[1] or 0))
+        self._notify()
+        return True
 
     def complete(self, seq: int, data: bytes, content: bytes | None) -> None:
         """Give a row that was not ready its data and content.
@@ -386,22 +436,40 @@ class Outbox:
         return {trial: unpack(data) for trial, data in found}
 
     def trials_without_end(self) -> list[str]:
-        """Return the ids of the trials whose end has not been appended."""
+        """Return the ids of the trials whose end has not been appended, or came before all of their clips."""
         with self._lock:
             return [trial for (trial,) in self._database.execute("SELECT trial FROM trials WHERE NOT has_ended")]
 
+    def end(self, trial: str, status: str, *, is_whole: bool = True) -> None:
+        """Append the end of a trial.
+
+        Args:
+            trial: The trial's id.
+            status: How it ended.
+            is_whole: Whether nothing more of it comes. If clips are still to be rendered, whoever adopts the outbox
+                appends another end after them.
+
+        Raises:
+            sqlite3.Error: The disk does not take the row.
+        """
+        self.append([NewRow(trial, "end", pack({"status": status}))])
+        self.remember(trial, self.trial(trial), has_ended=is_whole)
+
     def tidy(self) -> int:
-        """Delete rows that all readers have passed, a few at a time; return how many. One thread calls this."""
+        """Delete rows that all readers have passed, a few at a time; return how many. One thread calls this.
+
+        Tapes that are still to be rendered stay.
+        """
         self._delete_contents()
         with self._lock:
             passed = min(self._cursors.values(), default=self.last)
             if self._is_closed or passed <= self._tidied_to:
                 return 0
             found = self._database.execute(
-                "SELECT seq FROM rows WHERE seq <= ? ORDER BY seq LIMIT ?", (passed, _TIDY_ROWS)
+                "SELECT seq FROM rows WHERE seq <= ? AND kind != ? ORDER BY seq LIMIT ?", (passed, TAPE, _TIDY_ROWS)
             ).fetchall()
             if found:
-                self._database.execute("DELETE FROM rows WHERE seq <= ?", (found[-1][0],))
+                self._database.execute("DELETE FROM rows WHERE seq <= ? AND kind != ?", (found[-1][0], TAPE))
             if len(found) < _TIDY_ROWS:
                 self._tidied_to = passed
         return len(found)
@@ -418,8 +486,8 @@ class Outbox:
             if self._is_closed or passed <= self._emptied_to:
                 return
             found = self._database.execute(
-                "SELECT seq, file, nbytes FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
-                (self._emptied_to, passed, _TIDY_ROWS),
+                "SELECT seq, file, nbytes FROM rows WHERE seq > ? AND seq <= ? AND kind != ? ORDER BY seq LIMIT ?",
+                (self._emptied_to, passed, TAPE, _TIDY_ROWS),
             ).fetchall()
         for _, name, nbytes in found:
             if name:

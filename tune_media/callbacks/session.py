@@ -24,7 +24,17 @@ from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.intake import Intake, plain_config
 from tune_media.callbacks.maker import Maker
-from tune_media.callbacks.outbox import STORAGE, NewRow, Outbox, find_outbox, outbox_root, outboxes_of, remove_expired
+from tune_media.callbacks.outbox import (
+    STORAGE,
+    TAPE,
+    NewRow,
+    Outbox,
+    Row,
+    find_outbox,
+    outbox_root,
+    outboxes_of,
+    remove_expired,
+)
 from tune_media.callbacks.readers import BackendReader
 from tune_media.callbacks.retention_check import RetentionCheck
 from tune_media.callbacks.storage_reader import StorageReader
@@ -39,6 +49,8 @@ from tune_media.values.recording_problems import RecordingProblem
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
+
+    from tune_media.callbacks.render_reader import RenderReader
 
 logger = logging.getLogger("tune_media")
 
@@ -96,11 +108,13 @@ class MediaSession:
         reached = {} if is_adopted else dict(known.get("media") or {})
         self.storage = StorageReader(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key), reached)
         self._maker = Maker(self.outbox, self.faults)
+        self._renderer: RenderReader | None = None  # from the first clip on that came as a tape
         self._intake = Intake(self)
         self._known: dict[str, KnownMedia] = {}
         self._readers: dict[str, BackendReader] = {}
         self._restored: dict[str, bool] = {}  # whether an earlier process began a trial
         self._folders: dict[str, str] = {}  # the trials' ids, by their folders
+        self._ended: set[str] = set()  # the trials that have ended in this process
         self._begun: dict[str, set[int]] = {}  # the callbacks that were told that a trial starts, by trial
         self._last_media: dict[str, int] = dict(known.get("media") or {})  # the last row of each trial
         self._retention_check: RetentionCheck | None = None
@@ -112,6 +126,7 @@ class MediaSession:
         self._is_settled = True
         self._has_ended = False
         self._give_up_half_made()
+        self._render(self.outbox.read_kinds(0, (TAPE,)))
 
     @classmethod
     def join(cls, trial: Trial, member: Member, state: dict[str, Any]) -> MediaSession:
@@ -141,7 +156,7 @@ class MediaSession:
             self.wants_results |= "metrics" not in backend.in_loop
             if not backend.goes_on_after_a_kill:
                 reader.begin_at_the_end()
-            elif self.outbox.position(key) < self.outbox.last:
+            elif self.outbox.position(key) < self.outbox.last or self._renderer is not None:
                 reader.begin()
         return reader
 
@@ -154,6 +169,9 @@ class MediaSession:
             begun.add(id(member))
             return
         self._begun[trial.trial_id] = {id(member)}
+        self._ended.discard(trial.trial_id)
+        if self._renderer is not None:
+            self._renderer.goes_on(trial.trial_id)
         self.running[trial.trial_id] = trial
         if _has_recorder(trial.config.get("evaluation_config")) and not _has_recorder(trial.config):
             self.summary.problems([RecordingProblem(_ONLY_IN_EVALUATION)])
@@ -226,14 +244,16 @@ class MediaSession:
         self._append_end(trial_id, status)
 
     def _append_end(self, trial_id: str, status: Status) -> None:
+        self._ended.add(trial_id)
         self._begun.pop(trial_id, None)
         self._known.pop(trial_id, None)
         self._last_media.pop(trial_id, None)
         self._restored.pop(trial_id, None)
         self._intake.forget(trial_id)
         with self.faults.guard("the outbox", "ending a trial"):
-            self.append([NewRow(trial_id, "end", pack({"status": status}))])
-            self.outbox.remember(trial_id, self.outbox.trial(trial_id), has_ended=True)
+            if self._renderer is None or not self._renderer.end_trial(trial_id, status):
+                self._begin_readers()
+                self.outbox.end(trial_id, status)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -247,14 +267,36 @@ class MediaSession:
         """
         last = self.outbox.append(rows, self.options.max_spilled_bytes)
         for row in rows:
-            if row.kind in ("media", "episodes"):
+            if row.kind in ("media", TAPE, "episodes"):
                 self._last_media[row.trial] = last
                 self.summary.begins(self.storage.experiment)
+        self._begin_readers()
+        if any(row.kind == TAPE for row in rows):
+            self._render([row for row in self.outbox.read(last - len(rows), len(rows)) if row.kind == TAPE])
+        return last
+
+    def _begin_readers(self) -> None:
         self.storage.begin()
         for reader in self._readers.values():
             if _is_read(reader.backend):
                 reader.begin()
-        return last
+
+    def _render(self, rows: Sequence[Row]) -> None:
+        """Have tapes rendered."""
+        if not rows:
+            return
+        if self._renderer is None:
+            from tune_media.callbacks.render_reader import RenderReader  # loads the encoder
+
+            self._renderer = RenderReader(self.outbox, self.faults, self.summary)
+            self._renderer.options = self.options
+        self.summary.begins(self.storage.experiment)
+        self._renderer.add(rows)
+
+    def goes_back(self, trial_id: str, iteration: int) -> None:
+        """Render nothing that a trial leaves behind: its next result has an iteration again."""
+        if self._renderer is not None:
+            self._renderer.goes_back(trial_id, iteration)
 
     def may_make_in_memory(self, nbytes: int) -> bool:
         """Say whether a raw array may wait in memory until it is encoded."""
@@ -398,10 +440,17 @@ class MediaSession:
         self._has_ended = True
         self._maker.close(self.patience(self.options.flush_seconds))
         statuses: dict[str, Status] = {trial.trial_id: _status_of(trial) for trial in trials}
+        is_interrupted = self.is_ending_now or any(_status_of(one) == "interrupted" for one in self.running.values())
         for trial_id in list(self.running):
             self.end_trial(trial_id, "interrupted")
-        for trial_id in self.outbox.trials_without_end():
+        for trial_id in set(self.outbox.trials_without_end()) - self._ended:
             self._append_end(trial_id, statuses.get(trial_id, "interrupted"))
+        if self._renderer is not None:
+            self._begin_readers()
+            if is_interrupted:
+                self._renderer.interrupt()
+            else:
+                self._renderer.finish(self.time_left())
         retired = self.outbox.remove_readers_but([STORAGE, *self._readers])
         for name, rows in retired.items():
             if rows:
@@ -437,6 +486,7 @@ class MediaSession:
                 )
         self._waited += time.monotonic() - begun
         is_all_delivered = is_stored and all(reader.is_done for reader in self._readers.values())
+        is_all_delivered &= self._renderer is None or self._renderer.is_empty
         with contextlib.suppress(OSError, ValueError):  # nobody reads the standard output, or it is closed
             print(self.summary.line(), flush=True)
         self.outbox.close(remove=is_all_delivered)
@@ -449,6 +499,8 @@ class MediaSession:
             return
         if not self._options_are_given:
             self.options, self.faults.strict, self._options_are_given = given, given.strict, True
+            if self._renderer is not None:
+                self._renderer.options = given
             self.storage.set_retention(given.retention)
             self._retention_check = RetentionCheck(given.retention) if given.retention else None
         elif given != self.options:

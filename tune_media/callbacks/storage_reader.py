@@ -17,19 +17,23 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.fs
 
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.helpers import Helpers
-from tune_media.callbacks.outbox import STORAGE, Outbox, Row
+from tune_media.callbacks.outbox import STORAGE, TAPE, TAPE_DONE, Outbox, Row
 from tune_media.callbacks.pruning import Pruner
 from tune_media.callbacks.readers import Reader
 from tune_media.callbacks.summary import Summary
 from tune_media.storage.entry import (
     FAILED,
     KEPT_ON_DRIVER,
+    ONLY_TAPE,
     STORED,
+    UNRENDERED,
+    WAITING,
     FileSet,
     MediaEntry,
     entries_of,
@@ -57,6 +61,7 @@ _MAX_FAILURES = 5  # of one write, while others succeed
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _TURN_SECONDS = 1.0  # between two turns on a remote storage, so that a log part has several lines
 _CHECKPOINT_SECONDS = 2.0
+_DRIVER_LOST = "not rendered: its driver was lost; `tune-media render` makes the clip of the tape"
 
 
 @dataclass(eq=False)
@@ -259,6 +264,7 @@ class StorageReader(Reader):
             store = self._store(known.trial_id)
             if store is not None:
                 self._name_hole(store)
+                self._name_lost_tapes(store)
                 known.load(store.index.lines())
                 known.load(self._lines_without_files(store))
             known.load(self._lines_that_wait(known.trial_id))
@@ -277,11 +283,26 @@ class StorageReader(Reader):
 
     def _lines_that_wait(self, trial_id: str) -> Iterator[Line]:
         """Yield a line of each medium of a trial that an earlier process appended, and that is not stored yet."""
-        for row in self._outbox.read_kinds(self._at, ("media", "episodes")):
+        for row in self._outbox.read_kinds(self._at, ("media", TAPE, TAPE_DONE, "episodes")):
             if row.trial == trial_id and row.stamp[0] < self._outbox.generation:
                 facts = row.facts()
+                status = WAITING if row.kind in (TAPE, TAPE_DONE) else facts.get("lost", STORED)
                 for entry in named_entries(facts, row.seq):
-                    yield line_of(entry, trial_id, row.stamp, {"status": facts.get("lost", STORED)})
+                    yield line_of(entry, trial_id, stamp_of_row(row, facts), {"status": status})
+
+    def _name_lost_tapes(self, store: TrialStore) -> None:
+        """List the clips as tapes that an earlier process was to render, if its outbox is lost."""
+        waiting = [line for line in store.index.lines() if line.get("status") == WAITING]
+        waiting = [line for line in waiting if stamp_of(line)[0] < self._outbox.generation]
+        if not waiting:
+            return
+        rows = self._outbox.read_kinds(0, (TAPE, "media"))
+        known = {entry.medium.id for row in rows for entry in named_entries(row.facts(), row.seq)}
+        for line in waiting:
+            if line["id"] not in known and line.get("trial_id") == store.location.trial_id:
+                changed = {**line, "status": ONLY_TAPE, "note": _DRIVER_LOST}
+                store.index.add(changed)
+                self._events.append({**changed, "trial": store.name})
 
     def _name_hole(self, store: TrialStore) -> None:
         """Say if media are missing that an earlier process, whose outbox is lost, had reported."""
@@ -352,9 +373,18 @@ class StorageReader(Reader):
             if row.kind == "again" or len(store.index) or store.waiting:
                 store.apply(event)
                 self._events.append(event)
+        elif row.kind in (TAPE, TAPE_DONE):
+            self._list_waiting(row, store)
         else:
             return self._take_media(row, store)
         return 0
+
+    def _list_waiting(self, row: Row, store: TrialStore) -> None:
+        """List a clip that is still to be rendered."""
+        (entry,) = named_entries(row.facts(), row.seq)
+        line = line_of(entry, row.trial, row.stamp, {**entry.medium.facts(), "status": WAITING})
+        store.index.add(line)
+        self._events.append({**line, "trial": store.name})
 
     def _take_media(self, row: Row, store: TrialStore) -> int:
         facts = row.facts()
@@ -363,7 +393,7 @@ class StorageReader(Reader):
             return 0
         try:
             entries = entries_of(facts, row.content(), row.seq)
-            files = file_set(entries, row.trial, row.stamp)
+            files = file_set(entries, row.trial, stamp_of_row(row, facts))
         except Exception as error:
             self._give_up(row, store, named_entries(facts, row.seq), FAILED, error_text(error))
             self._faults.report("the store", f"writing {facts['path']}", error)
@@ -477,7 +507,7 @@ class StorageReader(Reader):
     def _list(self, write: _Write) -> None:
         """List files that are on the storage."""
         store = write.store
-        is_first = not store.index.names(write.files.path)  # other keys may share the file
+        is_first = not store.index.has_file(write.files.path)  # other keys may share the file
         lines = [store.index.add(line) for line in write.files.lines]
         store.index.add_recorded(write.files.nbytes)
         store.files.add_lines(lines)
@@ -515,9 +545,13 @@ class StorageReader(Reader):
 
     def _give_up(self, row: Row, store: TrialStore, entries: Sequence[MediaEntry], status: str, reason: str) -> None:
         """List media that have no file, and why."""
-        self._summary.lost(entries[0].path, len(entries))
+        if status not in UNRENDERED:
+            self._summary.lost(entries[0].path, len(entries))
+        facts = row.facts()
         for entry in entries:
-            line = line_of(entry, row.trial, row.stamp, {"status": status, "note": reason[:500]})
+            own = entry.medium.facts() if "at" in facts else {}  # of a clip that was to be rendered
+            about = {**own, "status": status, "note": reason[:500]}
+            line = line_of(entry, row.trial, stamp_of_row(row, facts), about)
             store.index.add(line)
             self._events.append({**line, "trial": store.name})
 
@@ -661,7 +695,7 @@ class StorageReader(Reader):
             return None
         try:
             entries = entries_of(facts, row.content(), row.seq)
-            files = file_set(entries, row.trial, row.stamp)
+            files = file_set(entries, row.trial, stamp_of_row(row, facts))
         except Exception as error:
             self._faults.report("the store", f"keeping {facts['path']}", error)
             return None
@@ -675,6 +709,12 @@ class StorageReader(Reader):
             write_atomically(pyarrow.fs.LocalFileSystem(), str(path), store.index.content())
         except Exception as error:
             self._faults.report("the index", "writing a trial's index into the driver's folder", error)
+
+
+def stamp_of_row(row: Row, facts: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the stamp of a row's media: that of the row with the tape, if they were rendered later."""
+    generation, number = facts.get("at", row.stamp)
+    return generation, number
 
 
 def _is_beside(name: str) -> bool:

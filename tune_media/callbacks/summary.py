@@ -53,6 +53,7 @@ without a clip).
         self._lock = threading.Lock()
         self._folder = ""  # the experiment's
         self._files = self._episodes = self._lost = self._nbytes = 0
+        self._tapes = self._unrendered = 0
         self._lost_names: list[str] = []
         self._trials: set[str] = set()
         self._problems: Counter[str] = Counter()
@@ -83,6 +84,25 @@ without a clip).
             if len(self._lost_names) < _MAX_NAMES:
                 self._lost_names.append(path)
 
+    def taped(self) -> None:
+        """Count a clip that is to be rendered of a tape."""
+        with self._lock:
+            self._tapes += 1
+
+    def not_rendered(self) -> None:
+        """Count a clip of which there is only the tape."""
+        with self._lock:
+            self._unrendered += 1
+
+    def waiting_text(self) -> str:
+        """Return how many clips are tapes only, and how they are made; empty if there are none."""
+        if not self._unrendered:
+            return ""
+        return (
+            f"{self._unrendered} of {self._tapes} clips wait as tapes; `tune-media render {self._folder} --trial all` "
+            "makes them"
+        )
+
     def problems(self, found: Iterable[RecordingProblem]) -> None:
         """Warn of each problem of recording once, and count the episodes that it cost."""
         for problem in found:
@@ -105,6 +125,8 @@ without a clip).
         )
         if self._episodes:
             line += f" The data of {self._episodes} episodes is in <trial>/{FOLDER}."
+        if self._unrendered:
+            line += f" {self.waiting_text()}."
         if self._lost:
             names = ", ".join(self._lost_names) + (", ..." if self._lost > len(self._lost_names) else "")
             line += (

@@ -154,6 +154,12 @@ class RenderProcess:
             self._log.close()
             self._log = None
 
+    def kill(self) -> None:
+        """End the process at once; ``render``, which another thread may be in, raises."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def _answers(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if self._process is None or self._process.poll() is not None:
             self.close()
@@ -179,6 +185,7 @@ class RenderProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
+            start_new_session=True,  # Ctrl-C is for the process that asks; this one ends when its requests end
             env={**os.environ, "PYTHONPATH": path},
         )
         assert self._process.stdin is not None

@@ -32,6 +32,7 @@ class RenderPool:
         self._lock = threading.Lock()
         self._used_at = 0.0
         self._timer: threading.Timer | None = None
+        self._is_over = False
 
     def render(
         self, recipe: Recipe, tape: bytes, *, env_runner: int = 0, env_index: int = 0
@@ -52,7 +53,7 @@ class RenderPool:
             try:
                 return process.render(tape, env_runner=env_runner, env_index=env_index)
             except RenderError as error:
-                if not error.has_died:
+                if not error.has_died or self._is_over:
                     raise
             finally:
                 self._used_at = time.monotonic()
@@ -68,12 +69,20 @@ class RenderPool:
             finally:
                 self._used_at = time.monotonic()
 
+    def kill(self) -> None:
+        """End all processes at once, whatever they do: ``render`` raises, now and from now on."""
+        self._is_over = True
+        for process in list(self._processes.values()):
+            process.kill()
+
     def close(self) -> None:
         """End all processes; another tape starts one again."""
         with self._lock:
             self._close()
 
     def _process(self, recipe: Recipe) -> RenderProcess:
+        if self._is_over:
+            raise RenderError("the processes that render were ended")
         if recipe.hash not in self._processes:
             while len(self._processes) >= self._most:
                 _, oldest = self._processes.popitem(last=False)
@@ -81,7 +90,7 @@ class RenderPool:
             self._processes[recipe.hash] = RenderProcess(recipe.content)
         self._processes.move_to_end(recipe.hash)
         if self._timer is None:
-            atexit.register(self.close)
+            atexit.register(self._end_if_busy)
             self._begin_timer(IDLE_SECONDS)
         return self._processes[recipe.hash]
 
@@ -100,8 +109,13 @@ class RenderPool:
             else:
                 self._close()
 
+    def _end_if_busy(self) -> None:
+        """Let nobody wait at the exit; a process that is idle ends by itself when its requests end."""
+        if self._lock.locked():
+            self.kill()
+
     def _close(self) -> None:
-        atexit.unregister(self.close)
+        atexit.unregister(self._end_if_busy)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -44,8 +44,8 @@ class TapedClip(Video):
         self._set(tape=tape, recipe=recipe, episode=episode, id=episode.id, note=episode.note)
 
     @property
+    @override
     def is_rendered(self) -> bool:
-        """Whether its bytes are there."""
         return "data" in self.__dict__
 
     def rendered_by(self, pool: RenderPool) -> Video:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tune_media.storage.episode_files import (
@@ -29,6 +29,9 @@ from tune_media.values.secrets import error_text
 
 STORED, FAILED, DROPPED, DELETED = "stored", "failed", "dropped", "deleted"
 LOST = (FAILED, DROPPED)
+WAITING, ONLY_TAPE = "waiting", "tape"
+UNRENDERED = (WAITING, ONLY_TAPE)
+"""A clip that the driver is still to render, and one of which there is only the tape in ``episode_data/``."""
 KEPT_ON_DRIVER = "kept in the driver's folder, not on the storage"
 
 
@@ -85,19 +88,34 @@ class MediaEntry:
 _PLACE = ("section", "key", "path", "step", "training_iteration", "time", "lineage")
 
 
-def packed_medium(entry: MediaEntry) -> tuple[bytes, bytes | None]:
+def packed_medium(entry: MediaEntry, **facts: Any) -> tuple[bytes, bytes | None]:
     """Return a medium of a plain kind as the data and the content of a row of the outbox.
 
     Args:
         entry: Its medium is one of ``values.plain.MEDIA``, and no batch of episodes.
+        **facts: More plain data.
     """
     medium: Any = entry.medium
     content = medium.__dict__.get("data")
     if isinstance(content, bytes):
         stripped: Any = object.__new__(type(medium))
         stripped.__dict__.update(medium.__dict__, data=b"")
-        return pack({**_place(entry), "medium": stripped}), content
-    return pack({**_place(entry), "medium": medium}), None
+        return pack({**_place(entry), "medium": stripped, **facts}), content
+    return pack({**_place(entry), "medium": medium, **facts}), None
+
+
+def packed_name(entry: MediaEntry, own_facts: Mapping[str, Any] | None = None, **facts: Any) -> bytes:
+    """Return the data of a row whose medium has no content, or none yet.
+
+    Args:
+        entry: Its medium may be of any kind.
+        own_facts: The facts of the medium that are known.
+        **facts: More plain data.
+    """
+    medium = entry.medium
+    named = FileMedium(medium.kind, medium.id, medium.suffix, b"", dict(own_facts or {}))
+    data, _ = packed_medium(replace(entry, medium=named), **facts)
+    return data
 
 
 def packed_episodes(trial_id: str, entries: Sequence[MediaEntry], clips: Mapping[str, Any]) -> tuple[bytes, bytes]:

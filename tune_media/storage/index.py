@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import pyarrow.fs
 
 from tune_media.storage.copy_pause import CopyPause
-from tune_media.storage.entry import LOST, STORED
+from tune_media.storage.entry import LOST, STORED, UNRENDERED, WAITING
 from tune_media.storage.experiment_log import Event, stamp_of
 from tune_media.storage.filesystem import is_local, read_if_there, write_atomically
 from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Key, Line, changed_line, is_line, key_of
@@ -55,15 +55,21 @@ class Index:
         for event in new:
             if "event" in event:
                 self.apply(event)
-            elif event["path"] in there or event.get("status") in LOST:
+            elif event["path"] in there or event.get("status") in (*LOST, *UNRENDERED):
                 self.add(event)
         self.is_stale = table.content() != content
         return len(there)
 
     def _is_new(self, line: Line) -> bool:
-        """Say whether the index does not show a line of the log: the medium may have come again after it was lost."""
+        """Say whether the index does not show a line of the log.
+
+        The medium may have come again after it was lost, or was waiting to be rendered.
+        """
         raw = self._table.get(key_of(line))
-        return raw is None or (line.get("status") == STORED and json.loads(raw).get("status") in LOST)
+        if raw is None:
+            return True
+        before, now = json.loads(raw).get("status"), line.get("status")
+        return (now == STORED and before in (*LOST, *UNRENDERED)) or (before == WAITING and now != WAITING)
 
     def _files_there(self, paths: Iterable[str]) -> set[str]:
         """Return the files that are on the storage; the log names a file before it is there."""
@@ -85,6 +91,10 @@ class Index:
         """Say whether a line names a file."""
         return bool(self._table.keys_of(path))
 
+    def has_file(self, path: str) -> bool:
+        """Say whether a line names a file that is there, or was."""
+        return any(self._table[key].get("status") not in UNRENDERED for key in self._table.keys_of(path))
+
     def __len__(self) -> int:
         return len(self._table.keys())
 
@@ -97,7 +107,14 @@ class Index:
         return self._table.content()
 
     def add(self, line: Line) -> Line:
-        """Add a line, marked as rolled back if the trial went back behind it; return it as it is listed."""
+        """Add a line, marked as rolled back if the trial went back behind it; return it as it is listed.
+
+        A line of a clip that waits changes nothing if there is another line of its key: that one is later.
+        """
+        before = self._table.get(key_of(line)) if line.get("status") == WAITING else None
+        if before is not None:
+            there: Line = json.loads(before)
+            return there
         if any(self._undoes(back, line) for back in self._backs):
             line = {**line, "rolled_back": True}
         line = {name: value for name, value in line.items() if name != "trial"}

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tune_media.storage.entry import DELETED, LOST, STORED
+from tune_media.storage.entry import DELETED, LOST, STORED, UNRENDERED
 from tune_media.storage.episode_files import file_names
 from tune_media.storage.index_lines import Key, Line, key_of
 from tune_media.storage.names import ID_DIGITS, file_name, safe_key
@@ -203,7 +203,7 @@ class KnownMedia:
     def _know(self, line: Line) -> None:
         path = str(line["path"])
         (self._lost if line.get("status") in LOST else self._taken).add(path)
-        if self.owns(line) and line.get("status") in (STORED, DELETED):
+        if self.owns(line) and line.get("status") in (STORED, DELETED, *UNRENDERED):
             self._remember(key_of(line), path)
 
     def _remember(self, key: Key, path: str) -> None:

@@ -53,6 +53,11 @@ class Medium:
         raise NotImplementedError
 
     @property
+    def is_rendered(self) -> bool:
+        """Whether its file is there; the clip of an episode that has a tape may still have to be rendered."""
+        return True
+
+    @property
     def nbytes(self) -> int:
         """About how many bytes of memory the medium takes until it is written."""
         return len(getattr(self, "data", b"")) or 1000

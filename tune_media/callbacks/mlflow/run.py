@@ -83,7 +83,7 @@ class MlflowRun:
             RefusedError: MLflow does not take some of the metrics.
         """
         iteration, step, at = report.training_iteration, report.step, report.time
-        if (self._iteration is None or iteration <= self._iteration) and not self._is_ranked(at, report.row):
+        if (self._iteration is None or iteration <= self._iteration) and not self._is_ranked(report.row):
             clips = BestClips(self._best.as_dicts())
             if clips.go_back(iteration):
                 self._log_best(clips, step, at, report.row)
@@ -148,7 +148,7 @@ class MlflowRun:
         if episode is not None:
             self._table.add_clip(episode, path)
         iteration = entry.training_iteration
-        if self._is_ranked(entry.time, entry.row) or (self._iteration is not None and iteration > self._iteration):
+        if self._is_ranked(entry.row) or (self._iteration is not None and iteration > self._iteration):
             return  # in the latter case the trial has gone back since
         clip = BestClip.of(
             medium.facts(), section=entry.section, step=entry.step, file=path, training_iteration=iteration
@@ -218,9 +218,9 @@ class MlflowRun:
         """Give the run its last status. It ended with its last result."""
         self._client.set_terminated(self.run_id, status, None if self._time is None else _milliseconds(self._time))
 
-    def _is_ranked(self, at: float, row: int) -> bool:
+    def _is_ranked(self, row: int) -> bool:
         """Return whether a call is made again whose clip, or whose way back, the best clips know already."""
-        return row > 0 and (at, row) <= self._best_at
+        return 0 < row <= self._best_at[1]
 
     def _log_best(self, clips: BestClips, step: int, at: float, row: int) -> None:
         """Log the return of the best clip, NaN if there is none any longer, and remember the clips with the run.
@@ -228,6 +228,7 @@ class MlflowRun:
         MLflow shows the value of the highest step, so that of a trial that went back is logged at the step before.
         """
         best, step = clips.best, max(step, self._best_step)
+        at = max(at, self._best_at[0])  # a clip that was rendered later is older than its row
         self.log_metrics({BEST_RETURN: best.episode_return if best else math.nan}, step, at)
         known = clips.as_dicts()
         while len(text := json.dumps({"step": step, "time": at, "row": row, "clips": known})) > _MAX_TAG:

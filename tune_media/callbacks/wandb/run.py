@@ -76,6 +76,7 @@ class WandbRun:
         self._episodes = EpisodesTable()
         summary = self._run.summary  # of a run that is resumed
         self._last = {name: (summary.get(name) or 0, summary.get(name + _TIME) or 0.0) for name in _MARKS}
+        self._latest = {name: at for name, (_, at) in self._last.items()}
         self._best = BestClips(json.loads(summary.get(_BEST) or "[]"))
         self._iteration: int | None = None  # of the last result
         self._returns: dict[str, float] = {}  # the last value of each metric that ranks trials
@@ -244,7 +245,8 @@ class WandbRun:
     def _mark(self, name: str, call: tuple[int, float]) -> dict[str, Any]:
         """Return what says in a row which call it came from, and when its result was reported."""
         at = {"_timestamp": call[1]} if call[1] else {}
-        return {name: call[0], name + _TIME: call[1], **at} if call[0] else at
+        latest = self._latest[name] = max(self._latest[name], call[1])  # a clip may be rendered later than newer ones
+        return {name: call[0], name + _TIME: latest, **at} if call[0] else at
 
     def _keep_best(self) -> None:
         """Remember the best clips with the run, and show the return of the best one."""

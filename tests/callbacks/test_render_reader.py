@@ -1,0 +1,221 @@
+"""Clips that came as tapes: rendered beside training, stored and logged once, at the step of their result."""
+
+import functools
+import json
+import pickle
+
+import pytest
+from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
+
+import tune_media as tm
+from tests.support.driven_sweep import Sweep
+from tests.support.fake_trial import FakeTrial, run
+from tests.support.faults import wait_until
+from tests.support.taped import taped_clip
+from tune_media.callbacks import render_reader
+from tune_media.callbacks.outbox import FOLDER_VARIABLE
+from tune_media.callbacks.session import _SESSIONS
+from tune_media.encoding import probe_video
+from tune_media.replay.process import RenderProcess
+from tune_media.storage.experiment_log import read_log
+from tune_media.storage.index_lines import valid_lines
+
+
+@pytest.fixture(autouse=True)
+def _own_outboxes(tmp_path, monkeypatch):
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
+    yield
+    for session in list(_SESSIONS.values()):
+        session.end_now()
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """Return the file without which nothing is rendered."""
+    return tmp_path / "gate"
+
+
+class Notes(tm.Backend):
+    """Notes the calls that it gets."""
+
+    name = "notes"
+
+    def __init__(self):
+        self.calls = []
+
+    def metrics(self, trial, report):
+        self.calls.append(("metrics", report.training_iteration))
+
+    def media(self, trial, entry):
+        assert probe_video(entry.content()).frames == 5
+        self.calls.append(("media", entry.key, entry.training_iteration, entry.step, entry.medium.id))
+
+    def end(self, trial, status):
+        self.calls.append(("end", status))
+
+    def media_of(self, key):
+        """Return the iterations whose media have come, in order."""
+        return [call[2] for call in self.calls if call[:2] == ("media", key)]
+
+
+def lines_of(sweep):
+    """Return the valid line of each key and iteration."""
+    lines = valid_lines((sweep.path / "media" / "index.jsonl").read_bytes())
+    return {(line["key"], line["training_iteration"]): line for line in lines}
+
+
+def listed(sweep):
+    """Return the status of each key and iteration."""
+    return {place: line["status"] for place, line in lines_of(sweep).items()}
+
+
+def test_the_result_has_the_path_and_the_file_and_the_trackers_follow(tmp_path, gate, capsys):
+    sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True)
+    clip = taped_clip(2, episode_return=7.0, gate=str(gate))
+    result = sweep.report(1, timesteps_total=100, best=clip, worst=clip)  # the only episode is both
+    shown = result["best"]
+    assert result["worst"] == shown
+    assert shown.endswith(f"step_000000100-{clip.id[:12]}.mp4")
+    sweep.settle()
+    sweep.report(2, timesteps_total=200, score=1.0, best=clip)  # RLlib repeats the clips of its last evaluation
+    wait_until(lambda: ("metrics", 2) in notes.calls)
+    assert not (sweep.path / shown).exists()
+    logged = read_log(sweep.trial.storage.storage_filesystem, str(tmp_path / "storage"))["t1"]
+    assert [(line["key"], line["status"], line["path"], line["episode_return"]) for line in logged] == [
+        ("best", "waiting", shown, 7.0),
+        ("worst", "waiting", shown, 7.0),
+    ]
+    assert len(tm.load(tmp_path / "storage")) == 0
+    gate.touch()
+    sweep.end()
+    assert probe_video((sweep.path / shown).read_bytes()).frames == 5
+    line, other = sweep.lines()
+    assert {**line, "key": "worst", "at": other["at"]} == other
+    assert {name: line[name] for name in ("id", "status", "path", "step", "training_iteration", "frames")} == {
+        "id": clip.id,
+        "status": "stored",
+        "path": shown,
+        "step": 100,
+        "training_iteration": 1,
+        "frames": 5,
+    }
+    media = [("media", key, 1, 100, clip.id) for key in ("best", "worst")]
+    assert notes.calls == [("metrics", 1), ("metrics", 2), *media, ("end", "finished")]
+    assert [row["episode_return"] for row in tm.load(tmp_path / "storage")] == [7.0, 7.0]
+    assert "stored 1 media" in capsys.readouterr().out
+    assert not list((tmp_path / "outbox").iterdir())
+
+
+def test_what_a_trial_leaves_behind_is_not_rendered_and_what_it_keeps_is(tmp_path, gate):
+    sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True)
+    for iteration in (1, 2, 3):
+        sweep.report(iteration, best=taped_clip(iteration, gate=str(gate)))
+    sweep.report(2, best=taped_clip(7, gate=str(gate)))
+    gate.touch()
+    sweep.end()
+    lines = [(line["training_iteration"], line["status"], "rolled_back" in line) for line in sweep.lines()]
+    assert lines == [(1, "stored", False), (2, "tape", True), (3, "tape", True), (2, "stored", False)]
+    assert sorted(notes.media_of("best")) == [1, 2]
+    assert "the trial went back behind it" in sweep.lines()[1]["note"]
+
+
+def test_if_rendering_is_slower_the_newest_are_rendered_and_the_rest_stays_tapes_and_is_said(
+    tmp_path, gate, monkeypatch, caplog, capsys
+):
+    monkeypatch.setattr(render_reader, "_STALE_SECONDS", 0.0)
+    sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True)
+    for iteration in range(1, 6):
+        clips = {key: taped_clip(iteration, gate=str(gate)) for key in ("worst", "best")}
+        sweep.report(iteration, **clips)
+        if iteration == 1:
+            wait_until(lambda: render_of(sweep)._recipe)  # the first one is under way
+    gate.touch()
+    sweep.end()
+    status = listed(sweep)
+    tapes = [place for place in status if status[place] == "tape"]
+    assert set(status.values()) == {"stored", "tape"}
+    assert {("best", 5), ("worst", 5)} <= set(status) - set(tapes)
+    assert notes.media_of("best")[-1] == 5
+    assert notes.calls.index(("media", "best", 5, 5, lines_of(sweep)["best", 5]["id"])) < len(notes.calls) - 2
+    assert f"{len(tapes)} of 10 clips wait as tapes; `tune-media render " in capsys.readouterr().out
+    assert caplog.text.count("rendering is slower than recording") == 1
+    assert len(tapes) == 7
+
+
+def render_of(sweep):
+    """Return what renders the clips of a sweep."""
+    return _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)]._renderer
+
+
+def test_the_end_of_a_trial_comes_after_its_clips_and_does_not_wait_for_ever(tmp_path, gate):
+    sweep = Sweep(tmp_path, backend=(notes := Notes()), flush_seconds=0.5)
+    sweep.report(1, best=taped_clip(1))
+    wait_until(lambda: notes.media_of("best") == [1])
+    sweep.report(2, best=taped_clip(2, gate=str(gate)))
+    sweep.end()
+    assert listed(sweep) == {("best", 1): "stored", ("best", 2): "tape"}
+    assert notes.calls[-1] == ("end", "finished")
+    assert "tune-media render" in lines_of(sweep)["best", 2]["note"]
+
+
+def test_a_clip_that_is_not_its_episode_is_named_and_counted_and_the_others_are_there(tmp_path, capsys, caplog):
+    sweep = Sweep(tmp_path, backend=(notes := Notes()))
+    sweep.report(1, best=taped_clip(1, drawn=True), worst=taped_clip(1, dies=True), median=taped_clip(1))
+    sweep.end()
+    assert listed(sweep) == {("best", 1): "failed", ("worst", 1): "failed", ("median", 1): "stored"}
+    assert "at step" in lines_of(sweep)["best", 1]["note"] or "at the reset" in lines_of(sweep)["best", 1]["note"]
+    assert "exit code 3" in lines_of(sweep)["worst", 1]["note"]
+    assert "render='direct'" in caplog.text
+    assert notes.media_of("median") == [1]
+    assert "2 could not be stored" in capsys.readouterr().out
+
+
+def test_retention_cancels_what_it_would_delete(tmp_path, gate):
+    sweep = Sweep(tmp_path, strict=True, retention=tm.Retention(last=1, best=1, by="episode_return"))
+    for iteration, score in enumerate((9.0, 1.0, 2.0, 3.0), 1):
+        sweep.report(iteration, clip=taped_clip(iteration, score, gate=str(gate)))
+    gate.touch()
+    sweep.end()
+    assert list(listed(sweep).values()) == ["stored", "tape", "tape", "stored"]
+
+
+def test_a_driver_that_is_told_to_end_renders_nothing_and_a_restore_does(tmp_path, gate, capsys):
+    sweep = Sweep(tmp_path, backend=(first := Notes()))
+    sweep.report(1, best=taped_clip(1, gate=str(gate)))
+    sweep.settle()
+    state = sweep.callback.get_state()
+    _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)].end_now()
+    assert first.calls[-1] == ("end", "interrupted")
+    assert listed(sweep) == {("best", 1): "waiting"}
+    assert "1 of 1 clips wait as tapes" in capsys.readouterr().out
+    gate.touch()
+    again = Sweep(tmp_path, state, backend=(notes := Notes()), last=1, strict=True)
+    again.report(2, best=taped_clip(2))
+    again.end()
+    assert listed(again) == {("best", 1): "stored", ("best", 2): "stored"}
+    assert sorted(notes.media_of("best")) == [1, 2]
+    assert notes.calls[-1] == ("end", "finished")
+    assert not list((tmp_path / "outbox").iterdir())
+
+
+def test_tapes_whose_driver_and_its_disk_are_lost_are_listed_as_tapes(tmp_path, gate, monkeypatch):
+    sweep = Sweep(tmp_path)
+    sweep.report(1, best=taped_clip(1, gate=str(gate)))
+    sweep.settle()
+    _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)].end_now()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "another machine"))
+    again = Sweep(tmp_path, last=1)
+    again.report(2, score=1.0)
+    again.end()
+    assert listed(again) == {("best", 1): "tape"}
+
+
+def test_loggers_of_ray_alone_render_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(RenderProcess, "_start", functools.partial(pytest.fail, "a process was started"))
+    clip = taped_clip()
+    trial = FakeTrial(tmp_path)
+    run([JsonLoggerCallback(), CSVLoggerCallback(), TBXLoggerCallback()], trial, [{"best": clip, "score": 1.0}])
+    (line,) = map(json.loads, (tmp_path / "driver/staging/t1/result.json").read_text().splitlines())
+    assert len(str(line["best"])) < 100
+    assert len(pickle.dumps(clip)) < 4000
+    assert pickle.loads(pickle.dumps(clip)).facts() == clip.facts()

@@ -1,0 +1,73 @@
+"""Clips that came as tapes, of episodes of a small env, which the process that renders makes again."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tune_media as tm
+from tune_media.replay.recipe import Recipe
+from tune_media.replay.tape_recorder import TapeRecorder
+from tune_media.replay.taped_clip import TapedClip
+from tune_media.values.medium import new_id
+
+STEPS = 4
+
+
+class Gated:
+    """An env whose picture is as bright as its number of steps, and which is not rendered before a file is there.
+
+    Args:
+        config: ``gate``: the file; ``drawn``: the observation is a number that no replay draws again; ``dies``: the
+            process that renders it dies.
+    """
+
+    metadata = {"render_fps": 5}  # noqa: RUF012
+    render_mode = "rgb_array"
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config, self.count = dict(config), 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.count = 0
+        return self._observation(), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.count += action
+        return self._observation(), 1.0, False, False, {}
+
+    def render(self) -> Any:
+        gate = self.config.get("gate")
+        while gate and not Path(gate).exists():
+            time.sleep(0.01)
+        if self.config.get("dies"):
+            os._exit(3)
+        return np.full((32, 32, 3), 20 * self.count % 256, np.uint8)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _observation(self) -> Any:
+        drawn = int.from_bytes(os.urandom(4), "little") if self.config.get("drawn") else 0
+        return np.array([self.count, drawn], np.float64)
+
+
+def make(config: dict[str, Any]) -> Gated:
+    """Return an env."""
+    return Gated(config)
+
+
+def taped_clip(level: int = 1, episode_return: float = 0.0, **config: Any) -> TapedClip:
+    """Return the clip of an episode with the action ``level``, as an env runner hands it on."""
+    env = make(config)
+    recorder = TapeRecorder(env)
+    env.reset(seed=3)
+    for _ in range(STEPS):
+        env.step(level)
+    assert recorder.tape is not None
+    record = tm.EpisodeRecord(new_id(), episode_return, STEPS, seed=3)
+    return TapedClip(recorder.tape.packed(), Recipe.of(make, config), record)

@@ -1,0 +1,340 @@
+"""Renders the clips that came as tapes, beside training, and appends each finished clip to the outbox.
+
+A clip that is still to be rendered is a row of its own kind, which stays in the outbox until it is known what becomes
+of the clip. So this is no reader with a cursor: it takes tapes in any order, and holds up no other reader.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from typing_extensions import override
+
+from tune_media.callbacks.backend import Status
+from tune_media.callbacks.faults import Faults
+from tune_media.callbacks.outbox import ContentLostError, NewRow, Outbox, OutboxFullError, Row
+from tune_media.callbacks.readers import Reader, logger
+from tune_media.callbacks.summary import Summary
+from tune_media.replay.process import RenderError
+from tune_media.replay.recipe import Recipe
+from tune_media.replay.render_pool import RenderPool
+from tune_media.replay.taped_clip import TapedClip
+from tune_media.replay.verdicts import Verdict, decide
+from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry, entries_of, packed_medium, packed_name
+from tune_media.storage.retention import StoredFile, TrialFiles, value_of_line
+from tune_media.values.options import MediaOptions
+from tune_media.values.plain import pack, unpack
+from tune_media.values.secrets import error_text
+from tune_media.values.video import Video
+
+_STALE_SECONDS = 60.0  # after so long a clip is not rendered any more if a newer one of its key waits
+_MOST_TAPES = 1000  # that wait
+_SHARE = 0.25  # of the room of the outbox that tapes may take
+_IN_A_ROW = 8  # tapes of one recipe, while others wait: each recipe has a process of its own
+_KILL_SECONDS = 5.0  # until a thread whose process was killed has noticed
+_RENDERERS_NAME = "the render process"
+
+
+def packed_tape(entry: MediaEntry) -> tuple[bytes, bytes]:
+    """Return a clip that is still to be rendered as the data and the content of a row of the outbox.
+
+    Args:
+        entry: Its medium is a ``TapedClip``.
+    """
+    clip = entry.medium
+    assert isinstance(clip, TapedClip)
+    content = pack([clip.tape, clip.recipe.hash, clip.recipe.content, clip.episode])
+    return packed_name(entry, clip.facts(), recipe=clip.recipe.hash), content
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    """A clip that is still to be rendered.
+
+    Attributes:
+        row: Its row.
+        entry: Its place, with a medium without content.
+        recipe: The hash of its recipe.
+        since: When it began to wait, by the monotonic clock.
+    """
+
+    row: Row
+    entry: MediaEntry
+    recipe: str
+    since: float
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """Its trial and its key."""
+        return self.row.trial, self.entry.section, self.entry.key
+
+    @property
+    def is_best(self) -> bool:
+        """Whether it shows the best episode of its round."""
+        return self.entry.key.rpartition("/")[2] == "best"
+
+
+class RenderReader(Reader):
+    """Renders the tapes of an experiment, the best and the newest clips first.
+
+    Tune's loop calls all methods without an underscore but ``turn``, ``failed`` and ``finished``.
+
+    Args:
+        outbox: The outbox.
+        faults: Counts faults.
+        summary: Counts clips.
+    """
+
+    niceness = 5
+
+    def __init__(self, outbox: Outbox, faults: Faults, summary: Summary) -> None:
+        super().__init__("render", outbox, self.niceness)
+        self.options = MediaOptions()
+        self._faults, self._summary = faults, summary
+        self._pool = RenderPool()
+        self._waiting: dict[int, _Waiting] = {}
+        self._ends: dict[str, tuple[Status, float]] = {}  # of trials that have ended, and until when they wait
+        self._kept: dict[str, TrialFiles] = {}  # the clips of each trial that retention would keep
+        self._recipe, self._in_a_row = "", 0
+        self._refused: set[str] = set()  # recipes whose episodes cannot be played again
+        self._has_warned = False
+
+    # -- Tune's loop --------------------------------------------------------------------------------------------------
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Have tapes rendered."""
+        for row in rows:
+            facts = row.facts()
+            (entry,) = entries_of(facts, None, row.seq)
+            with self._lock:
+                self._waiting[row.seq] = _Waiting(row, entry, facts["recipe"], time.monotonic())
+            self._summary.taped()
+            self._retain(row.trial, entry)
+        self._make_room()
+        self.begin()
+        self._outbox.wake()
+
+    def goes_back(self, trial_id: str, iteration: int) -> None:
+        """Render nothing of a trial that it leaves behind: its next result has an iteration again."""
+        for waiting in self._all():
+            if waiting.row.trial == trial_id and waiting.entry.training_iteration >= iteration:
+                self._leave(waiting, "the trial went back behind it")
+        if (kept := self._kept.get(trial_id)) is not None:
+            for file in [file for file in kept.values() if file.order[0] >= iteration]:
+                kept.discard(file.path)
+
+    def goes_on(self, trial_id: str) -> None:
+        """Append no end of a trial any more."""
+        with self._lock:
+            self._ends.pop(trial_id, None)
+
+    def end_trial(self, trial_id: str, status: Status) -> bool:
+        """Append the end of a trial when its clips are done, or after a while; return whether there are any."""
+        with self._lock:
+            self._kept.pop(trial_id, None)
+            waits = any(waiting.row.trial == trial_id for waiting in self._waiting.values())
+            if waits:
+                self._ends[trial_id] = status, time.monotonic() + self.options.flush_seconds
+        self._outbox.wake()
+        return waits
+
+    def finish(self, seconds: float) -> None:
+        """Render what is left, at most so long; the rest stays a tape. Then append the ends of trials."""
+        self._stop(seconds)
+        for waiting in self._all():
+            self._leave(waiting, "the experiment ended first")
+        self._append_ends(self._ends)
+
+    def interrupt(self) -> None:
+        """Render nothing more; what is left waits in the outbox for a restore."""
+        self._stop(0.0)
+        for _ in self._all():
+            self._summary.not_rendered()
+        self._append_ends(self._ends)
+
+    def _stop(self, seconds: float) -> None:
+        self.close(seconds)
+        self._pool.kill()
+        if self._thread is not None:
+            self._thread.join(_KILL_SECONDS)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no clip waits."""
+        return not self._waiting
+
+    def _make_room(self) -> None:
+        """Leave the oldest tapes if too many wait."""
+        waiting = self._all()
+        nbytes = sum(one.row.nbytes for one in waiting)
+        most = _SHARE * self.options.max_spilled_bytes
+        for number, one in enumerate(waiting):
+            if nbytes <= most and len(waiting) - number <= _MOST_TAPES:
+                return
+            self._leave(one, "too many clips waited")
+            self._warn()
+            nbytes -= one.row.nbytes
+
+    def _retain(self, trial_id: str, entry: MediaEntry) -> None:
+        """Leave the clips of a trial that retention would delete, now that there is another one."""
+        policy = self.options.retention
+        if policy is None or not (policy.last or policy.best) or policy.best_trial:
+            return
+        files = self._kept.setdefault(trial_id, TrialFiles(policy, trial_id))
+        order, keys = (entry.training_iteration, entry.time), {(entry.section, entry.key)}
+        value = value_of_line(entry.medium.facts(), policy.by)
+        files.add(StoredFile(entry.path, trial_id, 0, order, value, keys=keys))
+        surplus = {file.path for file in files.take_surplus(is_best=False)}
+        for waiting in self._all():
+            if waiting.row.trial == trial_id and waiting.entry.path in surplus:
+                self._leave(waiting, "MediaOptions(retention=...) keeps newer or better ones")
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    @override
+    def turn(self) -> bool:
+        self._leave_stale()
+        self._end_trials()
+        waiting = self._next()
+        if waiting is None:
+            return False
+        self._render(waiting)
+        return True
+
+    @override
+    def failed(self, error: Exception) -> bool:
+        self._faults.report(_RENDERERS_NAME, "appending a clip to the outbox (it is tried again)", error, "away")
+        return True
+
+    @override
+    def finished(self) -> bool:
+        return self.is_empty
+
+    def _all(self) -> list[_Waiting]:
+        """Return all clips that wait, the oldest first."""
+        with self._lock:
+            return [self._waiting[seq] for seq in sorted(self._waiting)]
+
+    def _next(self) -> _Waiting | None:
+        """Return the clip that is rendered next.
+
+        Trials that have ended come first, then the best clips, then the newest. While other recipes wait, a few of one
+        are rendered in a row.
+        """
+        waiting = self._all()
+        if not waiting:
+            return None
+        same = [one for one in waiting if one.recipe == self._recipe]
+        others = [one for one in waiting if one.recipe != self._recipe]
+        if not same or (others and self._in_a_row >= _IN_A_ROW):
+            same, self._in_a_row = others, 0
+        chosen = max(same, key=lambda one: (one.row.trial in self._ends, one.is_best, one.row.seq))
+        self._recipe, self._in_a_row = chosen.recipe, self._in_a_row + 1
+        return chosen
+
+    def _render(self, waiting: _Waiting) -> None:
+        """Render a clip, and append it to the outbox, under each of its keys."""
+        entry, facts = waiting.entry, {"at": list(waiting.row.stamp)}
+        try:
+            tape, hash, recipe, episode = unpack(waiting.row.content() or b"")
+            video = TapedClip(tape, Recipe(hash, recipe), episode).rendered_by(self._pool)
+        except RenderError as error:
+            if not self._gave_up:
+                self._refuse(waiting, error)
+            return
+        except ContentLostError as error:
+            self._append(waiting, packed_name(entry, entry.medium.facts(), lost=FAILED, note=str(error), **facts), None)
+            return
+        except Exception as error:  # this machine cannot start a process, or its disk is full
+            self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", error)
+            self._leave(waiting, error_text(error))
+            return
+        for one in self._all():
+            if (one.row.trial, one.entry.medium.id) == (waiting.row.trial, entry.medium.id):
+                self._append_clip(one, video)
+
+    def _append_clip(self, waiting: _Waiting, video: Video) -> None:
+        entry, facts = waiting.entry, {"at": list(waiting.row.stamp)}
+        try:
+            self._append(waiting, *packed_medium(replace(entry, medium=video), **facts))
+        except OutboxFullError as error:
+            reason = f"no room in the outbox on the driver's disk: {error_text(error)}"
+            self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
+            self._append(waiting, packed_name(entry, entry.medium.facts(), lost=DROPPED, note=reason, **facts), None)
+
+    def _refuse(self, waiting: _Waiting, error: RenderError) -> None:
+        """Count a clip that cannot be rendered, and have the env runners record directly."""
+        entry, reason = waiting.entry, error_text(error)
+        decide(waiting.recipe, Verdict(False, reason))
+        told = RuntimeError(
+            f"{reason}. The env runners render the episodes of this env while they run, from their next evaluation on; "
+            "to do so from the start, pass render='direct' to the recorder"
+        )
+        self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", told, kind=waiting.recipe)
+        facts: dict[str, Any] = {"lost": FAILED, "note": reason, "at": list(waiting.row.stamp)}
+        self._append(waiting, packed_name(entry, entry.medium.facts(), **facts), None)
+
+    def _leave_stale(self) -> None:
+        """Leave clips that have waited long, if newer ones of their keys wait: rendering is slower than recording."""
+        waiting = self._all()
+        newest = {one.group: one.row.seq for one in waiting}
+        for one in waiting:
+            is_late = time.monotonic() - one.since > _STALE_SECONDS
+            if is_late and one.row.seq != newest[one.group]:
+                self._leave(one, "rendering is slower than recording, and newer clips waited")
+                self._warn()
+
+    def _leave(self, waiting: _Waiting, why: str) -> None:
+        """Leave a clip as it is, a tape."""
+        note = f"not rendered: {why}; `tune-media render` makes the clip of the tape"
+        facts = {"lost": ONLY_TAPE, "note": note, "at": list(waiting.row.stamp)}
+        try:
+            is_new = self._append(waiting, packed_name(waiting.entry, waiting.entry.medium.facts(), **facts), None)
+        except (OSError, sqlite3.Error) as error:
+            self._faults.report("the outbox", "listing a clip that is not rendered", error)
+            return
+        if is_new:
+            self._summary.not_rendered()
+
+    def _warn(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "tune_media: rendering is slower than recording, so older clips stay tapes and newer ones are "
+                "rendered: %s. Record fewer episodes, or render fewer frames: VideoOptions(every=...).",
+                self._summary.waiting_text(),
+            )
+
+    def _append(self, waiting: _Waiting, data: bytes, content: bytes | None) -> bool:
+        """Append what has become of a clip, unless that is known already; return whether it was not."""
+        row = NewRow(waiting.row.trial, "media", data, content)
+        is_new = self._outbox.replace_tape(waiting.row.seq, row, self.options.max_spilled_bytes)
+        with self._lock:
+            self._waiting.pop(waiting.row.seq, None)
+        return is_new
+
+    def _end_trials(self) -> None:
+        """Append the ends of trials of which no clip waits; after a while the clips of a trial stay tapes."""
+        now = time.monotonic()
+        with self._lock:
+            late = {trial for trial, (_, until) in self._ends.items() if now > until}
+        for waiting in self._all():
+            if waiting.row.trial in late:
+                self._leave(waiting, "the trial ended first")
+        with self._lock:
+            busy = {waiting.row.trial for waiting in self._waiting.values()}
+            ended = [trial for trial in self._ends if trial not in busy]
+        self._append_ends(ended)
+
+    def _append_ends(self, trials: Iterable[str]) -> None:
+        for trial in list(trials):
+            with self._lock:
+                status, _ = self._ends.get(trial, (None, 0.0))
+                is_whole = all(waiting.row.trial != trial for waiting in self._waiting.values())
+            if status is not None:
+                self._outbox.end(trial, status, is_whole=is_whole)
+                self.goes_on(trial)
