@@ -37,7 +37,6 @@ from tune_media.values.secrets import error_text
 
 _LOG_TAIL = 2000  # characters of the log of a process that died, in the message
 _STEPS_PER_LINE = 20
-_NICENESS = 10  # training comes first
 _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
     "that no seed and no generator of its own reaches"
@@ -69,17 +68,23 @@ class RenderProcess:
         env: Makes the envs instead: a function of the ``env_config``, or ``"module:function"``.
         frame: The source of frames instead of the recorder's: a function of the env, ``"module:function"``, or the
             name of one of its methods.
+        niceness: How far it stands back behind other processes, 0 to 19.
 
     Raises:
         ValueError: There is neither a recipe nor an env.
     """
 
     def __init__(
-        self, recipe: bytes | None, env: Creator | str | None = None, frame: FrameFunction | str | None = None
+        self,
+        recipe: bytes | None,
+        env: Creator | str | None = None,
+        frame: FrameFunction | str | None = None,
+        *,
+        niceness: int = 0,
     ) -> None:
         if recipe is None and env is None:
             raise ValueError("it is not known how the env is made: pass a function that makes it, env=")
-        self._setup = {"recipe": recipe, "env": env, "frame": frame}
+        self._setup = {"recipe": recipe, "env": env, "frame": frame, "niceness": niceness}
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
 
@@ -214,11 +219,11 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what envs print
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    with contextlib.suppress(OSError):
-        os.nice(_NICENESS)
     sys.path.insert(0, str(Path.cwd()))
     setup = _received(requests)
     assert setup is not None
+    with contextlib.suppress(OSError):
+        os.nice(setup.pop("niceness"))
     try:
         stage: _Stage | RenderError = _Stage(**setup)
     except Exception as error:

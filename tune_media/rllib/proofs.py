@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.render_pool import RenderPool
+from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.tape import Tape
 from tune_media.replay.verdicts import Verdict, claim, decide, verdict_on
 from tune_media.values.episode_record import EpisodeRecord
@@ -52,7 +52,7 @@ class Prover:
     """
 
     def __init__(self) -> None:
-        self._pool = RenderPool()
+        self._pool = RenderPool(niceness=background_niceness())
         self._work: queue.SimpleQueue[Recipe | list[Sample]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self.is_busy = False
