@@ -156,6 +156,7 @@ class EnvRunnerRecording:
                 functools.partial(renderer.frames, index) if renderer and not is_late else None,
                 renderer.fps(index) if renderer else 0.0,
                 env=inner,
+                vector_env=env,
                 seed=seed,
                 seed_is_new=is_known,
                 agents=begun.agents,
