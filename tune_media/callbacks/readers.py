@@ -30,6 +30,7 @@ logger = logging.getLogger("tune_media")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
 _LOOK_SECONDS = 0.5  # how often a reader looks around if nobody wakes it
+_GATHER_SECONDS = 0.01  # from being woken to reading: results that come at once do not wait for their readers
 _COMMIT_SECONDS = 0.25  # how often a cursor is written down that only passes rows
 _BATCH = 64  # rows that are read at a time
 _MAX_NAMES = 5
@@ -134,6 +135,8 @@ class Reader:
             if self._is_closing and self.finished():
                 return
             self._outbox.wait(version, _LOOK_SECONDS)
+            if not self._is_closing:
+                time.sleep(_GATHER_SECONDS)
 
     def _rest(self) -> None:
         self._pause = min(_LONGEST_PAUSE, 2 * self._pause or _FIRST_PAUSE)
