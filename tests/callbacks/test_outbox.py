@@ -14,8 +14,8 @@ import pytest
 import tune_media as tm
 from tests.support.driver_to_kill import CALM, KEYS, PLACES, Tells, calls, kill_at, report, told
 from tests.support.fake_trial import FakeTrial
+from tests.support.index_lines import parse_index
 from tune_media.callbacks.outbox import FOLDER_VARIABLE, NewRow, Outbox, remove_expired
-from tune_media.storage.index_lines import parse_index
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import sqlite3
 import time
@@ -15,14 +14,22 @@ from tune_media.experiment.results import result_step, result_time
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.raw_clips import RawVideo
 from tune_media.results.reader import Found, replace_media
-from tune_media.storage.entry import DROPPED, FAILED, MediaEntry, clips_by_episode, packed_episodes, packed_medium
+from tune_media.storage.entry import (
+    DROPPED,
+    FAILED,
+    MediaEntry,
+    as_lost,
+    clips_by_episode,
+    packed_episodes,
+    packed_medium,
+    unmade_medium,
+)
 from tune_media.storage.episode_files import DATA_KEY
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.episodes import EpisodeBatch
-from tune_media.values.file_medium import FileMedium
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
-from tune_media.values.plain import MEDIA, pack, pack_each, unpack
+from tune_media.values.plain import MEDIA, pack, pack_each
 from tune_media.values.recording_problems import take_problems
 from tune_media.values.secrets import error_text
 
@@ -166,7 +173,7 @@ class Intake:
         except OutboxFullError as error:
             reason = f"no room in the outbox on the driver's disk: {error_text(error)}"
             session.faults.report("the outbox", "keeping media", error, kind=DROPPED)
-            lost = [self._lost_row(row, DROPPED, reason) for row in rows]
+            lost = [_without_content(row, reason) for row in rows]
             media = []
             try:
                 last = session.append(lost)
@@ -204,7 +211,7 @@ class Intake:
             if type(entry.medium) in MEDIA:
                 found.append((NewRow(trial_id, "media", *packed_medium(entry)), None))
             else:
-                data, content = lost_data(entry, FAILED, _KILLED), None
+                data, content = unmade_medium(entry, FAILED, _KILLED), None
                 in_memory += entry.medium.nbytes
                 if isinstance(entry.medium, RawVideo) and not self._session.may_make_in_memory(in_memory):
                     content = entry.medium.packed()  # the array waits on the disk
@@ -214,11 +221,6 @@ class Intake:
             clips = clips_by_episode(entries)
             found.append((NewRow(trial_id, "episodes", *packed_episodes(trial_id, episodes, clips)), None))
         return found
-
-    def _lost_row(self, row: NewRow, status: str, reason: str) -> NewRow:
-        if row.kind not in ("media", "episodes"):
-            return row
-        return NewRow(row.trial, row.kind, pack({**unpack(row.data), "lost": status, "note": reason}))
 
     def _lose(self, trial: Trial, entries: list[MediaEntry], error: Exception) -> None:
         """Take note of media that the driver's disk does not take, not even their names."""
@@ -260,12 +262,11 @@ class Intake:
 _KILLED = "the driver was killed before its file was made"
 
 
-def lost_data(entry: MediaEntry, status: str, reason: str) -> bytes:
-    """Return the data of a row whose medium has no file, and why."""
-    medium = entry.medium
-    named = FileMedium(medium.kind, medium.id, medium.suffix, b"", {})
-    data, _ = packed_medium(dataclasses.replace(entry, medium=named))
-    return pack({**unpack(data), "lost": status, "note": reason})
+def _without_content(row: NewRow, reason: str) -> NewRow:
+    """Return a row for which there is no room, as one that says so."""
+    if row.kind not in ("media", "episodes"):
+        return row
+    return NewRow(row.trial, row.kind, as_lost(row.data, DROPPED, reason))
 
 
 def plain_config(config: Any) -> Any:

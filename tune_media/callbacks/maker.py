@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -11,13 +10,11 @@ from collections.abc import Callable
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.outbox import Outbox
 from tune_media.results.raw_clips import RawVideo
-from tune_media.storage.entry import FAILED, MediaEntry, entries_of, packed_medium
+from tune_media.storage.entry import FAILED, MediaEntry, entries_of, packed_medium, unmade_medium
 from tune_media.values.file_medium import FileMedium
 from tune_media.values.medium import Medium
-from tune_media.values.plain import MEDIA, pack, unpack
+from tune_media.values.plain import MEDIA
 from tune_media.values.secrets import error_text
-
-logger = logging.getLogger("tune_media")
 
 
 class Maker:
@@ -83,9 +80,7 @@ class Maker:
         except Exception as error:
             reason = error_text(error)
             self._faults.report("the store", f"writing {entry.path}", error)
-            named = FileMedium(entry.medium.kind, entry.medium.id, entry.medium.suffix, b"", {})
-            data, _ = packed_medium(dataclasses.replace(entry, medium=named))
-            self._outbox.complete(seq, pack({**unpack(data), "lost": FAILED, "note": reason}), None)
+            self._outbox.complete(seq, unmade_medium(entry, FAILED, reason), None)
             return
         self._outbox.complete(seq, *packed_medium(made))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tune_media.storage.episode_files import (
@@ -98,6 +98,18 @@ def packed_medium(entry: MediaEntry) -> tuple[bytes, bytes | None]:
         stripped.__dict__.update(medium.__dict__, data=b"")
         return pack({**_place(entry), "medium": stripped}), content
     return pack({**_place(entry), "medium": medium}), None
+
+
+def unmade_medium(entry: MediaEntry, status: str, reason: str) -> bytes:
+    """Return the data of a row whose medium has no file, and why."""
+    medium = entry.medium
+    named = FileMedium(medium.kind, medium.id, medium.suffix, b"", {})
+    return as_lost(packed_medium(replace(entry, medium=named))[0], status, reason)
+
+
+def as_lost(data: bytes, status: str, reason: str) -> bytes:
+    """Return the data of a row with the note that its media have no file, and why."""
+    return pack({**unpack(data), "lost": status, "note": reason})
 
 
 def packed_episodes(trial_id: str, entries: Sequence[MediaEntry], clips: Mapping[str, Any]) -> tuple[bytes, bytes]:
