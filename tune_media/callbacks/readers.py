@@ -24,6 +24,8 @@ from tune_media.values.options import MediaOptions
 from tune_media.values.plain import unpack
 
 if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
     from tune_media.callbacks.session import MediaSession
 
 logger = logging.getLogger("tune_media")
@@ -250,11 +252,11 @@ class BackendReader(Reader):
         """Return how long the end may still take; infinite before it has begun."""
         return float("inf") if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
-    def call_in_loop(self, method: str, *arguments: Any) -> None:
-        """Call a method of the backend that Tune's loop calls itself."""
+    def call_in_loop(self, method: str, trial: Trial, *arguments: Any) -> None:
+        """Call a method of the backend with a trial, if it is one that Tune's loop calls itself."""
         if method in self.backend.in_loop:
             with self.guard(_NAMES[method]):
-                getattr(self.backend, method)(*arguments)
+                getattr(self.backend, method)(self._session.live_info(trial), *arguments)
         if self._is_led:
             self._led_to = self._outbox.last
             self._outbox.wake()
