@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -13,8 +14,8 @@ import pytest
 import tune_media as tm
 from tests.support.driver_to_kill import CALM, KEYS, PLACES, Tells, calls, kill_at, report, told
 from tests.support.fake_trial import FakeTrial
+from tests.support.index_lines import parse_index
 from tune_media.callbacks.outbox import FOLDER_VARIABLE, NewRow, Outbox, remove_expired
-from tune_media.storage.index_lines import parse_index
 
 
 @pytest.fixture(autouse=True)
@@ -168,6 +169,20 @@ def test_rows_are_appended_all_or_none_and_no_number_is_given_twice(outboxes):
     (row,) = again.read(0)
     assert row.stamp > (outbox.generation, last)
     again.close(remove=True)
+
+
+def test_a_result_of_hundreds_of_media_is_appended_all_or_none(outboxes):
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    outbox.add_reader("storage")
+    rows = [NewRow("t1", "media", str(index).encode()) for index in range(250)]
+    last = outbox.append(rows)
+    assert [row.data for row in outbox.read(0, 1000)] == [row.data for row in rows]
+    assert outbox.read(0, 1000)[-1].seq == last
+    with pytest.raises(sqlite3.Error):
+        outbox.append([*rows, NewRow("t1", "media", object())])
+    assert len(outbox.read(0, 1000)) == 250
+    outbox.close(remove=True)
 
 
 def test_contents_whose_rows_were_never_written_are_removed_by_the_next_driver(outboxes):

@@ -21,11 +21,12 @@ from ray import tune
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
+from tests.support.index_lines import parse_index
 from tune_media.cli import main
 from tune_media.results.old_api_stack import Windows, new_episodes
 from tune_media.results.reader import replace_media
 from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, report_json, report_parquet
-from tune_media.storage.index_lines import INDEX_PATH, parse_index
+from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.names import safe_id, safe_key, safe_suffix
 from tune_media.values.convert import as_plain

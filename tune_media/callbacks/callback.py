@@ -83,7 +83,7 @@ class MediaLoggerCallback(LoggerCallback):
     def log_trial_start(self, trial: Trial) -> None:
         session, reader = self._open(trial)
         session.begin(trial, self)
-        reader.call_in_loop("start", session.live_info(trial))
+        reader.call_in_loop("start", trial)
 
     @override
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ class MediaLoggerCallback(LoggerCallback):
         report = Report(result_step(result), whole_number(result.get("training_iteration")), result)
         with session.faults.guard(self.name, "reading media from a result"):
             report = session.read(trial, result)
-        reader.call_in_loop("metrics", session.live_info(trial), report)
+        reader.call_in_loop("metrics", trial, report)
 
     @override
     def log_trial_save(self, trial: Trial) -> None:
@@ -109,7 +109,7 @@ class MediaLoggerCallback(LoggerCallback):
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         session, reader = self._open(trial)
         session.end_trial(trial.trial_id, status_of(failed=failed))
-        reader.call_in_loop("end", session.live_info(trial), status_of(failed=failed))
+        reader.call_in_loop("end", trial, status_of(failed=failed))
 
     @override
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
@@ -124,7 +124,7 @@ class MediaLoggerCallback(LoggerCallback):
         running = list(session.running.values())
         session.end_all_trials(trials)
         for trial in running:
-            reader.call_in_loop("end", session.live_info(trial), "interrupted")
+            reader.call_in_loop("end", trial, "interrupted")
         reader.finish()
         session.leave(self)
 
@@ -173,6 +173,9 @@ class MediaLoggerCallback(LoggerCallback):
 
     def _open(self, trial: Trial) -> tuple[MediaSession, BackendReader]:
         """Join the session of the trial's experiment."""
+        session, reader = self._session, self._reader
+        if session is not None and reader is not None and session.running.get(trial.trial_id) is trial:
+            return session, reader  # Ray makes the experiment's path anew each time
         key = _experiment_of(trial)
         self._switch_to(key)
         if self._session is None or self._reader is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -17,8 +16,6 @@ from tune_media.values.medium import Medium
 from tune_media.values.plain import MEDIA
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes, parse_json
-
-logger = logging.getLogger("tune_media")
 
 
 class Maker:

@@ -24,12 +24,15 @@ from tune_media.values.options import MediaOptions
 from tune_media.values.plain import unpack
 
 if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
     from tune_media.callbacks.session import MediaSession
 
 logger = logging.getLogger("tune_media")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
 _LOOK_SECONDS = 0.5  # how often a reader looks around if nobody wakes it
+_GATHER_SECONDS = 0.01  # from being woken to reading: results that come at once do not wait for their readers
 _COMMIT_SECONDS = 0.25  # how often a cursor is written down that only passes rows
 _BATCH = 64  # rows that are read at a time
 _MAX_NAMES = 5
@@ -134,6 +137,8 @@ class Reader:
             if self._is_closing and self.finished():
                 return
             self._outbox.wait(version, _LOOK_SECONDS)
+            if not self._is_closing:
+                time.sleep(_GATHER_SECONDS)
 
     def _rest(self) -> None:
         self._pause = min(_LONGEST_PAUSE, 2 * self._pause or _FIRST_PAUSE)
@@ -247,11 +252,11 @@ class BackendReader(Reader):
         """Return how long the end may still take; infinite before it has begun."""
         return float("inf") if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
-    def call_in_loop(self, method: str, *arguments: Any) -> None:
-        """Call a method of the backend that Tune's loop calls itself."""
+    def call_in_loop(self, method: str, trial: Trial, *arguments: Any) -> None:
+        """Call a method of the backend with a trial, if it is one that Tune's loop calls itself."""
         if method in self.backend.in_loop:
             with self.guard(_NAMES[method]):
-                getattr(self.backend, method)(*arguments)
+                getattr(self.backend, method)(self._session.live_info(trial), *arguments)
         if self._is_led:
             self._led_to = self._outbox.last
             self._outbox.wake()

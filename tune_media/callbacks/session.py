@@ -40,11 +40,11 @@ from tune_media.callbacks.retention_check import RetentionCheck
 from tune_media.callbacks.storage_reader import StorageReader
 from tune_media.callbacks.summary import Summary
 from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
-from tune_media.storage.entry import MediaEntry
+from tune_media.storage.entry import DROPPED, MediaEntry, packed_name
 from tune_media.storage.filesystem import for_small_files
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.options import MediaOptions
-from tune_media.values.plain import pack, unpack
+from tune_media.values.plain import pack
 from tune_media.values.recording_problems import RecordingProblem
 
 if TYPE_CHECKING:
@@ -309,14 +309,10 @@ class MediaSession:
                 f"more than MediaOptions(max_pending_bytes={self.options.max_pending_bytes}) wait in memory for "
                 "their files to be made"
             )
-            self.faults.report("the store", f"keeping {entry.path}", RuntimeError(reason), kind="dropped")
-            self.outbox.complete(row, self._lost(row, "dropped", reason), None)
+            self.faults.report("the store", f"keeping {entry.path}", RuntimeError(reason), kind=DROPPED)
+            self.outbox.complete(row, packed_name(entry, lost=DROPPED, note=reason), None)
             return
         self._maker.make(row, entry)
-
-    def _lost(self, row: int, status: str, reason: str) -> bytes:
-        (found,) = self.outbox.read(row - 1, 1)
-        return pack({**unpack(found.data), "lost": status, "note": reason})
 
     def _give_up_half_made(self) -> None:
         """Name the media whose content a killed process had not made."""

@@ -244,10 +244,6 @@ class Tape:
         """The states of the env's random generators before the reset, by their places; None: they are not known."""
         return self._states if self._snapshot is None else self._snapshot.states
 
-    def forget_generators(self) -> None:
-        """Leave out the states of the generators."""
-        self._snapshot = self._states = None
-
     def began(self, check: int) -> None:
         """The env has been reset.
 
