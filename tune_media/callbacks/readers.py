@@ -203,6 +203,8 @@ class BackendReader(Reader):
         self._backs: list[tuple[Row, int]] = []  # rows that wait and say that a trial went back, and to where
         self._again: set[tuple[str, str]] = set()  # trials and media that come again, in rows that wait
         self._part = 0  # how many media of the next row are delivered
+        self._under_way = 0  # the number of the row that is being delivered; 0 if none is
+        self._to_copy: list[tuple[Any, int]] = []  # what a row has the storage copy, and the number of that row
         self._missing = Missing()
         self._committed_at = 0.0
         self._is_finished = False
@@ -236,8 +238,22 @@ class BackendReader(Reader):
         self.put_chore(what, work, key)
 
     def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
-        """Run work in the storage's thread, and again while the storage is away."""
-        self._session.on_storage(what, work, key)
+        """Run work in the storage's thread, and again while the storage is away.
+
+        If a row is being delivered, the cursor does not pass it before the work is done: a kill would lose the work.
+        """
+        key = key or object()
+        with self._lock:
+            self._to_copy += [(key, self._under_way)] if self._under_way else []
+
+        def copy() -> None:
+            with self._lock:
+                covered = [one for one in self._to_copy if one[0] == key]
+            work()
+            with self._lock:
+                self._to_copy = [one for one in self._to_copy if one not in covered]
+
+        self._session.on_storage(what, copy, key)
 
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored, as long as the end may take; return whether it is."""
@@ -293,13 +309,18 @@ class BackendReader(Reader):
             if self._is_closing and not self._chores and not self._is_finished:
                 self.backend.finish()
                 self._is_finished = True
+                self._commit()
             return False
         row = self._rows[0]
         if not row.ready:
             self._rows.clear()  # it is read again when it is
             self._commit()
             return False
-        self._deliver(row)
+        self._under_way = row.seq
+        try:
+            self._deliver(row)
+        finally:
+            self._under_way = 0
         self._pass(row)
         return True
 
@@ -420,8 +441,10 @@ class BackendReader(Reader):
 
     def _commit(self) -> None:
         self._committed_at = time.monotonic()
-        if self._at > self._outbox.position(self._key):
-            self._outbox.advance(self._key, self._at)
+        with self._lock:
+            upto = min([self._at, *(row - 1 for _, row in self._to_copy)])
+        if upto > self._outbox.position(self._key):
+            self._outbox.advance(self._key, upto)
 
     def _outbox_was_full(self, row: Row) -> None:
         self.lacks(row.trial, _NOUNS[row.kind])
