@@ -27,7 +27,6 @@ import mlflow.tracking  # noqa: F401
 import ray.tune.callback
 import ray.tune.logger  # noqa: F401
 import tensorboardX  # noqa: F401
-
 import wandb  # noqa: F401
 
 import tune_media.callbacks.mlflow.callback

@@ -21,7 +21,7 @@ def phases(mode: str, numbers: Sequence[float]) -> list[Phase]:
     >>> phases("hanging", [0.5, 1.5])
     [('up', 0.5), ('hanging', 1.5)]
     """
-    return [] if mode == "up" else list(zip(itertools.cycle(("up", mode)), numbers))  # noqa: B905 - endless
+    return [] if mode == "up" else list(zip(itertools.cycle(("up", mode)), numbers))
 
 
 class Proxy:

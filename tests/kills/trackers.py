@@ -18,9 +18,7 @@ _NUMBER = "number"
 _HISTOGRAMS = ("weights", "episodes/episode_length", "episodes/episode_return", "episodes/speed")
 
 
-def check_trackers(
-    places: Places, truth: Truth, trial: str, there: TrialThere, counts: Counter[str]
-) -> list[str]:
+def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, counts: Counter[str]) -> list[str]:
     """Return what is wrong with a trial in the trackers, at the end of a round."""
     with tempfile.TemporaryDirectory() as folder:
         found = {

@@ -198,6 +198,7 @@ class BackendReader(Reader):
         super().__init__(name, session.outbox, backend.niceness)
         self.backend, self._session, self._key = backend, session, key
         self._trials: dict[str, TrialInfo] = {}  # that the backend has started, and not ended
+        self._begun: set[str] = set()  # trials that have started in this process
         self._refused: set[str] = set()  # trials that it could not start
         self._rows: deque[Row] = deque()
         self._backs: list[tuple[Row, int]] = []  # rows that wait and say that a trial went back, and to where
@@ -213,6 +214,7 @@ class BackendReader(Reader):
         # Tune's loop calls some backends itself before they may see the media of the same result.
         self._is_led = bool(backend.in_loop & {"start", "metrics"})
         self._led_to = session.outbox.last
+        self._left_out_to = 0 if backend.goes_on_after_a_kill else session.outbox.last
         backend.context = self
 
     @property
@@ -265,6 +267,8 @@ class BackendReader(Reader):
 
     def call_in_loop(self, method: str, *arguments: Any) -> None:
         """Call a method of the backend that Tune's loop calls itself."""
+        if method == "start":
+            self._begun.add(arguments[0].trial_id)
         if method in self.backend.in_loop:
             with self.guard(_NAMES[method]):
                 getattr(self.backend, method)(*arguments)
@@ -351,11 +355,6 @@ class BackendReader(Reader):
         """Say whether all rows are delivered and the backend has finished."""
         return self._is_finished
 
-    def begin_at_the_end(self) -> None:
-        """Pass over the rows that are there now; called before the thread starts."""
-        self._at = self._outbox.last
-        self._commit()
-
     @property
     def is_done(self) -> bool:
         """Whether nothing waits for the backend."""
@@ -374,6 +373,8 @@ class BackendReader(Reader):
 
     def _deliver(self, row: Row) -> None:
         """Call the backend with a row."""
+        if row.seq <= self._left_out_to and (row.kind != "end" or row.trial in self._begun):
+            return
         if row.kind in DATA_KINDS and row.seq <= self._outbox.floor(self._key):
             self._outbox_was_full(row)
             return
@@ -400,6 +401,8 @@ class BackendReader(Reader):
         if row.kind == "end":
             self.backend.end(trial, facts["status"])
             self._trials.pop(row.trial, None)
+        elif row.kind == "again":
+            self.backend.media_again(trial, facts["id"], row.seq)
         elif row.kind == "checkpoint":
             self.backend.checkpoint(trial, facts["path"])
         elif "lost" not in facts and not self._is_abandoned(row, facts):
@@ -472,9 +475,9 @@ class BackendReader(Reader):
 
 
 _METHODS = {"start": "start", "result": "metrics", "media": "media", "episodes": "media", "end": "end"}
-_METHODS["checkpoint"] = "checkpoint"
+_METHODS |= {"again": "media_again", "checkpoint": "checkpoint"}
 _DOING = {"start": "starting a trial", "result": "logging metrics", "episodes": "logging episodes"}
-_DOING |= {"end": "ending a trial", "checkpoint": "logging a checkpoint"}
+_DOING |= {"end": "ending a trial", "checkpoint": "logging a checkpoint", "again": "logging a medium again"}
 _NAMES = {"start": "starting a trial", "metrics": "logging metrics", "media": "logging media", "end": "ending a trial"}
 _NOUNS = {"start": "start(s)", "result": "result(s)", "media": "media", "episodes": "media", "end": "end(s)"}
 
