@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from ray.tune.callback import CallbackList
 
 import tune_media as tm
 from tests.support.driver_to_kill import CALM, KEYS, PLACES, Tells, calls, kill_at, report, told
@@ -213,6 +214,22 @@ def test_a_content_that_is_gone_is_named_and_the_rest_is_stored(tmp_path, outbox
     assert {len(line["id"]) for line in failed} == {32}
     assert all("bytes are left in the outbox" in line["note"] for line in failed)
     assert list(outboxes.iterdir()) == []
+
+
+def test_a_restore_with_no_trial_left_to_run_delivers_to_all_callbacks(tmp_path, outboxes, caplog):
+    """The first callback that ended closed the outbox, and the rows of all others were dropped."""
+    state = kill_at(tmp_path, "append")
+    callbacks, trial = [tm.JsonMediaLoggerCallback(), tm.MediaLoggerCallback(Tells(tmp_path))], FakeTrial(tmp_path)
+    for callback in callbacks:
+        callback.set_state(state)
+    every = CallbackList(callbacks)
+    every.setup(stop=None, num_samples=1, total_num_samples=1)
+    every.on_experiment_end(trials=[trial])
+    assert_all_there(tmp_path)
+    wanted = {("media", line["training_iteration"], line["key"], line["id"]) for line in told(tmp_path)}
+    assert wanted <= set(calls(tmp_path)[1])
+    assert list(outboxes.iterdir()) == []
+    assert "waited for" not in caplog.text
 
 
 def test_rows_that_wait_for_a_callback_that_a_restore_has_not_are_counted(tmp_path, outboxes, caplog):

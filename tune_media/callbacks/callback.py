@@ -61,6 +61,7 @@ class MediaLoggerCallback(LoggerCallback):
         self._session: MediaSession | None = None
         self._reader: BackendReader | None = None
         self._others: dict[str, tuple[MediaSession, BackendReader]] = {}  # of other experiments that have not ended
+        self._family: list[MediaLoggerCallback] = [self]  # the callbacks of this kind that share an experiment
         self._state: dict[str, Any] = {}
 
     @property
@@ -76,6 +77,8 @@ class MediaLoggerCallback(LoggerCallback):
                 "example callbacks=[tune_media.JsonMediaLoggerCallback()]."
             )
         outbox_root()  # raises if there is no place for it
+        together = [other for other in callbacks_of_experiment() if isinstance(other, MediaLoggerCallback)]
+        self._family = together if self in together else [self]
         self._leave_files_to_others()
         self.backend.setup(**info)
 
@@ -116,7 +119,8 @@ class MediaLoggerCallback(LoggerCallback):
         if trials:
             self._switch_to(_experiment_of(trials[0]))
             if self._session is None:  # restored, and no trial was left to run: what a killed driver left is delivered
-                self._open(trials[0])
+                for callback in self._family:  # all join before the first one leaves, or their rows would be dropped
+                    callback._open(trials[0])
         session, reader = self._session, self._reader
         self._session = self._reader = None
         if session is None or reader is None:
@@ -203,7 +207,12 @@ class MediaLoggerCallback(LoggerCallback):
             self.backend.context = self._reader
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_session": None, "_reader": None, "_others": {}}
+        state = {name: value for name, value in self.__dict__.items() if name != "_family"}
+        return {**state, "_session": None, "_reader": None, "_others": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._family = [self]
 
 
 def _experiment_of(trial: Trial) -> str:

@@ -154,9 +154,7 @@ class MediaSession:
         reader = self._readers[key] = BackendReader(backend, self, key)
         if _is_read(backend):
             self.wants_results |= "metrics" not in backend.in_loop
-            if not backend.goes_on_after_a_kill:
-                reader.begin_at_the_end()
-            elif self.outbox.position(key) < self.outbox.last or self._renderer is not None:
+            if self.outbox.position(key) < self.outbox.last or self._renderer is not None:
                 reader.begin()
         return reader
 
