@@ -11,6 +11,7 @@ import tune_media as tm
 from tests.support.driven_sweep import Sweep
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import wait_until
+from tests.support.index_lines import valid_lines
 from tests.support.taped import taped_clip
 from tune_media.callbacks import render_reader
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
@@ -18,7 +19,6 @@ from tune_media.callbacks.session import _SESSIONS
 from tune_media.encoding import probe_video
 from tune_media.replay.process import RenderProcess
 from tune_media.storage.experiment_log import read_log
-from tune_media.storage.index_lines import valid_lines
 
 
 @pytest.fixture(autouse=True)
