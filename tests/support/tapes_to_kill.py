@@ -1,4 +1,4 @@
-"""An experiment whose clip comes as a tape, in a process that is killed at a place: ``tapes_to_kill.py FOLDER PLACE``.
+"""An experiment whose clip comes as a tape, in a process that ends at a place: ``tapes_to_kill.py FOLDER PLACE``.
 
 Its backend tells of each clip in ``calls.jsonl``; the state that Tune saved last is in ``state``.
 """
@@ -20,7 +20,7 @@ from tests.support.taped import taped_clip
 from tune_media.callbacks.outbox import FOLDER_VARIABLE, Outbox
 from tune_media.storage.experiment_log import ExperimentLog
 
-PLACES = ("under way", "rendered", "appended", "logged")
+PLACES = ("under way", "told to end", "rendered", "appended", "logged")
 _ROOT = Path(__file__).parents[2]
 
 
@@ -50,7 +50,7 @@ def calls(folder: Path) -> list[list[Any]]:
 
 
 def kill_at(folder: Path, place: str) -> dict[str, Any]:
-    """Run such a process, which is killed at a place; return the last state that Tune has saved of its callback."""
+    """Run such a process, which ends at a place; return the last state that Tune has saved of its callback."""
     environment = {**os.environ, "PYTHONPATH": str(_ROOT), FOLDER_VARIABLE: str(folder / "outbox")}
     command = [sys.executable, __file__, str(folder), place]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
@@ -84,9 +84,9 @@ def main(folder: Path, place: str) -> None:
     clip = taped_clip(1, gate=str(gate), tells=str(folder / "under way"))
     sweep.report(2, best=clip)
     (folder / "state").write_bytes(pickle.dumps(sweep.callback.get_state()))
-    while place == "under way":
+    while place in ("under way", "told to end"):
         if (folder / "under way").exists():
-            os._exit(9)
+            sys.exit(9) if place == "told to end" else os._exit(9)
         time.sleep(0.01)
     gate.touch()
     time.sleep(60)

@@ -199,7 +199,7 @@ class RenderReader(Reader):
     def turn(self) -> bool:
         self._leave_stale()
         self._end_trials()
-        waiting = self._next()
+        waiting = None if self._pool.is_over else self._next()
         if waiting is None:
             return False
         self._render(waiting)
@@ -243,7 +243,7 @@ class RenderReader(Reader):
             tape, hash, recipe, episode = unpack(waiting.row.content() or b"")
             video = TapedClip(tape, Recipe(hash, recipe), episode).rendered_by(self._pool)
         except RenderError as error:
-            if not self._gave_up:
+            if not self._pool.is_over:  # or the process was told to end
                 self._refuse(waiting, error)
             return
         except ContentLostError as error:

@@ -113,6 +113,11 @@ class EventFile:
         """How far the file is written: with all events up to the last ``flush`` that did not raise."""
         return FileMark(self._name, self._position, self._segment, self._segment_starts_at)
 
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
     def get_logdir(self) -> str:
         """Return its folder."""
         return str(self._folder)
