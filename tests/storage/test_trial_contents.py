@@ -7,7 +7,7 @@ import pyarrow.fs
 import pytest
 
 from tune_media.storage.experiment_log import ExperimentLog
-from tune_media.storage.trial_contents import read_trial, warn_of_unlisted
+from tune_media.storage.trial_contents import read_trial, warn_of_unlisted, warn_of_unrendered
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 
@@ -81,3 +81,17 @@ def test_two_trials_of_one_experiment_see_their_own_lines(experiment):
     log.append([line(5, trial="other", trial_id="t2")])
     assert found(folder) == [1, 2, 3]
     assert found(folder.parent / "other") == []
+
+
+def test_clips_that_wait_to_be_rendered_have_no_file_and_are_said_until_they_have(experiment, caplog):
+    folder, log = experiment
+    log.append([line(5, status="waiting"), line(6, status="waiting")])
+    contents = read_trial(LOCAL, str(folder))
+    assert (found(folder)[-2:], contents.unrendered) == ([5, 6], 2)
+    (folder / "media/train/5.bin").write_bytes(b"x")
+    log.append([line(5), line(6, status="tape"), line(5, status="waiting")])  # a killed driver may list it again
+    contents = read_trial(LOCAL, str(folder))
+    assert [line["status"] for _, line in contents.lines] == ["stored", "stored", "stored", "stored", "tape"]
+    with caplog.at_level(logging.INFO):
+        warn_of_unrendered({str(folder): contents})
+    assert f"1 clip(s) of 1 trial(s) are tapes, and not rendered yet. `tune-media render {folder.parent}" in caplog.text

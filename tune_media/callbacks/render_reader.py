@@ -199,7 +199,7 @@ class RenderReader(Reader):
     def turn(self) -> bool:
         self._leave_stale()
         self._end_trials()
-        waiting = self._next()
+        waiting = None if self._pool.is_over else self._next()
         if waiting is None:
             return False
         self._render(waiting)
@@ -243,7 +243,7 @@ class RenderReader(Reader):
             tape, hash, recipe, episode = unpack(waiting.row.content() or b"")
             video = TapedClip(tape, Recipe(hash, recipe), episode).rendered_by(self._pool)
         except RenderError as error:
-            if not self._gave_up:
+            if not self._pool.is_over:  # or the process was told to end
                 self._refuse(waiting, error)
             return
         except ContentLostError as error:
@@ -254,7 +254,8 @@ class RenderReader(Reader):
             self._leave(waiting, error_text(error))
             return
         for one in self._all():
-            if (one.row.trial, one.entry.medium.id) == (waiting.row.trial, entry.medium.id):
+            is_same = (one.row.trial, one.entry.medium.id) == (waiting.row.trial, entry.medium.id)
+            if is_same and not self._gave_up:
                 self._append_clip(one, video)
 
     def _append_clip(self, waiting: _Waiting, video: Video) -> None:
@@ -269,7 +270,8 @@ class RenderReader(Reader):
     def _refuse(self, waiting: _Waiting, error: RenderError) -> None:
         """Count a clip that cannot be rendered, and have the env runners record directly."""
         entry, reason = waiting.entry, error_text(error)
-        decide(waiting.recipe, Verdict(False, reason))
+        with self._faults.guard(_RENDERERS_NAME, "telling the env runners to record directly", background=True):
+            decide(waiting.recipe, Verdict(False, reason))
         told = RuntimeError(
             f"{reason}. The env runners render the episodes of this env while they run, from their next evaluation on; "
             "to do so from the start, pass render='direct' to the recorder"
@@ -290,7 +292,8 @@ class RenderReader(Reader):
 
     def _leave(self, waiting: _Waiting, why: str) -> None:
         """Leave a clip as it is, a tape."""
-        note = f"not rendered: {why}; `tune-media render` makes the clip of the tape"
+        episode = waiting.entry.medium.facts().get("episode_id")
+        note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes the clip of the tape"
         facts = {"lost": ONLY_TAPE, "note": note, "at": list(waiting.row.stamp)}
         try:
             is_new = self._append(waiting, packed_name(waiting.entry, waiting.entry.medium.facts(), **facts), None)

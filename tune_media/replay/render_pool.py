@@ -27,6 +27,9 @@ def background_niceness() -> int:
 class RenderPool:
     """Renders tapes, each recipe in a process of its own. Any thread calls any method; one tape is played at a time.
 
+    Attributes:
+        is_over: Whether it was killed, so that it renders nothing more.
+
     Args:
         most: The most processes that are held at a time; the one that was used longest ago is ended first.
         niceness: How far they stand back behind other processes, 0 to 19.
@@ -42,7 +45,7 @@ class RenderPool:
         self._lock = threading.Lock()
         self._used_at = 0.0
         self._timer: threading.Timer | None = None
-        self._is_over = False
+        self.is_over = False
 
     def render(
         self, recipe: Recipe, tape: bytes, *, env_runner: int = 0, env_index: int = 0
@@ -63,7 +66,7 @@ class RenderPool:
             try:
                 return process.render(tape, env_runner=env_runner, env_index=env_index)
             except RenderError as error:
-                if not error.has_died or self._is_over:
+                if not error.has_died or self.is_over:
                     raise
             finally:
                 self._used_at = time.monotonic()
@@ -81,7 +84,7 @@ class RenderPool:
 
     def kill(self) -> None:
         """End all processes at once, whatever they do: ``render`` raises, now and from now on."""
-        self._is_over = True
+        self.is_over = True
         for process in list(self._processes.values()):
             process.kill()
 
@@ -91,7 +94,7 @@ class RenderPool:
             self._close()
 
     def _process(self, recipe: Recipe) -> RenderProcess:
-        if self._is_over:
+        if self.is_over:
             raise RenderError("the processes that render were ended")
         if recipe.hash not in self._processes:
             while len(self._processes) >= self._most:

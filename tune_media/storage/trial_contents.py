@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.fs
 
-from tune_media.storage.entry import STORED
+from tune_media.storage.entry import STORED, UNRENDERED
 from tune_media.storage.experiment_log import FOLDER, Event, read_log
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.index import Index
@@ -40,12 +40,14 @@ class TrialContents:
             experiment's log has so far.
         unlisted: How many of them only the log has.
         may_run: Whether a driver that runs may still add them to the index.
+        unrendered: How many clips have no file: of these there is only the tape of the episode, so far or for good.
     """
 
     media_folder: str
     lines: Sequence[tuple[bytes, Line]] = ()
     unlisted: int = 0
     may_run: bool = False
+    unrendered: int = 0
 
 
 def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
@@ -79,7 +81,8 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
         _, log = _log_of(filesystem, posixpath.dirname(path), done=True)
         unlisted = index.load(log.get(posixpath.basename(path), []))
     lines = [(json_bytes(line), line) for line in index.lines()]
-    return TrialContents(place, lines, unlisted, time.time() - newest < _RUNNING_SECONDS)
+    unrendered = sum(line.get("status") in UNRENDERED for _, line in lines)
+    return TrialContents(place, lines, unlisted, time.time() - newest < _RUNNING_SECONDS, unrendered)
 
 
 def warn_of_unlisted(found: Mapping[str, TrialContents]) -> None:
@@ -100,6 +103,27 @@ def warn_of_unlisted(found: Mapping[str, TrialContents]) -> None:
         min(unlisted),
         sum(contents.unlisted for contents in unlisted.values()),
         "a running driver has not added them yet" if may_run else "the driver was killed before it could add them",
+    )
+
+
+def warn_of_unrendered(found: Mapping[str, TrialContents]) -> None:
+    """Say how many clips are not there because nobody has rendered them, and how they are made.
+
+    Args:
+        found: The contents of trials, by their folder.
+    """
+    unrendered = {folder: contents for folder, contents in found.items() if contents.unrendered}
+    if not unrendered:
+        return
+    may_run = any(contents.may_run for contents in unrendered.values())
+    logger.log(
+        logging.INFO if may_run else logging.WARNING,
+        "tune_media: %d clip(s) of %d trial(s) are tapes, and not rendered%s. `tune-media render %s --trial all` makes "
+        "clips of tapes.",
+        sum(contents.unrendered for contents in unrendered.values()),
+        len(unrendered),
+        " yet" if may_run else "",
+        posixpath.dirname(min(unrendered).rstrip("/")),
     )
 
 

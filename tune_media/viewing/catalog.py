@@ -19,7 +19,7 @@ from tune_media.experiment.state import Snapshots
 from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import filesystem_of_trial
-from tune_media.storage.trial_contents import warn_of_unlisted
+from tune_media.storage.trial_contents import warn_of_unlisted, warn_of_unrendered
 from tune_media.values.checks import number_range
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
@@ -350,7 +350,9 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
                 f"{folders[0].path!r} is not an experiment; it contains {len(inside)}: {name_some(inside)}. "
                 f"Load one of them, or several: load([...])."
             )
-    warn_of_unlisted({trial.path: trial.contents for trial in trials})
+    contents = {trial.path: trial.contents for trial in trials}
+    warn_of_unlisted(contents)
+    warn_of_unrendered(contents)
     _in_parallel(_look_for_results, trials)
     with contextlib.suppress(OSError):  # nobody knows which were abandoned, and everything else is there
         mark_abandoned(trials, Snapshots())

@@ -151,6 +151,16 @@ class EventFile:
         newest = max((int(text) for text in seconds if text.isdecimal()), default=0)
         self._set_name(max(time.time(), newest + 1.0))
 
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def length(self) -> int:
+        """How many bytes of it are written."""
+        return self._path.stat().st_size if self._path.exists() else 0
+
     def get_logdir(self) -> str:
         """Return its folder."""
         return str(self._folder)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tune_media.callbacks.backend import Report
-from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter, Mark
+from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter, Mark, read_events
 from tune_media.experiment.results import result_time
 from tune_media.storage.entry import MediaEntry
+
+_MOST_CLIPS = 64  # of a tag, the newest, that are added again behind a clip that comes late
 
 
 class TrialEvents:
@@ -18,6 +21,9 @@ class TrialEvents:
 
     TensorBoard forgets everything from a step on if it finds a restart in the file. A medium of an iteration that the
     trial has left behind would come after the restart and be shown for ever, so it is not added.
+
+    TensorBoard's fast reader also forgets the steps of a tag that are not below the one that it reads. A clip may be
+    rendered after newer ones of its key; these are then added again, behind it.
 
     Args:
         writer: Ray's code adds a result's scalars to it. They go to the file together.
@@ -36,6 +42,7 @@ class TrialEvents:
         self._last: tuple[int, int] | None = None  # iteration and step of the last result
         self._ways_back: list[_WayBack] = []  # each one later, and to a higher step, than the one before
         self._lives = 0
+        self._clips: dict[str, dict[int, int]] = {}  # by tag and step, a place in the file before a clip
         self._lock = threading.Lock()
 
     def add_result(self, report: Report, write: Callable[[], None]) -> None:
@@ -51,6 +58,8 @@ class TrialEvents:
                 self._lives += 1
                 kept = [way for way in self._ways_back if way.step < report.step]
                 self._ways_back = [*kept, _WayBack(report.step, report.row, self._lives)]
+                for tag, clips in self._clips.items():
+                    self._clips[tag] = {step: place for step, place in clips.items() if step < report.step}
             held.start_from(report.step)
         self._last = here
         try:
@@ -70,7 +79,22 @@ class TrialEvents:
             count = 1 + (self._mark.media if self._mark.row == entry.row else 0)
             self._mark = self._mark._replace(row=entry.row, media=count, time=entry.time)
             is_left = any(way.leaves_behind(entry) for way in self._ways_back)
+            if not is_left and entry.medium.kind == "video":
+                events = [*events, *self._clips_behind(entry)]
             self.file.add_again([] if is_left else events, self._mark)
+
+    def _clips_behind(self, entry: MediaEntry) -> list[bytes]:
+        """Return the events of newer clips of an entry's tag, which TensorBoard forgets when it reads the entry's."""
+        clips, place = self._clips.setdefault(entry.tag, {}), self.file.length
+        later = {step: clips[step] for step in sorted(clips) if step > entry.step}
+        if later:
+            with contextlib.suppress(OSError):  # the disk takes nothing now
+                self.file.flush()
+        found = [event for step, at in later.items() for event in self._events_at(at, entry.tag, step)]
+        clips.update({entry.step: place, **dict.fromkeys(later, place)})
+        while len(clips) > _MOST_CLIPS:
+            del clips[min(clips)]
+        return found
 
     def add_missing(self, events: list[bytes], mark: Mark, names: list[str]) -> None:
         """Add what a killed process had not written, before all else; the backend's thread calls it.
@@ -87,6 +111,16 @@ class TrialEvents:
             self.file.comes_after(names)
             self.file.insert_first(events)
             self.file.add_again([], self._mark)
+
+    def _events_at(self, place: int, tag: str, step: int) -> list[bytes]:
+        """Return the event of a clip that is in the file, from a place on; none if the disk did not take it."""
+        with contextlib.suppress(OSError):
+            stream = self.file.path.open("rb")
+            stream.seek(place)
+            for event in read_events(stream):
+                if event.step == step and any(value.tag == tag for value in event.summary.value):
+                    return [event.SerializeToString()]
+        return []
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,96 @@
+"""An experiment whose clip comes as a tape, in a process that ends at a place: ``tapes_to_kill.py FOLDER PLACE``.
+
+Its backend tells of each clip in ``calls.jsonl``; the state that Tune saved last is in ``state``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import tune_media as tm
+from tests.support.driven_sweep import Sweep
+from tests.support.taped import taped_clip
+from tune_media.callbacks.outbox import FOLDER_VARIABLE, Outbox
+from tune_media.storage.experiment_log import ExperimentLog
+
+PLACES = ("under way", "told to end", "rendered", "appended", "logged")
+_ROOT = Path(__file__).parents[2]
+
+
+class Tells(tm.Backend):
+    """Tells of each clip that it has got, and of ends."""
+
+    name = "tells"
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "calls.jsonl"
+
+    def media(self, trial, entry):
+        assert entry.content()
+        self._tell(["media", entry.training_iteration, entry.medium.id])
+
+    def end(self, trial, status):
+        self._tell(["end", status])
+
+    def _tell(self, call: list[Any]) -> None:
+        with self.file.open("a") as opened:
+            opened.write(json.dumps(call) + "\n")
+
+
+def calls(folder: Path) -> list[list[Any]]:
+    """Return what a ``Tells`` has told."""
+    return [json.loads(line) for line in (folder / "calls.jsonl").read_text().splitlines()]
+
+
+def kill_at(folder: Path, place: str) -> dict[str, Any]:
+    """Run such a process, which ends at a place; return the last state that Tune has saved of its callback."""
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT), FOLDER_VARIABLE: str(folder / "outbox")}
+    command = [sys.executable, __file__, str(folder), place]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 9, done.stderr
+    state: dict[str, Any] = pickle.loads((folder / "state").read_bytes())
+    return state
+
+
+def main(folder: Path, place: str) -> None:
+    """Run until the process is killed."""
+    replace_tape, append = Outbox.replace_tape, ExperimentLog.append
+
+    def replaces(self: Outbox, *arguments: Any, **more: Any) -> bool:
+        if place == "rendered":
+            os._exit(9)
+        done = replace_tape(self, *arguments, **more)
+        if place == "appended":
+            os._exit(9)
+        return done
+
+    def appends(self: ExperimentLog, lines: Any) -> None:
+        lines = list(lines)
+        append(self, lines)
+        if place == "logged" and any(line.get("status") == "stored" for line in lines):
+            os._exit(9)
+
+    Outbox.replace_tape, ExperimentLog.append = replaces, appends  # type: ignore[method-assign]
+    sweep = Sweep(folder, backend=Tells(folder))
+    sweep.report(1, score=1.0)
+    gate = folder / "gate"
+    clip = taped_clip(1, gate=str(gate), tells=str(folder / "under way"))
+    sweep.report(2, best=clip)
+    (folder / "state").write_bytes(pickle.dumps(sweep.callback.get_state()))
+    while place in ("under way", "told to end"):
+        if (folder / "under way").exists():
+            sys.exit(9) if place == "told to end" else os._exit(9)
+        time.sleep(0.01)
+    gate.touch()
+    time.sleep(60)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
