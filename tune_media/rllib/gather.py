@@ -274,6 +274,9 @@ class _Choice:
         gone: Sequence[int] = (),
         problems: Sequence[RecordingProblem] = (),
     ) -> None:
+        unseen, count = sum(answer.unseen_ends for answer in answers), of_round.reported.count
+        if unseen and count is not None:
+            of_round = replace(of_round, reported=replace(of_round.reported, count=max(0, count - unseen)))
         self._plan, self._round, self._answers, self._gone = plan, of_round, answers, gone
         self._problems = [*problems, *(problem for answer in answers for problem in answer.problems)]
 
