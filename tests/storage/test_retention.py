@@ -2,7 +2,7 @@
 
 import pytest
 
-from tune_media.storage.retention import StoredFile, TrialFiles, file_of_line, take_surplus_of_experiment
+from tune_media.storage.retention import KeptFiles, StoredFile, file_of_line, take_surplus_of_experiment
 from tune_media.values.options import Retention
 
 KEY = ("evaluation", "episodes/best")
@@ -16,7 +16,7 @@ def files(*values, key=KEY, nbytes=10, trial="t", **others):
 
 
 def of_trial(all_files, policy):
-    held = TrialFiles(policy)
+    held = KeptFiles(policy)
     for file in all_files:
         held.add(file)
     return held
@@ -104,7 +104,7 @@ def test_a_line_says_how_good_a_file_is():
 
 
 def test_few_of_many_files_are_kept_and_only_a_change_makes_a_new_choice():
-    held = TrialFiles(Retention(last=500, best=3))
+    held = KeptFiles(Retention(last=500, best=3))
     for file in files(*map(float, range(1000))):
         held.add(file)
         held.take_surplus(is_best=False)

@@ -67,7 +67,7 @@ def value_of_line(line: Line, by: str) -> float | None:
     return _number(line.get(by, metrics.get(by) if isinstance(metrics, dict) else None))
 
 
-class TrialFiles:
+class KeptFiles:
     """The media files of one trial that retention chooses from; the storage's thread calls all methods.
 
     Attributes:
@@ -78,7 +78,7 @@ class TrialFiles:
         trial_id: The trial; index lines of others are passed over.
 
     Example:
-        >>> files = TrialFiles(Retention(last=1))
+        >>> files = KeptFiles(Retention(last=1))
         >>> for step in (1, 2):
         ...     files.add(StoredFile(f"clip {step}", "trial", 10, (step, step), keys={("train", "clip")}))
         >>> [file.path for file in files.take_surplus(is_best=False)]
@@ -198,7 +198,7 @@ class TrialFiles:
 
 
 def take_surplus_of_experiment(
-    trials: Collection[TrialFiles], policy: Retention, best_trial: str | None
+    trials: Collection[KeptFiles], policy: Retention, best_trial: str | None
 ) -> list[StoredFile]:
     """Remove the files that have to go so that an experiment is within ``experiment_bytes``, and return them.
 
@@ -212,7 +212,7 @@ def take_surplus_of_experiment(
     excess = sum(trial.nbytes for trial in trials) - (policy.experiment_bytes or math.inf)
     if excess <= 0:
         return []
-    surplus: list[tuple[StoredFile, TrialFiles]] = []
+    surplus: list[tuple[StoredFile, KeptFiles]] = []
     rankings = [_by_urgency(trial, best_trial) for trial in trials]
     for _, _, file, trial in heapq.merge(*rankings, key=lambda item: item[:2]):
         if excess <= 0:
@@ -225,8 +225,8 @@ def take_surplus_of_experiment(
 
 
 def _by_urgency(
-    trial: TrialFiles, best_trial: str | None
-) -> Iterator[tuple[tuple[bool, bool, int], float, StoredFile, TrialFiles]]:
+    trial: KeptFiles, best_trial: str | None
+) -> Iterator[tuple[tuple[bool, bool, int], float, StoredFile, KeptFiles]]:
     for kind, file in trial.in_order_of_loss():
         is_live = kind > 0
         yield (is_live, is_live and file.trial_id == best_trial, kind), file.order[1], file, trial
