@@ -176,7 +176,9 @@ class TensorBoardBackend(Backend):
         if self._is_second:
             return
         if trial.trial_id not in self._events:  # it ended in a process that was killed before all was written
-            self._recover(trial, self._events_of(trial), float("inf"))
+            events = TrialEvents(EventWriter(str(trial.location.local_path)))
+            self._recover(trial, events, float("inf"))
+            self._events[trial.trial_id] = events
         events = self._events[trial.trial_id]
         with self.context.guard("writing hyperparameters"):
             if status != "interrupted":
