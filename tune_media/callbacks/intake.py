@@ -203,7 +203,12 @@ class Intake:
             if entry.is_episodes:
                 continue
             if type(entry.medium) in MEDIA:
-                found.append((NewRow(trial_id, "media", *packed_medium(entry)), None))
+                try:
+                    packed = packed_medium(entry)
+                except Exception as error:  # the user's own facts of it; it costs itself alone
+                    self._session.faults.report("the store", f"writing {entry.path}", error)
+                    packed = lost_data(entry, FAILED, error_text(error)), None
+                found.append((NewRow(trial_id, "media", *packed), None))
             else:
                 data, content = lost_data(entry, FAILED, _KILLED), None
                 in_memory += entry.medium.nbytes
