@@ -9,6 +9,7 @@ import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.trial_life import index_lines
 from tune_media.callbacks.backend import Backend
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 
 class Taking(Backend):
@@ -51,6 +52,23 @@ def test_a_checkpoints_copy_of_a_result_gets_the_same_path_and_stores_nothing_ag
     assert isinstance(result["clip"], str)
     assert metrics["clip"] == result["clip"]
     assert len(index_lines(tmp_path / "storage" / "t1")) == 1
+
+
+def test_a_clip_whose_facts_cannot_be_kept_costs_itself_alone(tmp_path):
+    """The row of the whole result could not be written, nor was it if a number had more than 64 bits."""
+    bad = tm.EpisodeRecord("bad", 1.0, 3, task=object())
+    state = EpisodeData(tm.EpisodeRecord("good", 2.0, 3), values={"generator": 2**127})
+    data = EpisodeBatch((state,))
+    episodes = {"bad": tm.Video([np.zeros((16, 24, 3), np.uint8)], episode=bad), "good": clip(), "data": data}
+    trial = FakeTrial(tmp_path)
+    run([tm.JsonMediaLoggerCallback()], trial, [{"evaluation": {"env_runners": {"episodes": episodes}}}])
+    lines = index_lines(trial.storage.trial_fs_path)
+    assert {line["key"]: line["status"] for line in lines} == {
+        "episodes/bad": "failed",
+        "episodes/good": "stored",
+        "episodes/data": "stored",
+    }
+    assert list(tm.load(tmp_path / "storage").episodes()["values"]) == [{"generator": 2**127}]
 
 
 def test_a_large_array_that_is_no_medium_is_named_once(tmp_path, caplog):

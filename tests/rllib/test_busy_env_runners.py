@@ -60,7 +60,7 @@ def test_training_does_not_wait_for_an_evaluation_beside_it(ray_session, tmp_pat
         for _ in range(2):
             train()
         assert not (tmp_path / "waited in vain").exists()
-        assert sections[-1]["episodes"] == {"num_unanswered": 1}
+        assert sections[-1]["episodes"]["num_unanswered"] == 1
         (tmp_path / "open").touch()
         while not train().get("data"):
             assert len(sections) < 100

@@ -211,7 +211,12 @@ class Intake:
             if entry.is_episodes:
                 continue
             if type(entry.medium) in MEDIA:
-                found.append((NewRow(trial_id, "media", *packed_medium(entry)), None))
+                try:
+                    packed = packed_medium(entry)
+                except Exception as error:  # the user's own facts of it; it costs itself alone
+                    self._session.faults.report("the store", f"writing {entry.path}", error)
+                    packed = packed_name(entry, lost=FAILED, note=error_text(error)), None
+                found.append((NewRow(trial_id, "media", *packed), None))
             elif not entry.medium.is_rendered:
                 from tune_media.callbacks.render_reader import packed_tape  # loads the encoder, as the clip has done
 
