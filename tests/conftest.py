@@ -17,6 +17,7 @@ from tests.support.fork_workers import forked_workers
 # Before Ray is imported: quiet, local, and workers that find the tests' own modules.
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+os.environ.setdefault("TUNE_MEDIA_RENDER_NICENESS", "0")  # tests wait for what is rendered, on a busy machine
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 ROOT = str(Path(__file__).parents[1])
 AT_START = str(Path(__file__).parent / "support" / "at_start")

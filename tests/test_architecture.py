@@ -19,7 +19,7 @@ BELOW = {  # wing: the wings that it may import
     "triggers": set(),
     "ray_compat": set(),
     "recording": {"values", "encoding", "selection", "steps"},
-    "replay": {"recording", "values", "encoding", "selection", "steps"},
+    "replay": {"recording", "values", "encoding", "selection", "steps", "ray_compat"},
     "results": {"values", "ray_compat"},
     "storage": {"values", "encoding"},
     "experiment": {"storage", "values"},

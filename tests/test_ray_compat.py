@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -219,3 +220,16 @@ def test_a_clone_is_known_by_the_folder_of_its_checkpoint(ray_session, tmp_path)
     told = dict(starts.donors)
     assert starts.donors[:2] in ([(0, None), (1, None)], [(1, None), (0, None)])
     assert told == {0: (1, 2), 1: None}  # the first one is a clone of the other, which goes on from its own checkpoint
+
+
+def test_all_processes_of_a_job_share_values(ray_session):
+    @ray_session.remote(num_cpus=0)
+    def there(name):
+        return ray_compat.share_value(name, "other", may_replace=False), ray_compat.shared_value(name)
+
+    name = f"a test {os.getpid()}"
+    assert ray_compat.shared_value(name) is None
+    assert ray_compat.share_value(name, "one", may_replace=False)
+    assert ray_session.get(there.remote(name)) == (False, "one")
+    assert ray_compat.share_value(name, "two", may_replace=True)
+    assert ray_compat.shared_value(name) == "two"

@@ -1,19 +1,23 @@
-"""An evaluation of 10 episodes with ``keep=("best", "worst")``: replay, auto, direct, and no recorder; and training.
+"""An evaluation of 10 episodes with ``keep=("best", "worst")``: on tape (the default), direct, and no recorder.
 
-The env runner, its torch policy and the recorder are the real ones, in this process, without Ray's actors. The episodes
-are short, so that this ends in a few minutes: 5 steps of HalfCheetah, rendered with osmesa (Debian's libosmesa6), and
-40 of Pong, with its default of sticky actions. All episodes of an env have the same length.
+``algo.evaluate()`` is the real one, with one remote env runner that has 1 or 8 envs. The default is measured after its
+first rounds, when the env is known to repeat its episodes; the winners' clips are not rendered in it, as in a Tune run,
+where the driver renders them beside training. ``beside`` measures that: evaluations with a process that renders clips
+of the same env all the time, and without. The episodes are short, so that this ends in a few minutes: 20 steps of
+HalfCheetah, rendered with osmesa (Debian's libosmesa6), and 40 of Pong, with its default of sticky actions.
 
-Run it with ``python -m tests.benchmarks.bench_replay [NAME ...]``: a name in ``ENVS``, ``training`` or ``shares``.
+Run it with ``python -m tests.benchmarks.bench_replay [NAME ...]``: a name in ``ENVS``, ``beside``, ``training`` or
+``shares``.
 """
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -24,7 +28,8 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from tests.benchmarks.common import Timing, compare, show
-from tune_media.encoding.encoder import VideoEncoder
+from tune_media.replay.render_pool import RenderPool
+from tune_media.replay.taped_clip import TapedClip
 from tune_media.rllib import record_episodes, registry
 from tune_media.rllib.callback import EpisodeRecorderCallback
 
@@ -43,7 +48,7 @@ class Small(gym.ObservationWrapper):
 
 
 def cheetah(config: Any) -> gym.Env:
-    return gym.make("HalfCheetah-v5", render_mode="rgb_array", max_episode_steps=5)
+    return gym.make("HalfCheetah-v5", render_mode="rgb_array", max_episode_steps=20)
 
 
 def pong(config: Any) -> gym.Env:
@@ -53,12 +58,12 @@ def pong(config: Any) -> gym.Env:
     return Small(gym.make("ALE/Pong-v5", render_mode="rgb_array", max_episode_steps=40))
 
 
-def pendulum(config: Any) -> gym.Env:
-    return gym.make("Pendulum-v1", render_mode="rgb_array", max_episode_steps=100)
+def cartpole(config: Any) -> gym.Env:
+    return gym.make("CartPole-v1", render_mode="rgb_array")
 
 
-ENVS: dict[str, Callable[[Any], gym.Env]] = {"HalfCheetah": cheetah, "Pong": pong, "Pendulum": pendulum}
-CHOSEN = ("HalfCheetah", "Pong", "training")
+ENVS: dict[str, Callable[[Any], gym.Env]] = {"CartPole": cartpole, "HalfCheetah": cheetah, "Pong": pong}
+CHOSEN = ("CartPole", "HalfCheetah", "Pong", "beside", "training")
 HOOKS = ("on_episode_start", "on_episode_step", "on_episode_end", "on_sample_end")
 
 
@@ -70,74 +75,101 @@ def env_runner_of(env: Any, recorder: Any = None, *, in_evaluation: bool = True)
     return SingleAgentEnvRunner(config=config, worker_index=0)
 
 
-def evaluate(env_runner: SingleAgentEnvRunner) -> None:
-    """Play a round, and take its best and its worst episode as the Algorithm does."""
-    registry.begin_round(env_runner, "episodes")
-    env_runner.sample(num_episodes=EPISODES)
-    env_runner.get_metrics()
-    answer = registry.ask(env_runner, "episodes", ())
-    if answer is None:
-        return
-    records = {episode.record.id: episode.record for episode in answer.data}
-    candidates = sorted(answer.candidates, key=lambda id: records[id].episode_return)
-    taken = registry.take(env_runner, "episodes", {candidates[0], candidates[-1]}, set(records))
-    assert taken.kept, taken
-    assert not taken.lost, taken
+def algorithm(env: Callable[[Any], gym.Env], envs: int, recorder: Any = None) -> Any:
+    """Return an Algorithm whose evaluations are played by one remote env runner."""
+    ray.tune.register_env(env.__name__, env)
+    config = PPOConfig().environment(env.__name__).env_runners(num_env_runners=0)
+    config.evaluation(
+        evaluation_num_env_runners=1,
+        evaluation_duration=EPISODES,
+        evaluation_config=PPOConfig.overrides(num_envs_per_env_runner=envs),
+    )
+    config.rl_module(model_config={"fcnet_hiddens": [64]})
+    if recorder is not None:
+        config.callbacks(recorder)
+    return config.build_algo()
 
 
-def render_two(env: gym.Env) -> tuple[float, float]:
-    """Return how long it takes to render and encode two episodes of random actions: seconds, and seconds of CPU."""
-    spent = np.zeros(2)
+def clips_in(result: dict[str, Any]) -> list[Any]:
+    found = result["env_runners"]["episodes"]
+    return [found[name] for name in ("best", "worst")]
 
-    def timed(work: Callable[[], object]) -> None:
-        before = time.perf_counter(), time.process_time()
-        work()
-        spent[:] += np.subtract((time.perf_counter(), time.process_time()), before)
 
-    for _ in range(2):
-        encoder, over = VideoEncoder(fps=30), False
-        env.reset()
-        for step in itertools.count():
-            timed(lambda encoder=encoder: encoder.feed(env.render()))
-            if over:
-                break
-            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            over = terminated or truncated or step > 1000
-        timed(encoder.finish)
-    return float(spent[0]), float(spent[1])
+def on_tape(env: Callable[[Any], gym.Env], envs: int) -> Any:
+    """Return an Algorithm whose env is known to repeat its episodes by now."""
+    algo = algorithm(env, envs, record_episodes(strict=True))
+    until = time.monotonic() + 120
+    while not any(isinstance(clip, TapedClip) for clip in clips_in(algo.evaluate())):
+        assert time.monotonic() < until, "no tape is proven"
+        time.sleep(0.2)
+    return algo
 
 
 def evaluation(name: str, rounds: int) -> None:
-    """Compare an evaluation of one env, and print the table and the targets."""
-    runners = {
-        "direct": env_runner_of(ENVS[name], record_episodes(render="direct", strict=True)),
-        "replay": env_runner_of(ENVS[name], record_episodes(render="replay", strict=True)),
-        "auto": env_runner_of(ENVS[name], record_episodes(render="auto", strict=True)),
-        "no recorder": env_runner_of(ENVS[name]),
-    }
-    seconds = compare({method: lambda runner=runner: evaluate(runner) for method, runner in runners.items()}, rounds)
-    env = ENVS[name](None)
-    render_two(env)  # warm
-    two = Timing.of(*map(list, zip(*(render_two(env) for _ in range(rounds)), strict=True)))
-    seconds["rendering and encoding two episodes"] = two
-    show(f"{name}: an evaluation of {EPISODES} episodes, best and worst kept", seconds)
-    direct, replay, none = (seconds[method] for method in ("direct", "replay", "no recorder"))
-    chosen = registry.recordings_of(runners["auto"])["episodes"].replays.mode
-    print(
-        f"\nIn CPU time, replay takes {replay.cpu / direct.cpu:.2f} of direct recording (target: at most 0.3), and "
-        f"{replay.cpu / (none.cpu + two.cpu):.2f} of an evaluation without a recorder and rendering and encoding two "
-        f"episodes (target: at most 1.1). The evaluation alone takes {none.cpu / direct.cpu:.2f} of direct recording. "
-        f"`auto` chose {chosen}."
-    )
+    """Compare evaluations of one env, and print the table and the target."""
+    for envs in (1, 8):
+        algorithms = {
+            "no recorder": algorithm(ENVS[name], envs),
+            "on tape, the default": on_tape(ENVS[name], envs),
+            "direct": algorithm(ENVS[name], envs, record_episodes(render="direct", strict=True)),
+        }
+        seconds = compare({method: algo.evaluate for method, algo in algorithms.items()}, rounds)
+        show(f"{name}: an evaluation of {EPISODES} episodes by an env runner with {envs} env(s)", seconds)
+        none, tape = seconds["no recorder"], seconds["on tape, the default"]
+        more = 1000 * (tape - 1.05 * none)
+        print(
+            f"\nOn tape: {tape.ratio(none):.2f} of no recorder. Target: at most 1.05, and 5 ms; it is {more:+.1f} ms."
+        )
+        for algo in algorithms.values():
+            algo.stop()
+
+
+@contextlib.contextmanager
+def rendering(clip: TapedClip) -> Iterator[None]:
+    """Render a clip all the time, in a process beside this one."""
+    pool, is_over = RenderPool(), threading.Event()
+
+    def run() -> None:
+        while not is_over.is_set():
+            clip.rendered_by(pool)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+        pool.close()
+
+
+def beside(rounds: int) -> None:
+    """Compare training iterations beside a process that renders, and without one."""
+    algo = on_tape(cartpole, 1)
+    taped = [clip for _ in range(3) for clip in clips_in(algo.evaluate()) if isinstance(clip, TapedClip)]
+    seconds: dict[str, list[float]] = {"training alone": [], "beside a process that renders": []}
+    cpu: dict[str, list[float]] = {name: [] for name in seconds}
+    algo.train()
+    for _ in range(rounds):
+        for name, context in (("training alone", contextlib.nullcontext()), (list(seconds)[1], rendering(taped[-1]))):
+            with context:
+                time.sleep(4)  # until it renders
+                started, used = time.perf_counter(), time.process_time()
+                algo.train()
+                seconds[name].append(time.perf_counter() - started)
+                cpu[name].append(time.process_time() - used)
+    algo.stop()
+    show("CartPole: a training iteration", {name: Timing.of(seconds[name], cpu[name]) for name in seconds})
 
 
 def recorders() -> dict[str, Any]:
     """Return recorders that choose no episode of a training run."""
     nothing = {"trigger": lambda index: False, "video": None}
     return {
-        "evaluation only is recorded": record_episodes(render="replay"),
+        "evaluation only is recorded": record_episodes(),
         "training, no episode chosen, collect=False": record_episodes("train", **nothing, collect=False),
         "training, no episode chosen": record_episodes("train", **nothing),
+        "training, on tape": record_episodes("train", render="replay"),
     }
 
 
@@ -197,11 +229,14 @@ if __name__ == "__main__":
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)  # as Ray does for an env runner with one CPU
     print(f"Ray {ray.__version__}, Gymnasium {gym.__version__}")
+    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     for chosen in sys.argv[1:] or CHOSEN:
         if chosen == "training":
             training(rounds=25)
             shares(rounds=10)  # last: its timing stays in the hooks
         elif chosen == "shares":
             shares(rounds=10)
+        elif chosen == "beside":
+            beside(rounds=7)
         else:
-            evaluation(chosen, rounds=3)
+            evaluation(chosen, rounds=9)

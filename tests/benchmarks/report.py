@@ -75,6 +75,10 @@ BENCHMARKS = (
     Benchmark("gym", "Steps that are not recorded"),
     Benchmark("tune_loop", "Tune's loop", remark=f"""
         ![CPU time that Tune's loop spends on one result, by logger]({LOOP_PICTURE})"""),
+    Benchmark("outbox", "The outbox", remark="""
+        Where one result comes at a time, most of the time is that of a processor that wakes up: SQLite alone needs five
+        times what it needs for the second of two results. A reader that is woken waits 10 ms before it reads, so that
+        results that come at once do not wait for the interpreter's lock while five threads run."""),
     Benchmark("sweep", "Results per second of a sweep", remark="""
         The target is 0.9 of the rate of Ray's loggers, without a gap above 0.5 s. To make a GIF takes several
         milliseconds of a core, so two cores that run trials, too, cannot make one for each of hundreds of results a

@@ -4,17 +4,19 @@ import hashlib
 import logging
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
 
 import pytest
+from ray.tune.callback import CallbackList
 
 import tune_media as tm
 from tests.support.driver_to_kill import CALM, KEYS, PLACES, Tells, calls, kill_at, report, told
 from tests.support.fake_trial import FakeTrial
+from tests.support.index_lines import parse_index
 from tune_media.callbacks.outbox import FOLDER_VARIABLE, NewRow, Outbox, remove_expired
-from tune_media.storage.index_lines import parse_index
 
 
 @pytest.fixture(autouse=True)
@@ -170,6 +172,20 @@ def test_rows_are_appended_all_or_none_and_no_number_is_given_twice(outboxes):
     again.close(remove=True)
 
 
+def test_a_result_of_hundreds_of_media_is_appended_all_or_none(outboxes):
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    outbox.add_reader("storage")
+    rows = [NewRow("t1", "media", str(index).encode()) for index in range(250)]
+    last = outbox.append(rows)
+    assert [row.data for row in outbox.read(0, 1000)] == [row.data for row in rows]
+    assert outbox.read(0, 1000)[-1].seq == last
+    with pytest.raises(sqlite3.Error):
+        outbox.append([*rows, NewRow("t1", "media", object())])
+    assert len(outbox.read(0, 1000)) == 250
+    outbox.close(remove=True)
+
+
 def test_contents_whose_rows_were_never_written_are_removed_by_the_next_driver(outboxes):
     outboxes.mkdir()
     outbox = Outbox.create(outboxes, {})
@@ -198,6 +214,22 @@ def test_a_content_that_is_gone_is_named_and_the_rest_is_stored(tmp_path, outbox
     assert {len(line["id"]) for line in failed} == {32}
     assert all("bytes are left in the outbox" in line["note"] for line in failed)
     assert list(outboxes.iterdir()) == []
+
+
+def test_a_restore_with_no_trial_left_to_run_delivers_to_all_callbacks(tmp_path, outboxes, caplog):
+    """The first callback that ended closed the outbox, and the rows of all others were dropped."""
+    state = kill_at(tmp_path, "append")
+    callbacks, trial = [tm.JsonMediaLoggerCallback(), tm.MediaLoggerCallback(Tells(tmp_path))], FakeTrial(tmp_path)
+    for callback in callbacks:
+        callback.set_state(state)
+    every = CallbackList(callbacks)
+    every.setup(stop=None, num_samples=1, total_num_samples=1)
+    every.on_experiment_end(trials=[trial])
+    assert_all_there(tmp_path)
+    wanted = {("media", line["training_iteration"], line["key"], line["id"]) for line in told(tmp_path)}
+    assert wanted <= set(calls(tmp_path)[1])
+    assert list(outboxes.iterdir()) == []
+    assert "waited for" not in caplog.text
 
 
 def test_rows_that_wait_for_a_callback_that_a_restore_has_not_are_counted(tmp_path, outboxes, caplog):

@@ -23,7 +23,7 @@ from tune_media.callbacks.session import _SESSIONS
 from tune_media.encoding import probe_video
 from tune_media.replay.process import RenderProcess
 from tune_media.storage.experiment_log import read_log
-from tune_media.storage.index_lines import valid_lines
+from tune_media.storage.index_lines import valid_raw_lines
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ class Notes(tm.Backend):
 
 def lines_of(sweep):
     """Return the valid line of each key and iteration."""
-    lines = valid_lines((sweep.path / "media" / "index.jsonl").read_bytes())
+    lines = [line for _, line in valid_raw_lines((sweep.path / "media" / "index.jsonl").read_bytes())]
     return {(line["key"], line["training_iteration"]): line for line in lines}
 
 
@@ -95,7 +95,7 @@ def test_the_result_has_the_path_and_the_file_and_the_trackers_follow(tmp_path, 
     sweep.end()
     assert probe_video((sweep.path / shown).read_bytes()).frames == 5
     line, other = sweep.lines()
-    assert {**line, "key": "worst", "at": other["at"]} == other
+    assert {**line, **{name: other[name] for name in ("key", "at", "row")}} == other
     assert {name: line[name] for name in ("id", "status", "path", "step", "training_iteration", "frames")} == {
         "id": clip.id,
         "status": "stored",

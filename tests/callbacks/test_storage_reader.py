@@ -12,11 +12,11 @@ import pytest
 import tune_media as tm
 from tests.support.driven_sweep import SIZE, Sweep, blob
 from tests.support.faults import Orders, episodes, faulty, wait_until
+from tests.support.index_lines import parse_index
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.storage import filesystem
 from tune_media.storage.experiment_log import read_log
-from tune_media.storage.index_lines import parse_index
 
 
 def status(lines):

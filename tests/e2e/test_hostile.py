@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.fs
 import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, example, given, settings
@@ -22,14 +21,13 @@ from ray import tune
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
+from tests.support.index_lines import parse_index
 from tune_media.cli import main
 from tune_media.results.old_api_stack import Windows, new_episodes
 from tune_media.results.reader import replace_media
-from tune_media.storage.entry import MediaEntry, file_set
 from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, report_json, report_parquet
-from tune_media.storage.index_lines import INDEX_PATH, parse_index
-from tune_media.storage.known_media import KnownMedia
-from tune_media.storage.location import LOCATION_FILE, TrialLocation
+from tune_media.storage.index_lines import INDEX_PATH
+from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.names import safe_id, safe_key, safe_suffix
 from tune_media.values.convert import as_plain
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
@@ -417,14 +415,12 @@ def test_bytes_that_are_no_mp4(data):
 def test_bytes_that_are_no_mp4_and_came_past_the_checks_are_a_failed_line(data):
     video = Video.__new__(Video)
     video.__dict__.update(tm.Video([np.zeros((16, 24, 3), np.uint8)]).__dict__, data=data)
-    with tempfile.TemporaryDirectory() as folder:
-        tune_trial = FakeTrial(Path(folder))
-        run([tm.JsonMediaLoggerCallback()], tune_trial, [{"clip": video}])
-        path = Path(tune_trial.storage.trial_fs_path)
-        (line,) = map(strict_json, (path / INDEX_PATH).read_bytes().splitlines())
+    with trial() as place:
+        place.log({"clip": video})
+        (line,) = place.lines()
         assert line["status"] == "failed"
-        assert "mp4" in line["note"]
-        assert list(path.rglob("*.mp4")) == []
+        assert "not a complete mp4" in line["note"]
+        assert place.files() == []
 
 
 def test_whole_mp4s_pass():
@@ -446,15 +442,13 @@ def test_captions_names_and_facts(text, other, odd, metrics):
         tm.EpisodeRecord(text, math.nan, 10**30, seed=10**5000, task=odd, agent=other, metrics=metrics, note=text),
     ]
     with trial() as place:
-        known = known_media(place)
-        for medium in media:
-            stored(place, known, medium, "train", other)
-        lines = lines_of(place)
+        place.log(*({other: medium} for medium in media))
+        lines = place.lines()
         assert [line["status"] for line in lines] == ["stored"] * len(media)
         assert same_text(lines[0]["caption"], text)
         assert same_text(lines[1]["name"], text or "x")
         assert same_text(lines[2]["episode_id"], text)
-        assert len(files_of(place)) == len(media)
+        assert len(place.files()) == len(media)
 
 
 def test_a_name_that_is_no_text_is_refused():
@@ -540,51 +534,42 @@ def test_legacy_episodes_of_any_kind(data):
 # The store
 
 
+class LoggedTrial:
+    """A trial whose results, all at one step, go through the callbacks as Tune shows them."""
+
+    def __init__(self, folder):
+        self.trial = FakeTrial(folder)
+        self.path = Path(self.trial.storage.trial_fs_path)
+        self.index = self.path / INDEX_PATH
+
+    def log(self, *results):
+        run([tm.JsonMediaLoggerCallback()], self.trial, [{"timesteps_total": 1, **result} for result in results])
+
+    def lines(self):
+        content = self.index.read_bytes()
+        assert content.endswith(b"\n")
+        assert len(content.decode().splitlines()) == content.count(b"\n")
+        return [strict_json(line) for line in content.splitlines()]
+
+    def files(self):
+        return sorted(
+            str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_file() and p.name != "index.jsonl"
+        )
+
+
 @contextlib.contextmanager
 def trial():
+    """Yield a trial; all that is written is in its folder, but for the files of Tune and the experiment's log."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "storage" / "trial"
-        yield TrialLocation(pyarrow.fs.LocalFileSystem(), str(path), Path(folder) / "staging", "trial")
-        everything = [
-            p for p in Path(folder).rglob("*") if p.is_file() and p.name not in ("index.jsonl", LOCATION_FILE)
-        ]
-        assert all(p.resolve().is_relative_to(path) for p in everything)
-
-
-def known_media(place):
-    known, index = KnownMedia("trial"), place.local_path / INDEX_PATH
-    known.load(parse_index(index.read_bytes()) if index.exists() else [])
-    known.complete()
-    return known
-
-
-def stored(place, known, medium, section, key):
-    """Name a medium, make its files and its index line, and write them; return its path."""
-    path = known.register(medium, section, key, step=1).path
-    made = file_set([MediaEntry(medium, section, key, path, 1, 1)], "trial", (1, 1))
-    for name, content in made.files.items():
-        file = Path(place.on_storage(name))
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    index = place.local_path / INDEX_PATH
-    index.parent.mkdir(parents=True, exist_ok=True)
-    with index.open("ab") as file:
-        file.writelines(json_bytes(line) + b"\n" for line in made.lines)
-    Path(place.on_storage(INDEX_PATH)).write_bytes(index.read_bytes())
-    return path
-
-
-def lines_of(place):
-    content = (place.local_path / INDEX_PATH).read_bytes()
-    assert content.endswith(b"\n")
-    assert len(content.decode().splitlines()) == content.count(b"\n")
-    return [strict_json(line) for line in content.splitlines()]
-
-
-def files_of(place):
-    return sorted(
-        str(p.relative_to(place.path)) for p in Path(place.path).rglob("*") if p.is_file() and p.name != "index.jsonl"
-    )
+        place = LoggedTrial(Path(folder))
+        yield place
+        others = [f"driver/staging/t1/{name}" for name in (LOCATION_FILE, "params.json", "params.pkl", "result.json")]
+        everything = {
+            str(p.resolve().relative_to(Path(folder).resolve())) for p in Path(folder).rglob("*") if p.is_file()
+        }
+        logs = re.compile(r"storage/\.tune_media_log/[-0-9a-f]+\.done\.jsonl")
+        outside = {p for p in everything if not p.startswith("storage/t1/") and not logs.fullmatch(p)}
+        assert outside == set(others)
 
 
 def strict_json(content):
@@ -648,22 +633,23 @@ class Odd(Medium):
 @example([("\ud800", "k", ".x"), ("\ud801", "k", ".x"), ("?", "k", ".x")])
 def test_keys_ids_and_suffixes_of_any_kind_are_stored_apart_and_given_back(items):
     with trial() as place:
-        known = known_media(place)
-        paths = []
-        for index, (id, key, suffix) in enumerate(items):
-            medium = Odd(id, suffix, f"content {index}".encode())
-            paths.append(stored(place, known, medium, "evaluation", key))
-        for index, path in enumerate(paths):
+        contents = [f"content {index}".encode() for index in range(len(items))]
+        media = [Odd(id, suffix, content) for (id, _, suffix), content in zip(items, contents, strict=True)]
+        results = [{"evaluation": {key: medium}} for (_, key, _), medium in zip(items, media, strict=True)]
+        place.log(*results)
+        paths = [result["evaluation"][key] for result, (_, key, _) in zip(results, items, strict=True)]
+        for path, content in zip(paths, contents, strict=True):
             assert_inside(path)
-            assert (Path(place.path) / path).read_bytes() == f"content {index}".encode()
-        listed = list(parse_index((place.local_path / INDEX_PATH).read_bytes()))
-        assert listed == lines_of(place)
+            assert (place.path / path).read_bytes() == content
+        listed = list(parse_index(place.index.read_bytes()))
+        assert listed == place.lines()
         assert [line["path"] for line in listed] == paths
         assert all(same_text(line["key"], key) for line, (_, key, _) in zip(listed, items, strict=True))
         assert all(same_text(line["id"], id) for line, (id, _, _) in zip(listed, items, strict=True))
-        restarted = known_media(place)
-        assert all(restarted.knows(Odd(id, suffix, b"")) for id, _, suffix in items)
-        assert len(tm.load(Path(place.path).parent)) == len(items)
+        assert {line["step"] for line in listed} == {1}
+        place.log({"evaluation": {items[0][1]: media[0]}})  # a restart reads it again
+        assert place.files() == sorted(paths)
+        assert len(tm.load(place.path.parent)) == len(items)
 
 
 # The index
@@ -704,13 +690,11 @@ PARAMS = (
 def test_any_bytes_as_an_index(content):
     for line in parse_index(content):
         assert all(isinstance(line[name], str) for name in ("id", "section", "key", "path"))
-    with tempfile.TemporaryDirectory() as folder:
-        tune_trial = FakeTrial(Path(folder))
-        index = Path(tune_trial.storage.trial_fs_path) / INDEX_PATH
-        index.parent.mkdir(parents=True)
-        index.write_bytes(content)
-        run([tm.JsonMediaLoggerCallback()], tune_trial, [{"k": histogram()}])
-        assert list(parse_index(index.read_bytes()))[-1]["status"] == "stored"
+    with trial() as place:
+        place.index.parent.mkdir(parents=True)
+        place.index.write_bytes(content)
+        place.log({"k": histogram()})
+        assert list(parse_index(place.index.read_bytes()))[-1]["status"] == "stored"
 
 
 @hostile
@@ -881,7 +865,12 @@ def test_nothing_is_unpickled_from_disk():
         for line in path.read_text().splitlines()
         if unpickles.search(line)
     ]
+    message = "message: dict[str, Any] | None = cloudpickle.loads(base64.b64decode(line)) if line else None"
+    recipe = [
+        "known = pickle.loads(content)",
+        'make_env = cloudpickle.loads(known["creator"]) if creator is None else creator',
+        'config, frame = cloudpickle.loads(known["config"]), cloudpickle.loads(known["frame"])',
+    ]
     figure = ("convert.py", 'pickle.loads(pickle.dumps(figure)).savefig(file, format="png")')
     selector = ("will_record.py", "choose = pickle.loads(cloudpickle.dumps(selector.choose))")
-    assert found[-2:] == [selector, figure]
-    assert {name for name, _ in found[:-2]} == {"process.py", "recipe.py"}
+    assert found == [("process.py", message), *(("recipe.py", line) for line in recipe), selector, figure]

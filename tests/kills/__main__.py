@@ -27,13 +27,19 @@ import mlflow.tracking  # noqa: F401
 import ray.tune.callback
 import ray.tune.logger  # noqa: F401
 import tensorboardX  # noqa: F401
+import wandb  # noqa: F401
 
 import tune_media.callbacks.mlflow.callback
 import tune_media.callbacks.mlflow.run
 import tune_media.callbacks.session
+import tune_media.callbacks.tensorboard.callback
+import tune_media.callbacks.wandb.callback
+import tune_media.callbacks.wandb.run
 import tune_media.viewing.catalog  # noqa: F401
 from tests.kills.check import check_after_kill, check_end
-from tests.kills.driver import POINTS, drive, filesystem_of, kill_at
+from tests.kills.driver import POINTS, Places, drive, filesystem_of, kill_at
+from tests.kills.mlflow_server import MODES, Proxy, free_port, phases
+from tests.support.trackers import MlflowServer
 
 LONGEST = 150.0  # seconds that a driver may take
 
@@ -91,9 +97,7 @@ def result_of(work: Callable[[], Any], folder: Path) -> Any:
 @contextlib.contextmanager
 def s3_server(folder: Path) -> Any:
     """An S3 server in a process of its own; gives its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
 
     def serve() -> None:
         from moto.server import ThreadedMotoServer
@@ -115,6 +119,19 @@ def s3_server(folder: Path) -> Any:
         os.waitpid(pid, 0)
 
 
+@contextlib.contextmanager
+def _running_mlflow(home: Path) -> Any:
+    """An MLflow server for all rounds."""
+    folder = home / "mlflow"
+    folder.mkdir()
+    server = MlflowServer(folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
 def make_store(file: Path) -> None:
     """Make MLflow's database, which takes seconds: each round gets a copy."""
     from mlflow import MlflowClient
@@ -122,17 +139,50 @@ def make_store(file: Path) -> None:
     MlflowClient(f"sqlite:///{file}").search_experiments()
 
 
-def run_round(home: Path, seed: int, server: str, *, machine_lost: bool, counts: Counter[str]) -> list[str]:
+@contextlib.contextmanager
+def mlflow_of(home: Path, folder: Path, mode: str, rng: random.Random, server: MlflowServer | None) -> Any:
+    """Give the address of MLflow's database or server, whose proxy lives as long as the round."""
+    if mode == "store" or server is None:
+        shutil.copy(home / "mlflow.db", folder / "mlflow.db")
+        yield f"sqlite:///{folder}/mlflow.db"
+        return
+    port, schedule = free_port(), phases(mode, [rng.uniform(0.2, 2.5) for _ in range(8)])
+    proxy = Proxy(server.port, port, schedule)
+    pid = forked(proxy.serve, folder / "proxy.log")
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def run_round(
+    home: Path,
+    seed: int,
+    server: str,
+    *,
+    mode: str,
+    mlflow_server: MlflowServer | None,
+    machine_lost: bool,
+    counts: Counter[str],
+) -> list[str]:
     """Kill an experiment's drivers one to three times, and let the last one end; return what is wrong."""
     rng = random.Random(seed)
     folder = home / f"round-{seed}"
     folder.mkdir()
     for name in ("outbox", "artifacts", "driver"):
         (folder / name).mkdir()
-    shutil.copy(home / "mlflow.db", folder / "mlflow.db")
     experiment = f"kills{seed}/experiment" if server else str(folder / "storage")
     if server:
         result_of(lambda: filesystem_of(server).create_dir(f"kills{seed}"), folder)
+    counts[f"rounds with MLflow: {mode}"] += 1
+    with mlflow_of(home, folder, mode, rng, mlflow_server) as address:
+        places = Places(folder, server, experiment, address, f"kills {seed}")
+        return _kill_and_check(places, rng, machine_lost=machine_lost, counts=counts)
+
+
+def _kill_and_check(places: Places, rng: random.Random, *, machine_lost: bool, counts: Counter[str]) -> list[str]:
+    folder = places.folder
     problems: list[str] = []
     lost, stored, process = -1, {}, 0
     for process in range(rng.randint(1, 3)):
@@ -141,7 +191,7 @@ def run_round(home: Path, seed: int, server: str, *, machine_lost: bool, counts:
         is_at_point, delay = rng.random() < 0.5, rng.uniform(0.05, 4.5)
         own_seed = rng.randrange(10**6)
 
-        work = functools.partial(drive, folder, server, experiment, process, own_seed)
+        work = functools.partial(drive, places, process, own_seed)
         pid = forked(work, folder / f"driver-{process}.log", at if is_at_point else None)
         status = ended(pid, LONGEST if is_at_point else delay)
         if status is None:
@@ -157,19 +207,19 @@ def run_round(home: Path, seed: int, server: str, *, machine_lost: bool, counts:
             break
         counts["kills"] += 1
         counts["kills at a point" if is_at_point else "kills at a time"] += 1
-        found, there = result_of(lambda: check_after_kill(server, experiment), folder)
+        found, there = result_of(lambda: check_after_kill(places.server, places.experiment), folder)
         problems += [f"after kill {process} ({where}): {problem}" for problem in found]
         (folder / f"kill-{process}").write_text(f"{where}\n")
         if machine_lost:
             counts["machines lost"] += 1
-            shutil.rmtree(folder / "outbox")
+            shutil.rmtree(folder / "outbox", ignore_errors=True)  # W&B's process may still write below
             shutil.rmtree(folder / "driver", ignore_errors=True)
-            (folder / "outbox").mkdir()
+            (folder / "outbox").mkdir(exist_ok=True)
             lost, stored = process, there
     else:
         process += 1
         last_seed = rng.randrange(10**6)
-        work = functools.partial(drive, folder, server, experiment, process, last_seed)
+        work = functools.partial(drive, places, process, last_seed)
         pid = forked(work, folder / f"driver-{process}.log")
         status = ended(pid, LONGEST)
         if status is None:
@@ -178,14 +228,14 @@ def run_round(home: Path, seed: int, server: str, *, machine_lost: bool, counts:
             problems.append(f"the last driver hung in process {process}")
         elif status:
             problems.append(f"process {process} failed")
-    found, own = result_of(lambda: _checked(folder, server, experiment, lost, stored), folder)
+    found, own = result_of(lambda: _checked(places, lost, stored), folder)
     counts.update(own)
     return problems + found
 
 
-def _checked(folder: Path, server: str, experiment: str, lost: int, stored: Any) -> tuple[list[str], Counter[str]]:
+def _checked(places: Places, lost: int, stored: Any) -> tuple[list[str], Counter[str]]:
     counts: Counter[str] = Counter()
-    return check_end(folder, server, experiment, lost, stored, counts), counts
+    return check_end(places, lost, stored, counts), counts
 
 
 def main() -> int:
@@ -195,6 +245,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--s3", action="store_true", help="the storage is an S3 server on loopback")
     parser.add_argument("--machine-lost", action="store_true", help="the driver's folders are deleted at each kill")
+    parser.add_argument("--mlflow", choices=[*MODES, "all"], default="all", help="what MLflow is in each round")
     parser.add_argument("--keep", action="store_true", help="keep the folders of rounds with problems")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no round after so long")
     given = parser.parse_args()
@@ -206,11 +257,22 @@ def main() -> int:
         result_of(lambda: make_store(home / "mlflow.db"), home)
         with sqlite3.connect(home / "mlflow.db") as database:
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        with s3_server(home) if given.s3 else contextlib.nullcontext("") as server:
+        modes = MODES if given.mlflow == "all" else (given.mlflow,)
+        with contextlib.ExitStack() as servers:
+            server = servers.enter_context(s3_server(home)) if given.s3 else ""
+            mlflow_server = servers.enter_context(_running_mlflow(home)) if modes != ("store",) else None
             while counts["kills"] < given.kills and time.monotonic() < until:
                 begun = time.monotonic()
                 try:
-                    problems = run_round(home, seed, server, machine_lost=given.machine_lost, counts=counts)
+                    problems = run_round(
+                        home,
+                        seed,
+                        server,
+                        mode=modes[seed % len(modes)],
+                        mlflow_server=mlflow_server,
+                        machine_lost=given.machine_lost,
+                        counts=counts,
+                    )
                 except RuntimeError as error:
                     problems = [str(error)]
                 counts["rounds"] += 1
@@ -233,7 +295,7 @@ def main() -> int:
     finally:
         if not given.keep:
             shutil.rmtree(home, ignore_errors=True)
-    print("; ".join(f"{name}: {count}" for name, count in sorted(counts.items())), flush=True)
+    print("\n".join(f"{name}: {count}" for name, count in sorted(counts.items())), flush=True)
     return 0 if is_right and counts["kills"] >= given.kills else 1
 
 

@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow.fs
 
 import tune_media as tm
-from tests.kills.driver import RAW, TRIALS, filesystem_of, read_lines
+from tests.kills.driver import RAW, TRIALS, Places, filesystem_of, read_lines
+from tests.kills.trackers import check_trackers
+from tests.kills.truth import Stored, TrialThere, Truth
 
 NOT_MADE = "the driver was killed before its file was made"
-Stored = dict[str, set[tuple[str, str]]]
 
 
 def files_below(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
@@ -65,43 +66,17 @@ def check_after_kill(server: str, experiment: str) -> tuple[list[str], Stored]:
     return problems, stored
 
 
-class Truth:
-    """What the drivers of a round told.
+def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -> list[str]:
+    """Return what is wrong at the end of a round.
 
     Args:
-        folder: The round's folder.
+        places: Where everything is.
         lost: The number of the last process whose machine was lost, -1 if none was.
         stored: What was on the storage when a machine was lost.
+        counts: Gets how much was compared.
     """
-
-    def __init__(self, folder: Path, lost: int, stored: Stored) -> None:
-        lines = read_lines(folder / "truth.jsonl")
-        self.returned = {line["number"]: line["paths"] for line in lines if line["event"] == "returned"}
-        self.reports = [line for line in lines if line["event"] == "report"]
-        self.ends = {line["trial"]: line["process"] for line in lines if line["event"] == "end"}
-        self.is_over = bool(lines) and lines[-1]["event"] == "over"
-        self.lost, self.stored = lost, stored
-        self.is_gone: dict[int, bool] = {}  # whether a report was undone later
-        for at, report in enumerate(self.reports):
-            later = (other for other in self.reports[at + 1 :] if other["trial"] == report["trial"])
-            self.is_gone[report["number"]] = any(other["iteration"] <= report["iteration"] for other in later)
-
-    def of_trial(self, trial: str) -> list[dict[str, Any]]:
-        """Return the reports of a trial."""
-        return [report for report in self.reports if report["trial"] == trial]
-
-    def ended_before_loss(self, trial: str) -> bool:
-        """Say whether a trial ended in a process whose machine was lost."""
-        return self.ends.get(trial, self.lost + 1) <= self.lost
-
-    def must_be_there(self, report: dict[str, Any]) -> bool:
-        """Say whether a report's media must be stored."""
-        return report["number"] in self.returned and report["process"] > self.lost
-
-
-def check_end(folder: Path, server: str, experiment: str, lost: int, stored: Stored, counts: Counter[str]) -> list[str]:
-    """Return what is wrong at the end of a round."""
-    filesystem, truth = filesystem_of(server), Truth(folder, lost, stored)
+    folder, experiment = places.folder, places.experiment
+    filesystem, truth = filesystem_of(places.server), Truth(folder, lost, stored)
     problems = [] if truth.is_over else ["the last driver did not come to its end"]
     left = [str(path.relative_to(folder)) for path in (folder / "outbox").rglob("*")]
     problems += [f"left in the outbox: {left[:5]}"] if left else []
@@ -112,24 +87,18 @@ def check_end(folder: Path, server: str, experiment: str, lost: int, stored: Sto
     rows = loaded(filesystem, experiment)
     for trial in TRIALS:
         inside = [path.removeprefix(f"{trial}/") for path in everything if path.startswith(f"{trial}/")]
-        of_trial = _check_storage(truth, trial, filesystem, f"{experiment}/{trial}", inside, rows[trial], counts)
-        problems += [f"{trial}: {problem}" for problem in of_trial]
-        problems += [f"{trial}: {problem}" for problem in _check_mlflow(truth, trial, folder)]
+        there = TrialThere(filesystem, f"{experiment}/{trial}", inside)
+        found = _check_storage(truth, trial, there, rows[trial], counts)
+        found += check_trackers(places, truth, trial, there, counts)
+        problems += [f"{trial}: {problem}" for problem in found]
     problems += _check_calls(truth, folder, counts)
     return problems
 
 
 def _check_storage(
-    truth: Truth,
-    trial: str,
-    filesystem: pyarrow.fs.FileSystem,
-    folder: str,
-    files: list[str],
-    rows: list[dict[str, Any]],
-    counts: Counter[str],
+    truth: Truth, trial: str, there: TrialThere, rows: list[dict[str, Any]], counts: Counter[str]
 ) -> list[str]:
-    with filesystem.open_input_stream(f"{folder}/media/index.jsonl") as stream:
-        lines = [json.loads(line) for line in stream.read().splitlines()]
+    filesystem, folder, files, lines = there.filesystem, there.folder, there.files, there.lines
     problems = []
     doubled = Counter((line["id"], line["section"], line["key"]) for line in lines)
     problems += [f"listed {count} times: {key}" for key, count in doubled.items() if count > 1]
@@ -209,45 +178,6 @@ def _check_file(filesystem: pyarrow.fs.FileSystem, folder: str, line: dict[str, 
     if path.startswith("episode_data/") and path.replace(".json", ".parquet") not in files:
         return [f"{path} has no Parquet"]
     return []
-
-
-def _check_mlflow(truth: Truth, trial: str, folder: Path) -> list[str]:
-    from mlflow import MlflowClient
-
-    client, problems = MlflowClient(f"sqlite:///{folder}/mlflow.db"), []
-    experiment = client.get_experiment_by_name("kills")
-    runs = [
-        run for run in client.search_runs([experiment.experiment_id]) if run.data.tags["trial_name"].endswith(trial)
-    ]
-    if len(runs) != 1:
-        return [f"MLflow has {len(runs)} runs"]
-    (run,) = runs
-    # What a lost machine had to tell a tracker is lost: `tune-media export` rebuilds the tracker.
-    if run.info.status != "FINISHED" and not truth.ended_before_loss(trial):
-        problems.append(f"MLflow's run is {run.info.status}")
-    points = Counter(int(point.value) for point in client.get_metric_history(run.info.run_id, "number"))
-    reports = truth.of_trial(trial)
-    problems += [f"MLflow has result {number} {count} times" for number, count in points.items() if count > 1]
-    root = folder / "artifacts" / run.info.run_id / "artifacts"
-    paths = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
-    paths = {path for path in paths if ".artifact.uploading." not in path}  # MLflow's own, half-written
-    wanted, allowed = set(), set()
-    for report in reports:
-        number = report["number"]
-        counts_still = truth.must_be_there(report) and not truth.is_gone[number]
-        if counts_still and number not in points:
-            problems.append(f"MLflow lacks result {number}")
-        for key, path in truth.returned.get(number, {}).items():
-            allowed.add(path)
-            if counts_still and key != RAW:
-                wanted.add(path)
-    problems += [f"MLflow lacks {path}" for path in sorted(wanted - paths)]
-    ids = {id[:12] for report in reports for id in report["media"].values() if id}
-    for path in paths:
-        known = path in allowed or any(id in path for id in ids) or "raw" in path or path.startswith("episode_data/")
-        if not known and path.startswith("media/"):
-            problems.append(f"MLflow has {path}, which nobody reported")
-    return problems
 
 
 def _check_calls(truth: Truth, folder: Path, counts: Counter[str]) -> list[str]:

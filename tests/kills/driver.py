@@ -1,4 +1,7 @@
-"""A driver without Ray: two trials, several callbacks, and a truth of its own of what it reports."""
+"""A driver without a Ray cluster: two trials, all callbacks, and a truth of its own of what it reports.
+
+Each process has a staging folder of its own, as each Ray session has, and copies it to the storage as Tune does.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,16 @@ import os
 import pickle
 import random
 import signal
+import sys
+import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.fs
+from ray.train._internal.storage import _FilesystemSyncer
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
@@ -43,8 +50,35 @@ POINTS = (
     "tune_media.storage.filesystem:write_atomically",
     "tune_media.callbacks.mlflow.run:MlflowRun.log_medium",
     "tune_media.callbacks.mlflow.run:MlflowRun.log_metrics",
+    "tune_media.callbacks.tensorboard.callback:TensorBoardBackend.media",
+    "tune_media.callbacks.tensorboard.callback:TensorBoardBackend.end",
+    "tune_media.callbacks.tensorboard.event_file:EventFile.flush",
+    "tune_media.callbacks.tensorboard.event_file:EventFile.copy_segment",
+    "tune_media.callbacks.tensorboard.event_file:EventFile.copy_whole",
+    "tune_media.callbacks.wandb.run:WandbRun.log",
+    "tune_media.callbacks.wandb.run:WandbRun.end",
+    "tune_media.callbacks.wandb.offline_runs:copy_runs",
 )
-"""Methods before or after which a driver kills itself."""
+"""Methods and functions before or after which a driver kills itself."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the drivers of a round find everything.
+
+    Attributes:
+        folder: The round's folder.
+        server: The S3 server that is the storage, "" for this machine's own disk.
+        experiment: The experiment's folder on the storage.
+        mlflow: The address of MLflow's server or database.
+        mlflow_experiment: The name of the MLflow experiment.
+    """
+
+    folder: Path
+    server: str
+    experiment: str
+    mlflow: str
+    mlflow_experiment: str
 
 
 def filesystem_of(server: str) -> pyarrow.fs.FileSystem:
@@ -117,23 +151,32 @@ def kill_at(point: str, when: str, count: int) -> None:
 
     setattr(owner, name, counted)
     if not outer:  # a function that others have imported by its name
-        import tune_media.callbacks.storage_reader as reader
-        from tune_media.storage import experiment_log, index
-
-        for user in (reader, experiment_log, index):
-            if hasattr(user, name):
+        for user in [module for name, module in sys.modules.items() if name.startswith("tune_media.")]:
+            if getattr(user, name, None) is original:
                 setattr(user, name, counted)
 
 
 class Trial(FakeTrial):
     """A trial of an experiment whose storage may be an S3 server."""
 
-    def __init__(self, folder: Path, trial_id: str, filesystem: pyarrow.fs.FileSystem, experiment: str) -> None:
+    def __init__(
+        self, folder: Path, trial_id: str, filesystem: pyarrow.fs.FileSystem, experiment: str, staging: Path
+    ) -> None:
         super().__init__(folder, trial_id, lr=len(trial_id))
         self.storage.storage_filesystem = filesystem
+        self.storage.experiment_driver_staging_path = str(staging)
+        self.storage.syncer = _FilesystemSyncer(storage_filesystem=filesystem)
+        self.local_path = str(staging / trial_id)
+        self.init_local_path()
         self.storage.experiment_fs_path = experiment
         self.storage.trial_fs_path = f"{experiment}/{trial_id}"
         self.storage._timestamp = "2026-01-01_00-00-00"
+
+    def sync(self) -> None:
+        """Copy the experiment's staging folder to the storage, as Tune does at each snapshot."""
+        staging, storage = self.storage.experiment_driver_staging_path, self.storage.experiment_fs_path
+        command, arguments = self.storage.syncer._sync_up_command(staging, storage)
+        command(**arguments)
 
 
 def make_result(trial_id: str, iteration: int, number: int) -> dict[str, Any]:
@@ -141,6 +184,7 @@ def make_result(trial_id: str, iteration: int, number: int) -> dict[str, Any]:
     frames = [np.full((16, 24, 3), (7 * number + 40 * index) % 256, np.uint8) for index in range(3)]
     clip = tm.Video(frames, fps=5)
     result: dict[str, Any] = {"training_iteration": iteration, "number": number, "level": float(iteration)}
+    result |= {"timestamp": int(time.time()), "time_total_s": time.monotonic()}  # as Tune adds them
     result |= {"best": clip, SHARED: clip, "weights": tm.Histogram(np.arange(10.0 * iteration))}
     rng = np.random.default_rng(iteration if iteration % 2 else 1000 + number)  # every second one comes again
     result[RAW] = rng.integers(0, 255, (4, 16, 24, 3), np.uint8)
@@ -151,29 +195,48 @@ def make_result(trial_id: str, iteration: int, number: int) -> dict[str, Any]:
     return result
 
 
-def drive(folder: Path, server: str, experiment: str, process: int, seed: int) -> None:
+def use_folder(folder: Path) -> None:
+    """Keep all temporary files of this process in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.tempdir = str(folder)
+    names = ("TMPDIR", "WANDB_DIR", "WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_ARTIFACT_DIR")
+    os.environ.update(dict.fromkeys(names, str(folder)))
+
+
+def callbacks_of(places: Places, process: int) -> list[Any]:
+    """Return the callbacks of a driver."""
+    import tune_media.callbacks.wandb.backend as wandb_backend
+
+    # W&B's helper is a Ray actor, which dies with the driver. There is no Ray here: W&B runs in the driver itself.
+    wandb_backend.WandbHelper = wandb_backend.DirectHelper
+    os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "1"  # seconds: a server that hangs must not take a round's time
+    is_store = places.mlflow.startswith("sqlite:")
+    artifacts = f"file://{places.folder}/artifacts" if is_store else None
+    mlflow = tm.MLflowMediaLoggerCallback(
+        places.mlflow, experiment_name=places.mlflow_experiment, artifact_location=artifacts
+    )
+    wandb = tm.WandbMediaLoggerCallback(project="kills", mode="offline", settings={"console": "off"})
+    own = tm.MediaLoggerCallback(Calls(places.folder / "calls.jsonl", process))
+    return [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), wandb, mlflow, own]
+
+
+def drive(places: Places, process: int, seed: int) -> None:
     """Run the experiment, from the last snapshot if there is one.
 
     Args:
-        folder: The round's folder.
-        server: The S3 server, "" for this machine's own disk.
-        experiment: The experiment's folder on the storage.
+        places: Where everything is.
         process: The number of this process in the round.
         seed: For pauses and snapshots.
     """
     from ray.tune.callback import CallbackList
 
-    rng, filesystem = random.Random(seed), filesystem_of(server)
+    folder, staging = places.folder, places.folder / "driver" / str(process) / "staging"
+    rng, filesystem = random.Random(seed), filesystem_of(places.server)
+    use_folder(folder / "driver" / "tmp")
     os.environ["TUNE_MEDIA_OUTBOX"] = str(folder / "outbox")
     truth, state_file = folder / "truth.jsonl", folder / "snapshot.pickle"
-    mlflow = tm.MLflowMediaLoggerCallback(
-        f"sqlite:///{folder}/mlflow.db", experiment_name="kills", artifact_location=f"file://{folder}/artifacts"
-    )
-    own = tm.MediaLoggerCallback(Calls(folder / "calls.jsonl", process))
-    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), mlflow, own]
-    every = CallbackList(callbacks)
-    every.setup(stop=None, num_samples=1, total_num_samples=1)
-    trials = {id: Trial(folder, id, filesystem, experiment) for id in TRIALS}
+    callbacks = callbacks_of(places, process)
+    trials = {id: Trial(folder, id, filesystem, places.experiment, staging) for id in TRIALS}
     reached = dict.fromkeys(TRIALS, 0)
     ended: set[str] = set()
     if state_file.exists():
@@ -184,8 +247,19 @@ def drive(folder: Path, server: str, experiment: str, process: int, seed: int) -
         reached, ended = saved["reached"], saved["ended"]
         for id, trial in trials.items():
             trial.last_result = saved["last"][id]
+            trial.checkpoint = bool(trial.last_result)  # Ray reads the storage's result.json only if there is one
             reached[id] = max(0, reached[id] - (0 if id in ended else rng.randrange(2)))
-    every_trial = list(trials.values())
+    every_trial, every = list(trials.values()), CallbackList(callbacks)
+    every.setup(stop=None, num_samples=1, total_num_samples=1)
+
+    def save() -> None:
+        states = [callback.get_state() for callback in callbacks]
+        last = {id: trial.last_result for id, trial in trials.items()}
+        snapshot = {"states": states, "reached": dict(reached), "ended": set(ended), "last": last}
+        every_trial[0].sync()
+        state_file.with_suffix(".new").write_bytes(pickle.dumps(snapshot))
+        state_file.with_suffix(".new").rename(state_file)
+
     number = sum(line["event"] == "report" for line in read_lines(truth))
     for id in ended:
         trials[id].status = "TERMINATED"
@@ -200,25 +274,27 @@ def drive(folder: Path, server: str, experiment: str, process: int, seed: int) -
             every.on_trial_complete(iteration=1, trials=every_trial, trial=trial)
             ended.add(id)
             write_line(truth, {"event": "end", "trial": id, "process": process})
-            continue
-        number += 1
-        iteration = reached[id] + 1
-        result = make_result(id, iteration, number)
-        places = {"episodes/data": result["episodes"]["data"], **result}
-        media = {key: value for key, value in places.items() if hasattr(value, "kind") or key == RAW}
-        told = {key: getattr(medium, "id", None) for key, medium in media.items()}
-        line = {"trial": id, "iteration": iteration, "number": number, "process": process}
-        write_line(truth, {"event": "report", **line, "media": told})
-        every.on_trial_result(iteration=iteration, trials=every_trial, trial=trial, result=result)
-        paths = {key: result["episodes"]["data"] if key == "episodes/data" else result[key] for key in media}
-        write_line(truth, {"event": "returned", "number": number, "paths": paths})
-        trial.last_result, reached[id] = result, iteration
+        else:
+            number, reached[id] = number + 1, reached[id] + 1
+            result = make_result(id, reached[id], number)
+            _report(every, truth, every_trial, trial, result, process)
         if rng.random() < 0.3:
-            states = [callback.get_state() for callback in callbacks]
-            last = {id: trial.last_result for id, trial in trials.items()}
-            snapshot = {"states": states, "reached": dict(reached), "ended": set(ended), "last": last}
-            state_file.with_suffix(".new").write_bytes(pickle.dumps(snapshot))
-            state_file.with_suffix(".new").rename(state_file)
+            save()
         time.sleep(rng.choice([0, 0, 0.02, 0.2]))
+    save()
     every.on_experiment_end(trials=every_trial)
     write_line(truth, {"event": "over", "process": process})
+
+
+def _report(every: Any, truth: Path, trials: list[Trial], trial: Trial, result: dict[str, Any], process: int) -> None:
+    """Show a result to all callbacks, and tell of it before and afterwards."""
+    iteration, number = result["training_iteration"], result["number"]
+    places = {"episodes/data": result["episodes"]["data"], **result}
+    media = {key: value for key, value in places.items() if hasattr(value, "kind") or key == RAW}
+    told = {key: getattr(medium, "id", None) for key, medium in media.items()}
+    line = {"trial": trial.trial_id, "iteration": iteration, "number": number, "process": process}
+    write_line(truth, {"event": "report", **line, "media": told})
+    every.on_trial_result(iteration=iteration, trials=trials, trial=trial, result=result)
+    paths = {key: result["episodes"]["data"] if key == "episodes/data" else result[key] for key in media}
+    write_line(truth, {"event": "returned", "number": number, "paths": paths})
+    trial.last_result = result

@@ -89,7 +89,7 @@ def test_a_picture_that_cannot_be_recorded_names_the_env_and_the_remedy(picture,
 
 def test_an_env_can_be_named_after_another_in_messages():
     with pytest.raises(FrameError, match="env 'CountingEnv' returned None"):
-        Renderer(Shows(None), named_after=CountingEnv()).frames(0)
+        Renderer(Shows(None), name="'CountingEnv'").frames(0)
 
 
 def test_a_wrapper_that_does_not_take_the_call_is_passed_over():

@@ -93,14 +93,53 @@ class Listens(gym.Env):
         return np.zeros((16, 16, 3), np.uint8)
 
 
-@pytest.mark.parametrize("many", [False, True], ids=["single", "vector"])
-def test_a_sequence_is_one_column_however_long_it_is(many):
-    env = gym.vector.SyncVectorEnv([Listens]) if many else Listens()
+class ListensInBatch(gym.vector.VectorEnv):
+    """One ``Listens`` that nobody can reach."""
+
+    num_envs = 1
+    metadata = Listens.metadata | {"autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}
+    render_mode = "rgb_array"
+    single_observation_space, single_action_space = Listens.observation_space, Listens.action_space
+    observation_space = gym.vector.utils.batch_space(single_observation_space, 1)
+    action_space = gym.vector.utils.batch_space(single_action_space, 1)
+
+    def reset(self, *, seed=None, options=None):
+        self.hidden = Listens()
+        return self.batch(self.hidden.reset()[0]), {}
+
+    def batch(self, observation):
+        return {
+            "points": (observation["points"],),
+            "pair": (np.array([observation["pair"][0]]), (observation["pair"][1],)),
+        }
+
+    def step(self, actions):
+        observation, reward, terminated, truncated, _ = self.hidden.step(actions[0])
+        return self.batch(observation), np.array([reward]), np.array([terminated]), np.array([truncated]), {}
+
+    def render(self):
+        return (self.hidden.render(),)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Listens,
+        lambda: gym.vector.SyncVectorEnv([Listens]),
+        lambda: gym.vector.AsyncVectorEnv([Listens], shared_memory=False),
+        ListensInBatch,
+    ],
+    ids=["single", "sync", "async", "native"],
+)
+def test_a_sequence_is_one_column_however_long_it_is(make):
+    env = make()
+    many = isinstance(env, gym.vector.VectorEnv)
     env = RecordEpisodes(env, trajectories=True, strict=True)
     env.reset()
     for _ in range(3):
         env.step([0] if many else 0)
     (trajectory,) = env.take()["data"].trajectories.values()
+    env.close()
     columns = trajectory.columns
     assert set(columns) == {
         "step",

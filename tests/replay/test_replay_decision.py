@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from tune_media.recording.plan import Plan
+from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
-from tune_media.replay.replay_decision import Replayer, Taken
+from tune_media.recording.winners import Winners
+from tune_media.replay.player import ReplayDiffers
+from tune_media.replay.replay_decision import Replayer, reason_of
 from tune_media.replay.tape_recorder import tape_recorder_of
 from tune_media.selection import as_selectors
 
@@ -49,7 +52,7 @@ class Loop:
         self.replayer = Replayer(self.recorder)
         self.replayer.put_on_tape(self.env, itertools.count(3) if render == "replay" else None)
 
-    def make(self, index):
+    def make(self):
         self.others.append(Lake(**self.lake))
         return self.others[-1]
 
@@ -89,7 +92,7 @@ def test_the_first_difference_ends_replays_and_is_counted():
     assert len(taken.kept) == 12
     assert taken.lost
     assert {id for id, kept in taken.kept.items() if not kept.clips} == set(taken.lost)
-    assert all(kept.taped is None for kept in taken.kept.values())
+    assert all(kept.tape is None for kept in taken.kept.values())
     assert sum(problem.lost for problem in taken.problems) == len(taken.lost)
     assert all("the replay has another observation" in reason for reason in taken.lost.values())
     assert rendered(loop.round(2)) == ["direct"] * 2
@@ -107,7 +110,7 @@ def test_the_first_difference_ends_replays_and_is_counted():
 )
 def test_auto_decides_by_the_first_winners_and_loses_none(now, drifts, render_takes, winners, then):
     loop = Loop("auto", drifts=drifts, now=now, render_takes=render_takes)
-    assert loop.round(0) == Taken()
+    assert loop.round(0) == Winners()
     assert loop.replayer.mode == "auto"  # no winner, no proof
     assert rendered(loop.round(12, winners)) == ["direct"] * winners
     assert loop.replayer.mode == then
@@ -156,6 +159,60 @@ def test_an_env_that_nobody_steps_is_recorded_directly_and_it_is_said():
 
 
 def test_winners_of_several_env_runners_are_put_together():
-    one = Taken({"a": 1}, {"b": "no clip"}, ["x"])
-    one.add(Taken({"c": 2}, {"d": "no clip"}, ["y"]))
-    assert one == Taken({"a": 1, "c": 2}, {"b": "no clip", "d": "no clip"}, ["x", "y"])
+    one = Winners({"a": 1}, {"b": "no clip"}, ["x"])
+    one.add(Winners({"c": 2}, {"d": "no clip"}, ["y"]))
+    assert one == Winners({"a": 1, "c": 2}, {"b": "no clip", "d": "no clip"}, ["x", "y"])
+
+
+def test_a_generator_that_all_envs_share_is_left_as_it_was():
+    shared = np.random.default_rng(5)
+
+    class Dice(gym.Env):
+        observation_space, action_space = gym.spaces.Discrete(6), gym.spaces.Discrete(2)
+
+        def __init__(self):
+            self.random = shared
+
+        def reset(self, *, seed=None, options=None):
+            return int(self.random.integers(6)), {}
+
+        def step(self, action):
+            return int(self.random.integers(6)), 0.0, False, False, {}
+
+        def render(self):
+            return np.zeros((16, 16, 3), np.uint8)
+
+    loop = Loop()
+    loop.env, loop.make = Dice(), lambda: Dice()
+    loop.replayer.put_on_tape(loop.env, index=1)
+    for number in range(2):
+        loop.env.reset()
+        loop.recorder.start(0, f"e{number}", None, 4.0, tape=loop.replayer.tape_of(loop.env))
+        loop.env.step(0)
+        loop.recorder.step(0, 0.0)
+        loop.recorder.end(0)
+    ids = [record.id for record in loop.recorder.candidates.records()]
+    before = shared.bit_generator.state
+    taken = loop.replayer.taken(loop.recorder.candidates.take(ids, ids), loop.make)
+    assert rendered(taken) == ["replay"] * 2
+    assert all(kept.clips[""].frames == 2 for kept in taken.kept.values())
+    assert shared.bit_generator.state == before
+
+
+def test_a_tape_of_another_length_than_the_episode_is_not_the_episode():
+    loop = Loop()
+    loop.env.reset()
+    loop.recorder.start(0, "e0", None, 4.0, tape=loop.replayer.tape_of(loop.env))
+    loop.env.step(1)
+    for _ in range(2):
+        loop.recorder.step(0, 0.0)
+    loop.recorder.end(0)
+    (id,) = (record.id for record in loop.recorder.candidates.records())
+    taken = loop.replayer.taken(loop.recorder.candidates.take([id], [id]), loop.make)
+    assert "has 1 steps and the episode 2" in taken.lost[id]
+
+
+def test_a_reason_names_the_env_and_the_remedy():
+    assert "pass render='direct'" in reason_of(ReplayDiffers(3, "has another observation"), "'Maze'")
+    assert reason_of(FrameError("env 'Maze' returned None"), "'Maze'") == "env 'Maze' returned None"
+    assert "'Maze' raised ValueError: odd" in reason_of(ValueError("odd"), "'Maze'")

@@ -8,12 +8,11 @@ import ray
 
 from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, fake_ray, play, recording_on
 from tune_media.recording.plan import Plan
-from tune_media.replay.replay_decision import Taken
+from tune_media.recording.winners import Winners
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.gather import AsyncGather, EnvRunnersSeen, Round, collect
 from tune_media.selection import as_selectors, where
-from tune_media.values.recording_problems import RecordingProblem
 
 PLAN = Plan("episodes", as_selectors(("best", "worst")))
 
@@ -54,18 +53,6 @@ def test_a_lost_request_for_the_winners_brings_no_episode_twice(place, lost):
     (problem,) = first.problems
     assert problem.lost == 1
     assert "within 5 s (config.evaluation(evaluation_sample_timeout_s=...))" in problem.text
-
-
-def test_replays_get_more_time_and_that_time_is_named(place):
-    group, recording, seen = place
-    play(recording, "a", 1.0)
-    play(recording, "b", 2.0)
-    group.loses = [None, "answer"]
-    plan = dataclasses.replace(PLAN, render="replay")
-    found = collect(group, plan, seen, Round("evaluation", 1, timeout=5.0))
-    assert group.timeouts == [(5.0, [1]), (15.0, [1])]
-    (problem,) = found.problems
-    assert "did not answer within 15 s (3 times config.evaluation(evaluation_sample_timeout_s=...))" in problem.text
 
 
 def test_an_answer_that_is_lost_comes_with_the_next(place):
@@ -122,18 +109,19 @@ def test_an_env_runner_that_was_restarted_in_between_is_noticed():
     assert "num_lost" not in round_of(group, seen, 3, count=0).chosen
 
 
-def test_a_winner_whose_replay_differs_is_counted_once_and_its_record_says_why(place, monkeypatch):
+def test_a_winner_without_a_clip_is_counted_once_and_its_record_says_why(place, monkeypatch):
     group, recording, seen = place
     play(recording, "a", 1.0)
     play(recording, "b", 2.0)
+    take = recording.take
 
-    def lose_best(env_runner, winners):
-        best = next(id for id, winner in winners.items() if winner.record.episode_id == "b")
-        problem = RecordingProblem("no clip: at step 3, the replay differs", 1)
-        kept = {**winners, best: dataclasses.replace(winners[best], clips={}, trajectory="its steps")}
-        return Taken(kept, {best: "no clip: differs"}, [problem])
+    def lose_best(winners, seen):
+        kept = take(winners, seen).kept
+        best = next(id for id, winner in kept.items() if winner.record.episode_id == "b")
+        kept[best] = dataclasses.replace(kept[best], clips={}, trajectory="its steps")
+        return Winners(kept, {best: "no clip: differs"})
 
-    monkeypatch.setattr(recording.replays, "taken_from", lose_best)
+    monkeypatch.setattr(recording, "take", lose_best)
     found = round_of(group, seen)
     assert "best" not in found.chosen
     assert found.chosen["worst"].episode.episode_id == "a"
@@ -143,22 +131,21 @@ def test_a_winner_whose_replay_differs_is_counted_once_and_its_record_says_why(p
     assert list(found.chosen["data"].trajectories.values()) == ["its steps"]
 
 
-def test_an_env_runner_that_hangs_costs_one_timeout_and_no_other_waits_for_a_replay():
+def test_an_env_runner_that_hangs_costs_one_timeout_and_those_without_a_winner_are_not_waited_for():
     runners = [FakeEnvRunner(index) for index in (1, 2, 3)]
     group, seen = FakeGroup(*runners), EnvRunnersSeen()
     recordings = [recording_on(runner) for runner in runners]
-    plan = dataclasses.replace(PLAN, render="replay")
     group.hung = {3}
     for iteration in (1, 2):
         for value, recording in enumerate(recordings[:2]):
             play(recording, f"{iteration} {value}", float(value))
         group.timeouts.clear()
         group.sent.clear()
-        best = dataclasses.replace(plan, selectors=as_selectors("best"))
+        best = dataclasses.replace(PLAN, selectors=as_selectors("best"))
         found = collect(group, best, seen, Round("evaluation", iteration, timeout=5.0))
         assert found.chosen["best"].episode.episode_id == f"{iteration} 1"
         asked = [1, 2, 3] if iteration == 1 else [1, 2]
-        assert group.timeouts == [(5.0, asked), (10.0, [2])]
+        assert group.timeouts == [(5.0, asked), (5.0, [2])]
         assert group.sent == [*(("ask", index) for index in asked), ("take", 1), ("take", 2)]
     assert all(recording.answer([seen._serials[index]]).data == [] for index, recording in enumerate(recordings[:2], 1))
 

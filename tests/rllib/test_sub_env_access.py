@@ -87,39 +87,6 @@ def test_seeds_that_cannot_reach_the_sub_envs_are_a_problem_with_a_remedy():
     assert "tune_media.gym.FixedSeeds" in text
 
 
-def test_a_frame_is_tried_once_before_the_first_evaluation():
-    made = []
-
-    class Logged(CountingEnv):
-        def __init__(self, config=None):
-            super().__init__(config)
-            made.append(self)
-
-    some, recorder = access(video=Plan("episodes", ()).video)
-    for _ in range(2):
-        runner = env_runner()
-        runner.config.environment(Logged, env_config={"render_mode": None})
-        some.are_new(runner, vector_env())
-    assert len(made) == 1
-    (text,) = texts(recorder)
-    assert "'CountingEnv' returned None from render()" in text
-
-
-@pytest.mark.parametrize(
-    ("section", "options", "tries"),
-    [
-        ("train", {"video": Plan("episodes", ()).video}, False),  # the first episode shows it right away
-        ("train", {"video": Plan("episodes", ()).video, "trigger": bool}, True),
-        ("evaluation", {"video": None}, False),
-        ("evaluation", {"video": Plan("episodes", ()).video, "check_frame": False}, False),
-    ],
-)
-def test_a_frame_is_tried_only_if_one_will_be_needed_later(section, options, tries):
-    some, recorder = access(section, **options)
-    some.are_new(env_runner(render_mode=None), vector_env())
-    assert bool(texts(recorder)) is tries
-
-
 def test_an_env_keeps_its_renderer_until_there_is_a_new_one():
     some, _ = access()
     first, second = vector_env(), vector_env()
@@ -155,24 +122,6 @@ def problems_at_creation(vectorization_mode, **settings):
     finally:
         env.close()
     return [problem.text for problem in recorder.problems.take()]
-
-
-def test_no_second_env_is_made_of_an_external_one():
-    made = []
-
-    def make(context):
-        made.append(context)
-        raise OSError("the port is taken")
-
-    plan, env_runner = Plan("episodes", ()), SimpleNamespace(env_creator=make, env_context={})
-    recorder = EpisodeRecorder(plan, problems_are_collected=True)
-    SubEnvAccess(RecorderSettings(plan), "evaluation", 1, recorder).are_new(env_runner, object())
-    assert made == []
-
-
-def test_an_env_without_a_render_mode_is_known_when_it_is_created():
-    (text,) = problems_at_creation("sync")
-    assert "env 'CartPole-v1' returned None from render()" in text
 
 
 def test_a_frame_function_that_cannot_reach_the_sub_envs_is_known_when_they_are_created():

@@ -3,8 +3,9 @@ import json
 import pytest
 
 import tune_media as tm
+from tests.support.index_lines import parse_index, valid_lines
 from tests.support.stores import StoredTrial
-from tune_media.storage.index_lines import changed_line, parse_index, valid_lines
+from tune_media.storage.index_lines import changed_line
 
 
 def test_a_half_written_last_line_is_passed_over(place, frames, tmp_path):

@@ -31,7 +31,6 @@ def test_a_medium_under_two_keys_has_one_file_and_is_new_under_each():
     third = known.register(medium, "train", "worst", step=2)
     assert first.path == second.path == third.path
     assert (first.is_new, second.is_new, third.is_new) == (True, True, False)
-    assert (first.shares_file, second.shares_file) == (False, True)
 
 
 @pytest.mark.parametrize("status", ["stored", "deleted"])

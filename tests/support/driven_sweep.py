@@ -4,8 +4,8 @@ from pathlib import Path
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
+from tests.support.index_lines import parse_index
 from tune_media.callbacks.session import _SESSIONS
-from tune_media.storage.index_lines import parse_index
 
 SIZE = 8192  # more than what is kept in a row of the outbox
 

@@ -105,7 +105,9 @@ def fake_ray(monkeypatch):
 def recording_on(env_runner, name="episodes", keep=("best", "worst")):
     """Return a new recording on an env runner."""
     settings = RecorderSettings(Plan(name, as_selectors(keep)), sections=("train",))
-    recording = recordings_of(env_runner)[name] = EnvRunnerRecording(settings, env_runner, owner=None)
+    recording = recordings_of(env_runner)[name] = EnvRunnerRecording(
+        settings, env_runner, owner=SimpleNamespace(children=set())
+    )
     return recording
 
 

@@ -21,6 +21,7 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 from ray import tune
 
 import tune_media as tm
+from tests.support.index_lines import parse_index
 from tests.support.trial_life import (
     LOCAL,
     assert_tensorboard_shows_once,
@@ -33,7 +34,6 @@ from tests.support.trial_life import (
 )
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.encoding import probe_video
-from tune_media.storage.index_lines import parse_index
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 RESULTS = 8  # of each trial

@@ -11,10 +11,11 @@ from pathlib import Path
 import pyarrow.fs
 
 import tune_media as tm
+from tests.support.index_lines import valid_lines
 from tune_media.storage.entry import MediaEntry, entries_of, file_set, packed_episodes
 from tune_media.storage.filesystem import write_once
 from tune_media.storage.index import Index, event_line
-from tune_media.storage.index_lines import INDEX_PATH, valid_lines
+from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch, EpisodeData

@@ -53,6 +53,7 @@ def public(value):
     [
         None,
         {"a": [1, -(2**63), 2**64 - 1, 1.5, float("inf"), float("nan")], 3: (1, (2, ()), "x"), "b": b"\x00"},
+        {"large": [2**64, -(2**63) - 1, 2**128, -(10**900), -(2**64)]},
         {"half": "\ud800", "umlaut": "Müller", "": True},
         np.arange(24, dtype=">i2").reshape(2, 3, 4)[:, ::2],
         np.zeros((0, 3), np.float16),
@@ -103,8 +104,8 @@ class Runs:
 
 @pytest.mark.parametrize(
     ("value", "error"),
-    [(Runs(), TypeError), (np.array([Runs()]), TypeError), ({"n": 2**70}, OverflowError), ({1, 2}, TypeError)],
-    ids=["object", "array of objects", "large number", "set"],
+    [(Runs(), TypeError), (np.array([Runs()]), TypeError), ({1, 2}, TypeError)],
+    ids=["object", "array of objects", "set"],
 )
 def test_what_is_no_plain_data_is_refused_and_never_pickled(value, error):
     with pytest.raises(error):

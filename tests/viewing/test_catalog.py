@@ -5,7 +5,7 @@ import pyarrow.fs
 import pytest
 
 import tune_media as tm
-from tests.support.recorded import make_experiment
+from tests.support.recorded import make_experiment, make_trial
 from tests.support.stores import StoredTrial
 from tests.support.viewing import RefusingStorage, on
 
@@ -144,6 +144,14 @@ def test_a_trial_that_recorded_nothing_is_among_the_trials(sweep):
     catalog = tm.load(sweep)
     assert [trial.name for trial in catalog.trials] == ["trial_a", "trial_b", "trial_c"]
     assert catalog.differing_params == ["lr"]
+
+
+def test_trials_are_found_whatever_their_folders_are_called(tmp_path):
+    names = ["..%2f..", ".x", "artifacts", "checkpoint_frequency=5", "media", "wandb"]
+    for name in names:
+        make_trial(tmp_path / name, {}, {1: 1.0})
+    (tmp_path / "checkpoint_000001").mkdir()
+    assert [row["trial"] for row in tm.load(tmp_path)] == names
 
 
 def test_a_trial_that_cannot_be_read_is_named_and_the_others_are_there(sweep, caplog):

@@ -193,7 +193,7 @@ def test_a_replay_is_tried(make, words):
     report = examine(make)
     assert report.facts["replay"].startswith(words)
     draws_from_the_system = make is Forgets
-    expected = "renders directly: without a seed, at step 1" if draws_from_the_system else "uses replay if at most"
+    expected = "renders directly: without a seed, at step 1" if draws_from_the_system else "makes clips of tapes"
     assert report.facts["auto"].startswith(f"render='auto' {expected}")
     assert report.facts["auto"] in report.text()
     assert report.problems == []

@@ -171,7 +171,7 @@ class Backend:
     A thread that gets next to no time may hold up Tune's loop, which waits for Python's lock: 5 is a good number."""
 
     goes_on_after_a_kill: ClassVar[bool] = True
-    """Whether it gets the rows that waited for it when an earlier process was killed."""
+    """Whether it gets what waited for it when an earlier process was killed; else it gets only the ends of trials."""
 
     patience: float | None = None
     """How long the end waits for what is left, seconds. None: ``MediaOptions(flush_seconds=...)``."""
@@ -214,6 +214,12 @@ class Backend:
         ``entry.medium`` is the value, ``entry.content()`` its file (an mp4, png, json, ...), and ``entry.path`` the
         place of that file in the trial's folder. ``entry.medium.kind`` is ``"video"``, ``"image"``, ``"histogram"``,
         ``"artifact"``, ``"episode"`` or ``"episodes"`` (whose ``histograms()`` are made once for all backends).
+        """
+
+    def media_again(self, trial: TrialInfo, id: str, row: int) -> None:
+        """Take note that a trial that went back has recorded a medium again, which ``media`` had before.
+
+        Only a backend that forgets what a trial leaves behind has anything to do.
         """
 
     def checkpoint(self, trial: TrialInfo, path: str) -> None:

@@ -61,6 +61,7 @@ class MediaLoggerCallback(LoggerCallback):
         self._session: MediaSession | None = None
         self._reader: BackendReader | None = None
         self._others: dict[str, tuple[MediaSession, BackendReader]] = {}  # of other experiments that have not ended
+        self._family: list[MediaLoggerCallback] = [self]  # the callbacks of this kind that share an experiment
         self._state: dict[str, Any] = {}
 
     @property
@@ -76,6 +77,8 @@ class MediaLoggerCallback(LoggerCallback):
                 "example callbacks=[tune_media.JsonMediaLoggerCallback()]."
             )
         outbox_root()  # raises if there is no place for it
+        together = [other for other in callbacks_of_experiment() if isinstance(other, MediaLoggerCallback)]
+        self._family = together if self in together else [self]
         self._leave_files_to_others()
         self.backend.setup(**info)
 
@@ -83,7 +86,7 @@ class MediaLoggerCallback(LoggerCallback):
     def log_trial_start(self, trial: Trial) -> None:
         session, reader = self._open(trial)
         session.begin(trial, self)
-        reader.call_in_loop("start", session.live_info(trial))
+        reader.call_in_loop("start", trial)
 
     @override
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
@@ -91,7 +94,7 @@ class MediaLoggerCallback(LoggerCallback):
         report = Report(result_step(result), whole_number(result.get("training_iteration")), result)
         with session.faults.guard(self.name, "reading media from a result"):
             report = session.read(trial, result)
-        reader.call_in_loop("metrics", session.live_info(trial), report)
+        reader.call_in_loop("metrics", trial, report)
 
     @override
     def log_trial_save(self, trial: Trial) -> None:
@@ -109,14 +112,15 @@ class MediaLoggerCallback(LoggerCallback):
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         session, reader = self._open(trial)
         session.end_trial(trial.trial_id, status_of(failed=failed))
-        reader.call_in_loop("end", session.live_info(trial), status_of(failed=failed))
+        reader.call_in_loop("end", trial, status_of(failed=failed))
 
     @override
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         if trials:
             self._switch_to(_experiment_of(trials[0]))
             if self._session is None:  # restored, and no trial was left to run: what a killed driver left is delivered
-                self._open(trials[0])
+                for callback in self._family:  # all join before the first one leaves, or their rows would be dropped
+                    callback._open(trials[0])
         session, reader = self._session, self._reader
         self._session = self._reader = None
         if session is None or reader is None:
@@ -124,7 +128,7 @@ class MediaLoggerCallback(LoggerCallback):
         running = list(session.running.values())
         session.end_all_trials(trials)
         for trial in running:
-            reader.call_in_loop("end", session.live_info(trial), "interrupted")
+            reader.call_in_loop("end", trial, "interrupted")
         reader.finish()
         session.leave(self)
 
@@ -173,6 +177,9 @@ class MediaLoggerCallback(LoggerCallback):
 
     def _open(self, trial: Trial) -> tuple[MediaSession, BackendReader]:
         """Join the session of the trial's experiment."""
+        session, reader = self._session, self._reader
+        if session is not None and reader is not None and session.running.get(trial.trial_id) is trial:
+            return session, reader  # Ray makes the experiment's path anew each time
         key = _experiment_of(trial)
         self._switch_to(key)
         if self._session is None or self._reader is None:
@@ -200,7 +207,12 @@ class MediaLoggerCallback(LoggerCallback):
             self.backend.context = self._reader
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_session": None, "_reader": None, "_others": {}}
+        state = {name: value for name, value in self.__dict__.items() if name != "_family"}
+        return {**state, "_session": None, "_reader": None, "_others": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._family = [self]
 
 
 def _experiment_of(trial: Trial) -> str:

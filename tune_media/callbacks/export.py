@@ -16,7 +16,14 @@ import pyarrow.fs
 from ray.tune.utils import flatten_dict
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
-from tune_media.experiment.results import json_object, result_step, result_time, results_of_trial, without_lists
+from tune_media.experiment.results import (
+    RESULTS,
+    json_object,
+    result_step,
+    result_time,
+    results_of_trial,
+    without_lists,
+)
 from tune_media.experiment.state import ExperimentState, trial_name
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.experiment.trial_files import Line, TrialFiles
@@ -163,15 +170,20 @@ class FinishedTrial:
         return cls(files, results, info, "finished" if last.get("done") is True else "interrupted")
 
     @classmethod
-    def in_folder(cls, info: TrialInfo, folder: Path, status: Status) -> FinishedTrial:
-        """Read a trial from its folder on the driver.
+    def of_driver(cls, info: TrialInfo, status: Status) -> FinishedTrial:
+        """Read a trial while its experiment runs.
+
+        If the trial has run in this process, its folder on the driver has all its results, and leads to its media. If
+        it had ended before this process began, the storage has them.
 
         Raises:
             OSError: The storage does not answer.
         """
-        local = pyarrow.fs.LocalFileSystem()
-        files = TrialFiles(info.name, local, str(folder)).read()
-        return cls(files, results_of_trial(local, str(folder)), info, status)
+        filesystem, folder = info.location.filesystem, info.location.path
+        if (info.location.local_path / RESULTS).exists():
+            filesystem, folder = pyarrow.fs.LocalFileSystem(), str(info.location.local_path)
+        files = TrialFiles(info.name, filesystem, folder).read()
+        return cls(files, results_of_trial(filesystem, folder), info, status)
 
 
 def export_trial(backend: Backend, trial: FinishedTrial, exported: Exported) -> None:

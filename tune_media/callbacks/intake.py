@@ -18,6 +18,7 @@ from tune_media.storage.entry import (
     DROPPED,
     FAILED,
     MediaEntry,
+    as_lost,
     clips_by_episode,
     packed_episodes,
     packed_medium,
@@ -28,7 +29,7 @@ from tune_media.storage.known_media import KnownMedia
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
-from tune_media.values.plain import MEDIA, pack, pack_each, unpack
+from tune_media.values.plain import MEDIA, pack, pack_each
 from tune_media.values.recording_problems import take_problems
 from tune_media.values.secrets import error_text
 
@@ -173,7 +174,7 @@ class Intake:
         except OutboxFullError as error:
             reason = f"no room in the outbox on the driver's disk: {error_text(error)}"
             session.faults.report("the outbox", "keeping media", error, kind=DROPPED)
-            lost = [self._lost_row(row, DROPPED, reason) for row in rows]
+            lost = [_without_content(row, reason) for row in rows]
             media = []
             try:
                 last = session.append(lost)
@@ -226,12 +227,6 @@ class Intake:
             found.append((NewRow(trial_id, "episodes", *packed_episodes(trial_id, episodes, clips)), None))
         return found
 
-    def _lost_row(self, row: NewRow, status: str, reason: str) -> NewRow:
-        if row.kind not in ("media", TAPE, "episodes"):
-            return row
-        kind = "media" if row.kind == TAPE else row.kind
-        return NewRow(row.trial, kind, pack({**unpack(row.data), "lost": status, "note": reason}))
-
     def _lose(self, trial: Trial, entries: list[MediaEntry], error: Exception) -> None:
         """Take note of media that the driver's disk does not take, not even their names."""
         self._session.faults.report("the outbox", "writing to the driver's disk", error, kind=DROPPED)
@@ -270,6 +265,13 @@ class Intake:
 
 
 _KILLED = "the driver was killed before its file was made"
+
+
+def _without_content(row: NewRow, reason: str) -> NewRow:
+    """Return a row for which there is no room, as one that says so."""
+    if row.kind not in ("media", TAPE, "episodes"):
+        return row
+    return NewRow(row.trial, "media" if row.kind == TAPE else row.kind, as_lost(row.data, DROPPED, reason))
 
 
 def plain_config(config: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -16,8 +15,7 @@ from tune_media.values.file_medium import FileMedium
 from tune_media.values.medium import Medium
 from tune_media.values.plain import MEDIA
 from tune_media.values.secrets import error_text
-
-logger = logging.getLogger("tune_media")
+from tune_media.values.strict_json import json_bytes, parse_json
 
 
 class Maker:
@@ -79,13 +77,13 @@ class Maker:
 
     def _complete(self, seq: int, entry: MediaEntry) -> None:
         try:
-            made = dataclasses.replace(entry, medium=made_medium(entry.medium))
+            packed = packed_medium(dataclasses.replace(entry, medium=made_medium(entry.medium)))
         except Exception as error:
             reason = error_text(error)
             self._faults.report("the store", f"writing {entry.path}", error)
             self._outbox.complete(seq, packed_name(entry, lost=FAILED, note=reason), None)
             return
-        self._outbox.complete(seq, *packed_medium(made))
+        self._outbox.complete(seq, *packed)
 
 
 def made_medium(medium: Medium) -> Medium:
@@ -100,4 +98,5 @@ def made_medium(medium: Medium) -> Medium:
     if made is not None:
         return made()
     content = medium.content()
-    return FileMedium(medium.kind, medium.id, medium.suffix, content, medium.facts(), medium.note)
+    facts = parse_json(json_bytes(medium.facts()))  # as the index has them
+    return FileMedium(medium.kind, medium.id, medium.suffix, content, facts, medium.note)

@@ -24,12 +24,15 @@ from tune_media.values.options import MediaOptions
 from tune_media.values.plain import unpack
 
 if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
     from tune_media.callbacks.session import MediaSession
 
 logger = logging.getLogger("tune_media")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
 _LOOK_SECONDS = 0.5  # how often a reader looks around if nobody wakes it
+_GATHER_SECONDS = 0.01  # from being woken to reading: results that come at once do not wait for their readers
 _COMMIT_SECONDS = 0.25  # how often a cursor is written down that only passes rows
 _BATCH = 64  # rows that are read at a time
 _MAX_NAMES = 5
@@ -134,6 +137,8 @@ class Reader:
             if self._is_closing and self.finished():
                 return
             self._outbox.wait(version, _LOOK_SECONDS)
+            if not self._is_closing:
+                time.sleep(_GATHER_SECONDS)
 
     def _rest(self) -> None:
         self._pause = min(_LONGEST_PAUSE, 2 * self._pause or _FIRST_PAUSE)
@@ -198,11 +203,14 @@ class BackendReader(Reader):
         super().__init__(name, session.outbox, backend.niceness)
         self.backend, self._session, self._key = backend, session, key
         self._trials: dict[str, TrialInfo] = {}  # that the backend has started, and not ended
+        self._begun: set[str] = set()  # trials that have started in this process
         self._refused: set[str] = set()  # trials that it could not start
         self._rows: deque[Row] = deque()
         self._backs: list[tuple[Row, int]] = []  # rows that wait and say that a trial went back, and to where
         self._again: set[tuple[str, str]] = set()  # trials and media that come again, in rows that wait
         self._part = 0  # how many media of the next row are delivered
+        self._under_way = 0  # the number of the row that is being delivered; 0 if none is
+        self._to_copy: list[tuple[Any, int]] = []  # what a row has the storage copy, and the number of that row
         self._missing = Missing()
         self._committed_at = 0.0
         self._is_finished = False
@@ -211,6 +219,7 @@ class BackendReader(Reader):
         # Tune's loop calls some backends itself before they may see the media of the same result.
         self._is_led = bool(backend.in_loop & {"start", "metrics"})
         self._led_to = session.outbox.last
+        self._left_out_to = 0 if backend.goes_on_after_a_kill else session.outbox.last
         backend.context = self
 
     @property
@@ -236,8 +245,22 @@ class BackendReader(Reader):
         self.put_chore(what, work, key)
 
     def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
-        """Run work in the storage's thread, and again while the storage is away."""
-        self._session.on_storage(what, work, key)
+        """Run work in the storage's thread, and again while the storage is away.
+
+        If a row is being delivered, the cursor does not pass it before the work is done: a kill would lose the work.
+        """
+        key = key or object()
+        with self._lock:
+            self._to_copy += [(key, self._under_way)] if self._under_way else []
+
+        def copy() -> None:
+            with self._lock:
+                covered = [one for one in self._to_copy if one[0] == key]
+            work()
+            with self._lock:
+                self._to_copy = [one for one in self._to_copy if one not in covered]
+
+        self._session.on_storage(what, copy, key)
 
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored, as long as the end may take; return whether it is."""
@@ -247,11 +270,13 @@ class BackendReader(Reader):
         """Return how long the end may still take; infinite before it has begun."""
         return float("inf") if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
-    def call_in_loop(self, method: str, *arguments: Any) -> None:
-        """Call a method of the backend that Tune's loop calls itself."""
+    def call_in_loop(self, method: str, trial: Trial, *arguments: Any) -> None:
+        """Call a method of the backend with a trial, if it is one that Tune's loop calls itself."""
+        if method == "start":
+            self._begun.add(trial.trial_id)
         if method in self.backend.in_loop:
             with self.guard(_NAMES[method]):
-                getattr(self.backend, method)(*arguments)
+                getattr(self.backend, method)(self._session.live_info(trial), *arguments)
         if self._is_led:
             self._led_to = self._outbox.last
             self._outbox.wake()
@@ -293,13 +318,18 @@ class BackendReader(Reader):
             if self._is_closing and not self._chores and not self._is_finished:
                 self.backend.finish()
                 self._is_finished = True
+                self._commit()
             return False
         row = self._rows[0]
         if not row.ready:
             self._rows.clear()  # it is read again when it is
             self._commit()
             return False
-        self._deliver(row)
+        self._under_way = row.seq
+        try:
+            self._deliver(row)
+        finally:
+            self._under_way = 0
         self._pass(row)
         return True
 
@@ -330,11 +360,6 @@ class BackendReader(Reader):
         """Say whether all rows are delivered and the backend has finished."""
         return self._is_finished
 
-    def begin_at_the_end(self) -> None:
-        """Pass over the rows that are there now; called before the thread starts."""
-        self._at = self._outbox.last
-        self._commit()
-
     @property
     def is_done(self) -> bool:
         """Whether nothing waits for the backend."""
@@ -353,6 +378,8 @@ class BackendReader(Reader):
 
     def _deliver(self, row: Row) -> None:
         """Call the backend with a row."""
+        if row.seq <= self._left_out_to and (row.kind != "end" or row.trial in self._begun):
+            return
         if row.kind in DATA_KINDS and row.seq <= self._outbox.floor(self._key):
             self._outbox_was_full(row)
             return
@@ -379,6 +406,8 @@ class BackendReader(Reader):
         if row.kind == "end":
             self.backend.end(trial, facts["status"])
             self._trials.pop(row.trial, None)
+        elif row.kind == "again":
+            self.backend.media_again(trial, facts["id"], row.seq)
         elif row.kind == "checkpoint":
             self.backend.checkpoint(trial, facts["path"])
         elif "lost" not in facts and not self._is_abandoned(row, facts):
@@ -420,8 +449,10 @@ class BackendReader(Reader):
 
     def _commit(self) -> None:
         self._committed_at = time.monotonic()
-        if self._at > self._outbox.position(self._key):
-            self._outbox.advance(self._key, self._at)
+        with self._lock:
+            upto = min([self._at, *(row - 1 for _, row in self._to_copy)])
+        if upto > self._outbox.position(self._key):
+            self._outbox.advance(self._key, upto)
 
     def _outbox_was_full(self, row: Row) -> None:
         self.lacks(row.trial, _NOUNS[row.kind])
@@ -449,9 +480,9 @@ class BackendReader(Reader):
 
 
 _METHODS = {"start": "start", "result": "metrics", "media": "media", "episodes": "media", "end": "end"}
-_METHODS["checkpoint"] = "checkpoint"
+_METHODS |= {"again": "media_again", "checkpoint": "checkpoint"}
 _DOING = {"start": "starting a trial", "result": "logging metrics", "episodes": "logging episodes"}
-_DOING |= {"end": "ending a trial", "checkpoint": "logging a checkpoint"}
+_DOING |= {"end": "ending a trial", "checkpoint": "logging a checkpoint", "again": "logging a medium again"}
 _NAMES = {"start": "starting a trial", "metrics": "logging metrics", "media": "logging media", "end": "ending a trial"}
 _NOUNS = {"start": "start(s)", "result": "result(s)", "media": "media", "episodes": "media", "end": "end(s)"}
 

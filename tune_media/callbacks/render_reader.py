@@ -21,7 +21,7 @@ from tune_media.callbacks.readers import Reader, logger
 from tune_media.callbacks.summary import Summary
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.render_pool import RenderPool
+from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide
 from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry, entries_of, packed_medium, packed_name
@@ -95,7 +95,7 @@ class RenderReader(Reader):
         super().__init__("render", outbox, self.niceness)
         self.options = MediaOptions()
         self._faults, self._summary = faults, summary
-        self._pool = RenderPool()
+        self._pool = RenderPool(niceness=background_niceness())
         self._waiting: dict[int, _Waiting] = {}
         self._ends: dict[str, tuple[Status, float]] = {}  # of trials that have ended, and until when they wait
         self._kept: dict[str, TrialFiles] = {}  # the clips of each trial that retention would keep

@@ -40,11 +40,11 @@ from tune_media.callbacks.retention_check import RetentionCheck
 from tune_media.callbacks.storage_reader import StorageReader
 from tune_media.callbacks.summary import Summary
 from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
-from tune_media.storage.entry import MediaEntry
+from tune_media.storage.entry import DROPPED, MediaEntry, packed_name
 from tune_media.storage.filesystem import for_small_files
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.options import MediaOptions
-from tune_media.values.plain import pack, unpack
+from tune_media.values.plain import pack
 from tune_media.values.recording_problems import RecordingProblem
 
 if TYPE_CHECKING:
@@ -154,9 +154,7 @@ class MediaSession:
         reader = self._readers[key] = BackendReader(backend, self, key)
         if _is_read(backend):
             self.wants_results |= "metrics" not in backend.in_loop
-            if not backend.goes_on_after_a_kill:
-                reader.begin_at_the_end()
-            elif self.outbox.position(key) < self.outbox.last or self._renderer is not None:
+            if self.outbox.position(key) < self.outbox.last or self._renderer is not None:
                 reader.begin()
         return reader
 
@@ -309,14 +307,10 @@ class MediaSession:
                 f"more than MediaOptions(max_pending_bytes={self.options.max_pending_bytes}) wait in memory for "
                 "their files to be made"
             )
-            self.faults.report("the store", f"keeping {entry.path}", RuntimeError(reason), kind="dropped")
-            self.outbox.complete(row, self._lost(row, "dropped", reason), None)
+            self.faults.report("the store", f"keeping {entry.path}", RuntimeError(reason), kind=DROPPED)
+            self.outbox.complete(row, packed_name(entry, lost=DROPPED, note=reason), None)
             return
         self._maker.make(row, entry)
-
-    def _lost(self, row: int, status: str, reason: str) -> bytes:
-        (found,) = self.outbox.read(row - 1, 1)
-        return pack({**unpack(found.data), "lost": status, "note": reason})
 
     def _give_up_half_made(self) -> None:
         """Name the media whose content a killed process had not made."""

@@ -82,8 +82,8 @@ class Arguments:
         """The folder for clips, if there is one."""
         return None if self.video_folder is None else Path(self.video_folder)
 
-    def make_env(self, index: int) -> Any:
-        """Make an env for replays of a sub-env's episodes.
+    def make_env(self) -> Any:
+        """Make an env for replays.
 
         Raises:
             Exception: Whatever ``env_fn`` raises.

@@ -126,6 +126,7 @@ class Recording:
                 functools.partial(self._renderer.frames, index) if renders else None,
                 self._renderer.fps(index),
                 env=inner,
+                vector_env=self._env,
                 seed=reset_seed(inner) if known is None else known,
                 seed_is_new=known is not None,
                 observation=observation,

@@ -8,7 +8,7 @@ from typing import Any
 from tune_media.recording.choosing import DATA, chosen_by, laid_out, selector_reason
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.replay.replay_decision import Taken, with_note
+from tune_media.recording.winners import Winners, with_note
 from tune_media.selection import Selector
 from tune_media.values.episodes import EpisodeBatch, thinned, with_fewer_tapes
 
@@ -16,7 +16,7 @@ MAX_UNTAKEN = 1000
 """The number of episodes whose data are held until ``take()`` is called for the first time; most users never do."""
 
 
-Finish = Callable[[Mapping[str, Candidate]], Taken]
+Finish = Callable[[Mapping[str, Candidate]], Winners]
 """Told the chosen episodes by the id of their record, returns them with their clips."""
 
 
@@ -66,7 +66,7 @@ class Taking:
         chosen = chosen_by(plan.selectors, records, report)
         seen = [record.id for record in records] + [episode.record.id for episode in episodes]
         winners = candidates.take({record.id for found in chosen.values() for record in found}, seen)
-        taken = Taken(winners) if self._finish is None else self._finish(winners)
+        taken = Winners(winners) if self._finish is None else self._finish(winners)
         winners, episodes = taken.kept, [with_note(one, taken.lost.get(one.record.id)) for one in episodes]
         result = laid_out(plan.selectors, chosen, winners, taken.lost)
         note = self._note_dropped()

@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -61,7 +60,6 @@ class RunningEpisode:
         tape: Its tape, if it is recorded.
         recipe: The hash of the recipe that its tape refers to.
         is_rendered_later: Whether its clips are made of its tape, if it is chosen.
-        rewards: The reward of each step, for the overlays of a replay.
     """
 
     facts: dict[str, Any]
@@ -77,14 +75,11 @@ class RunningEpisode:
     tape: Tape | None = None
     recipe: str | None = None
     is_rendered_later: bool = False
-    rewards: array[float] = field(default_factory=lambda: array("d"))
 
     def count(self, reward: float) -> None:
         """Count a step."""
         self.episode_return += reward
         self.episode_length += 1
-        if self.tape is not None and self.is_rendered_later and self.is_candidate:
-            self.rewards.append(reward)
 
     def feed(self, step: StepFacts, *, picture: bool = True) -> None:
         """Add a step to its trajectory, and the frame after it to its clips.
@@ -174,21 +169,8 @@ class RunningEpisode:
         """Finish its clips and return it as a candidate."""
         clips = self.clips.finish() if self.clips is not None else {}
         steps = self.steps.finish() if self.steps is not None else None
-        taped = Taped(self.tape, self.rewards) if self.tape is not None and self.is_rendered_later else None
-        return Candidate(record, clips, self.agents, self.values.media(), steps, taped)
-
-
-@dataclass(frozen=True)
-class Taped:
-    """The part of an episode from which its clips can be made after it has ended.
-
-    Attributes:
-        tape: Its tape.
-        rewards: The reward of each step.
-    """
-
-    tape: Tape
-    rewards: Sequence[float]
+        tape = self.tape if self.is_rendered_later else None
+        return Candidate(record, clips, self.agents, self.values.media(), steps, tape)
 
 
 @dataclass(frozen=True)
@@ -201,7 +183,8 @@ class Candidate:
         agents: The names of its agents.
         media: Its pictures and files by name.
         trajectory: Its steps, if they are kept.
-        taped: Its tape, if it may be replayed. It stays on the env runner.
+        tape: Its tape, if its clips may be made of it. It stays in its process.
+        late: Its clip, which nobody has rendered yet, if it has no other.
     """
 
     record: EpisodeRecord
@@ -209,7 +192,8 @@ class Candidate:
     agents: frozenset[str] = frozenset()
     media: Mapping[str, Image | Artifact] = field(default_factory=dict)
     trajectory: Trajectory | None = None
-    taped: Taped | None = None
+    tape: Tape | None = None
+    late: Video | None = None
 
     def of_record(self, record: EpisodeRecord, media: Mapping[str, Image | Artifact] | None = None) -> Candidate:
         """Return it with a record that says more, and with further pictures and files."""
@@ -222,6 +206,8 @@ class Candidate:
     def in_result(self) -> Video | EpisodeRecord | dict[str, Video]:
         """Return its value in a result: its clip, its clips by view, or its record if no frames are recorded."""
         videos = self.videos()
+        if not videos and self.late is not None:
+            return self.late.of_episode(self.record)
         return self.record if not videos else videos[""] if set(videos) == {""} else videos
 
     def _video(self, view: str, clip: EncodedVideo) -> Video:

@@ -76,6 +76,7 @@ class EpisodeRecorder:
         fps: float,
         *,
         env: Any = None,
+        vector_env: Any = None,
         seed: int | None = None,
         seed_is_new: bool = False,
         agents: Collection[str] = (),
@@ -93,6 +94,7 @@ class EpisodeRecorder:
             episode_id: Its id.
             render: Returns the current frames. Not called for an episode that the trigger declines.
             fps, env: Frames per second, unless the plan says otherwise; its sub-env, for overlays and ``collect=``.
+            vector_env: The env that it is a part of; needed if the sub-env is out of reach.
             seed: The seed that the env's generator was last given. It is this episode's if it has changed: a reset
                 without a seed goes on where the last episode left the generator.
             seed_is_new: Whether it is known to be this episode's.
@@ -121,7 +123,7 @@ class EpisodeRecorder:
         if episode.is_candidate and self.plan.video is not None and render is not None:
             episode.clips = Clips(self.plan.video, render, fps)
         if episode.is_candidate and self.plan.trajectories:
-            episode.steps = TrajectoryBuilder()
+            episode.steps = TrajectoryBuilder(vector_env if env is None else env)
         self._running[slot] = episode
         if episode.is_candidate:
             with self.clock.render(1), episode.guard_clip("the reset frame", self.problems, strict=self.plan.strict):

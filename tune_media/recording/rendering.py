@@ -47,7 +47,7 @@ class Renderer:
         frame: What to take instead of ``env.render()``: a function of the sub-env; the name of one of its methods,
             which also reaches sub-envs in other processes; or a dict of these, one for each view. None: ``render()``.
         example: How a user of this framework sets the render mode, for messages.
-        named_after: The env that messages name. None: ``env``.
+        name: How messages name the env. None: as ``describe`` does.
 
     Raises:
         FrameError: ``frame`` is a function and the sub-envs are out of reach.
@@ -66,10 +66,10 @@ class Renderer:
         frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None,
         example: str = RLLIB_EXAMPLE,
         *,
-        named_after: Any = None,
+        name: str | None = None,
     ) -> None:
         self.env, self._example = env, example
-        self._named = env if named_after is None else named_after
+        self._name = name or describe(env)
         views = frame if isinstance(frame, Mapping) else {ONLY_VIEW: "render" if frame is None else frame}
         if not views:
             raise ValueError("frame= is an empty dict: name at least one view, or leave it out for env.render().")
@@ -98,7 +98,7 @@ class Renderer:
             else:
                 frames[name] = self._checked(picture, view)
         if not frames:
-            raise FrameError(f"env {describe(self._named)}: frame= returned an empty dict; return at least one frame")
+            raise FrameError(f"env {self._name}: frame= returned an empty dict; return at least one frame")
         return frames
 
     def at(self, index: int) -> None:
@@ -128,8 +128,7 @@ class Renderer:
             raise
         except Exception as error:
             raise FrameError(
-                f"env {describe(self._named)}: {_call_name(view)} raised {error_text(error)}"
-                f"{remedy_for(error) or self._try_it()}"
+                f"env {self._name}: {_call_name(view)} raised {error_text(error)}{remedy_for(error) or self._try_it()}"
             ) from error
 
     def _called(self, view: FrameFunction | str, index: int) -> Any:
@@ -171,7 +170,7 @@ class Renderer:
         if failure is not None:
             raise failure
         if not any(hasattr(candidate, method) for candidate in envs):
-            raise FrameError(f"env {describe(self._named)} has no method {method!r}, which frame= names")
+            raise FrameError(f"env {self._name} has no method {method!r}, which frame= names")
         return None
 
     def _checked(self, picture: Any, view: FrameFunction | str) -> Any:
@@ -180,7 +179,7 @@ class Renderer:
         Raises:
             FrameError: It cannot.
         """
-        came = f"env {describe(self._named)} returned {{}} from {_call_name(view)}"
+        came = f"env {self._name} returned {{}} from {_call_name(view)}"
         mode = f"Create it with render_mode='rgb_array', for example {self._example}"
         if picture is None:
             raise FrameError(f"{came.format('None')}. {mode}.{self._try_it()}")
@@ -202,7 +201,7 @@ class Renderer:
 
     def _try_it(self) -> str:
         """Return the command that shows what a recording of this env would be, as the end of a message."""
-        target = _importable(self._named)
+        target = _importable(self.env)
         return f" To check it: tune-media doctor {target}" if target else ""
 
 

@@ -18,9 +18,14 @@ _SCALAR_BYTES = 40
 
 
 class TrajectoryBuilder:
-    """The steps of a running episode."""
+    """The steps of a running episode.
 
-    def __init__(self) -> None:
+    Args:
+        env: Its sub-env; the vector env if the sub-env is out of reach; None if both are.
+    """
+
+    def __init__(self, env: Any = None) -> None:
+        self._observation_space, self._action_space = _space(env, "observation"), _space(env, "action")
         self._rows: list[dict[str, Any]] = []
         self._bytes = 0
         self._cut = 0
@@ -31,10 +36,10 @@ class TrajectoryBuilder:
             self._cut += 1
             return
         row: dict[str, Any] = {"step": facts.step}
-        row |= dict(_leaves("observation", facts.observation, _space(facts.env, "observation")))
+        row |= dict(_leaves("observation", facts.observation, self._observation_space))
         if facts.step:
             row["reward"] = facts.reward
-            row |= dict(_leaves("action", facts.action, _space(facts.env, "action")))
+            row |= dict(_leaves("action", facts.action, self._action_space))
         if facts.info:
             row["info"] = _text(facts.info)
         self._rows.append(row)
@@ -53,8 +58,9 @@ def _size(value: Any) -> int:
 
 
 def _space(env: Any, kind: str) -> Any:
-    """Return the observation or action space of an env; with several agents, those of the agents by name."""
-    return getattr(env, f"{kind}_spaces", None) or getattr(env, f"{kind}_space", None)
+    """Return the observation or action space of an env, or of each sub-env; with several agents, theirs by name."""
+    names = (f"single_{kind}_spaces", f"single_{kind}_space", f"{kind}_spaces", f"{kind}_space")
+    return next(filter(None, (getattr(env, name, None) for name in names)), None)
 
 
 def _part(space: Any, key: Any) -> Any:

@@ -26,6 +26,7 @@ from typing import IO, Any
 from ray import cloudpickle
 
 from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, differences, facts_here
@@ -36,7 +37,6 @@ from tune_media.values.secrets import error_text
 
 _LOG_TAIL = 2000  # characters of the log of a process that died, in the message
 _STEPS_PER_LINE = 20
-_NICENESS = 10  # training comes first
 _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
     "that no seed and no generator of its own reaches"
@@ -68,17 +68,23 @@ class RenderProcess:
         env: Makes the envs instead: a function of the ``env_config``, or ``"module:function"``.
         frame: The source of frames instead of the recorder's: a function of the env, ``"module:function"``, or the
             name of one of its methods.
+        niceness: How far it stands back behind other processes, 0 to 19.
 
     Raises:
         ValueError: There is neither a recipe nor an env.
     """
 
     def __init__(
-        self, recipe: bytes | None, env: Creator | str | None = None, frame: FrameFunction | str | None = None
+        self,
+        recipe: bytes | None,
+        env: Creator | str | None = None,
+        frame: FrameFunction | str | None = None,
+        *,
+        niceness: int = 0,
     ) -> None:
         if recipe is None and env is None:
             raise ValueError("it is not known how the env is made: pass a function that makes it, env=")
-        self._setup = {"recipe": recipe, "env": env, "frame": frame}
+        self._setup = {"recipe": recipe, "env": env, "frame": frame, "niceness": niceness}
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
 
@@ -120,6 +126,19 @@ class RenderProcess:
                     raise RenderError(answer["error"], answer["at"])
                 else:
                     return {view: _clip_in(Path(folder), facts) for view, facts in answer["clips"].items()}
+        raise RenderError("the process that renders ended without an answer", has_died=True)
+
+    def check(self) -> str | None:
+        """Return why an env of the recipe shows no frame after a reset; None: it shows one.
+
+        Raises:
+            RenderError: The env cannot be made or reset, or the process died.
+        """
+        for answer in self._answers({"check": True}):
+            if "error" in answer:
+                raise RenderError(answer["error"])
+            problem: str | None = answer["problem"]
+            return problem
         raise RenderError("the process that renders ended without an answer", has_died=True)
 
     def close(self) -> None:
@@ -200,11 +219,11 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what envs print
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    with contextlib.suppress(OSError):
-        os.nice(_NICENESS)
     sys.path.insert(0, str(Path.cwd()))
     setup = _received(requests)
     assert setup is not None
+    with contextlib.suppress(OSError):
+        os.nice(setup.pop("niceness"))
     try:
         stage: _Stage | RenderError = _Stage(**setup)
     except Exception as error:
@@ -218,6 +237,9 @@ def main() -> None:
         try:
             if isinstance(stage, RenderError):
                 raise stage
+            if "check" in request:
+                answer(problem=stage.problem())
+                continue
             folder = Path(request.pop("folder"))
             clips = stage.render(**request, on_step=lambda step, steps: answer(step=step, steps=steps))
             facts = {view: _written(folder, number, clip) for number, (view, clip) in enumerate(clips.items())}
@@ -249,6 +271,7 @@ class _Stage:
         is_path = isinstance(frame, str) and ":" in frame
         own_frame = _found(frame) if isinstance(frame, str) and is_path else frame
         self._frame = self._recipe.frame if own_frame is None else own_frame
+        self._name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
         self._renderers: dict[tuple[int, int], Renderer] = {}
 
     def render(
@@ -284,6 +307,23 @@ class _Stage:
         except ReplayDiffers as error:
             self._drop(place)
             raise RenderError(self._why(error), error.step) from error
+
+    def problem(self) -> str | None:
+        """Return why a new env shows no frame after a reset; None: it shows one.
+
+        Raises:
+            Exception: Whatever making or resetting it raises.
+        """
+        env = self._recipe.make()
+        try:
+            env.reset(seed=0)
+            Renderer(env, self._frame, name=self._name).frames(0)
+        except FrameError as error:
+            return str(error)
+        finally:
+            with contextlib.suppress(Exception):
+                env.close()
+        return None
 
     def close(self) -> None:
         """Close the envs."""

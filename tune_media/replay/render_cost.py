@@ -38,20 +38,6 @@ class RenderCost(NamedTuple):
         """
         return cls(rendering, stepping + rendering * replayed / max(1, steps))
 
-    @classmethod
-    def largest_share(cls, rendering: float, stepping: float) -> float:
-        """Return the share of the steps that the winners may have, if a replay is to be worth it.
-
-        Args:
-            rendering: The time in which one frame is rendered and encoded, seconds.
-            stepping: The time of one step, seconds.
-
-        Example:
-            >>> round(RenderCost.largest_share(rendering=0.003, stepping=0.001), 3)
-            0.6
-        """
-        return WORTH * rendering / (rendering + stepping)
-
     @property
     def is_replay_worth_it(self) -> bool:
         """Whether a replay saves enough time."""

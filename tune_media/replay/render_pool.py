@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -15,6 +16,14 @@ IDLE_SECONDS = 60.0
 """How long a process that renders waits for another tape before it is ended."""
 
 
+def background_niceness() -> int:
+    """Return the niceness of processes that nobody waits for: training comes first, and Ray's workers have 15.
+
+    The environment variable ``TUNE_MEDIA_RENDER_NICENESS`` sets another one.
+    """
+    return int(os.environ.get("TUNE_MEDIA_RENDER_NICENESS", "19"))
+
+
 class RenderPool:
     """Renders tapes, each recipe in a process of its own. Any thread calls any method; one tape is played at a time.
 
@@ -23,14 +32,15 @@ class RenderPool:
 
     Args:
         most: The most processes that are held at a time; the one that was used longest ago is ended first.
+        niceness: How far they stand back behind other processes, 0 to 19.
 
     Example:
         >>> pool = RenderPool()
         >>> pool.close()
     """
 
-    def __init__(self, most: int = 1) -> None:
-        self._most = most
+    def __init__(self, most: int = 1, *, niceness: int = 0) -> None:
+        self._most, self._niceness = most, niceness
         self._processes: OrderedDict[str, RenderProcess] = OrderedDict()
         self._lock = threading.Lock()
         self._used_at = 0.0
@@ -62,6 +72,16 @@ class RenderPool:
                 self._used_at = time.monotonic()
             return process.render(tape, env_runner=env_runner, env_index=env_index)
 
+    def check(self, recipe: Recipe) -> str | None:
+        """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""
+        with self._lock:
+            try:
+                return self._process(recipe).check()
+            except RenderError:
+                return None
+            finally:
+                self._used_at = time.monotonic()
+
     def kill(self) -> None:
         """End all processes at once, whatever they do: ``render`` raises, now and from now on."""
         self.is_over = True
@@ -80,7 +100,7 @@ class RenderPool:
             while len(self._processes) >= self._most:
                 _, oldest = self._processes.popitem(last=False)
                 oldest.close()
-            self._processes[recipe.hash] = RenderProcess(recipe.content)
+            self._processes[recipe.hash] = RenderProcess(recipe.content, niceness=self._niceness)
         self._processes.move_to_end(recipe.hash)
         if self._timer is None:
             atexit.register(self._end_if_busy)

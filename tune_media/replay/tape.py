@@ -206,6 +206,7 @@ class Tape:
         checks: The checksum of everything that the env returned so far: after the reset, then after each step.
         every: The stride of the steps after which ``render()`` was called, or is to be called, beginning with the
             reset; the last step is always among them. Calling it may change how the next frames look.
+        number: How many episodes its env had played before it.
         fault: Why the episode cannot be replayed; None: it can.
 
     Example:
@@ -228,7 +229,7 @@ class Tape:
         self.options, self.task = dict(options or {}), task
         self.actions = Actions()
         self.checks = Checks()
-        self.every = 1
+        self.every, self.number = 1, 0
         self._snapshot = generators
         self._states: States | None = None
         is_known = seed is not None or generators is not None
@@ -242,10 +243,6 @@ class Tape:
     def generators(self) -> States | None:
         """The states of the env's random generators before the reset, by their places; None: they are not known."""
         return self._states if self._snapshot is None else self._snapshot.states
-
-    def forget_generators(self) -> None:
-        """Leave out the states of the generators."""
-        self._snapshot = self._states = None
 
     def began(self, check: int) -> None:
         """The env has been reset.
@@ -297,6 +294,7 @@ class Tape:
             "task": self.task,
             "generators": self.generators,
             "every": self.every,
+            "number": self.number,
             "checks": [len(self.checks), len(checks)],
             "actions": facts,
         }
@@ -332,6 +330,7 @@ class Tape:
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error, zlib.error) as error:
             raise ValueError(f"the tape cannot be read ({error_text(error)})") from error
         tape._states, tape.every, tape.fault = header["generators"], int(header["every"]), None
+        tape.number = int(header.get("number", 0))
         return tape
 
 

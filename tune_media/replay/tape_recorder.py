@@ -61,6 +61,7 @@ class TapeRecorder:
         self.refused: Exception | None = None
         self._env, self._seeds = env, seeds
         self._users = 1
+        self._number = 0  # of the episode that runs
         self._check = 0
         self._fault: str | None = None  # why the running episode cannot be checked
         self._is_inside = False  # an env may step itself while it is reset
@@ -95,6 +96,7 @@ class TapeRecorder:
             self.is_on, self.tape = False, None
         if not self.is_on or self._is_inside:
             return self._reset(seed=seed, **options)
+        self._number += self.tape is not None and len(self.tape) > 0
         self._check, self._fault = 0, None
         kept, task = self._plain_options(options), task_in(self._env)
         with_seed, generators = seed, None
@@ -117,6 +119,7 @@ class TapeRecorder:
         own = seeded(self._env)
         used = own.last if own is not None else with_seed if self.refused is None else seed
         self.tape = Tape(used, kept, task, generators)
+        self.tape.number = self._number
         if not self._core_acted:  # otherwise the checksums do not depend on the wrappers that RLlib adds
             self._add(result, 0)
         self.tape.fault = self.tape.fault or self._fault

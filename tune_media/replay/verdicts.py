@@ -7,12 +7,12 @@ once, not each of its trials.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass
 
-import ray
-from ray.experimental import internal_kv
+from tune_media.ray_compat import share_value, shared_value
 
-_NAMESPACE = b"tune_media"
+_CLAIM_SECONDS = 600.0  # after which a process that has decided nothing is taken for dead
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Verdict:
 
 
 def verdict_on(recipe: str) -> Verdict | None:
-    """Return the verdict on a recipe; None if there is none yet, or no Ray.
+    """Return the verdict on a recipe; None if there is none yet.
 
     Args:
         recipe: The recipe's hash.
     """
-    found = internal_kv._internal_kv_get(_key("verdict", recipe), namespace=_NAMESPACE) if _is_there() else None
-    return Verdict(**json.loads(found)) if found else None
+    found = shared_value(f"verdict {recipe}")
+    return None if found is None else Verdict(**json.loads(found))
 
 
 def decide(recipe: str, verdict: Verdict) -> bool:
@@ -50,15 +50,21 @@ def decide(recipe: str, verdict: Verdict) -> bool:
         verdict: The verdict.
     """
     before = verdict_on(recipe)
-    if before == verdict or (before is not None and not before.repeats) or not _is_there():
+    if before == verdict or (before is not None and not before.repeats):
         return False
-    internal_kv._internal_kv_put(_key("verdict", recipe), json.dumps(asdict(verdict)), True, namespace=_NAMESPACE)
+    share_value(f"verdict {recipe}", json.dumps(asdict(verdict)), may_replace=True)
     return True
 
 
-def _is_there() -> bool:
-    return bool(ray.is_initialized() and internal_kv._internal_kv_initialized())
+def claim(what: str, recipe: str) -> bool:
+    """Say whether this process is the first of the Ray job to do something with a recipe, or the last did not finish.
 
-
-def _key(kind: str, recipe: str) -> bytes:
-    return f"{kind} {recipe}".encode()
+    Args:
+        what: What it does.
+        recipe: The recipe's hash.
+    """
+    name, now = f"{what} {recipe}", time.time()
+    before = shared_value(name)
+    if before is not None and now - float(before) < _CLAIM_SECONDS:
+        return False
+    return share_value(name, repr(now), may_replace=before is not None)

@@ -17,6 +17,7 @@ from typing_extensions import override
 from tune_media.ray_compat import check_version
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.registry import recordings_of
+from tune_media.rllib.replays import child_processes
 from tune_media.rllib.rounds import Rounds
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.stacks import index_of, section_of
@@ -53,6 +54,7 @@ class EpisodeRecorderCallback(RLlibCallback):
         self._has_warned_of_double = False
         self._asked: Callable[[], Any] = _nobody  # returns the env runner that was asked for last; a weak reference
         self._recording_of_asked: EnvRunnerRecording | None = None
+        self.children = child_processes()  # RLlib makes the env runner's envs after this
 
     def __reduce__(self) -> Any:
         """Let copies begin anew: they are for other env runners."""

@@ -8,11 +8,11 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tune_media.recording.episode import Candidate
 from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import sub_env
 from tune_media.recording.seeding import seeded
+from tune_media.recording.winners import Winners
 from tune_media.rllib import ray_names
 from tune_media.rllib.agent_returns import agent_returns
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
@@ -21,7 +21,7 @@ from tune_media.rllib.own_values import add_own_values
 from tune_media.rllib.registry import Answer
 from tune_media.rllib.replays import Replays
 from tune_media.rllib.round_checks import Unfinished
-from tune_media.rllib.settings import EVALUATION, RecorderSettings
+from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, index_of, section_of, stack_of, task_of
 from tune_media.rllib.sub_env_access import SubEnvAccess
 from tune_media.selection import RenderBudget
@@ -101,6 +101,15 @@ class EnvRunnerRecording:
         self.is_evaluating = self.is_known = self._has_warned = False
         self._last: Answer | None = None
 
+    @property
+    def wants_frame_check(self) -> bool:
+        """Whether a frame is to be rendered before training, unless the first episode will show one right away."""
+        plan = self._settings.plan
+        is_soon = self._section == TRAIN and plan.trigger is None
+        return (
+            self._settings.check_frame and plan.video is not None and not is_soon and self.replays.may_be_made_elsewhere
+        )
+
     # The env runner's events.
 
     def new_env(self, env_runner: Any, env: Any) -> None:
@@ -108,14 +117,14 @@ class EnvRunnerRecording:
         self.recorder.abandon_all(failed=True)
         self.stack.tap(env_runner, env)
         self._sub_envs.are_new(env_runner, env)
-        self.replays.are_new(env_runner, env)
+        self.replays.are_new(env_runner, env, children=self.owner.children)
 
     def new_sub_env(self, env_runner: Any, env: Any, index: int) -> None:
         """The old API stack made a sub-env, for the first time or after a failure."""
         self.recorder.abandon(index, failed=True)
         self.stack.tap(env_runner, env)
         self._sub_envs.are_new(env_runner, env, index)
-        self.replays.are_new(env_runner, env, index)
+        self.replays.are_new(env_runner, env, index, children=self.owner.children)
 
     def start(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
         """An episode starts: the sub-env has been reset."""
@@ -147,6 +156,7 @@ class EnvRunnerRecording:
                 functools.partial(renderer.frames, index) if renderer and not is_late else None,
                 renderer.fps(index) if renderer else 0.0,
                 env=inner,
+                vector_env=env,
                 seed=seed,
                 seed_is_new=is_known,
                 agents=begun.agents,
@@ -215,6 +225,7 @@ class EnvRunnerRecording:
         episodes.
         """
         self._fetched.begin_round()
+        self.replays.begin_round()
         if self.stack is NewStackEpisode:
             self._sub_envs.start_seeds_over()
         return self.place
@@ -260,11 +271,14 @@ class EnvRunnerRecording:
         is_used = recipe is not None and any(episode.recipe == recipe.hash for episode in episodes)
         return {recipe.hash: recipe.content} if recipe is not None and is_used else {}
 
-    def take(self, winners: Collection[str], seen: Collection[str]) -> dict[str, Candidate]:
+    def take(self, winners: Collection[str], seen: Collection[str]) -> Winners:
         """Hand over the winners, and drop all other episodes that took part."""
         for id in seen:
             self._fetched.forget(id)
-        return self.recorder.candidates.take(winners, seen)
+        kept = self.recorder.candidates.take(winners, seen)
+        if self._section == TRAIN:
+            self.replays.begin_round()  # a training iteration has no other beginning
+        return Winners({id: dataclasses.replace(winner, tape=None) for id, winner in kept.items()})
 
     def go_on_from(self, starts: Mapping[str, Mapping[str, int]]) -> None:
         """Go on counting episodes from a checkpoint; see ``registry.go_on_from``."""

@@ -20,16 +20,20 @@ from tune_media.recording.choosing import (
     laid_out,
     selector_reason,
 )
+from tune_media.recording.episode import Candidate
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import NOT_RECORDED
-from tune_media.replay.replay_decision import Taken, with_note
+from tune_media.recording.winners import Winners, with_note
+from tune_media.replay.recipe import Recipe
+from tune_media.replay.taped_clip import TapedClip
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
+from tune_media.rllib.proofs import Sample
 from tune_media.rllib.registry import Answer, ask, ask_and_take, begin_round, take
 from tune_media.rllib.requests import Replies, Requests
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.rllib.settings import EVALUATION
 from tune_media.selection import Selector
-from tune_media.values.episode_record import DIRECT, EpisodeRecord
+from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.episodes import (
     LEFT_OUT,
     MAX_TAPE_BYTES,
@@ -88,6 +92,7 @@ class Collected:
     problems: Sequence[RecordingProblem] = ()
     unfinished: Sequence[Unfinished] = ()
     matched: Sequence[Unfinished] = ()
+    samples: Sequence[Sample] = ()
 
 
 class EnvRunnersSeen:
@@ -144,13 +149,12 @@ def collect(group: Any, plan: Plan, seen: EnvRunnersSeen, of_round: Round) -> Co
     by_index = {index: answer for index, answer in replies.answers.items() if answer is not None}
     answers = list(by_index.values())
 
-    def fetch(wanted: set[str], present: set[str]) -> Taken:
-        taken, times = Taken(), _times_to_wait(plan, len(wanted))
-        timeout = None if of_round.timeout is None else of_round.timeout * times
+    def fetch(wanted: set[str], present: set[str]) -> Winners:
+        taken = Winners()
         request = functools.partial(take, name=plan.name, winners=wanted, seen=present)
         holders = {index for index, answer in by_index.items() if wanted.intersection(answer.candidates)}
         seen.requests.tell(group, request, only=by_index.keys() - holders)  # these drop their losers
-        replies = seen.requests.call(group, request, timeout, only=holders)
+        replies = seen.requests.call(group, request, of_round.timeout, only=holders)
         for of_env_runner in replies.answers.values():
             taken.add(of_env_runner)
         taken.problems.extend(replies.problems)
@@ -192,7 +196,7 @@ class AsyncGather:
         now = self._sorted(requests.arrived(patience, only=asked))
         self._began = time.monotonic()
         answers, problems = [*earlier[0], *now[0]], [*earlier[1], *now[1]]
-        taken = Taken()
+        taken = Winners()
         for answer in answers:
             taken.add(answer.kept)
         choice = _Choice(self._plan, replace(of_round, reported=ReportedEpisodes()), answers, problems=problems)
@@ -273,7 +277,7 @@ class _Choice:
         self._plan, self._round, self._answers, self._gone = plan, of_round, answers, gone
         self._problems = [*problems, *(problem for answer in answers for problem in answer.problems)]
 
-    def collected(self, fetch: Callable[[set[str], set[str]], Taken]) -> Collected:
+    def collected(self, fetch: Callable[[set[str], set[str]], Winners]) -> Collected:
         """Choose, and fetch the chosen.
 
         Args:
@@ -290,23 +294,28 @@ class _Choice:
         taken = fetch(wanted, set(records))
         kept = {id: held.of_record(records[id]) for id, held in taken.kept.items() if id in wanted}
         self._problems += taken.problems
+        recipes = {hash: content for answer in self._answers for hash, content in answer.recipes.items()}
+        tapes = {episode.record.id: episode for episode in episodes}
+        for id, winner in kept.items():
+            if not winner.clips and winner.record.rendered == REPLAY:
+                kept[id] = _with_taped_clip(winner, tapes[id], recipes, taken.lost)
+        self._problems += [RecordingProblem(reason, 1) for id, reason in taken.lost.items() if id in kept]
         episodes = [with_note(episode, taken.lost.get(episode.record.id)) for episode in episodes]
         missing = len(wanted - taken.kept.keys())
         if missing:
-            times = _times_to_wait(self._plan, len(wanted))
-            text = _did_not_answer("their env runner", self._round.timeout, times)
+            text = _did_not_answer("their env runner", self._round.timeout)
             self._problems.append(RecordingProblem(f"no clip: {text}", missing))
         episodes = with_fewer_tapes(episodes, wanted)
         self._problems += _without_tapes(episodes)
         batch = EpisodeBatch(
             tuple(episodes),
             {id: held.trajectory for id, held in kept.items() if held.trajectory is not None},
-            {hash: content for answer in self._answers for hash, content in answer.recipes.items()},
+            recipes,
             holds_legacy=self._plan.sees_all and self._round.on_old_stack,
         )
         result |= laid_out(self._plan.selectors, chosen, kept, taken.lost) | {DATA: batch}
         matched = [answer.unfinished for answer in self._answers if answer.data]
-        return Collected(result, batch.metrics(), self._problems, unfinished, matched)
+        return Collected(result, batch.metrics(), self._problems, unfinished, matched, _samples(kept, tapes, recipes))
 
     def _episodes(self) -> list[EpisodeData]:
         """Return all episodes, in the order in which they ended; those that RLlib does not count are late."""
@@ -361,6 +370,36 @@ class _Choice:
         return max(0, missing - sum(problem.lost for problem in self._problems if NOT_RECORDED in problem.text))
 
 
+def _with_taped_clip(
+    winner: Candidate, episode: EpisodeData, recipes: Mapping[str, bytes], lost: dict[str, str]
+) -> Candidate:
+    """Return a winner that was not rendered while it ran, with a clip that is rendered of its tape."""
+    recipe = _recipe_of(episode, recipes)
+    if recipe is None or episode.tape is None:
+        lost[winner.record.id] = "no clip: its tape cannot be stored"
+        return winner
+    return replace(winner, late=TapedClip(episode.tape, recipe, winner.record))
+
+
+def _samples(
+    kept: Mapping[str, Candidate], episodes: Mapping[str, EpisodeData], recipes: Mapping[str, bytes]
+) -> list[Sample]:
+    """Return the winners that were rendered while they ran and have tapes, too."""
+    found = []
+    for id, winner in kept.items():
+        recipe, tape = _recipe_of(episodes[id], recipes), episodes[id].tape
+        if winner.clips and recipe is not None and tape:
+            checks = {view: clip.checks for view, clip in winner.clips.items()}
+            found.append(Sample(recipe, tape, winner.record, checks))
+    return found
+
+
+def _recipe_of(episode: EpisodeData, recipes: Mapping[str, bytes]) -> Recipe | None:
+    if episode.recipe is None or episode.tape in (None, LEFT_OUT) or episode.recipe not in recipes:
+        return None
+    return Recipe(episode.recipe, recipes[episode.recipe])
+
+
 def _without_tapes(episodes: Sequence[EpisodeData]) -> list[RecordingProblem]:
     """Return the problem that the tapes of some episodes were left out, if they were."""
     count = sum(episode.tape == LEFT_OUT for episode in episodes)
@@ -368,20 +407,13 @@ def _without_tapes(episodes: Sequence[EpisodeData]) -> list[RecordingProblem]:
     return [RecordingProblem(f"{count} of {len(episodes)} episodes have no tape: {most}")] if count else []
 
 
-def _times_to_wait(plan: Plan, winners: int) -> int:
-    """Return how many timeouts the winners may take: each may be a whole episode that is played again."""
-    return 1 if plan.render == DIRECT else 1 + winners
-
-
-def _did_not_answer(who: str, timeout: float | None, times: int = 1) -> str:
+def _did_not_answer(who: str, timeout: float | None) -> str:
     """Return why an env runner's episodes or clips are missing.
 
     Args:
         who: The env runner.
         timeout: The Algorithm's timeout, seconds. None: it waits as long as it takes.
-        times: How many times the timeout was waited for.
     """
     if timeout is None:
         return f"{who} died"
-    reason = f"{who} died, or did not answer within {timeout * times:g} s"
-    return f"{reason} ({_TIMEOUT})" if times == 1 else f"{reason} ({times} times {_TIMEOUT})"
+    return f"{who} died, or did not answer within {timeout:g} s ({_TIMEOUT})"

@@ -15,7 +15,7 @@ from tune_media.rllib.settings import EVALUATION, SECTIONS, RecorderSettings
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
 from tune_media.steps import Collect
 from tune_media.values.checks import as_shown, check_flag, check_text
-from tune_media.values.episode_record import DIRECT, REPLAY
+from tune_media.values.episode_record import AUTO
 from tune_media.values.options import VideoOptions
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def record_episodes(
     window: int | None = None,
     trajectories: bool = False,
     strict: bool = False,
-    render: str = DIRECT,
+    render: str = AUTO,
     check_frame: bool = True,
     tapes: bool = False,
 ) -> Callable[[], RLlibCallback]:
@@ -83,21 +83,18 @@ def record_episodes(
         trajectories: Whether to keep observations, actions, rewards and infos of the chosen episodes, as Parquet. They
             are the env's own: a replay gives the same episode.
         strict: Raise when an episode cannot be recorded, instead of warning once. For tests.
-        render: When the frames of evaluation episodes are rendered. ``"direct"``: while an episode runs. ``"replay"``:
-            only those of the chosen episodes, after the evaluation, by playing them again from their seed and actions
-            in an env of their own. Each step is checked; a clip that is not the episode is dropped, and the next
-            rounds are recorded directly. Resets that are given no seed get one, except those of Atari games.
-            ``"auto"``: the first round is recorded directly and its winners are replayed without rendering, to see
-            whether the env repeats its episodes, and whether that is faster; the next rounds are replayed if so. No
-            reset gets another seed.
-            Training episodes are always recorded directly.
-        check_frame: Whether each env runner that records, before it plays, makes a second env, resets it, renders one
-            frame and closes it, so that an env that cannot be recorded is reported before training. Use False if a
-            second env would disturb the first one, for example in a simulator that both share.
-        tapes: Whether each episode, of all sections, keeps its tape: what it takes to play it again and to check that
-            it is the same one, a few bytes a step. ``tune-media render`` makes clips of tapes, of any episode, later
-            and elsewhere. With ``render="replay"``, and while ``"auto"`` uses tapes, evaluation episodes have them in
-            any case. No reset gets another seed, and no random number is drawn.
+        render: When frames are rendered. ``"direct"``: while an episode runs. ``"auto"``: episodes are put on tape, and
+            the clips of the chosen ones are made of their tapes by another process, beside training. The first rounds
+            are recorded directly, until that process has shown the same pictures again; so is a round now and then,
+            which is compared, too; and so is everything if the env does not repeat its episodes, which is said once.
+            ``"replay"``: tapes from the first round on. Evaluation resets that are given no seed get one, except those
+            of Atari games.
+        check_frame: Whether another process makes an env, resets it and renders one frame when training starts, once
+            in an experiment, so that an env that cannot be recorded is reported early.
+        tapes: Whether each episode keeps its tape if it is rendered directly: what it takes to play it again and to
+            check that it is the same one, a few bytes a step. ``tune-media render`` makes clips of tapes, of any
+            episode, later and elsewhere. With ``"auto"`` and ``"replay"``, episodes have tapes as long as these are
+            used. With tapes, no reset gets another seed, and no random number is drawn.
 
     Returns:
         A callback for ``AlgorithmConfig.callbacks``, which takes it alone or in a list.
@@ -132,8 +129,6 @@ def record_episodes(
     check_recording(trigger, video, frame)
     if seeds is not None and EVALUATION not in chosen_sections:
         raise ValueError("record_episodes(seeds=...) is for evaluation episodes, and sections= leaves these out.")
-    if render == REPLAY and EVALUATION not in chosen_sections:
-        raise ValueError("record_episodes(render='replay') is for evaluation episodes, and sections= leaves these out.")
     if window is not None and not (isinstance(window, int) and not isinstance(window, bool) and window > 0):
         raise ValueError(f"record_episodes(window=...) takes a number of episodes or None, got {as_shown(window)}.")
     settings = RecorderSettings(

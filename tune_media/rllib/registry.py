@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tune_media.replay.replay_decision import Taken
+from tune_media.recording.winners import Winners
+from tune_media.replay.recipe import Recipe
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id
@@ -56,7 +57,7 @@ class Answer:
     unfinished: Unfinished = field(default_factory=Unfinished)
     abandoned: int = 0
     starts: dict[int, int] = field(default_factory=dict)
-    kept: Taken = field(default_factory=Taken)
+    kept: Winners = field(default_factory=Winners)
     recipes: dict[str, bytes] = field(default_factory=dict)
 
 
@@ -81,14 +82,16 @@ def ask(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
     return _answered(env_runner, name, lambda recording: recording.answer(received), _only_problems)
 
 
-def take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[str]) -> Taken:
+def take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[str]) -> Winners:
     """Hand over the winners that are on an env runner, and drop all other episodes that took part."""
 
-    def hand_over(recording: EnvRunnerRecording) -> Taken:
-        return recording.replays.taken_from(env_runner, recording.take(winners, seen))
+    def hand_over(recording: EnvRunnerRecording) -> Winners:
+        return recording.take(winners, seen)
 
-    taken = _answered(env_runner, name, hand_over, lambda recording: Taken(problems=recording.recorder.problems.take()))
-    return Taken() if taken is None else taken
+    taken = _answered(
+        env_runner, name, hand_over, lambda recording: Winners(problems=recording.recorder.problems.take())
+    )
+    return Winners() if taken is None else taken
 
 
 def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
@@ -96,8 +99,7 @@ def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> Answe
 
     def hand_over(recording: EnvRunnerRecording) -> Answer:
         answer = recording.answer(received)
-        held = recording.take(answer.candidates, [episode.record.id for episode in answer.data])
-        return replace(answer, kept=recording.replays.taken_from(env_runner, held))
+        return replace(answer, kept=recording.take(answer.candidates, [episode.record.id for episode in answer.data]))
 
     return _answered(env_runner, name, hand_over, _only_problems)
 
@@ -123,6 +125,15 @@ def problems_of(env_runner: Any, name: str) -> list[RecordingProblem]:
     """Return the new problems of an env runner's recording."""
     problems = _answered(env_runner, name, lambda recording: recording.recorder.problems.take(), lambda recording: [])
     return problems or []
+
+
+def recipe_to_check(env_runner: Any, name: str) -> Recipe | None:
+    """Return how the envs of an env runner are made, if a frame of one like them is to be rendered before training."""
+
+    def wanted(recording: EnvRunnerRecording) -> Recipe | None:
+        return recording.replays.recipe if recording.wants_frame_check else None
+
+    return _answered(env_runner, name, wanted, lambda recording: None)
 
 
 def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int]]) -> None:

@@ -1,95 +1,150 @@
-"""Replays the winners of an RLlib env runner, in an env of its own that is made as RLlib made the first one."""
+"""Decides whether the clips of an RLlib env runner's episodes are rendered while they run, or later of their tapes."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
-from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.recording.rendering import describe
+from tune_media.recording.rendering import describe, inside, sub_env
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.replay_decision import Replayer, Taken
-from tune_media.rllib.second_env import env_maker, recipe_of
+from tune_media.replay.taping import Taping
+from tune_media.replay.verdicts import verdict_on
+from tune_media.rllib.recipes import is_nondeterministic, recipe_of
 from tune_media.rllib.settings import EVALUATION, RecorderSettings
+from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
+_FIRST_CHECK, _LATER_CHECKS = 2, 4
+_HAS_CHILDREN = (
+    "env {} has started processes of its own, such as a simulator with a port or a license; another env like it might "
+    "take that"
+)
+_NO_SIMULATORS = (b"tune_media.replay.process", b"multiprocessing.resource_tracker")
 
-class Replays(Replayer):
-    """Decides how an env runner renders its episodes, and replays its winners. Its thread calls everything here.
+
+class Replays(Taping):
+    """Tapes the episodes of an env runner, and knows which are rendered directly. Its thread calls everything here.
+
+    No env is made here. With ``auto``, episodes are rendered directly until the Algorithm has proven, in a process of
+    its own, that the env repeats them; then they are taped only, but for a round now and then, which is proven again.
 
     Args:
         settings: The arguments of ``record_episodes``.
-        section: The env runner's section; training episodes are never replayed.
+        section: The env runner's section.
         env_runner: Its index.
         recorder: Its recorder, which is told of problems.
 
     Attributes:
-        recipe: How its envs are made; None: not known, or nothing is taped.
+        recipe: How its envs are made; None: not known, or nobody needs it.
+        may_be_made_elsewhere: Whether nothing speaks against making one like them in another process.
     """
 
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: EpisodeRecorder) -> None:
-        super().__init__(recorder, settings.frame, is_possible=section == EVALUATION)
-        self._settings, self._index = settings, env_runner
-        self._has_own_envs = False  # the old API stack tells each sub-env its index
-        self._watches_stop = False
+        super().__init__(recorder)
+        self._settings, self._section, self._index = settings, section, env_runner
+        self._rounds = 0  # since the env is known to repeat its episodes
+        self._is_checked = False  # whether this round is rendered directly to prove the tapes again
         self.recipe: Recipe | None = None
+        self.may_be_made_elsewhere = True
 
-    def are_new(self, env_runner: Any, env: Any, first: int = 0) -> None:
+    @property
+    @override
+    def renders_later(self) -> bool:
+        return self.mode == REPLAY and not self._is_checked
+
+    def begin_round(self) -> None:
+        """A round begins: read what is known of the env by now."""
+        if self.mode == DIRECT or self.recipe is None:
+            return
+        verdict = verdict_on(self.recipe.hash)
+        if verdict is not None and not verdict.repeats:
+            self.go_direct(verdict.reason)  # whoever found it out has said so
+        elif verdict is not None and self.plan.render == AUTO:
+            self.mode = REPLAY
+            self._is_checked = _is_checked(self._rounds)
+            self._rounds += 1
+
+    def are_new(self, env_runner: Any, env: Any, first: int = 0, *, children: Collection[int] = ()) -> None:
         """Envs were made: put their episodes on tape from now on.
 
         Args:
             env_runner: The env runner.
             env: Its vector env, or one of its sub-envs.
             first: The index of the first sub-env in it.
+            children: The child processes that were there before the first envs were made.
         """
+        if self.recipe is None and first == 0:
+            reason = self._why_not_elsewhere(env_runner, env, children)
+            if reason is not None and self.mode != DIRECT:
+                self.give_up(reason)
+            self.may_be_made_elsewhere = reason is None
+            if self.tapes or (self._settings.check_frame and self.may_be_made_elsewhere):
+                self.recipe = self._noted_recipe(env_runner, env)
         if self.tapes:
-            entropy = (env_runner.config.seed, self._index)
+            entropy = (env_runner.config.seed, self._index) if self._section == EVALUATION else None
             self.put_all_on_tape(env, self._settings.env_indices, entropy, first=first)
-        if self.tapes and first == 0:
-            self.recipe = self._noted_recipe(env_runner, env)
+
+    def _why_not_elsewhere(self, env_runner: Any, env: Any, children: Collection[int]) -> str | None:
+        """Return why no env like these is made in another process; None: it may be."""
+        id = env_runner.config.env
+        if isinstance(self._settings.frame, Mapping):
+            return "frame= has several views"
+        if isinstance(id, str) and is_nondeterministic(id):  # RLlib replaces the spec of the env
+            return f"the spec of env {id!r} says that it is nondeterministic"
+        for layer in inside(sub_env(env, 0)):
+            if (getattr(layer, "metadata", None) or {}).get("tune_media") == DIRECT:
+                return f"the metadata of env {describe(env)} say 'tune_media': 'direct'"
+        if sub_env(env, 0) is not None and child_processes() - set(children):
+            return _HAS_CHILDREN.format(describe(env))
+        return None
 
     def _noted_recipe(self, env_runner: Any, env: Any) -> Recipe | None:
-        """Return how the envs are made; None, with a problem, if that cannot be stored."""
+        """Return how the envs are made; if that cannot be stored, no clip can be made of a tape."""
+        why, remedy = "", "its tapes need tune-media render --env module:function"
         try:
-            return recipe_of(env_runner, env, self._settings.frame)
+            recipe = recipe_of(env_runner, env, self._settings.frame, self.plan.video)
         except Exception as error:
-            why = f"how env {describe(env)} is made cannot be stored ({error_text(error)})"
-            remedy = "its tapes need tune-media render --env module:function"
+            recipe, why = None, f" ({error_text(error)})"
+        if recipe is None and self.tapes:
+            reason = f"how env {describe(env)} is made cannot be stored{why}"
+            if self.mode != DIRECT:
+                self.give_up(reason)
             if self.plan.tapes:
-                self._recorder.problems.report(why, remedy, kind="recipe")
-            else:  # nobody has asked for tapes
-                logger.info("recording %r: %s; %s", self.plan.name, why, remedy)
-            return None
+                self._recorder.problems.report(reason, remedy, kind="recipe")
+        return recipe
 
-    def taken_from(self, env_runner: Any, winners: Mapping[str, Candidate]) -> Taken:
-        """Return the winners of an env runner with their clips, by the id of their record."""
-        self._has_own_envs = hasattr(env_runner, "env_creator")
 
-        def make(index: int) -> Any:
-            self._close_with(env_runner)
-            make_env = env_maker(env_runner, index)
-            assert make_env is not None
-            return make_env()
+def child_processes() -> set[int]:
+    """Return the ids of this process's child processes, without our own; on Linux only, elsewhere none are found."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found |= {int(child) for child in task.read_text().split()}
+    return {child for child in found if not _is_known(child)}
 
-        return self.taken(winners, make)
 
-    @override
-    def key_of(self, index: int) -> int:
-        return index if self._has_own_envs else 0
+def _is_known(process: int) -> bool:
+    with contextlib.suppress(OSError):
+        command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ")
+        return any(name in command for name in _NO_SIMULATORS)
+    return True  # it has ended
 
-    def _close_with(self, env_runner: Any) -> None:
-        if self._watches_stop:
-            return
-        self._watches_stop, stop = True, env_runner.stop
 
-        def stop_both(*args: Any, **kwargs: Any) -> Any:
-            self.close()
-            return stop(*args, **kwargs)
+def _is_checked(rounds: int) -> bool:
+    """Say whether the tapes of a round are proven again: the third after the first proof, then ever fewer.
 
-        env_runner.stop = stop_both
+    >>> [number for number in range(200) if _is_checked(number)]
+    [2, 8, 32, 128]
+    """
+    check = _FIRST_CHECK
+    while check < rounds:
+        check *= _LATER_CHECKS
+    return rounds == check

@@ -14,12 +14,14 @@ from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.gather import AsyncGather, Collected, EnvRunnersSeen, Round, collect
 from tune_media.rllib.problem_reports import ProblemReports
-from tune_media.rllib.registry import evaluates, go_on_from, problems_of
+from tune_media.rllib.proofs import Prover
+from tune_media.rllib.registry import evaluates, go_on_from, problems_of, recipe_to_check
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import RoundChecks
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
 from tune_media.rllib.windowed_means import WindowedMeans
+from tune_media.values.episode_record import AUTO
 from tune_media.values.recording_problems import PROBLEMS, RecordingProblem
 from tune_media.values.secrets import error_text
 
@@ -48,6 +50,7 @@ class Rounds:
         self._iteration: Callable[[], int] | None = None
         self._is_evaluating = False
         self._problems, self._checks = ProblemReports(self._plan.name), RoundChecks()
+        self._prover = Prover()
 
     def begin(self, algorithm: Any) -> None:
         """An Algorithm has been made."""
@@ -151,6 +154,10 @@ class Rounds:
             for found in Requests().call(group, request, _timeout(algorithm)).answers.values():
                 for problem in found:
                     self._problems.add(problem.text)
+            recipe = functools.partial(recipe_to_check, name=self._plan.name)
+            for found in Requests().call(group, recipe, _timeout(algorithm)).answers.values():
+                if found is not None:
+                    self._prover.check(found)
 
     def _collect(self, algorithm: Any, of_round: Round) -> Collected:
         section = of_round.section
@@ -175,6 +182,9 @@ class Rounds:
             self._put_metrics(result, {**collected.metrics, **self._window.add(of_round.section, counted)})
         with self._guard("checking this round"):
             self._check(algorithm, of_round, collected, len(counted))
+        if self._plan.render == AUTO:
+            with self._guard("proving the tapes of this round"):
+                self._prover.prove(collected.samples)
         with self._guard("reporting problems"):
             self._put_problems(result, collected.problems)
 
@@ -191,6 +201,8 @@ class Rounds:
             )
 
     def _put_problems(self, result: dict[str, Any], found: Sequence[RecordingProblem] = ()) -> None:
+        for text in self._prover.problems():
+            self._problems.add(text)
         env_runners = self._env_runners(result)
         self._problems.put(env_runners, found, _free_key(env_runners, self._plan.name, [PROBLEMS]))
 

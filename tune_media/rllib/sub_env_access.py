@@ -8,8 +8,7 @@ from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer, describe, sub_envs
 from tune_media.recording.seeding import SeededResets, SeedTurns, seeded, share
-from tune_media.rllib.frame_check import try_frame
-from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
+from tune_media.rllib.settings import EVALUATION, RecorderSettings
 
 
 class SubEnvAccess:
@@ -26,10 +25,10 @@ class SubEnvAccess:
         self._settings, self._section, self._index, self._recorder = settings, section, env_runner, recorder
         self._renderer: Renderer | None = None
         self._seeds: dict[int, SeedTurns] = {}  # by sub-env; an env that replaces a failed one goes on with them
-        self._has_tried_frame = False
+        self._has_looked = False
 
     def are_new(self, env_runner: Any, env: Any, first: int = 0) -> None:
-        """Envs were made: try a frame of one like them, and give them their seeds.
+        """Envs were made: see whether their frames are in reach, and give them their seeds.
 
         Args:
             env_runner: The env runner.
@@ -37,7 +36,7 @@ class SubEnvAccess:
             first: The index of the first sub-env in it.
         """
         self._renderer = None
-        self._try_frame(env_runner, env)
+        self._see_whether_frames_are_in_reach(env)
         if self._settings.seeds and self._section == EVALUATION:
             self._give_seeds(env_runner.config, env, first)
 
@@ -61,20 +60,13 @@ class SubEnvAccess:
         for seeds in self._seeds.values():
             seeds.start_over()
 
-    def _try_frame(self, env_runner: Any, env: Any) -> None:
-        """Render a frame of another env like this one, once, unless the first episode will show it right away."""
-        plan = self._settings.plan
-        is_soon = self._section == TRAIN and plan.trigger is None
-        is_wanted = self._settings.check_frame and plan.video is not None and not is_soon
-        if is_wanted and not self._has_tried_frame and hasattr(env, "reset"):
-            self._has_tried_frame = True
-            with self._recorder.guard(None, "a frame check"):
-                try:
-                    Renderer(env, self._settings.frame)
-                except FrameError as error:  # the sub-envs are out of reach, and another env would not be
-                    self._recorder.problems.report(str(error))
-                    return
-                try_frame(env_runner, self._settings.frame, self._recorder.problems, named_after=env)
+    def _see_whether_frames_are_in_reach(self, env: Any) -> None:
+        if self._settings.check_frame and self._settings.plan.video is not None and not self._has_looked:
+            self._has_looked = True
+            try:
+                Renderer(env, self._settings.frame)
+            except FrameError as error:
+                self._recorder.problems.report(str(error))
 
     def _give_seeds(self, config: Any, env: Any, first: int) -> None:
         reachable = sub_envs(env)

@@ -12,16 +12,11 @@ from ray import cloudpickle
 from tune_media.recording.plan import Plan
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import Selector
-from tune_media.values.episode_record import REPLAY, EpisodeRecord
+from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.secrets import error_text
 
 _NUMBERS = ("episode_return", "episode_length", "env_steps", "training_iteration", "weights_version", "finished_at")
 _SHORT_NAMES = {"return": "episode_return", "reward": "episode_return", "length": "episode_length"}
-_NOT_REPLAYED = (
-    "training episodes are rendered while they run: render='replay' plays only evaluation episodes again, since a "
-    "replay holds up the env runner. To render fewer training episodes, give them a recorder of their own: "
-    "record_episodes(sections='train', name='training', trigger=tune_media.selection.every(10))."
-)
 _WITHOUT_EVALUATION_ENV_RUNNERS = (
     "add config.evaluation(evaluation_num_env_runners=1): it would play on a training env runner, and not be recorded."
 )
@@ -36,8 +31,6 @@ def reasons_for_nothing(
     config: Any,
 ) -> Iterator[str]:
     """Yield each reason why a recorder of this Algorithm, or a part of it, will record nothing, with its remedy.
-
-    One reason costs no clip: training episodes that ``render="replay"`` leaves out.
 
     Args:
         plan: The recorder's plan.
@@ -66,8 +59,6 @@ runner, and not be recorded.
             )
         else:
             yield from _unmatched_indices(section, env_runners, env_indices, config)
-    if plan.render == REPLAY and "train" in sections:
-        yield _NOT_REPLAYED
     if recorder_names(config).count(plan.name) > 1:
         yield (
             f"two recorders are named {plan.name!r}, and only the first records: config.callbacks([...]) holds "

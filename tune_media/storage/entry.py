@@ -118,6 +118,11 @@ def packed_name(entry: MediaEntry, own_facts: Mapping[str, Any] | None = None, *
     return data
 
 
+def as_lost(data: bytes, status: str, reason: str) -> bytes:
+    """Return the data of a row with the note that its media have no file, and why."""
+    return pack({**unpack(data), "lost": status, "note": reason})
+
+
 def packed_episodes(trial_id: str, entries: Sequence[MediaEntry], clips: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """Return the episodes of a result as the data and the content of a row.
 

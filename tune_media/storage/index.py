@@ -115,6 +115,8 @@ class Index:
         if before is not None:
             there: Line = json.loads(before)
             return there
+        if self._again.get(str(line["id"]), (0, 0)) > stamp_of(line):
+            line = {**line, "at": list(self._again[str(line["id"])])}
         if any(self._undoes(back, line) for back in self._backs):
             line = {**line, "rolled_back": True}
         line = {name: value for name, value in line.items() if name != "trial"}
@@ -132,7 +134,7 @@ class Index:
         if event["event"] == "again":
             self._again[event["id"]] = stamp_of(event)
             keys = [key for key in self._table.keys() if key[0] == event["id"]]  # noqa: SIM118 - a table is no dict
-            return self._change(keys, lambda line: {"rolled_back": None}, event)
+            return self._change(keys, lambda line: {"rolled_back": None, "at": event["at"]}, event)
         if event["event"] == "deleted":
             return self._change(self._table.keys_of(event["path"]), lambda line: {"status": "deleted"}, event)
         return []
@@ -177,8 +179,7 @@ class Index:
         """Say whether a trial that went back to an iteration has undone a line that was recorded before."""
         stamp, iteration = back
         reached = line.get("training_iteration")
-        is_behind = isinstance(reached, int) and reached >= iteration and stamp_of(line) < stamp
-        return is_behind and self._again.get(str(line["id"]), stamp) <= stamp
+        return isinstance(reached, int) and reached >= iteration and stamp_of(line) < stamp
 
 
 def event_line(kind: str, trial: str, trial_id: str, stamp: tuple[int, int], **facts: object) -> Event:

@@ -26,26 +26,15 @@ def key_of(line: Line) -> Key:
     return str(line["id"]), str(line["section"]), str(line["key"])
 
 
-def parse_index(content: bytes) -> Iterator[Line]:
-    """Yield all lines of an index in order, superseded ones included; skip everything that is no index line."""
-    for _, line in raw_lines(content):
-        if line is not None:
-            yield line
-
-
-def valid_lines(content: bytes) -> list[Line]:
-    r"""Return the last line of each key, in the order in which the keys first appear.
+def valid_raw_lines(content: bytes) -> list[tuple[bytes, Line]]:
+    r"""Return the last line of each key, as it is in the file and parsed, in the order in which the keys first appear.
 
     Example:
         >>> line = b'{"id": "a", "section": "train", "key": "k", "path": "media/x.mp4", "status": "%s"}'
-        >>> [line["status"] for line in valid_lines(line % b"stored" + b"\n" + line % b"deleted" + b"\n{half")]
+        >>> found = valid_raw_lines(line % b"stored" + b"\n" + line % b"deleted" + b"\n{half")
+        >>> [line["status"] for _, line in found]
         ['deleted']
     """
-    return [line for _, line in valid_raw_lines(content)]
-
-
-def valid_raw_lines(content: bytes) -> list[tuple[bytes, Line]]:
-    """Return the last line of each key as it is in the file and parsed, as ``valid_lines`` does."""
     return list({key_of(line): (raw, line) for raw, line in raw_lines(content) if line is not None}.values())
 
 

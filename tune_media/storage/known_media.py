@@ -26,14 +26,12 @@ class Placed:
         id: The medium's id; that of the first one if it repeats one.
         path: Its file, relative to the trial's folder.
         is_new: Whether it is still to be stored and listed under its key.
-        shares_file: Whether the medium has this file under another key already.
         comes_again: Whether it was recorded before the trial went back, and is now recorded again.
     """
 
     id: str
     path: str
     is_new: bool
-    shares_file: bool = False
     comes_again: bool = False
 
 
@@ -61,7 +59,7 @@ class KnownMedia:
 
     def __init__(self, trial_id: str) -> None:
         self.lineage: tuple[str, ...] = ()
-        self.trial_id = self._trial_id = trial_id
+        self.trial_id = trial_id
         self._last_iteration: int | None = None
         self._times_back = 0
         self._seen_in: dict[str, int] = {}  # how often the trial had gone back when a medium was last recorded, by id
@@ -104,18 +102,9 @@ class KnownMedia:
         """Take note that the files of earlier runs are known: their lines are loaded, their names are reserved."""
         self._complete.set()
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the files of earlier runs are known."""
-        return self._complete.is_set()
-
     def wait_until_complete(self, seconds: float) -> bool:
         """Wait at most so many seconds until the files of earlier runs are known; return whether they are."""
         return self._complete.wait(seconds)
-
-    def owns(self, line: Line) -> bool:
-        """Say whether an index line is this trial's own."""
-        return line.get("trial_id") == self._trial_id
 
     def knows(self, medium: Medium) -> bool:
         """Say whether a medium has been registered before, under any key."""
@@ -126,7 +115,7 @@ class KnownMedia:
         """Return a file name for the episodes of a result that no other result at the same step has."""
         with self._lock:
             path = file_names(step)
-            if path in self._taken or path in self._lost or not self.is_complete:
+            if path in self._taken or path in self._lost or not self._complete.is_set():
                 path = file_names(step, new_id()[:ID_DIGITS])
             self._taken.add(path)
         return path
@@ -153,24 +142,18 @@ class KnownMedia:
             path = own_path()
         with self._lock:
             is_new = (medium.id, section, key) not in self._listed
-            shares_file = medium.id in self._paths
             if path is None:
                 path = posixpath.join("media", safe_key(section), safe_key(key), file_name(step, medium))
                 if path in self._taken:  # another medium's id begins with the same digits
                     path = posixpath.join(posixpath.dirname(path), file_name(step, medium, whole_id=True))
-            comes_again = self._comes_again(medium.id) and shares_file
+            comes_again = self._comes_again(medium.id)
             self._remember((medium.id, section, key), path)
             self._taken.add(path)
-        return Placed(medium.id, path, is_new, shares_file, comes_again)
+        return Placed(medium.id, path, is_new, comes_again)
 
     def descends_from(self, lineage: Iterable[str]) -> None:
         """From now on the trial is a clone of the checkpoint that ``lineage`` begins with."""
         self.lineage = tuple(lineage)[:_MAX_ANCESTORS]
-
-    def know(self, line: Line) -> None:
-        """Remember a line that has been added to the index."""
-        with self._lock:
-            self._know(line)
 
     def forget(self, id: str, section: str, key: str) -> None:
         """Forget a medium that could not be stored: if it comes again, it is tried again."""
@@ -203,7 +186,7 @@ class KnownMedia:
     def _know(self, line: Line) -> None:
         path = str(line["path"])
         (self._lost if line.get("status") in LOST else self._taken).add(path)
-        if self.owns(line) and line.get("status") in (STORED, DELETED, *UNRENDERED):
+        if line.get("trial_id") == self.trial_id and line.get("status") in (STORED, DELETED, *UNRENDERED):
             self._remember(key_of(line), path)
 
     def _remember(self, key: Key, path: str) -> None:

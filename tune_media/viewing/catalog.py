@@ -25,7 +25,7 @@ from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
 from tune_media.viewing import data_frames, notebook
 from tune_media.viewing.places import (
-    OTHER_FOLDERS,
+    CHECKPOINT,
     Folder,
     allow_many_requests,
     experiments_in,
@@ -361,8 +361,8 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
 
 
 def _candidates(folder: Folder) -> list[Folder]:
-    """Return the folders in a folder that may be a trial's; checkpoints and folders of trackers are not asked."""
-    return [inner for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name)]
+    """Return the folders in a folder that may be a trial's, whatever its name is; checkpoints are not asked."""
+    return [inner for inner in folder.subfolders() if not CHECKPOINT.match(inner.name)]
 
 
 def _read_trial(folder: Folder) -> TrialFiles | OSError | None:

@@ -18,10 +18,13 @@ from tune_media.experiment.params import PARAMS
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 
+CHECKPOINT = re.compile(r"checkpoint_\d+$")
+"""The names of the folders of checkpoints, which may hold many files."""
+
 OTHER_FOLDERS = re.compile(
-    r"\.(?!\.)|(media|episode_data|media_recipes|wandb|mlartifacts|mlruns|artifacts)$|checkpoint_\d+$"
+    r"\.|(media|episode_data|media_recipes|wandb|mlartifacts|mlruns|artifacts)$|" + CHECKPOINT.pattern
 )
-"""The names of folders that are neither an experiment's nor a trial's."""
+"""The names of folders that the viewer does not take for an experiment's or a trial's."""
 
 _MAX_NAMED = 10
 _MAX_ASKED = 5  # folders of an experiment, the first of which may be none of a trial

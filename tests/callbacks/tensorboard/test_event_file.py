@@ -1,14 +1,12 @@
 """Event files: read by TensorBoard as one, copied to the storage once, and nothing while nothing is written."""
 
-import json
-
 import pyarrow.fs
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from tune_media.callbacks.tensorboard import event_file
-from tune_media.callbacks.tensorboard.event_file import EventFile, EventLostError, EventWriter, FileMark
+from tune_media.callbacks.tensorboard.event_file import EventFile, EventLostError, EventWriter, Mark, last_mark
 
 
 def scalars(folder, tag="a"):
@@ -111,39 +109,36 @@ def test_checksums_are_computed_natively():
     assert event_file.crc32c(b"123456789") == crc32c(b"123456789") == 0xE3069283
 
 
-def write(file, steps):
-    for step in steps:
-        writer = EventWriter(file.get_logdir())
-        writer.file_writer.wall_time = 1000.0 + step
+@pytest.mark.parametrize("cut", [0, 1, 30, 70, 200, 1000])
+def test_the_last_whole_mark_says_how_far_a_file_goes_wherever_it_is_cut(tmp_path, cut):
+    file = EventFile(str(tmp_path))
+    sizes = {}
+    for step in range(1, 30):
+        writer = EventWriter(str(tmp_path))
         writer.add_scalar("a", step, step)
-        file.add_again(writer.file_writer.take_waiting())
+        file.add_again(writer.file_writer.take_waiting(), Mark(step, 1000.0 + step, 10 * step, step % 3))
         file.flush()
+        (path,) = tmp_path.iterdir()
+        sizes[step] = path.stat().st_size
+    with path.open("ab") as half:
+        half.write(b"half a picture" * 20_000)
+    size = sizes[29] - cut if cut else path.stat().st_size
+    path.write_bytes(path.read_bytes()[:size])
+    found = last_mark(pyarrow.fs.LocalFileSystem(), str(path))
+    reached = max(step for step in sizes if sizes[step] - 4 <= size)  # but for the checksum of the mark
+    assert found == Mark(reached, 1000.0 + reached, 10 * reached, reached % 3)
+    assert scalars(tmp_path)[:reached] == list(range(1, reached + 1))
 
 
-@pytest.mark.parametrize("killed_at", range(0, 40, 7))
-def test_a_file_that_is_reopened_at_a_mark_has_the_bytes_of_one_that_was_never_closed(tmp_path, killed_at, monkeypatch):
-    monkeypatch.setattr(event_file, "_SEGMENT_BYTES", 500)
-    once, first = EventFile(str(tmp_path / "once")), EventFile(str(tmp_path / "again"))
-    here, storage = pyarrow.fs.LocalFileSystem(), tmp_path / "storage"
-    write(once, range(40))
-    mark = first.mark
-    for step in range(min(40, killed_at + 12)):  # twelve more than were noted
-        write(first, [step])
-        first.copy_segment(here, str(storage))
-        mark = first.mark if step < killed_at else mark
-    (file,) = (tmp_path / "again").iterdir()
-    with file.open("ab") as half:
-        half.write(b"half a record")
-    again = EventFile.reopen(str(tmp_path / "again"), FileMark(*json.loads(json.dumps(mark))))
-    write(again, range(killed_at, 40))
-    again.copy_segment(here, str(storage))
-    assert file.read_bytes() == next((tmp_path / "once").iterdir()).read_bytes()
-    assert scalars(storage) == scalars(tmp_path / "again") == list(range(40))
-
-
-def test_a_mark_of_another_disk_is_an_error(tmp_path):
-    with pytest.raises(OSError, match="No such file"):
-        EventFile.reopen(str(tmp_path), FileMark("events.out.tfevents.1.host", 100))
-    (tmp_path / "events.out.tfevents.1.host.whole").write_bytes(b"short")
-    with pytest.raises(OSError, match="has fewer than 100 bytes"):
-        EventFile.reopen(str(tmp_path), FileMark("events.out.tfevents.1.host", 100))
+def test_a_file_of_another_writer_has_no_mark_and_ours_is_read_after_it(tmp_path):
+    writer = EventWriter(str(tmp_path))
+    writer.add_text("a", "tune_media mark {", 1)
+    writer.file_writer.flush()
+    (path,) = tmp_path.iterdir()
+    assert last_mark(pyarrow.fs.LocalFileSystem(), str(path)) is None
+    later = path.rename(path.with_name("events.out.tfevents.9000000000.host"))
+    file = EventFile(str(tmp_path))
+    file.comes_after([later.name, "events.out.tfevents.odd"])
+    file.start_from(1)
+    file.flush()
+    assert sorted(tmp_path.iterdir())[0] == later

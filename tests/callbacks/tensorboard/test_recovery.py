@@ -8,20 +8,20 @@ import pytest
 import tune_media as tm
 from tests.support.experiment import image_steps, tensorboard_events
 from tests.support.fake_trial import FakeTrial, run
-from tune_media.callbacks.tensorboard.event_file import _record, read_events
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 
-def results(steps):
+def a_clip(level):
+    return tm.Video((np.full((16, 24, 3), 9 * t + level, np.uint8) for t in range(3)), fps=5)
+
+
+def results(steps, later=0):
     for step in steps:
-        clip = tm.Video((np.full((16, 24, 3), 9 * t + step, np.uint8) for t in range(3)), fps=5)
-        found = {"score": step, "clip": clip, "weights": tm.Histogram(np.arange(10.0 * step)), "names": [{"a": "b"}]}
-        yield {**found, "training_iteration": step, "timestamp": 1000 + step}
-
-
-def older(storage):
-    """Rename a trial's event file: within a second, its name would not say that it is the older one."""
-    (file,) = storage.glob("events.out.tfevents.*")
-    return file.rename(file.with_name(f"events.out.tfevents.1000000000.{file.name.partition('tfevents.')[2]}"))
+        found = {"score": step, "clip": a_clip(step), "pair": [a_clip(step), a_clip(50 + step)]}
+        found |= {"weights": tm.Histogram(np.arange(10.0 * step)), "names": [{"a": "b"}]}
+        record = tm.EpisodeRecord(f"e{step}", float(step), 5)
+        found["episodes"] = {"data": EpisodeBatch((EpisodeData(record, {"speed": Series(np.arange(5.0), 1, 5)}),))}
+        yield {**found, "training_iteration": step, "timestamp": 1000 + step + later}
 
 
 def callbacks():
@@ -29,32 +29,57 @@ def callbacks():
     return [tm.JsonMediaLoggerCallback(media=strict), tm.TBXMediaLoggerCallback(media=strict)]
 
 
-@pytest.mark.parametrize("uploaded", [0, 4, 7])
+@pytest.mark.parametrize("uploaded", [0.0, 0.3, 0.6, 0.99, 1.0])
 def test_steps_that_a_killed_driver_had_not_uploaded_are_there_again(tmp_path, uploaded):
     """On S3, TensorBoard lacked four steps of a restored trial."""
     trial = FakeTrial(tmp_path)
     run(callbacks(), trial, list(results(range(1, 8))))
     storage = tmp_path / "storage/t1"
-    file = older(storage)
-    kept = [event for event in read_events(file.open("rb")) if event.step <= uploaded]
-    file.write_bytes(b"".join(_record(event.SerializeToString()) for event in kept))
+    (file,) = storage.glob("events.out.tfevents.*")
+    file.write_bytes(file.read_bytes()[: round(uploaded * file.stat().st_size)])  # half an event, too
     shutil.copy(f"{trial.local_path}/result.json", storage / "result.json")
     shutil.rmtree(tmp_path / "driver")
 
     again = FakeTrial(tmp_path)
     again.last_result = {"training_iteration": 7}
     run(callbacks(), again, list(results([8, 9])))
-    assert image_steps(storage) == {"train/clip": list(range(1, 10))}
+    assert image_steps(storage) == {"train/clip": list(range(1, 10)), "train/pair": sorted([*range(1, 10)] * 2)}
     events = tensorboard_events(storage)
     assert [event.step for event in events.Scalars("ray/tune/score")] == list(range(1, 10))
-    assert [event.step for event in events.Histograms("train/weights")] == list(range(1, 10))
-    if uploaded == 4:
-        assert [event.wall_time for event in events.Scalars("ray/tune/score")][4:7] == [1005, 1006, 1007]
+    for name in ("train/weights", "train/episodes/speed"):
+        assert [event.step for event in events.Histograms(name)] == list(range(1, 10))
+    assert [event.wall_time for event in events.Scalars("ray/tune/score")][6] == 1007
+
+
+def test_a_trial_that_goes_back_again_and_again_shows_what_counts(tmp_path):
+    """What one driver had written, and another one played again, was shown twice or not at all."""
+    storage = tmp_path / "storage/t1"
+    for number, (last, steps) in enumerate([(0, range(1, 6)), (3, range(4, 7)), (6, range(7, 9)), (5, range(6, 10))]):
+        trial = FakeTrial(tmp_path)
+        if last:
+            trial.last_result = {"training_iteration": last}
+            shutil.copy(storage / "result.json", f"{trial.local_path}/result.json")
+        run(callbacks(), trial, [{**result, "life": number} for result in results(steps, 100 * number)])
+        shutil.copy(f"{trial.local_path}/result.json", storage / "result.json")
+        if number == 1:  # this driver had uploaded nothing of its own
+            max(storage.glob("events.out.tfevents.*")).unlink()
+        shutil.rmtree(tmp_path / "driver")
+    events = tensorboard_events(storage)
+    shown = [(event.step, event.value) for event in events.Scalars("ray/tune/life")]
+    assert shown == [(1, 0), (2, 0), (3, 0), (4, 1), (5, 1), (6, 3), (7, 3), (8, 3), (9, 3)]
+    assert image_steps(storage) == {"train/clip": list(range(1, 10)), "train/pair": sorted([*range(1, 10)] * 2)}
+
+
+def test_a_clip_that_a_trial_records_again_after_it_went_back_is_shown_again(tmp_path):
+    """TensorBoard forgets what a trial leaves behind, and a raw array that came again is known already."""
+    frames = [np.random.default_rng(step).integers(0, 255, (3, 16, 24, 3), np.uint8) for step in range(5)]
+    played = [{"raw": frames[step], "training_iteration": step} for step in (1, 2, 3, 2, 3, 4)]
+    run(callbacks(), FakeTrial(tmp_path), played)
+    assert image_steps(tmp_path / "storage/t1") == {"train/raw": [1, 2, 3, 4]}
 
 
 def test_a_step_that_is_played_again_is_shown_once(tmp_path):
     run(callbacks(), FakeTrial(tmp_path), list(results(range(1, 8))))
-    older(tmp_path / "storage/t1")
     shutil.copy(tmp_path / "driver/staging/t1/result.json", tmp_path / "storage/t1/result.json")
     shutil.rmtree(tmp_path / "driver")
     again = FakeTrial(tmp_path)

@@ -18,9 +18,10 @@ from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter
 from tune_media.callbacks.tensorboard.hparams import HparamsTable
-from tune_media.callbacks.tensorboard.recovery import missing_events
+from tune_media.callbacks.tensorboard.recovery import find_again, find_missing
 from tune_media.callbacks.tensorboard.summaries import add_gif, add_histogram, add_image, add_texts
 from tune_media.callbacks.tensorboard.trial_events import TrialEvents
+from tune_media.experiment.results import result_step, result_time, without_lists
 from tune_media.ray_compat import (
     event_writers,
     forget_last_result,
@@ -74,7 +75,7 @@ class TensorBoardBackend(Backend):
     in_loop = frozenset({"start", "metrics"})
     same_files_as = TBXLoggerCallback
     files = "TensorBoard scalars"
-    goes_on_after_a_kill = False  # its event file is of the earlier process: what it lacks is taken from the storage
+    goes_on_after_a_kill = False  # what its event files lack, of which some may be lost, is taken from the storage
     niceness = 5  # GIFs take much time; with 15, a machine full of other work left them none, not even at the end
 
     def __init__(self, rays: TBXLoggerCallback) -> None:
@@ -105,8 +106,7 @@ class TensorBoardBackend(Backend):
         self._last_trial = trial
         last = trial.ray.last_result if trial.ray is not None else None
         if last and self.yields_to is None:  # restored in a new process, and the former one may have been killed
-            file = self._events[trial.trial_id].file
-            recover = functools.partial(self._recover, trial, file, int(last.get("training_iteration") or 0))
+            recover = functools.partial(self._recover, trial, events, int(last.get("training_iteration") or 0))
             self.context.later("recovering the steps that TensorBoard lacks", recover)
 
     def _announce(self, logdir: Path) -> None:
@@ -122,12 +122,15 @@ class TensorBoardBackend(Backend):
         if self.yields_to is not None:  # a restart in a second event file would purge the steps of the first
             return
         events = self._events[trial.trial_id]
-        events.begin_result(report)
-        shown = self._showable(report.result, report.new_in_lists)
-        TBXLoggerCallback.log_trial_result(self._rays, report.training_iteration, trial.ray, shown)
-        with self.context.guard("writing hyperparameters"):
-            evaluates = bool(trial.config.get("evaluation_interval"))
-            self._table(trial).add(events.writer, report.flat, report.step, evaluates=evaluates)
+
+        def write() -> None:
+            shown = self._showable(report.result, report.new_in_lists)
+            TBXLoggerCallback.log_trial_result(self._rays, report.training_iteration, trial.ray, shown)
+            with self.context.guard("writing hyperparameters"):
+                evaluates = bool(trial.config.get("evaluation_interval"))
+                self._table(trial).add(events.writer, report.flat, report.step, evaluates=evaluates)
+
+        events.add_result(report, write)
         file = events.file
         self.context.later("writing events", file.flush, key=("flush", trial.trial_id))
         if self._in_segments and file.is_late:
@@ -138,11 +141,16 @@ class TensorBoardBackend(Backend):
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
         if self._is_second:
             return
+        events = self._events_of(trial)
+        events.add_medium(entry, self._events_of_medium(trial, entry))
+        events.file.flush()
+
+    def _events_of_medium(self, trial: TrialInfo, entry: MediaEntry) -> list[bytes]:
         medium, step = entry.medium, entry.step
         writer = EventWriter(str(trial.location.local_path))  # holds events, and writes nothing
         writer.file_writer.wall_time = entry.time
         if isinstance(medium, EpisodeBatch) and entry.tag == f"{entry.section}/{RECORDER}":
-            return  # Ray's code shows that
+            return []  # Ray's code shows that
         for tag, histogram in entry.histograms().items():
             add_histogram(writer, tag, histogram, step)
         if isinstance(medium, EpisodeBatch):
@@ -151,18 +159,29 @@ class TensorBoardBackend(Backend):
             add_image(writer, entry.tag, medium.data, medium.width, medium.height, step)
         elif medium.kind == "video":
             add_gif(writer, entry.tag, medium.content(), medium.facts(), step, self.context.options)
+        return writer.file_writer.take_waiting()
+
+    @override
+    def media_again(self, trial: TrialInfo, id: str, row: int) -> None:
+        if self._is_second:
+            return
+        self._wait_for_storage()
         events = self._events_of(trial)
-        events.add_medium(entry, writer.file_writer.take_waiting())
+        for entry in find_again(trial, id, row):
+            events.add_medium(entry, self._events_of_medium(trial, entry))
         events.file.flush()
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
         if self._is_second:
             return
-        events = self._events_of(trial)
+        if trial.trial_id not in self._events:  # it ended in a process that was killed before all was written
+            self._recover(trial, self._events_of(trial), float("inf"))
+        events = self._events[trial.trial_id]
         with self.context.guard("writing hyperparameters"):
             if status != "interrupted":
                 self._table(trial).end(events.writer, failed=status == "failed")
+            events.add_waiting()
         self._tables.pop(trial.trial_id, None)
         self._events.pop(trial.trial_id)
         if events.ray is not None:
@@ -193,13 +212,37 @@ class TensorBoardBackend(Backend):
             self._tables[trial.trial_id] = HparamsTable(trial.searched, self._best.pop(trial.trial_id, {}))
         return self._tables[trial.trial_id]
 
-    def _recover(self, trial: TrialInfo, file: EventFile, iteration: int) -> None:
-        """Write the steps up to an iteration that a killed driver had not brought to the storage."""
-        self.context.wait_for_storage()  # for the media that were in its outbox
-        events = missing_events(trial, iteration, self.context.options)
-        file.insert_first(events)
-        if events:
-            logger.info("tune_media: TensorBoard: %d events of trial %s were recovered", len(events), trial.trial_id)
+    @override
+    def is_away(self, error: Exception) -> bool:
+        return isinstance(error, StorageAwayError)
+
+    def _recover(self, trial: TrialInfo, events: TrialEvents, iteration: float) -> None:
+        """Write what a killed driver had not brought to the storage, up to an iteration."""
+        self._wait_for_storage()  # for the media that were in its outbox
+        try:
+            missing = find_missing(trial, iteration)
+        except OSError as error:
+            raise StorageAwayError(str(error)) from error
+        writer = EventWriter(str(trial.location.local_path))  # holds events, and writes nothing
+        rays, stand_in = TBXLoggerCallback(), object()
+        event_writers(rays)[stand_in] = writer
+        if missing.results:
+            writer.file_writer.wall_time = result_time(missing.results[0])
+            writer.file_writer.start_from(result_step(missing.results[0]))
+        for result in missing.results:
+            writer.file_writer.wall_time = result_time(result)
+            TBXLoggerCallback.log_trial_result(rays, result["training_iteration"], stand_in, without_lists(result))
+        found = writer.file_writer.take_waiting()
+        for make in missing.media:
+            with self.context.guard("recovering a medium"):
+                found += self._events_of_medium(trial, make())
+        events.add_missing(found, missing.mark, missing.files)
+        if found:
+            logger.info("tune_media: TensorBoard: %d events of trial %s were recovered", len(found), trial.trial_id)
+
+    def _wait_for_storage(self) -> None:
+        if not self.context.wait_for_storage():
+            raise StorageAwayError("the storage has not taken all that was reported before")
 
     def _events_of(self, trial: TrialInfo) -> TrialEvents:
         """Return the trial's event file; a new one if only an earlier process has started the trial."""
@@ -242,6 +285,10 @@ class TensorBoardBackend(Backend):
                 continue
             kept[key] = value
         return kept
+
+
+class StorageAwayError(OSError):
+    """The storage does not answer; it is worth trying again."""
 
 
 def _is_showable(array: npt.NDArray[Any]) -> bool:

@@ -3,17 +3,22 @@
 tensorboardX keeps a thread, a queue and a file handle for each trial; a sweep has a thousand of them. Tune copies the
 whole of an event file to the storage at every sync. Ours lies in Tune's local folder as one file, for those who watch
 it there, and goes to a storage that is not local in segments, each of which is an event file, too.
+
+What is written at a time ends with a mark, which says how far the file goes: up to which result, and up to which row of
+the outbox. TensorBoard ignores it. So the mark is wherever the events are, also after a machine is lost.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
+import json
+import re
 import socket
 import struct
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -28,33 +33,75 @@ _MAX_WAITING = 64 * 2**20  # bytes, while the disk takes nothing
 _SEGMENT_BYTES = 256 * 2**10
 _SOONEST = 5.0  # seconds
 _MASK = 0xA282EAD8
+_BEGINNING = "events.out.tfevents."  # of the name of a file
+_OWN_NAME = re.compile(r"events\.out\.tfevents\..*\.(whole|\d{5})")
+_MARK = "tune_media mark "  # before a mark, which is JSON without inner braces
+_TAIL = 64 * 2**10  # bytes from the end that are searched for a mark, and then eight times as many
 
 
 class EventLostError(OSError):
     """There is no room for an event, neither on the disk nor in memory."""
 
 
-class FileMark(NamedTuple):
-    """How far an event file is written: plain data, to be noted elsewhere.
+class Mark(NamedTuple):
+    """How far an event file goes.
 
     Attributes:
-        name: The name of the file.
-        position: How many bytes of it are written.
-        segment: The number of the segment that is written last, on a storage that is not local.
-        segment_starts_at: The position at which this segment begins.
+        iteration: The training iteration of the last result in it; 0 if there is none.
+        timestamp: When Tune got this result, as Tune notes it, seconds since 1970; 0 if it does not say.
+        row: The number of the last row of the outbox of which media are in it.
+        media: How many media of this row are in it: the next one may be missing.
+        time: When the latest of all this was reported, seconds since 1970.
     """
 
-    name: str
-    position: int
-    segment: int = 0
-    segment_starts_at: int = 0
+    iteration: int = 0
+    timestamp: float = 0.0
+    row: int = 0
+    media: int = 0
+    time: float = 0.0
+
+    def record(self) -> bytes:
+        """Return it as an event that TensorBoard ignores."""
+        text = json.dumps(self._asdict())
+        log = SessionLog(status=SessionLog.CHECKPOINT, msg=f"{_MARK}{text}")
+        return _record(Event(wall_time=self.time, session_log=log).SerializeToString())
+
+
+def last_mark(filesystem: pyarrow.fs.FileSystem, path: str) -> Mark | None:
+    """Return the last mark of an event file; None if it has none, because it is another writer's.
+
+    The file may end with half of what was written last.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    with filesystem.open_input_file(path) as file:
+        size, length = file.size(), _TAIL
+        while True:
+            start = max(0, size - length)
+            file.seek(start)
+            mark = _mark_in(bytes(file.read()))
+            if mark is not None or start == 0:
+                return mark
+            length *= 8
+
+
+def _mark_in(content: bytes) -> Mark | None:
+    """Return the last whole mark in a part of an event file."""
+    before = len(content)
+    while (at := content.rfind(_MARK.encode(), 0, before)) >= 0:
+        text, end, _ = content[at + len(_MARK) :].partition(b"}")
+        try:
+            return Mark(**json.loads(text + end))
+        except (ValueError, TypeError):
+            before = at
+    return None
 
 
 class EventFile:
     """An event file, opened only while something is written to it. It replaces ``tensorboardX.FileWriter``.
 
-    The same events with the same times give the same bytes. A writer that is told again what it may have been told
-    before a kill notes the ``mark`` after each ``flush``, and goes on there with ``reopen``.
+    The same events with the same times give the same bytes.
 
     Args:
         folder: Its folder; the file is made at the first ``flush``.
@@ -63,9 +110,11 @@ class EventFile:
         >>> import tempfile
         >>> file = EventFile(tempfile.mkdtemp())
         >>> file.start_from(1)
+        >>> file.mark = Mark(iteration=1)
         >>> file.flush()
-        >>> EventFile.reopen(file.get_logdir(), file.mark).mark == file.mark
-        True
+        >>> (written,) = Path(file.get_logdir()).iterdir()
+        >>> last_mark(pyarrow.fs.LocalFileSystem(), str(written)).iteration
+        1
     """
 
     PATTERN = "*/events.out.tfevents.*.whole"
@@ -73,9 +122,9 @@ class EventFile:
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
-        self._name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{uuid.uuid4().hex[:8]}"
-        self._path = self._folder / f"{self._name}.whole"
-        self._position, self._is_reopened = 0, False
+        self._set_name(time.time())
+        self._is_empty = True
+        self.mark: Mark | None = None  # of the events that were added; None: none is written
         self._began: float | None = None  # the time of the first event
         self._pause = Pause(soonest=_SOONEST)
         self._segment, self._segment_starts_at, self._copied_to = 0, 0, 0
@@ -85,38 +134,38 @@ class EventFile:
         self._refusal: OSError | None = None  # the disk's, at the last flush
         self._lock, self._writing = threading.Lock(), threading.Lock()
 
-    @classmethod
-    def reopen(cls, folder: str, mark: FileMark) -> EventFile:
-        """Go on in a file of an earlier process, without all that was written to it after a mark.
+    def _set_name(self, at: float) -> None:
+        self._name = f"{_BEGINNING}{at:017.6f}.{socket.gethostname()}.{uuid.uuid4().hex[:8]}"
+        self._path = self._folder / f"{self._name}.whole"
 
-        Args:
-            folder: The folder of the file.
-            mark: The file's ``mark`` at that time.
+    @staticmethod
+    def is_own(name: str) -> bool:
+        """Say whether a name is that of an event file of this class, or of a segment."""
+        return _OWN_NAME.fullmatch(name) is not None
 
-        Raises:
-            OSError: There is no such file, or it is shorter: the mark is of another disk.
+    def comes_after(self, names: Iterable[str]) -> None:
+        """Have TensorBoard read this file after others: it reads them in the order of their names.
+
+        Nothing may have been written yet.
         """
-        file = cls(folder)
-        file._name, file._path = mark.name, file._folder / f"{mark.name}.whole"
-        file._position, file._segment, file._segment_starts_at = mark.position, mark.segment, mark.segment_starts_at
-        file._is_reopened = True
-        if mark.position or file._path.exists():
-            if file._path.stat().st_size < mark.position:
-                raise OSError(f"{file._path} has fewer than {mark.position} bytes")
-            os.truncate(file._path, mark.position)
-        if mark.position:
-            file._began = next(read_events(file._path.open("rb"))).wall_time
-        return file
+        seconds = [name.removeprefix(_BEGINNING).partition(".")[0] for name in names]
+        newest = max((int(text) for text in seconds if text.isdecimal()), default=0)
+        self._set_name(max(time.time(), newest + 1.0))
 
     @property
-    def mark(self) -> FileMark:
-        """How far the file is written: with all events up to the last ``flush`` that did not raise."""
-        return FileMark(self._name, self._position, self._segment, self._segment_starts_at)
+    def size(self) -> int:
+        """How many bytes of it are written."""
+        return self._path.stat().st_size if self._path.exists() else 0
 
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._path
+    def events_at(self, place: int, tag: str, step: int) -> list[bytes]:
+        """Return the event of a tag and a step that is written from a place on; none if it is still to be written."""
+        with contextlib.suppress(OSError):
+            stream = self._path.open("rb")
+            stream.seek(place)
+            for event in read_events(stream):
+                if event.step == step and any(value.tag == tag for value in event.summary.value):
+                    return [event.SerializeToString()]
+        return []
 
     def get_logdir(self) -> str:
         """Return its folder."""
@@ -133,13 +182,14 @@ class EventFile:
             event.step = int(step)
         self.add_again([event.SerializeToString()])
 
-    def add_again(self, events: list[bytes]) -> None:
-        """Add events that another file's ``take_waiting`` returned.
+    def add_again(self, events: list[bytes], mark: Mark | None = None) -> None:
+        """Add events that another file's ``take_waiting`` returned, and how far the file goes with them.
 
         Raises:
             EventLostError: As for ``add_event``.
         """
         with self._lock:
+            self.mark = mark or self.mark
             self._add(events)
 
     def _add(self, events: list[bytes]) -> None:
@@ -181,24 +231,23 @@ class EventFile:
         """
         with self._writing:
             with self._lock:
-                waiting, self._waiting, self._nbytes = self._waiting, [], 0
+                waiting, self._waiting, self._nbytes, mark = self._waiting, [], 0, self.mark
             if not waiting:
                 return
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 if self._began is None:
                     self._began = Event.FromString(waiting[0]).wall_time
-                first = [_version(self._began)] if self._position == 0 else []
+                first = [_version(self._began)] if self._is_empty else []
                 data = b"".join(map(_record, first + waiting))
-                append_whole(self._path, data)
+                append_whole(self._path, data + (mark.record() if mark is not None else b""))
             except OSError as error:
                 with self._lock:
                     self._waiting = waiting + self._waiting
                     self._nbytes = sum(map(len, self._waiting))
                     self._refusal = error
                 raise
-            self._position += len(data)
-            self._refusal = None
+            self._is_empty, self._refusal = False, None
 
     @property
     def is_late(self) -> bool:
@@ -231,23 +280,12 @@ class EventFile:
         end = self._segment_starts_at + len(content)
         if end == self._copied_to:
             return
-        if self._is_reopened:
-            self._empty_later_segments(filesystem, folder)
         first = b"" if self._segment_starts_at == 0 else _record(_version(self._began or 0.0))
         write_in_place(filesystem, f"{folder}/{self._name}.{self._segment:05d}", first + content)
         self._copied_to = end
         self._pause.begin()
         if len(content) >= _SEGMENT_BYTES:
             self._segment, self._segment_starts_at = self._segment + 1, end
-
-    def _empty_later_segments(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
-        """Take the events out of the segments that were written after the mark: they come again, in others."""
-        selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
-        for info in filesystem.get_file_info(selector):
-            number = info.base_name.removeprefix(f"{self._name}.")
-            if number != info.base_name and number.isdecimal() and int(number) > self._segment:
-                write_in_place(filesystem, info.path, _record(_version(self._began or 0.0)))
-        self._is_reopened = False
 
 
 class EventWriter(SummaryWriter):

@@ -1,103 +1,124 @@
-"""Events that TensorBoard lacks after a kill: made again of result.json, the index and the media on the storage.
+"""What TensorBoard lacks after a kill: results of result.json and media of the index, later than the files' mark.
 
-On remote storage an event file is uploaded in segments, every few seconds. A driver that is killed takes the last ones
-with it, while Tune's own state may be newer: the restored trial does not play those steps again.
+An event file is copied to the storage every few seconds, by Tune or in segments. A driver that is killed takes the last
+events with it, while Tune's own state may be newer: the restored trial does not play those steps again. The mark in the
+storage's copy says how far it goes.
 """
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import posixpath
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow.fs
-from ray.tune.logger import TBXLoggerCallback
-from tensorboardX.proto.event_pb2 import SessionLog
 
 from tune_media.callbacks.backend import TrialInfo
-from tune_media.callbacks.tensorboard.event_file import EventWriter, read_events
-from tune_media.callbacks.tensorboard.summaries import add_gif, add_histogram, add_image
-from tune_media.experiment.results import json_object, result_step, results_of_trial, without_lists
-from tune_media.ray_compat import event_writers
-from tune_media.storage.filesystem import read_if_there
-from tune_media.storage.index_lines import lines_of_trial
-from tune_media.values.histogram import Histogram
-from tune_media.values.options import MediaOptions
-
-_MAX_READ = 256 * 2**20  # bytes of the newest event files
-_SCALARS = "ray/tune/"
-_KINDS = ("video", "image", "histogram")
+from tune_media.callbacks.tensorboard.event_file import EventFile, Mark, last_mark
+from tune_media.experiment.results import json_object, result_step, result_time, results_of_trial
+from tune_media.experiment.stored_media import entry_of_line
+from tune_media.experiment.trial_files import Line, TrialFiles
+from tune_media.storage.entry import MediaEntry
+from tune_media.storage.experiment_log import row_of
+from tune_media.values.number import as_number, whole_number
 
 
-def missing_events(trial: TrialInfo, iteration: int, options: MediaOptions) -> list[bytes]:
-    """Return the events up to a training iteration that the storage's event files of a trial lack.
+@dataclasses.dataclass
+class Missing:
+    """What the event files of a trial lack.
 
-    They are the scalars of result.json, and the clips, pictures and histograms of the index, later than the last step
-    that a tag has. The histograms of episodes' values are not made again.
+    Attributes:
+        files: The names of the event files.
+        results: The results, in order.
+        media: Makes an entry of each medium, in order.
+        mark: How far the files go with them.
+    """
+
+    files: list[str]
+    results: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    media: list[Callable[[], MediaEntry]] = dataclasses.field(default_factory=list)
+    mark: Mark = dataclasses.field(default_factory=Mark)
+
+
+def find_missing(trial: TrialInfo, iteration: float) -> Missing:
+    """Return what the storage's event files of a trial lack up to a training iteration; nothing if they are another's.
 
     Args:
-        trial: The trial, as it starts again.
+        trial: The trial.
         iteration: The iteration up to which Tune will not play it again.
-        options: The width and frame rate of GIFs.
 
     Raises:
         OSError: The storage does not answer.
     """
     filesystem, folder = trial.location.filesystem, trial.location.path
-    last, is_all = _last_steps(filesystem, folder)
-    if not last and not is_all:
-        return []
-    writer = EventWriter(str(trial.location.local_path))  # holds events, and writes nothing
-    rays = TBXLoggerCallback()
-    event_writers(rays)[trial.ray] = writer
-    last_scalar = max((step for tag, step in last.items() if tag.startswith(_SCALARS)), default=-1)
-    for result in map(json_object, results_of_trial(filesystem, folder)):
-        at = result.get("training_iteration")
-        if isinstance(at, int) and at <= iteration and result_step(result) > last_scalar:
-            writer.file_writer.wall_time = result.get("timestamp")
-            TBXLoggerCallback.log_trial_result(rays, result["training_iteration"], trial.ray, without_lists(result))
-    for _, line in lines_of_trial(filesystem, folder) or ():
-        if line.get("trial_id") == trial.trial_id and _is_shown(line, iteration):
-            tag = f"{line['section']}/{line['key']}"
-            if line["step"] > last.get(tag, -1 if is_all else line["step"]):
-                writer.file_writer.wall_time = line.get("time")
-                _add(writer, tag, line, read_if_there(filesystem, f"{folder}/{line['path']}"), options)
-    return writer.file_writer.take_waiting()
+    names = event_files(filesystem, folder)
+    own = [name for name in names if EventFile.is_own(name)]
+    if names and not own:
+        return Missing(names)
+    marks = (last_mark(filesystem, f"{folder}/{name}") for name in reversed(own))
+    known = next((mark for mark in marks if mark is not None), Mark())
+    missing = Missing(names, mark=known)
+    missing.results = [
+        result
+        for result in map(json_object, results_of_trial(filesystem, folder))
+        if _is_later(result, known) and whole_number(result.get("training_iteration")) <= iteration
+    ]
+    # A restart comes before the results, and TensorBoard forgets the media from there on.
+    restart = result_step(missing.results[0]) if missing.results else float("inf")
+    files, of_row = TrialFiles(trial.name, filesystem, folder).read(), Counter[int]()
+    found: list[tuple[int, Callable[[], MediaEntry]]] = []
+    for line in sorted((*files.lines, *files.report_lines), key=row_of):
+        row, mark = row_of(line), missing.mark
+        if line.get("trial_id") != trial.trial_id or whole_number(line.get("training_iteration")) > iteration:
+            continue
+        of_row[row] += 1
+        is_new = row > known.row or (row == known.row and of_row[row] > known.media)
+        if (is_new or whole_number(line.get("step")) >= restart) and not line.get("rolled_back"):
+            found.append((whole_number(line.get("step")), _entry_of(line, files)))
+        if row >= mark.row:
+            missing.mark = mark._replace(row=row, media=of_row[row], time=as_number(line.get("time")))
+    missing.media = [make for _, make in sorted(found, key=lambda each: each[0])]  # as TensorBoard wants them
+    if missing.results:
+        last = missing.results[-1]
+        reached = whole_number(last.get("training_iteration"))
+        missing.mark = missing.mark._replace(iteration=reached, timestamp=result_time(last))
+    return missing
 
 
-def _add(writer: EventWriter, tag: str, line: dict[str, Any], content: bytes | None, options: MediaOptions) -> None:
-    """Add a medium of the index."""
-    if content is None:
-        return
-    if line["kind"] == "histogram":
-        found = json.loads(content)
-        add_histogram(writer, tag, Histogram.from_counts(found["edges"], found["counts"]), line["step"])
-    elif {"width", "height"} <= line.keys():
-        if line["kind"] == "video":
-            add_gif(writer, tag, content, line, line["step"], options)
-        else:
-            add_image(writer, tag, content, line["width"], line["height"], line["step"])
+def find_again(trial: TrialInfo, id: str, row: int) -> list[MediaEntry]:
+    """Return a medium that was recorded again, under each of its keys; TensorBoard forgot it as the trial went back.
+
+    Args:
+        trial: The trial.
+        id: The medium's id.
+        row: The number of the row that says so.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    files = TrialFiles(trial.name, trial.location.filesystem, trial.location.path).read()
+    lines = (line for line in files.lines if line["id"] == id and line.get("trial_id") == trial.trial_id)
+    return [dataclasses.replace(_entry_of(line, files)(), row=row) for line in lines]
 
 
-def _is_shown(line: dict[str, Any], iteration: int) -> bool:
-    """Return whether TensorBoard shows a line of the index, up to an iteration."""
-    if line.get("status") != "stored" or line.get("rolled_back") or line.get("kind") not in _KINDS:
-        return False
-    return isinstance(line.get("step"), int) and int(line.get("training_iteration") or iteration + 1) <= iteration
+def event_files(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
+    """Return the names of the event files in a folder, in the order in which TensorBoard reads them.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    found = filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True))
+    return sorted(posixpath.basename(info.path) for info in found if "events.out.tfevents." in info.path)
 
 
-def _last_steps(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[dict[str, int], bool]:
-    """Return the last step of each tag in the event files of a folder, and whether all of them were read."""
-    selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
-    files = [info for info in filesystem.get_file_info(selector) if "events.out.tfevents." in info.base_name]
-    files.sort(key=lambda info: str(info.base_name))
-    count = len(files)
-    while len(files) > 1 and sum(info.size for info in files) > _MAX_READ:
-        files.pop(0)
-    last: dict[str, int] = {}
-    for info in files:
-        for event in read_events(filesystem.open_input_stream(info.path)):
-            if event.session_log.status == SessionLog.START:  # later steps no longer count
-                last = {tag: min(step, event.step - 1) for tag, step in last.items()}
-            for value in event.summary.value:
-                last[value.tag] = event.step
-    return last, len(files) == count
+def _entry_of(line: Line, files: TrialFiles) -> Callable[[], MediaEntry]:
+    return lambda: entry_of_line(line, files.read_media, as_number(line.get("time")), row_of(line))
+
+
+def _is_later(result: dict[str, Any], mark: Mark) -> bool:
+    """Say whether a result may be later than the last one in the files, which is written again if in doubt."""
+    if whole_number(result.get("training_iteration")) > mark.iteration:
+        return True
+    return 0 < mark.timestamp <= result_time(result)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tune_media.callbacks.backend import Report
-from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter, read_events
+from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter, Mark
+from tune_media.experiment.results import result_time
 from tune_media.storage.entry import MediaEntry
 
 _MOST_CLIPS = 64  # of a tag, the newest, that are added again behind a clip that comes late
 
 
 class TrialEvents:
-    """The event file of one trial, and what in it no longer counts since the trial went back.
+    """The event file of one trial, how far it goes, and what in it no longer counts since the trial went back.
 
     TensorBoard forgets everything from a step on if it finds a restart in the file. A medium of an iteration that the
     trial has left behind would come after the restart and be shown for ever, so it is not added.
@@ -24,69 +25,86 @@ class TrialEvents:
     rendered after newer ones of its key; these are then added again, behind it.
 
     Args:
-        writer: The trial's writer.
+        writer: Ray's code adds a result's scalars to it. They go to the file together.
 
     Attributes:
-        writer: The trial's writer.
+        writer: The writer.
+        file: The file.
         ray: Ray's own object for the trial; None if only an earlier process has started it.
     """
 
     def __init__(self, writer: EventWriter) -> None:
         self.writer = writer
+        self.file = EventFile(writer.file_writer.get_logdir())
         self.ray: Any = None
+        self._mark = Mark()
         self._last: tuple[int, int] | None = None  # iteration and step of the last result
         self._ways_back: list[_WayBack] = []  # each one later, and to a higher step, than the one before
         self._lives = 0
         self._clips: dict[str, dict[int, int]] = {}  # by tag and step, a place in the file before a clip
         self._lock = threading.Lock()
 
-    @property
-    def file(self) -> EventFile:
-        """The file."""
-        return self.writer.file_writer
-
-    def begin_result(self, report: Report) -> None:
-        """Begin a result, whose scalars come next; if it is the first one or the trial has gone back, with a restart.
+    def add_result(self, report: Report, write: Callable[[], None]) -> None:
+        """Add a result: all that ``write`` adds to the writer; first a restart if it is the first or goes back.
 
         Tune's loop calls it.
         """
-        self.file.wall_time = report.time
+        held = self.writer.file_writer
+        held.wall_time = report.time
         here = (report.training_iteration, report.step)
         if self._last is None or here[0] <= self._last[0] or here[1] < self._last[1]:
             with self._lock:
                 self._lives += 1
                 kept = [way for way in self._ways_back if way.step < report.step]
                 self._ways_back = [*kept, _WayBack(report.step, report.row, self._lives)]
-                self.file.start_from(report.step)
                 for tag, clips in self._clips.items():
                     self._clips[tag] = {step: place for step, place in clips.items() if step < report.step}
+            held.start_from(report.step)
         self._last = here
+        try:
+            write()
+        finally:
+            self.add_waiting(iteration=here[0], timestamp=result_time(report.result), time=report.time)
+
+    def add_waiting(self, **marked: Any) -> None:
+        """Add what the writer holds, and note what the file has with it."""
+        with self._lock:
+            self._mark = self._mark._replace(**marked)
+            self.file.add_again(self.writer.file_writer.take_waiting(), self._mark)
 
     def add_medium(self, entry: MediaEntry, events: list[bytes]) -> None:
         """Add the events of a medium, unless the trial has gone back since; the backend's thread calls it."""
         with self._lock:
-            if any(way.leaves_behind(entry) for way in self._ways_back):
-                return
-            place = self.file.mark.position
-            self.file.add_again(events)
-            if entry.medium.kind != "video":
-                return
-            clips = self._clips.setdefault(entry.tag, {})
-            later = {step: clips[step] for step in sorted(clips) if step > entry.step}
-            self.file.add_again([event for step, at in later.items() for event in self._events_at(at, entry.tag, step)])
-            clips.update({entry.step: place, **dict.fromkeys(later, place)})
-            while len(clips) > _MOST_CLIPS:
-                del clips[min(clips)]
+            count = 1 + (self._mark.media if self._mark.row == entry.row else 0)
+            self._mark = self._mark._replace(row=entry.row, media=count, time=entry.time)
+            is_left = any(way.leaves_behind(entry) for way in self._ways_back)
+            later = self._later_clips(entry) if entry.medium.kind == "video" and not is_left else []
+            self.file.add_again([] if is_left else [*events, *later], self._mark)
 
-    def _events_at(self, place: int, tag: str, step: int) -> list[bytes]:
-        """Return the event of a clip that is in the file, from a place on; none if it is still to be written."""
-        with contextlib.suppress(OSError):
-            stream = self.file.path.open("rb")
-            stream.seek(place)
-            for event in read_events(stream):
-                if event.step == step and any(value.tag == tag for value in event.summary.value):
-                    return [event.SerializeToString()]
-        return []
+    def _later_clips(self, entry: MediaEntry) -> list[bytes]:
+        """Return the events of the clips that are newer than one which is added now; take note of its place."""
+        place, clips = self.file.size, self._clips.setdefault(entry.tag, {})
+        later = {step: clips[step] for step in sorted(clips) if step > entry.step}
+        clips.update({entry.step: place, **dict.fromkeys(later, place)})
+        while len(clips) > _MOST_CLIPS:
+            del clips[min(clips)]
+        return [event for step, at in later.items() for event in self.file.events_at(at, entry.tag, step)]
+
+    def add_missing(self, events: list[bytes], mark: Mark, names: list[str]) -> None:
+        """Add what a killed process had not written, before all else; the backend's thread calls it.
+
+        Args:
+            events: The events.
+            mark: How far the trial's event files go with them.
+            names: The names of the files that the killed process has left.
+        """
+        with self._lock:
+            if not self._mark.iteration:
+                self._mark = self._mark._replace(iteration=mark.iteration, timestamp=mark.timestamp)
+            self._mark = self._mark._replace(row=mark.row, media=mark.media, time=self._mark.time or mark.time)
+            self.file.comes_after(names)
+            self.file.insert_first(events)
+            self.file.add_again([], self._mark)
 
 
 @dataclass(frozen=True)
@@ -95,7 +113,7 @@ class _WayBack:
 
     Attributes:
         step: Its step.
-        row: Its ``Report.row``.
+        row: Its ``Report.row``: all media of results before it have this number or a lower one.
         life: How many there were, with this one.
     """
 
@@ -106,5 +124,5 @@ class _WayBack:
     def leaves_behind(self, entry: MediaEntry) -> bool:
         """Return whether a medium was reported before, and is played again."""
         life = getattr(entry, "life", self.life)  # of a call without a number
-        is_later = self.row > entry.row if self.row and entry.row else self.life > life
+        is_later = self.row >= entry.row if self.row and entry.row else self.life > life
         return is_later and self.step <= entry.step

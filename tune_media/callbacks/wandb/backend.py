@@ -148,8 +148,7 @@ class WandbBackend(Backend):
     def end(self, trial: TrialInfo, status: Status) -> None:
         if trial.trial_id in self._to_write_anew:
             self.context.wait_for_storage()
-            folder = trial.location.local_path  # its result.json is complete, and it leads to the media
-            finished = FinishedTrial.in_folder(trial, folder, status)
+            finished = FinishedTrial.of_driver(trial, status)
             problems: list[str] = []
             calls = calls_of(finished, problems)
             self._to_write_anew.discard(trial.trial_id)

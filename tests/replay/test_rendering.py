@@ -1,21 +1,17 @@
-"""Clips of replays: each shows, pixel for pixel, what the clip shows that was recorded while the episode ran."""
+"""Clips of tapes: each shows, pixel for pixel, what the clip shows that was recorded while the episode ran."""
 
 import functools
 import itertools
-from dataclasses import replace
 
 import gymnasium as gym
-import numpy as np
 import pytest
 
 from tests.support.pictures import LOSSLESS, shown
-from tune_media.recording.episode import Taped
 from tune_media.recording.plan import Plan
-from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
-from tune_media.replay.late_clips import play_again, reason_of, with_late_clips
 from tune_media.replay.player import ReplayDiffers
+from tune_media.replay.rendering import render_tape
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.selection import as_selectors
 from tune_media.values.options import VideoOptions
@@ -84,12 +80,12 @@ def test_the_clip_is_the_one_that_direct_recording_makes(case):
     make_env, options, frame = CASES[case]
     video = VideoOptions(**options, crf=LOSSLESS)
     direct = recorded(make_env(), video, frame)
-    late = with_late_clips(replace(direct, clips={}), Renderer(make_env(), frame), video)
-    assert late.clips.keys() == direct.clips.keys()
-    assert shown(late.clips) == shown(direct.clips)
-    assert next(iter(late.clips.values())).frames > 3
-    assert late.taped is None
-    assert late.record == direct.record
+    clips = render_tape(direct.tape, Renderer(make_env(), frame), video, env_index=3)
+    assert clips.keys() == direct.clips.keys()
+    assert shown(clips) == shown(direct.clips)
+    for view, clip in clips.items():
+        assert clip.frames == len(clip.checks) > 3
+        assert clip.checks == direct.clips[view].checks
 
 
 def test_an_episode_that_is_only_taped_renders_nothing_while_it_runs():
@@ -98,8 +94,8 @@ def test_an_episode_that_is_only_taped_renders_nothing_while_it_runs():
     env.render = lambda: rendered.append(1)
     taped = recorded(env, VideoOptions(), is_direct=False)
     assert (rendered, taped.clips, taped.record.rendered) == ([], {}, "replay")
-    late = with_late_clips(taped, Renderer(make("FrozenLake-v1")), VideoOptions())
-    assert late.clips[""].frames == taped.record.episode_length + 1
+    clips = render_tape(taped.tape, Renderer(make("FrozenLake-v1")), VideoOptions())
+    assert clips[""].frames == taped.record.episode_length + 1
 
 
 def test_the_record_says_that_it_was_rendered_directly():
@@ -107,57 +103,11 @@ def test_the_record_says_that_it_was_rendered_directly():
     assert recorded(make(), None).record.rendered == "replay"
 
 
-def test_an_episode_can_be_played_again_without_rendering():
-    taped = recorded(make(), VideoOptions(), is_direct=False).taped
-    env = make()
-    env.render = None
-    play_again(taped, Renderer(env))
-    taped.tape.checks.values[4] += 1
-    with pytest.raises(ReplayDiffers, match="at step 4"):
-        play_again(taped, Renderer(env))
-
-
-def test_a_generator_that_all_envs_share_is_left_as_it_was():
-    shared = np.random.default_rng(5)
-
-    class Dice:
-        def __init__(self):
-            self.random = shared
-
-        def reset(self, *, seed=None, options=None):
-            return int(self.random.integers(6)), {}
-
-        def step(self, action):
-            return int(self.random.integers(6)), 0.0, False, False, {}
-
-    env = Dice()
-    taping = TapeRecorder(env)
-    env.reset()
-    for _ in range(4):
-        env.step(0)
-    before = shared.bit_generator.state
-    play_again(Taped(taping.tape, [0.0] * 4), Renderer(Dice()))
-    assert shared.bit_generator.state == before
-
-
-def test_a_tape_of_another_length_than_the_episode_is_not_the_episode():
-    taped = recorded(make(), VideoOptions(), is_direct=False).taped
-    taped.rewards.append(1.0)
-    with pytest.raises(ReplayDiffers, match=f"has {len(taped.tape)} steps and the episode {len(taped.tape) + 1}"):
-        play_again(taped, Renderer(make()))
-
-
 def test_a_replay_that_differs_leaves_no_clip_and_no_encoder(monkeypatch):
     closed = []
     monkeypatch.setattr("tune_media.recording.clips.VideoEncoder.cancel", lambda self: closed.append(self))
-    taped = recorded(make(), VideoOptions(), is_direct=False)
-    taped.taped.tape.checks.values[2] += 1
-    with pytest.raises(ReplayDiffers):
-        with_late_clips(taped, Renderer(make()), VideoOptions())
+    tape = recorded(make(), VideoOptions(), is_direct=False).tape
+    tape.checks.values[2] += 1
+    with pytest.raises(ReplayDiffers, match="at step 2"):
+        render_tape(tape, Renderer(make()), VideoOptions())
     assert len(closed) == 1
-
-
-def test_a_reason_names_the_env_and_the_remedy():
-    assert "pass render='direct'" in reason_of(ReplayDiffers(3, "has another observation"), "'Maze'")
-    assert reason_of(FrameError("env 'Maze' returned None"), "'Maze'") == "env 'Maze' returned None"
-    assert "'Maze' raised ValueError: odd" in reason_of(ValueError("odd"), "'Maze'")

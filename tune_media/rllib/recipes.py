@@ -1,52 +1,24 @@
-"""Makes another env like an env runner's, beside it."""
+"""Notes how an env runner makes its envs, so that another process can make one like them."""
 
 from __future__ import annotations
 
-import copy
 import functools
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from tune_media.recording.rendering import sub_env
 from tune_media.replay.recipe import Creator, FrameSource, FromKeywords, Recipe
+from tune_media.values.options import VideoOptions
 
 
-def env_maker(env_runner: Any, index: int = 0) -> Callable[[], Any] | None:
-    """Return a function that makes an env as RLlib made those of an env runner; None if RLlib makes them as a batch.
-
-    Args:
-        env_runner: The env runner, or the rollout worker of the old API stack.
-        index: The index of the sub-env, which the old API stack tells each of them.
-    """
-    if hasattr(env_runner, "env_creator"):  # the old API stack
-        of_sub_env = copy.deepcopy(env_runner.env_context)
-        if hasattr(of_sub_env, "vector_index"):
-            of_sub_env.vector_index = index
-        return lambda: _with_rllibs_wrappers(env_runner.env_creator(copy.deepcopy(of_sub_env)), env_runner.config)
-    from ray.rllib.env.env_context import EnvContext
-    from ray.rllib.env.utils import _gym_env_creator
-    from ray.tune.registry import ENV_CREATOR, _global_registry
-
-    config = env_runner.config
-    if "vector_entry_point" in str(config.gym_env_vectorize_mode).lower():
-        return None
-    context = config.env_config
-    if not isinstance(context, EnvContext):
-        context = EnvContext(context, worker_index=env_runner.worker_index, num_workers=config.num_env_runners)
-    if isinstance(config.env, str) and _global_registry.contains(ENV_CREATOR, config.env):
-        creator = _global_registry.get(ENV_CREATOR, config.env)
-        return lambda: creator(copy.deepcopy(context))
-    return lambda: _gym_env_creator(copy.deepcopy(context), config.env)
-
-
-def recipe_of(env_runner: Any, env: Any, frame: FrameSource = None) -> Recipe | None:
+def recipe_of(env_runner: Any, env: Any, frame: FrameSource = None, video: VideoOptions | None = None) -> Recipe | None:
     """Return how the envs of an env runner are made; None if RLlib makes them as a batch.
 
     Args:
         env_runner: The env runner, or the rollout worker of the old API stack.
         env: Its vector env, or one of its sub-envs.
         frame: The source of frames that the recorder was given.
+        video: How it makes clips.
 
     Raises:
         ValueError: It takes too much to store.
@@ -57,7 +29,7 @@ def recipe_of(env_runner: Any, env: Any, frame: FrameSource = None) -> Recipe | 
         return None
     made = sub_env(env, 0)
     env_config = env_runner.env_context if hasattr(env_runner, "env_creator") else config.env_config
-    return Recipe.of(creator, env_config, made, num_workers=config.num_env_runners or 0, frame=frame)
+    return Recipe.of(creator, env_config, made, num_workers=config.num_env_runners or 0, frame=frame, video=video)
 
 
 def _creator(env_runner: Any) -> Creator | None:
@@ -113,3 +85,13 @@ def _needed_of(config: Any) -> Any:
     model = {name: config.model.get(name) for name in ("dim", "framestack")}
     frameskip = {"frameskip": config.env_config.get("frameskip", 0)}
     return SimpleNamespace(preprocessor_pref=config.preprocessor_pref, model=model, env_config=frameskip)
+
+
+def is_nondeterministic(id: str) -> bool:
+    """Return whether the spec of one of Gymnasium's envs says that it does not repeat its episodes."""
+    import gymnasium as gym
+
+    try:
+        return bool(gym.spec(id.rpartition(":")[2]).nondeterministic)
+    except gym.error.Error:
+        return False

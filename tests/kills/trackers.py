@@ -1,0 +1,153 @@
+"""Whether each tracker has what docs/faults.md promises for it after a kill."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tests.kills.driver import CLIP_KEYS, RAW, Places
+from tests.kills.truth import TrialThere, Truth
+from tests.support.experiment import tensorboard_events
+from tests.support.trackers import wandb_records
+
+_NUMBER = "number"
+_HISTOGRAMS = ("weights", "episodes/episode_length", "episodes/episode_return", "episodes/speed")
+
+
+def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, counts: Counter[str]) -> list[str]:
+    """Return what is wrong with a trial in the trackers, at the end of a round."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {
+            "TensorBoard": _check_tensorboard(truth, trial, there, Path(folder), counts),
+            "W&B": _check_wandb(truth, trial, there, Path(folder), counts),
+            "MLflow": _check_mlflow(places, truth, trial, counts),
+        }
+    return [f"{name} {problem}" for name, problems in found.items() for problem in problems]
+
+
+def _check_tensorboard(truth: Truth, trial: str, there: TrialThere, folder: Path, counts: Counter[str]) -> list[str]:
+    """Each step once, with what counts: results of result.json, and media of the index."""
+    there.copy("events.out.tfevents", folder / "events")
+    events, is_whole = tensorboard_events(folder / "events"), not truth.ended_before_loss(trial)
+    tags = events.Tags()
+    scalars, images, histograms = (set(tags[kind]) for kind in ("scalars", "images", "histograms"))
+    shown = events.Scalars(f"ray/tune/{_NUMBER}") if f"ray/tune/{_NUMBER}" in scalars else []
+    problems = _compare("result", truth.counting(trial), ((event.step, event.value) for event in shown), is_whole)
+    counts["TensorBoard: results"] += len(shown)
+    for key in (*CLIP_KEYS, RAW, *_HISTOGRAMS):
+        tag = f"train/{key}"
+        is_image = key not in _HISTOGRAMS
+        held = (events.Images(tag) if is_image else events.Histograms(tag)) if tag in images | histograms else []
+        own = "episodes/data" if key.startswith("episodes/") else key
+        wanted = {line["training_iteration"]: line["time"] for line in there.counting if line["key"] == own}
+        problems += _compare(tag, wanted, ((event.step, event.wall_time) for event in held), is_whole)
+        counts["TensorBoard: media"] += len(held)
+    return problems
+
+
+def _check_wandb(truth: Truth, trial: str, there: TrialThere, folder: Path, counts: Counter[str]) -> list[str]:
+    """One offline run, which is whole, and has each result and medium once."""
+    files = [file for file in there.copy("wandb/offline-run-", folder) if file.suffix == ".wandb"]
+    is_whole = not truth.ended_before_loss(trial)
+    if len(files) != 1:
+        return [f"has {len(files)} runs"] if files or is_whole else []
+    records = list(wandb_records(files[0]))
+    problems = [] if records[-1].WhichOneof("record_type") == "exit" else ["has a run without an end"]
+    numbers: list[tuple[int, float]] = []
+    media: dict[str, list[tuple[int, Any]]] = defaultdict(list)
+    for record in records:
+        if record.WhichOneof("record_type") != "history":
+            continue
+        row = {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
+        if _NUMBER in row:
+            numbers.append((row["training_iteration"], row[_NUMBER]))
+        for name, value in row.items():
+            key, is_type, _ = name.rpartition("/_type")
+            if is_type and value in ("video-file", "histogram"):
+                media[key].append((row["media_step"], row.get(f"{key}/sha256")))
+    problems += _compare("result", truth.counting(trial), numbers, is_whole)
+    counts["W&B: results"] += len(numbers)
+    for key in (*CLIP_KEYS, RAW, *_HISTOGRAMS):
+        own = "episodes/data" if key.startswith("episodes/") else key
+        lines = [line for line in there.counting if line["key"] == own]
+        wanted = {line["training_iteration"]: None if key in _HISTOGRAMS else line["sha256"] for line in lines}
+        held = media.get(f"train/{key}", [])
+        problems += _compare(key, wanted, held, is_whole)
+        counts["W&B: media"] += len(held)
+    return problems
+
+
+def _check_mlflow(places: Places, truth: Truth, trial: str, counts: Counter[str]) -> list[str]:
+    """One run, with each result and file that counts; what a killed driver had sent besides is there, too."""
+    from mlflow import MlflowClient
+
+    is_store = places.mlflow.startswith("sqlite:")
+    home, name = (places.folder, "mlflow") if is_store else (places.folder.parent / "mlflow", "server")
+    client, problems = MlflowClient(f"sqlite:///{home}/{name}.db"), []
+    experiment = client.get_experiment_by_name(places.mlflow_experiment)
+    runs = [
+        run for run in client.search_runs([experiment.experiment_id]) if run.data.tags["trial_name"].endswith(trial)
+    ]
+    if len(runs) != 1:
+        return [f"has {len(runs)} runs"] if runs or not truth.ended_before_loss(trial) else []
+    (run,) = runs
+    # What a lost machine had to tell a tracker is lost: `tune-media export` rebuilds the tracker.
+    if run.info.status != "FINISHED" and not truth.ended_before_loss(trial):
+        problems.append(f"has a run that is {run.info.status}")
+    points = Counter(int(point.value) for point in client.get_metric_history(run.info.run_id, _NUMBER))
+    reports = truth.of_trial(trial)
+    problems += [f"has result {number} {count} times" for number, count in points.items() if count > 1]
+    parts = [*(() if is_store else (experiment.experiment_id,)), run.info.run_id, "artifacts"]
+    root = (home / "artifacts").joinpath(*parts)
+    paths = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    paths = {path for path in paths if ".artifact.uploading." not in path}  # MLflow's own, half-written
+    wanted, allowed = set(), set()
+    for report in reports:
+        number = report["number"]
+        counts_still = truth.must_be_there(report) and not truth.is_gone[number]
+        if counts_still and number not in points:
+            problems.append(f"lacks result {number}")
+        for key, path in truth.returned.get(number, {}).items():
+            allowed.add(path)
+            if counts_still and key != RAW:
+                wanted.add(path)
+    problems += [f"lacks {path}" for path in sorted(wanted - paths)]
+    ids = {id[:12] for report in reports for id in report["media"].values() if id}
+    for path in paths:
+        known = path in allowed or any(id in path for id in ids) or "raw" in path or path.startswith("episode_data/")
+        if not known and path.startswith("media/"):
+            problems.append(f"has {path}, which nobody reported")
+    if "episodes.json" in paths:
+        table = json.loads((root / "episodes.json").read_text())
+        at = table["columns"].index("episode_id")
+        rows = Counter(row[at] for row in table["data"])
+        problems += [f"has episode {id} {count} times in its table" for id, count in rows.items() if count > 1]
+        needed = {f"{trial} {one['number']}" for one in reports if truth.must_be_there(one)}
+        needed -= {f"{trial} {number}" for number, is_gone in truth.is_gone.items() if is_gone}
+        problems += [f"lacks episode {id} in its table" for id in sorted(needed - rows.keys())]
+    elif not truth.ended_before_loss(trial):
+        problems.append("has no table of episodes")
+    counts["MLflow: results"] += sum(points.values())
+    counts["MLflow: media"] += sum(path.startswith(("media/", "episode_data/")) for path in paths)
+    return problems
+
+
+def _compare(what: str, wanted: dict[int, Any], held: Iterable[tuple[int, Any]], is_whole: bool) -> list[str]:
+    """Compare what a tracker has at each iteration with what counts there; less is right if it need not be whole."""
+    found: dict[int, list[Any]] = defaultdict(list)
+    for step, value in held:
+        found[step].append(value)
+    problems = []
+    for step in sorted(wanted.keys() | found.keys()):
+        values = found.get(step, [])
+        if len(values) > 1:
+            problems.append(f"has {what} of iteration {step} {len(values)} times")
+        elif not values and is_whole:
+            problems.append(f"lacks {what} of iteration {step}")
+        elif values and is_whole and (step not in wanted or values[0] != wanted[step]):
+            problems.append(f"has {what} of iteration {step} as {values[0]}, not {wanted.get(step)}")
+    return problems

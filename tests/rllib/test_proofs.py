@@ -1,0 +1,122 @@
+import functools
+import os
+import random
+import time
+
+import pytest
+
+from tests.support import odd_envs
+from tune_media.recording.plan import Plan
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.rendering import Renderer
+from tune_media.replay.recipe import Recipe
+from tune_media.replay.tape_recorder import TapeRecorder
+from tune_media.replay.verdicts import Verdict, decide, verdict_on
+from tune_media.rllib.proofs import Prover, Sample
+from tune_media.selection import as_selectors
+from tune_media.values.options import VideoOptions
+
+VIDEO = VideoOptions(overlay=("step", "return"))
+
+
+def samples_of(kind, episodes=2, frame=None):
+    """Return samples of an env's episodes, recorded while they ran."""
+    config = {"process": os.getpid(), "salt": random.random()}  # no two tests have the same recipe
+    env = kind(config)
+    recipe = Recipe.of(kind, config, env, frame=frame, video=VIDEO)
+    taping, renderer = TapeRecorder(env), Renderer(env, frame)
+    recorder = EpisodeRecorder(Plan("episodes", as_selectors("all"), video=VIDEO))
+    for number in range(episodes):
+        env.reset(seed=3 if number == 0 else None)
+        render = functools.partial(renderer.frames, 0)
+        recorder.start(0, f"e{number}", render, 10.0, env=env, tape=taping.tape, recipe=recipe.hash, env_index=0)
+        is_over = False
+        while not is_over:
+            _, reward, is_over, _, info = env.step(1)
+            recorder.step(0, reward, 1, info)
+        recorder.end(0)
+    data = {one.record.id: one for one in recorder.candidates.data()}
+    taken = recorder.candidates.take(list(data), list(data))
+    return [
+        Sample(recipe, data[id].tape, held.record, {view: clip.checks for view, clip in held.clips.items()})
+        for id, held in taken.items()
+    ]
+
+
+@pytest.fixture
+def prover():
+    found = Prover()
+    yield found
+    found.close()
+
+
+def proven(prover, samples, seconds=120):
+    """Return the verdict on some samples; None if there is none."""
+    prover.prove(samples)
+    until = time.monotonic() + seconds
+    while prover.is_busy and time.monotonic() < until:
+        time.sleep(0.02)
+    return verdict_on(samples[0].recipe.hash)
+
+
+def test_an_env_that_shows_the_same_pictures_again_is_proven_by_its_later_episodes(prover):
+    first, second = samples_of(odd_envs.Plain)
+    assert proven(prover, [first]) is None, "an episode of a new env proves little"
+    assert proven(prover, [first, second]) == Verdict(True)
+    assert prover.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (odd_envs.CountsEpisodes, "shows other pictures in a replay, from frame 0 of 6 on"),
+        (odd_envs.ShowsTheClock, "shows other pictures in a replay"),
+        (odd_envs.DrawsFromTheSystem, "does not repeat its episodes in another process: at step 1, the replay has"),
+        (odd_envs.CannotBeMade, "the env cannot be made again: OSError: the port is taken"),
+    ],
+)
+def test_an_env_that_does_not_is_recorded_directly_and_it_is_said_once(prover, kind, words):
+    samples = samples_of(kind)
+    verdict = proven(prover, samples)
+    assert not verdict.repeats
+    assert words in verdict.reason
+    assert prover.problems() == [verdict.reason]
+    assert proven(prover, samples) == verdict
+    assert prover.problems() == []
+
+
+def test_a_proof_that_fails_later_ends_the_replays_for_good(prover):
+    samples = samples_of(odd_envs.CountsEpisodes)
+    decide(samples[0].recipe.hash, Verdict(True))
+    assert not proven(prover, samples).repeats
+    assert not decide(samples[0].recipe.hash, Verdict(True))
+
+
+def test_of_all_trials_one_proves_a_recipe(prover):
+    samples, other = samples_of(odd_envs.Plain), Prover()
+    assert proven(prover, samples[:1]) is None
+    other.prove(samples)
+    assert not other.is_busy
+    assert proven(prover, samples) == Verdict(True)
+
+
+def two_views(env):
+    return {"left": env.render(), "right": env.render()[::2]}
+
+
+def test_several_views_are_recorded_directly(prover):
+    assert "shows several views: left, right" in proven(prover, samples_of(odd_envs.Plain, frame=two_views)).reason
+
+
+def test_an_env_without_frames_is_known_before_the_first_evaluation(prover):
+    recipe = samples_of(odd_envs.Plain)[0].recipe
+    config = {"salt": random.random()}
+    without = Recipe.of(odd_envs.HasNoPicture, config, odd_envs.HasNoPicture(config))
+    cannot = Recipe.of(odd_envs.CannotBeMade, {"process": os.getpid()})
+    for each in (recipe, without, without, cannot):
+        prover.check(each)
+    until = time.monotonic() + 120
+    while prover.is_busy and time.monotonic() < until:
+        time.sleep(0.02)
+    (problem,) = prover.problems()
+    assert "env 'HasNoPicture' returned None from render()" in problem

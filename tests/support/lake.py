@@ -1,0 +1,82 @@
+"""Frozen lakes and Atari games that count what is done with them; they need no RLlib, so that processes start fast."""
+
+import random
+import subprocess
+
+import gymnasium as gym
+
+MADE: list[gym.Env] = []  # every env of this process
+
+
+class Lake(gym.Wrapper):
+    """A frozen lake that counts its renders; ``drifts_at`` makes it draw from a generator that no seed reaches."""
+
+    def __init__(self, config):
+        lake = gym.make("FrozenLake-v1", render_mode="rgb_array", max_episode_steps=8)
+        super().__init__(gym.wrappers.FlattenObservation(lake))
+        self.renders, self.count, self.is_closed, self.config = 0, 0, False, dict(config)
+        MADE.append(self)
+
+    def reset(self, **kwargs):
+        self.count = 0
+        return self.env.reset(**kwargs)
+
+    def step(self, action):
+        self.count += 1
+        if self.count == self.config.get("drifts_at"):
+            self.unwrapped.s = (self.unwrapped.s + random.SystemRandom().randint(1, 3)) % 4
+        return self.env.step(action)
+
+    def render(self):
+        self.renders += 1
+        return self.env.render()
+
+    def close(self):
+        self.is_closed = True
+
+
+class Pong(Lake):
+    """An Atari game with its default of sticky actions, whose emulator draws them."""
+
+    def __init__(self, config):
+        import ale_py
+
+        gym.register_envs(ale_py)
+        super().__init__(config)
+        self.env = gym.make("ALE/Pong-v5", obs_type="ram", render_mode="rgb_array", max_episode_steps=20)
+        self._observation_space, self._action_space = self.env.observation_space, self.env.action_space
+
+
+class EachLife(Pong):
+    """An Atari game whose episodes end with each life, as RLlib's own wrapper has it."""
+
+    def __init__(self, config):
+        from ray.rllib.env.wrappers.atari_wrappers import EpisodicLifeEnv
+
+        super().__init__(config)
+        game = gym.make("ALE/Breakout-v5", obs_type="ram", render_mode="rgb_array")
+        self.env = EpisodicLifeEnv(game)
+        self._observation_space, self._action_space = game.observation_space, game.action_space
+
+
+class Refuses(Lake):
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            raise NotImplementedError("no seeds here")
+        return super().reset(seed=seed, options=options)
+
+
+class HasSimulator(Lake):
+    def __init__(self, config):
+        super().__init__(config)
+        self.simulator = subprocess.Popen(["sleep", "60"])
+
+    def close(self):
+        self.simulator.kill()
+        self.simulator.wait()
+
+
+class SaysDirect(Lake):
+    def __init__(self, config):
+        super().__init__(config)
+        self.metadata = {**self.env.metadata, "tune_media": "direct"}

@@ -1,0 +1,136 @@
+"""Proves, beside training, that an env repeats its episodes, pictures included; and that it renders at all.
+
+The envs for this are made in a process of their own, never in the user's. Of all trials of a Ray job, one proves a
+recipe; the others read its verdict.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tune_media.replay.process import RenderError
+from tune_media.replay.recipe import Recipe
+from tune_media.replay.render_pool import RenderPool, background_niceness
+from tune_media.replay.tape import Tape
+from tune_media.replay.verdicts import Verdict, claim, decide, verdict_on
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.secrets import error_text
+
+logger = logging.getLogger(__name__)
+
+_MOST_SAMPLES = 4  # of a round
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An episode that was rendered while it ran, and its tape.
+
+    Attributes:
+        recipe: How its env is made.
+        tape: The tape as it is stored.
+        record: Its record.
+        checks: The checksum of each frame, by view.
+    """
+
+    recipe: Recipe
+    tape: bytes
+    record: EpisodeRecord
+    checks: Mapping[str, Sequence[int]]
+
+
+class Prover:
+    """Plays tapes again and compares their pictures with those of the episodes, in a thread and a process of its own.
+
+    The Algorithm's thread calls all methods.
+
+    Attributes:
+        is_busy: Whether it has something to do.
+    """
+
+    def __init__(self) -> None:
+        self._pool = RenderPool(niceness=background_niceness())
+        self._work: queue.SimpleQueue[Recipe | list[Sample]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self.is_busy = False
+        self._claimed: set[str] = set()  # recipes that no other trial proves meanwhile
+        self._found: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def check(self, recipe: Recipe) -> None:
+        """Have a frame of an env of a recipe rendered, unless another trial does it."""
+        if claim("check", recipe.hash):
+            self._put(recipe)
+
+    def prove(self, samples: Sequence[Sample]) -> None:
+        """Have the tapes of some episodes proven, unless another trial does it or earlier ones are not done."""
+        if not samples or self.is_busy:
+            return
+        recipe = samples[0].recipe.hash
+        if recipe not in self._claimed and verdict_on(recipe) is None and not claim("proof", recipe):
+            return
+        self._claimed.add(recipe)
+        self._put(sorted(samples, key=lambda sample: -Tape.unpacked(sample.tape).number)[:_MOST_SAMPLES])
+
+    def problems(self) -> list[str]:
+        """Return what was found since the last call."""
+        found = []
+        while not self._found.empty():
+            found.append(self._found.get())
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        self._pool.close()
+
+    def _put(self, work: Recipe | list[Sample]) -> None:
+        self.is_busy = True
+        self._work.put(work)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tune_media prover", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            work = self._work.get()
+            try:
+                if isinstance(work, Recipe):
+                    problem = self._pool.check(work)
+                    if problem is not None:
+                        self._found.put(problem)
+                else:
+                    self._decide(work)
+            except Exception as error:
+                logger.info("proving tapes failed: %s", error_text(error), exc_info=True)
+            self.is_busy = not self._work.empty()
+
+    def _decide(self, samples: Sequence[Sample]) -> None:
+        recipe = samples[0].recipe.hash
+        for sample in samples:
+            reason = self._difference(sample)
+            if reason is not None:
+                reason = f"render='auto': episodes are rendered while they run, since the env {reason}"
+                if decide(recipe, Verdict(False, reason)):
+                    self._found.put(reason)
+                return
+        if any(Tape.unpacked(sample.tape).number for sample in samples):  # first episodes alone prove little
+            decide(recipe, Verdict(True))
+
+    def _difference(self, sample: Sample) -> str | None:
+        """Return how a replay differs from an episode; None: it does not."""
+        place = {"env_runner": sample.record.env_runner or 0, "env_index": sample.record.env_index or 0}
+        try:
+            clips = self._pool.render(sample.recipe, sample.tape, **place)
+        except RenderError as error:
+            return f"does not repeat its episodes in another process: {error}"
+        if set(sample.checks) != {""}:
+            return f"shows several views: {', '.join(sorted(sample.checks))}"
+        before, again = sample.checks[""], clips[""].checks
+        for frame, (one, other) in enumerate(zip(before, again, strict=False)):
+            if one != other:
+                return f"shows other pictures in a replay, from frame {frame} of {len(before)} on"
+        if len(before) != len(again):
+            return f"shows {len(again)} frames in a replay instead of {len(before)}"
+        return None
