@@ -192,3 +192,34 @@ def test_hyperparameters_that_pbt_has_changed_come_as_plain_data(tmp_path):
     results = [{"config": {"lr": 1, "f": len}}, {"config": {"lr": 2, "f": len}}, {"config": {"lr": 2, "f": len}}]
     run([tm.MediaLoggerCallback(values)], FakeTrial(tmp_path), results)
     assert values.config == [None, {"lr": 2, "f": "<built-in function len>"}, None]
+
+
+class Copies(Notes):
+    """Has the storage copy something when a trial ends."""
+
+    may_copy, tries = False, 0
+
+    def end(self, trial, status):
+        super().end(trial, status)
+        self.context.on_storage("copying", self._copy)
+
+    def _copy(self):
+        self.tries += 1
+        if not self.may_copy:
+            raise OSError("the storage is away")
+
+
+def test_a_row_is_not_passed_before_the_storage_has_copied_what_it_asked_for(tmp_path, monkeypatch):
+    """A kill before the copy lost a whole offline W&B run."""
+    monkeypatch.setattr("tune_media.callbacks.readers._FIRST_PAUSE", 0.02)
+    notes = Copies()
+    sweep = Sweep(tmp_path, backend=notes)
+    sweep.report(1, clip=blob(1))
+    outbox = _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)].outbox
+    sweep.callback.log_trial_end(sweep.trial)
+    wait_until(lambda: notes.tries > 2)
+    assert outbox.position("notes") == outbox.last - 1
+    notes.may_copy = True
+    wait_until(lambda: outbox.position("notes") == outbox.last)
+    sweep.callback.on_experiment_end([sweep.trial])
+    assert notes.calls == ["start", "metrics 1", "media 1 clip", "end"]

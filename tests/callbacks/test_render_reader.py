@@ -14,6 +14,7 @@ from tests.support.driven_sweep import Sweep
 from tests.support.experiment import image_steps
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import At, wait_until
+from tests.support.index_lines import valid_lines
 from tests.support.taped import taped_clip
 from tests.support.tapes_to_kill import PLACES, Tells, calls, kill_at
 from tests.support.trackers import read_mlflow, read_wandb
@@ -23,7 +24,6 @@ from tune_media.callbacks.session import _SESSIONS
 from tune_media.encoding import probe_video
 from tune_media.replay.process import RenderProcess
 from tune_media.storage.experiment_log import read_log
-from tune_media.storage.index_lines import valid_raw_lines
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ class Notes(tm.Backend):
 
 def lines_of(sweep):
     """Return the valid line of each key and iteration."""
-    lines = [line for _, line in valid_raw_lines((sweep.path / "media" / "index.jsonl").read_bytes())]
+    lines = valid_lines((sweep.path / "media" / "index.jsonl").read_bytes())
     return {(line["key"], line["training_iteration"]): line for line in lines}
 
 

@@ -44,6 +44,23 @@ def test_problems_beside_clips_are_named_too(tmp_path, capsys):
     assert line.endswith("Not recorded: a frame was cut (1 episode without a clip).")
 
 
+def test_episodes_that_had_not_arrived_at_the_end_are_counted(tmp_path, capsys):
+    """Nobody said that the clips of the last evaluation were missing if it lasted as long as the training beside it."""
+    results = [
+        {"clip": clip(), "env_runners": {"episodes": {"num_pending": 4}}},
+        {"evaluation": {"env_runners": {"episodes": {"num_unanswered": 2}}}},
+        {"evaluation": {"env_runners": {"episodes": {"num_unanswered": 1}}}},
+        {"env_runners": {"episodes": {"num_pending": 2}}},
+        {"score": 1},
+    ]
+    assert last_line(tmp_path, capsys, results).endswith(
+        "Not recorded: 2 episodes had not arrived when their trials ended; episodes of 1 env runner(s), which still "
+        "played the last evaluation when their trials ended."
+    )
+    results = [{"env_runners": {"episodes": {"num_pending": 4}}}, {"env_runners": {}, "clip": clip()}]
+    assert "Not recorded" not in last_line(tmp_path / "other", capsys, results)
+
+
 def test_without_a_reason_the_last_line_says_what_to_add(tmp_path, capsys):
     line = last_line(tmp_path, capsys, [{"score": 1}])
     assert line.startswith("tune_media: nothing was recorded, because: no result held any media: add record_episodes(")

@@ -1,6 +1,7 @@
 """A sweep whose episodes keep their tapes; then any of them is rendered: elsewhere, larger, from S3."""
 
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -130,3 +131,30 @@ def test_an_experiment_on_s3_is_rendered_without_a_cluster(experiment, tmp_path,
         assert len(list(tmp_path.rglob("*.mp4"))) == 1
     finally:
         server.stop()
+
+
+def test_by_default_clips_are_made_of_tapes_once_the_env_is_proven():
+    """Returns and lengths are checked against RLlib's own; the clip is rendered when its frames are asked for."""
+    config = (
+        PPOConfig()
+        .environment("CartPole-v1", env_config={"render_mode": "rgb_array", "max_episode_steps": 60})
+        .env_runners(num_env_runners=0)
+        .rl_module(model_config={"fcnet_hiddens": [8]})
+        .evaluation(evaluation_num_env_runners=1, evaluation_duration=2)
+        .callbacks(tm.rllib.record_episodes(keep="best", strict=True))
+    )
+    algorithm = config.build_algo()
+    try:
+        ways = []
+        while "replay" not in ways:
+            section = algorithm.evaluate()["env_runners"]
+            clip = section["episodes"]["best"]
+            ways.append(clip.episode.rendered)
+            assert clip.episode.episode_return == section["episode_return_max"]
+            assert len(ways) < 500
+            time.sleep(0.1)
+        assert ways[:2] == ["direct"] * 2, "a first episode of an env is no proof"
+        assert not clip.is_rendered
+        assert clip.frames == clip.episode.episode_length + 1 == len(frames(clip.content()))
+    finally:
+        algorithm.stop()

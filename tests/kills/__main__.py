@@ -24,6 +24,9 @@ from typing import Any
 
 import mlflow.store.tracking.sqlalchemy_store
 import mlflow.tracking  # noqa: F401
+import PIL.Image  # noqa: F401
+import pyarrow.parquet  # noqa: F401
+import ray.train._internal.storage
 import ray.tune.callback
 import ray.tune.logger  # noqa: F401
 import tensorboardX  # noqa: F401
@@ -41,7 +44,7 @@ from tests.kills.driver import POINTS, Places, drive, filesystem_of, kill_at
 from tests.kills.mlflow_server import MODES, Proxy, free_port, phases
 from tests.support.trackers import MlflowServer
 
-LONGEST = 150.0  # seconds that a driver may take
+LONGEST = 400.0  # seconds that a driver may take
 
 
 def forked(work: Callable[[], Any], log: Path, at: tuple[str, str, int] | None = None) -> int:
@@ -238,65 +241,91 @@ def _checked(places: Places, lost: int, stored: Any) -> tuple[list[str], Counter
     return check_end(places, lost, stored, counts), counts
 
 
+def _round_in_process(
+    home: Path, seed: int, server: str, mlflow_server: MlflowServer | None, mode: str, lost: float
+) -> int:
+    """Run a round in a process of its own, and leave what it finds in a file; return the process's id."""
+
+    def work() -> None:
+        begun, counts = time.monotonic(), Counter[str](rounds=1)
+        is_lost = random.Random(-seed).random() < lost
+        try:
+            problems = run_round(
+                home, seed, server, mode=mode, mlflow_server=mlflow_server, machine_lost=is_lost, counts=counts
+            )
+        except RuntimeError as error:
+            problems = [str(error)]
+        found = problems, counts, time.monotonic() - begun
+        (home / f"found-{seed}").write_bytes(pickle.dumps(found))
+
+    return forked(work, home / f"round-{seed}.log")
+
+
+def _tell(home: Path, seed: int, counts: Counter[str], *, keep: bool) -> None:
+    """Print what a round has found, and add what it has counted."""
+    folder, found = home / f"round-{seed}", home / f"found-{seed}"
+    if found.exists():
+        problems, own, seconds = pickle.loads(found.read_bytes())
+    else:
+        problems, own, seconds = [(home / f"round-{seed}.log").read_text()[-3000:]], Counter(rounds=1), 0.0
+    counts.update(own)
+    if problems:
+        counts["rounds with problems"] += 1
+        kills = [path.read_text().strip() for path in sorted(folder.glob("kill-*"))]
+        print(f"seed {seed}, killed {kills}: {len(problems)} problems in {folder}", flush=True)
+        for problem in problems[:12]:
+            print(f"  {problem}", flush=True)
+    else:
+        print(f"seed {seed}: right ({seconds:.1f} s); {counts['kills']} kills so far", flush=True)
+    if not (problems and keep):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def main() -> int:
     """Run rounds until so many drivers are killed; return 1 if anything is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.kills", description=__doc__)
     parser.add_argument("kills", type=int, help="how many drivers to kill")
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
+    parser.add_argument("--jobs", type=int, default=1, help="how many rounds run at a time")
     parser.add_argument("--s3", action="store_true", help="the storage is an S3 server on loopback")
-    parser.add_argument("--machine-lost", action="store_true", help="the driver's folders are deleted at each kill")
+    parser.add_argument(
+        "--machine-lost",
+        type=float,
+        nargs="?",
+        const=1.0,
+        default=0.0,
+        metavar="SHARE",
+        help="the driver's folders are deleted at each kill; in all rounds, or in a share of them",
+    )
     parser.add_argument("--mlflow", choices=[*MODES, "all"], default="all", help="what MLflow is in each round")
     parser.add_argument("--keep", action="store_true", help="keep the folders of rounds with problems")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no round after so long")
     given = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="kills-"))
     counts: Counter[str] = Counter()
-    until = time.monotonic() + 60 * given.minutes
-    is_right, seed = True, given.seed
+    until, seed = time.monotonic() + 60 * given.minutes, given.seed
+    modes = (*7 * MODES[:1], *MODES[1:]) if given.mlflow == "all" else (given.mlflow,)  # a server takes much longer
     try:
         result_of(lambda: make_store(home / "mlflow.db"), home)
         with sqlite3.connect(home / "mlflow.db") as database:
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        modes = MODES if given.mlflow == "all" else (given.mlflow,)
         with contextlib.ExitStack() as servers:
             server = servers.enter_context(s3_server(home)) if given.s3 else ""
             mlflow_server = servers.enter_context(_running_mlflow(home)) if modes != ("store",) else None
-            while counts["kills"] < given.kills and time.monotonic() < until:
-                begun = time.monotonic()
-                try:
-                    problems = run_round(
-                        home,
-                        seed,
-                        server,
-                        mode=modes[seed % len(modes)],
-                        mlflow_server=mlflow_server,
-                        machine_lost=given.machine_lost,
-                        counts=counts,
-                    )
-                except RuntimeError as error:
-                    problems = [str(error)]
-                counts["rounds"] += 1
-                folder = home / f"round-{seed}"
-                if problems:
-                    is_right = False
-                    counts["rounds with problems"] += 1
-                    kills = [path.read_text().strip() for path in sorted(folder.glob("kill-*"))]
-                    print(f"seed {seed}, killed {kills}: {len(problems)} problems in {folder}", flush=True)
-                    for problem in problems[:12]:
-                        print(f"  {problem}", flush=True)
-                else:
-                    print(
-                        f"seed {seed}: right after {counts['kills']} kills ({time.monotonic() - begun:.1f} s)",
-                        flush=True,
-                    )
-                if not (problems and given.keep):
-                    shutil.rmtree(folder)
-                seed += 1
+            running: dict[int, int] = {}  # the seeds of the rounds that run, by process
+            while running or (counts["kills"] < given.kills and time.monotonic() < until):
+                while len(running) < given.jobs and counts["kills"] < given.kills and time.monotonic() < until:
+                    mode = modes[seed % len(modes)]
+                    running[_round_in_process(home, seed, server, mlflow_server, mode, given.machine_lost)] = seed
+                    seed += 1
+                for pid in [pid for pid in running if ended(pid, 0) is not None]:
+                    _tell(home, running.pop(pid), counts, keep=given.keep)
+                time.sleep(0.02)
     finally:
         if not given.keep:
             shutil.rmtree(home, ignore_errors=True)
     print("\n".join(f"{name}: {count}" for name, count in sorted(counts.items())), flush=True)
-    return 0 if is_right and counts["kills"] >= given.kills else 1
+    return 0 if not counts["rounds with problems"] and counts["kills"] >= given.kills else 1
 
 
 if __name__ == "__main__":

@@ -209,7 +209,7 @@ def callbacks_of(places: Places, process: int) -> list[Any]:
 
     # W&B's helper is a Ray actor, which dies with the driver. There is no Ray here: W&B runs in the driver itself.
     wandb_backend.WandbHelper = wandb_backend.DirectHelper
-    os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "1"  # seconds: a server that hangs must not take a round's time
+    os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "10"  # seconds: a server that hangs must not take a round's time
     is_store = places.mlflow.startswith("sqlite:")
     artifacts = f"file://{places.folder}/artifacts" if is_store else None
     mlflow = tm.MLflowMediaLoggerCallback(

@@ -7,6 +7,7 @@ import os
 import weakref
 from pathlib import Path
 
+import numpy as np
 import pytest
 from packaging.version import Version
 
@@ -15,7 +16,7 @@ from tests.support.envs import CountingEnv
 from tests.support.experiment import assert_whole_episode, image_steps, media_files, rows_of, trial_folders
 from tests.support.fake_env_runners import FakeEnvRunner
 from tests.support.faults import wait_until
-from tests.support.rllib_configs import multi_agent, own_env, ppo, small, written_by_the_env
+from tests.support.rllib_configs import evaluation, multi_agent, own_env, ppo, small, written_by_the_env
 
 ray = pytest.importorskip("ray")
 tune = pytest.importorskip("ray.tune")
@@ -415,6 +416,26 @@ def test_agents_that_leave_after_a_fragments_end_cost_no_episode(ray_session, tm
     assert sorted(clip.episode.episode_return for clip in clips) == pytest.approx(
         sorted(line["return"] for line in written.values())
     )
+
+
+def test_episodes_of_agents_that_end_together_with_the_last_one_are_not_lost(ray_session):
+    """RLlib counts them, calls no hook at their end, and leaves them out of its means; they were said to be lost."""
+    config = small(
+        PPOConfig,
+        {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1},
+        own_env("MultiAgentCountingEnv"),
+        multi_agent=multi_agent(),
+        evaluation=evaluation(0, 4, evaluation_config={"num_envs_per_env_runner": 3}),
+    )({"length": 6})
+    config.callbacks(tm.rllib.record_episodes(keep="all", video=None, strict=True))
+    found = run_plain(config, 1)[1]["evaluation"]["env_runners"]
+    assert found["num_episodes"] == 6
+    recorded = [episode.record.episode_return for episode in found["episodes"]["data"].counted()]
+    assert len(recorded) == 4
+    assert np.mean(recorded) == pytest.approx(found["episode_return_mean"])
+    assert found["episodes"]["num_abandoned"] == 2
+    assert "num_lost" not in found["episodes"]
+    assert "problems" not in found["episodes"]
 
 
 @pytest.mark.parametrize("stack", ["new", "old"])

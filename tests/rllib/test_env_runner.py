@@ -2,6 +2,7 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
@@ -321,7 +322,8 @@ def test_each_agents_return_is_the_sum_of_its_rewards_across_turns_and_fragments
     env_runner, env = FakeEnvRunner(), TakesTurns()
     env_runner.config.explore = False
     plan = Plan("episodes", as_selectors("best"), video=None)
-    recording = EnvRunnerRecording(RecorderSettings(plan, sections=("train",)), env_runner, owner=None)
+    callback = SimpleNamespace(children=set())
+    recording = EnvRunnerRecording(RecorderSettings(plan, sections=("train",)), env_runner, owner=callback)
     recording.new_env(env_runner, env)
     env.reset()
     episode, chunks = MultiAgentEpisode(), []

@@ -238,7 +238,7 @@ def test_answers_that_come_after_their_evaluation_are_counted_as_rllib_counted_i
             recording._fetched.fetch()
     group.loses = ["answer", "answer"]
     first = gather.collect(group, Round("evaluation", 5, env_steps=500, reported=ReportedEpisodes(3)))
-    assert first.chosen == {}
+    assert first.chosen == {"num_unanswered": 2}
     second = gather.collect(group, Round("evaluation", 6, env_steps=600, reported=ReportedEpisodes(0)))
     episodes = second.chosen["data"].episodes
     assert [(episode.record.episode_id, episode.is_late) for episode in episodes] == [

@@ -5,7 +5,7 @@ import weakref
 import pytest
 
 from tests.support.fake_env_runners import FakeEnvRunner, play, recording_on
-from tune_media.replay.replay_decision import Taken
+from tune_media.recording.winners import Winners
 from tune_media.rllib import registry
 
 
@@ -15,7 +15,7 @@ from tune_media.rllib import registry
         (lambda env_runner: registry.begin_round(env_runner, "episodes"), None),
         (lambda env_runner: registry.ask(env_runner, "episodes", ()), None),
         (lambda env_runner: registry.ask_and_take(env_runner, "episodes", ()), None),
-        (lambda env_runner: registry.take(env_runner, "episodes", (), ()), Taken()),
+        (lambda env_runner: registry.take(env_runner, "episodes", (), ()), Winners()),
         (lambda env_runner: registry.problems_of(env_runner, "episodes"), []),
         (lambda env_runner: registry.go_on_from(env_runner, "episodes", {"1": {"0": 3}}), None),
     ],

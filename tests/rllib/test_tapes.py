@@ -114,7 +114,7 @@ def test_episodes_of_all_ways_to_render_have_tapes(render):
     arguments = {"tapes": True} if render == "direct" else {}
     answer = answer_of(env_runner(CountingEnv, CONFIG, render=render, **arguments))
     assert all(episode.tape for episode in answer.data)
-    plain = answer_of(env_runner(CountingEnv, CONFIG))
+    plain = answer_of(env_runner(CountingEnv, CONFIG, render="direct"))
     assert all(episode.tape is None and episode.recipe is None for episode in plain.data)
     assert not plain.recipes
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tune_media.storage.retention import StoredFile, TrialFiles, file_of_line, take_surplus_of_experiment
+from tune_media.storage.retention import KeptFiles, StoredFile, file_of_line, take_surplus_of_experiment
 from tune_media.values.options import Retention
 
 KEY = ("evaluation", "episodes/best")
@@ -16,7 +16,7 @@ def files(*values, key=KEY, nbytes=10, trial="t", **others):
 
 
 def of_trial(all_files, policy):
-    held = TrialFiles(policy)
+    held = KeptFiles(policy)
     for file in all_files:
         held.add(file)
     return held
@@ -103,23 +103,14 @@ def test_a_line_says_how_good_a_file_is():
     assert file_of_line({**line, "metrics": "none", "episode_return": float("nan")}, "episode_return").value is None
 
 
-def test_a_choice_looks_at_few_files_however_many_there_are(monkeypatch):
-    looked_at = []
-    is_kept = TrialFiles._is_kept
-    monkeypatch.setattr(TrialFiles, "_is_kept", lambda self, file: looked_at.append(file) or is_kept(self, file))
-    held = TrialFiles(Retention(last=500, best=3))
+def test_few_of_many_files_are_kept_and_only_a_change_makes_a_new_choice():
+    held = KeptFiles(Retention(last=500, best=3))
     for file in files(*map(float, range(1000))):
         held.add(file)
         held.take_surplus(is_best=False)
-    assert len(held) == 500  # the best are the last
-    assert len(looked_at) <= 4 * 1000
-
-
-def test_what_has_no_value_of_best_is_not_looked_at_again(monkeypatch):
-    held = of_trial(files(*[None] * 1000), Retention(best=1))
-    assert held.take_surplus(is_best=False) == []
-    monkeypatch.setattr(TrialFiles, "_is_kept", lambda self, file: pytest.fail("looked at again"))
-    held.add(files(*[None] * 1001)[-1])
+    assert len(held.values()) == 500  # the best are the last
+    held.mark("tepisodes/best700", rolled_back=True)
+    assert [file.order[0] for file in held.take_surplus(is_best=False)] == [700]
     assert held.take_surplus(is_best=False) == []
 
 

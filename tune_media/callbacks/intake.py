@@ -30,7 +30,7 @@ from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.plain import MEDIA, pack, pack_each
-from tune_media.values.recording_problems import take_problems
+from tune_media.values.recording_problems import pending, take_problems
 from tune_media.values.secrets import error_text
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class Intake:
             session.note_best(trial_id, result)
         with session.faults.guard("the reader", "reading problems of recording"):
             session.summary.problems(take_problems(result))
+            session.summary.pending(trial_id, pending(result))
         row = session.outbox.last  # those of its media are higher
         entries = self.replace(trial, result, rows, at=now, is_new=True)
         with session.faults.guard("the store", "checking the retention policy"):

@@ -25,7 +25,7 @@ from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide
 from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry, entries_of, packed_medium, packed_name
-from tune_media.storage.retention import StoredFile, TrialFiles, value_of_line
+from tune_media.storage.retention import KeptFiles, StoredFile, value_of_line
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import pack, unpack
 from tune_media.values.secrets import error_text
@@ -98,7 +98,7 @@ class RenderReader(Reader):
         self._pool = RenderPool(niceness=background_niceness())
         self._waiting: dict[int, _Waiting] = {}
         self._ends: dict[str, tuple[Status, float]] = {}  # of trials that have ended, and until when they wait
-        self._kept: dict[str, TrialFiles] = {}  # the clips of each trial that retention would keep
+        self._kept: dict[str, KeptFiles] = {}  # the clips of each trial that retention would keep
         self._recipe, self._in_a_row = "", 0
         self._refused: set[str] = set()  # recipes whose episodes cannot be played again
         self._has_warned = False
@@ -184,7 +184,7 @@ class RenderReader(Reader):
         policy = self.options.retention
         if policy is None or not (policy.last or policy.best) or policy.best_trial:
             return
-        files = self._kept.setdefault(trial_id, TrialFiles(policy, trial_id))
+        files = self._kept.setdefault(trial_id, KeptFiles(policy, trial_id))
         order, keys = (entry.training_iteration, entry.time), {(entry.section, entry.key)}
         value = value_of_line(entry.medium.facts(), policy.by)
         files.add(StoredFile(entry.path, trial_id, 0, order, value, keys=keys))

@@ -211,7 +211,8 @@ class MediaSession:
 
     def wait_for_known(self, trial: Trial, known: KnownMedia) -> None:
         """Wait until the index of a trial's earlier runs is read; for all trials together not long, if none ever is."""
-        if not trial.last_result or self.storage.is_away:
+        may_be_known = trial.last_result or self._restored.get(trial.trial_id)  # it may begin again at its first result
+        if not may_be_known or self.storage.is_away:
             return
         started = time.monotonic()
         if known.wait_until_complete(self._load_patience):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tune_media.storage.episode_files import FOLDER
-from tune_media.values.recording_problems import RecordingProblem
+from tune_media.values.recording_problems import NUM_PENDING, NUM_UNANSWERED, RecordingProblem, counted
 
 if TYPE_CHECKING:
     from tune_media.callbacks.faults import Faults
@@ -57,6 +57,7 @@ without a clip).
         self._lost_names: list[str] = []
         self._trials: set[str] = set()
         self._problems: Counter[str] = Counter()
+        self._pending: dict[str, dict[str, int]] = {}  # of each trial, by the key
 
     def begins(self, folder: str) -> None:
         """Take note that media have come, which are to be stored in an experiment's folder."""
@@ -113,9 +114,24 @@ without a clip).
             if is_new:
                 logger.warning("tune_media: %s", problem)
 
+    def pending(self, trial_id: str, counts: Mapping[str, int]) -> None:
+        """Note what is to come with a later result of a trial; see ``recording_problems.pending``."""
+        with self._lock:
+            for key, count in counts.items():
+                self._pending.setdefault(key, {})[trial_id] = count
+
     def line(self) -> str:
         """Return the last line."""
-        reasons = "; ".join(str(RecordingProblem(text, lost)) for text, lost in self._problems.items())
+        texts = [str(RecordingProblem(text, lost)) for text, lost in self._problems.items()]
+        late = {key: sum(counts.values()) for key, counts in self._pending.items()}
+        if late.get(NUM_PENDING):
+            texts.append(f"{counted(late[NUM_PENDING])} had not arrived when their trials ended")
+        if late.get(NUM_UNANSWERED):
+            texts.append(
+                f"episodes of {late[NUM_UNANSWERED]} env runner(s), which still played the last evaluation when their "
+                "trials ended"
+            )
+        reasons = "; ".join(texts)
         if not self._folder:
             line = f"tune_media: nothing was recorded, because: {reasons or _NOT_ASKED}."
             return line + self._fault_text()

@@ -8,7 +8,7 @@ from typing import Any
 from tune_media.recording.episode import Candidate
 from tune_media.selection import Selector, as_result
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.recording_problems import PROBLEMS
+from tune_media.values.recording_problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS
 from tune_media.values.secrets import error_text
 
 DATA = "data"
@@ -17,9 +17,7 @@ NUM_ABANDONED = "num_abandoned"
 """The key of the number of episodes that began and never ended."""
 NUM_LOST = "num_lost"
 """The key of the number of episodes that RLlib counts and that were lost with their env runner."""
-NUM_PENDING = "num_pending"
-"""The key of the number of episodes that RLlib counts so far and that are to come with a later result."""
-RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, PROBLEMS})
+RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS})
 """Names that no selector can have."""
 
 Report = Callable[[Selector, Exception], None]

@@ -108,7 +108,7 @@ class EpisodeRecorderCallback(RLlibCallback):
     def on_sample_end(self, *, env_runner: Any = None, worker: Any = None, **kwargs: Any) -> None:
         recording = self._recording(env_runner or worker)
         if recording is not None:
-            recording.pause()
+            recording.pause(env_runner or worker)
 
     @override
     def on_algorithm_init(self, *, algorithm: Any, **kwargs: Any) -> None:

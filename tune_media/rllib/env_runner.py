@@ -98,6 +98,7 @@ class EnvRunnerRecording:
         self._sub_envs = SubEnvAccess(settings, self._section, self._index, self.recorder)
         self.replays = Replays(settings, self._section, self._index, self.recorder)
         self._running: dict[int, _Running] = {}  # by sub-env
+        self._unseen_ends = 0  # since the last answer
         self.is_evaluating = self.is_known = self._has_warned = False
         self._last: Answer | None = None
 
@@ -212,9 +213,20 @@ class EnvRunnerRecording:
         """The sub-env has failed, and its episode with it."""
         self.recorder.abandon(index, failed=True)
 
-    def pause(self) -> None:
-        """Nothing is stepped until the next sample is asked for."""
+    def pause(self, env_runner: Any) -> None:
+        """Nothing is stepped until the next sample is asked for.
+
+        RLlib stops looking at its sub-envs when the last episode that it was asked for has ended. With several agents,
+        it has already counted those that ended in the same step, without a hook, and its means leave them out.
+        """
         self.recorder.clock.pause()
+        if self.stack is not NewStackEpisode:
+            return
+        for index, running in self._running.items():
+            has_agents = bool(running.rewards) and self.recorder.running(index) is not None
+            if has_agents and NewStackEpisode.is_over(env_runner, index):
+                self.recorder.abandon(index)
+                self._unseen_ends += 1
 
     # The Algorithm's requests.
 
@@ -237,12 +249,13 @@ class EnvRunnerRecording:
             received: The serials of the answers that have arrived.
         """
         last = self._last
-        problems, abandoned = self.recorder.problems.take(), self.recorder.abandoned
-        self.recorder.abandoned = 0
+        problems, abandoned, unseen_ends = self.recorder.problems.take(), self.recorder.abandoned, self._unseen_ends
+        self.recorder.abandoned = self._unseen_ends = 0
         if last is not None and last.serial in received:
             self.take((), [episode.record.id for episode in last.data])  # if the request for the winners was lost
         elif last is not None:
             problems, abandoned = last.problems + problems, last.abandoned + abandoned
+            unseen_ends += last.unseen_ends
         data = [
             dataclasses.replace(episode, is_late=self._fetched.is_late(episode.record.id))
             for episode in self.recorder.candidates.data()
@@ -261,6 +274,7 @@ class EnvRunnerRecording:
             Unfinished(self.recorder.longest_running(), *self.recorder.collector.never_matched()),
             abandoned,
             self.recorder.starts.counts(),
+            unseen_ends=unseen_ends,
             recipes=self._recipes(data),
         )
         return self._last

@@ -26,6 +26,7 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
         reward: The reward of the step; 0 after a reset.
         terminated: Whether the env ended the episode; with several agents, ``__all__`` of their dict.
         info: The info dict.
+        truncated: Whether it was cut off, in the same way.
     """
 
     observation: Any = None
@@ -33,6 +34,7 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
     reward: Any = 0.0
     terminated: Any = False
     info: Any = None
+    truncated: Any = False
 
     @property
     def total_reward(self) -> float:
@@ -47,8 +49,12 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
     @property
     def is_terminated(self) -> bool:
         """Whether the env ended the episode."""
-        over = self.terminated
-        return bool(over.get(_ALL_AGENTS, False) if isinstance(over, Mapping) else over)
+        return _says_all(self.terminated)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the episode ended with it."""
+        return _says_all(self.terminated) or _says_all(self.truncated)
 
     def of_sub_env(self, index: int, *, whole: bool = True, space: gym.Space[Any] | None = None) -> Transition:
         """Return the step of one sub-env of a vector env.
@@ -61,11 +67,11 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
         Example:
             >>> both = Transition({"x": ["a", "b"]}, [0, 1], [0.5, 1.5], [False, True], [{}, {}])
             >>> both.of_sub_env(1)
-            Transition(observation={'x': 'b'}, action=1, reward=1.5, terminated=True, info={})
+            Transition(observation={'x': 'b'}, action=1, reward=1.5, terminated=True, info={}, truncated=False)
         """
         if not whole:
             return Transition(reward=_item(self.reward, index), info=_item(self.info, index))
-        values = (self.action, self.reward, self.terminated, self.info)
+        values = (self.action, self.reward, self.terminated, self.info, self.truncated)
         return Transition(_item(self.observation, index, space), *(_item(value, index) for value in values))
 
 
@@ -96,8 +102,8 @@ class EnvTap:
     def step(self, action: Any) -> Any:
         """Step the env."""
         result = self._step(action)
-        observation, reward, terminated, _, info = result
-        self.last = Transition(observation, action, reward, terminated, info)
+        observation, reward, terminated, truncated, info = result
+        self.last = Transition(observation, action, reward, terminated, info, truncated)
         return result
 
     def reset(self, *args: Any, **kwargs: Any) -> Any:
@@ -121,6 +127,10 @@ def tap_of(env: Any) -> EnvTap | None:
     """Return the tap of an env, or None if it has none."""
     tap: EnvTap | None = getattr(env, "__dict__", {}).get(_KEY)
     return tap
+
+
+def _says_all(flags: Any) -> bool:
+    return bool(flags.get(_ALL_AGENTS, False) if isinstance(flags, Mapping) else flags)
 
 
 def _item(batch: Any, index: int, space: gym.Space[Any] | None = None) -> Any:

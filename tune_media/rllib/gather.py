@@ -15,7 +15,6 @@ from tune_media.recording.choosing import (
     DATA,
     NUM_ABANDONED,
     NUM_LOST,
-    NUM_PENDING,
     chosen_by,
     laid_out,
     selector_reason,
@@ -43,7 +42,7 @@ from tune_media.values.episodes import (
     with_fewer_tapes,
     with_progress,
 )
-from tune_media.values.recording_problems import RecordingProblem
+from tune_media.values.recording_problems import NUM_PENDING, NUM_UNANSWERED, RecordingProblem
 
 _SHARE_OF_A_ROUND = 0.02
 """The share of a round's time that an asynchronous collection may wait for the answers."""
@@ -222,9 +221,14 @@ class AsyncGather:
     def _with_pending(self, collected: Collected, of_round: Round) -> Collected:
         """Add the number of training episodes that RLlib has counted and that have not arrived.
 
-        Of an evaluation in which no sample ended, RLlib repeats the number of the one before.
+        Of an evaluation in which no sample ended, RLlib repeats the number of the one before, or has none. So the
+        number of env runners is added whose episodes are to come.
         """
-        if of_round.section == EVALUATION or not self._plan.sees_all or of_round.reported.count is None:
+        if of_round.section == EVALUATION:
+            if self._asked:
+                collected.chosen[NUM_UNANSWERED] = len(self._asked)
+            return collected
+        if not self._plan.sees_all or of_round.reported.count is None:
             return collected
         batch = collected.chosen.get(DATA)
         self._pending += of_round.reported.count - (len(batch.counted()) if batch else 0)
@@ -274,6 +278,9 @@ class _Choice:
         gone: Sequence[int] = (),
         problems: Sequence[RecordingProblem] = (),
     ) -> None:
+        unseen, count = sum(answer.unseen_ends for answer in answers), of_round.reported.count
+        if unseen and count is not None:
+            of_round = replace(of_round, reported=replace(of_round.reported, count=max(0, count - unseen)))
         self._plan, self._round, self._answers, self._gone = plan, of_round, answers, gone
         self._problems = [*problems, *(problem for answer in answers for problem in answer.problems)]
 

@@ -23,6 +23,7 @@ from tune_media.values.secrets import error_text
 logger = logging.getLogger(__name__)
 
 _MOST_SAMPLES = 4  # of a round
+_CHECK_SECONDS = 20.0  # how long the first result waits for the frame check; it takes 2 s, beside the first iteration
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,13 @@ class Prover:
         self._thread: threading.Thread | None = None
         self.is_busy = False
         self._claimed: set[str] = set()  # recipes that no other trial proves meanwhile
+        self._checking: threading.Event | None = None
         self._found: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def check(self, recipe: Recipe) -> None:
         """Have a frame of an env of a recipe rendered, unless another trial does it."""
         if claim("check", recipe.hash):
+            self._checking = self._checking or threading.Event()
             self._put(recipe)
 
     def prove(self, samples: Sequence[Sample]) -> None:
@@ -75,7 +78,13 @@ class Prover:
         self._put(sorted(samples, key=lambda sample: -Tape.unpacked(sample.tape).number)[:_MOST_SAMPLES])
 
     def problems(self) -> list[str]:
-        """Return what was found since the last call."""
+        """Return what was found since the last call; the first call waits for the check, which began before training.
+
+        A short experiment might end before it otherwise.
+        """
+        if self._checking is not None:
+            self._checking.wait(_CHECK_SECONDS)
+            self._checking = None
         found = []
         while not self._found.empty():
             found.append(self._found.get())
@@ -105,6 +114,8 @@ class Prover:
             except Exception as error:
                 logger.info("proving tapes failed: %s", error_text(error), exc_info=True)
             self.is_busy = not self._work.empty()
+            if not self.is_busy and (checking := self._checking) is not None:
+                checking.set()
 
     def _decide(self, samples: Sequence[Sample]) -> None:
         recipe = samples[0].recipe.hash

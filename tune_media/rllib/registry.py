@@ -45,6 +45,7 @@ class Answer:
         starts: Number of episodes that each sub-env has begun.
         kept: The candidates themselves, if they were asked for at once, with their clips.
         recipes: The recipes that the episodes' tapes refer to, by their hash.
+        unseen_ends: Number of episodes whose end RLlib counted without calling its hooks.
     """
 
     env_runner: int
@@ -59,6 +60,7 @@ class Answer:
     starts: dict[int, int] = field(default_factory=dict)
     kept: Winners = field(default_factory=Winners)
     recipes: dict[str, bytes] = field(default_factory=dict)
+    unseen_ends: int = 0
 
 
 def recordings_of(env_runner: Any) -> dict[str, EnvRunnerRecording]:

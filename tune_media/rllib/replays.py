@@ -115,8 +115,10 @@ class Replays(Taping):
             recipe, why = None, f" ({error_text(error)})"
         if recipe is None and self.tapes:
             reason = f"how env {describe(env)} is made cannot be stored{why}"
-            if self.mode != DIRECT:
+            if self.plan.render == REPLAY:
                 self.give_up(reason)
+            else:
+                self.go_direct(reason)
             if self.plan.tapes:
                 self._recorder.problems.report(reason, remedy, kind="recipe")
         return recipe

@@ -81,6 +81,12 @@ class NewStackEpisode:
             episode.get_observations(-1), episode.get_actions(-1), episode.get_rewards(-1), False, episode.get_infos(-1)
         )
 
+    @staticmethod
+    def is_over(env_runner: Any, index: int) -> bool:
+        """Say whether the last step of a sub-env is known to have ended its episode."""
+        tap = tap_of(_stepped_env(env_runner, None))
+        return tap is not None and tap.last is not None and tap.is_batched and tap.last.of_sub_env(index).is_over
+
     def end_facts(self) -> dict[str, Any]:
         """Return the fields of its record that are known when it has ended."""
         terminated = bool(self._episode.is_terminated)

@@ -1,4 +1,4 @@
-"""How often the index is copied to the storage, where it can only be replaced as a whole."""
+"""How often a file that grows is copied to the storage, where it can only be replaced as a whole."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Callable
 
 
 class CopyPause:
-    """Decides when the index may be copied to the storage again.
+    """Decides when an index, or the newest segment of an event file, may be copied to the storage again.
 
-    A copy takes the whole index, so copies must become rarer as the index grows. A copy is made if all copies together
-    stay below 5 % of the media that were recorded or deleted. If media are small, that would keep the index waiting, so
-    a copy is also made after a pause: on this machine's disk a tenth of the trial's age (one minute at most, plus a
-    second for each megabyte of the index), elsewhere a quarter of the trial's age. There the copies of an index that
-    grows evenly then take about five times its final size.
+    A copy takes the whole file, so copies must become rarer as it grows. A copy of an index is made if all copies
+    together stay below 5 % of the media that were recorded or deleted. If media are small, that would keep the index
+    waiting, so a copy is also made after a pause: on this machine's disk a tenth of the trial's age (one minute at
+    most, plus a second for each megabyte of the index), elsewhere a quarter of the trial's age. There the copies of an
+    index that grows evenly then take about five times its final size.
 
     Args:
-        is_local: Whether the storage is this machine's own disk.
+        is_local: Whether a copy costs little: the storage is this machine's own disk, or the file stays small.
+        shortest: The shortest pause, seconds. None: that of an index.
         clock: Returns the time, seconds.
 
     Example:
@@ -35,15 +36,17 @@ class CopyPause:
 
     _SHARE_OF_MEDIA = 0.05
 
-    def __init__(self, *, is_local: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        self._shortest = 0.5 if is_local else 5.0  # seconds
+    def __init__(
+        self, *, is_local: bool, shortest: float | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._shortest = (0.5 if is_local else 5.0) if shortest is None else shortest
         self._share_of_age, self._longest = (0.1, 60.0) if is_local else (0.25, float("inf"))
         self._clock = clock
         self._opened_at = clock()
         self._copied_at = float("-inf")
         self._recorded = self._copied = 0  # bytes
 
-    def begin(self, nbytes: int) -> None:
+    def begin(self, nbytes: int = 0) -> None:
         """Note that a copy of so many bytes has been made."""
         self._copied_at = self._clock()
         self._copied += nbytes
@@ -52,12 +55,12 @@ class CopyPause:
         """Note that media of so many bytes have been recorded or deleted."""
         self._recorded += nbytes
 
-    def is_over(self, nbytes: int) -> bool:
-        """Say whether an index of so many bytes may be copied now."""
+    def is_over(self, nbytes: int = 0) -> bool:
+        """Say whether a file of so many bytes may be copied now."""
         now = self._clock()
         waited = now - self._copied_at
         if waited <= self._shortest:
             return False
-        if self._copied + nbytes <= self._SHARE_OF_MEDIA * self._recorded:
+        if self._recorded and self._copied + nbytes <= self._SHARE_OF_MEDIA * self._recorded:
             return True
         return waited > min(self._share_of_age * (now - self._opened_at), self._longest + nbytes / 1e6)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import posixpath
 import threading
-import time
 import uuid
 from collections import deque
 from pathlib import Path
@@ -19,32 +18,6 @@ _OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names, and parts of fsspec's
 _COPIES: deque[tuple[pyarrow.fs.FileSystem, pyarrow.fs.FileSystem]] = deque(maxlen=8)
 _copying = threading.Lock()
 _LOCAL = ("local", "py::fsspec+file", "py::fsspec+('file', 'local')")
-
-
-class Pause:
-    """How long to wait before something is copied again as a whole: a tenth of its age, up to a minute.
-
-    Args:
-        soonest: The shortest pause, seconds.
-    """
-
-    _LATEST, _SHARE_OF_AGE = 60.0, 0.1
-
-    def __init__(self, soonest: float) -> None:
-        self._soonest = soonest
-        self._opened_at = time.monotonic()
-        self._began_at = float("-inf")
-
-    def begin(self) -> None:
-        """Note that it has just been copied."""
-        self._began_at = time.monotonic()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it may be copied again."""
-        now = time.monotonic()
-        pause = max(self._soonest, self._SHARE_OF_AGE * (now - self._opened_at))
-        return now - self._began_at > min(pause, self._LATEST)
 
 
 def write_once(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:

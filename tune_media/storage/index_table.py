@@ -14,19 +14,17 @@ class IndexTable:
 
     Attributes:
         nbytes: The size of the index with one line a key.
-        superseded: How many lines were replaced by a later line of their key.
 
     Example:
         >>> table = IndexTable()
         >>> line = b'{"id": "a", "section": "train", "key": "k", "path": "media/x.mp4"}'
         >>> table.add_all(line + b"\\n" + line + b"\\n")
-        >>> len(table.lines()), table.superseded, table.keys_of("media/x.mp4")
-        (1, 1, [('a', 'train', 'k')])
+        >>> len(table.lines()), table.keys_of("media/x.mp4")
+        (1, [('a', 'train', 'k')])
     """
 
     def __init__(self) -> None:
         self.nbytes = 0
-        self.superseded = 0
         self._lines: dict[Key, bytes] = {}
         self._keys: dict[str, list[Key]] = {}  # of each file
         self._foreign: dict[bytes, None] = {}  # lines of the file that are no index lines; they are kept
@@ -43,7 +41,6 @@ class IndexTable:
         if before is None:
             self._keys.setdefault(line["path"], []).append(key)
         else:
-            self.superseded += 1
             self.nbytes -= len(before) + 1
             self._move(key, json.loads(before)["path"], line["path"])
         self._lines[key] = raw

@@ -1,15 +1,10 @@
-"""The files that retention chooses from, and the choice: which of them have to go.
-
-Files are kept in sorted lists, so that a choice looks at the ends of these lists and not at all files.
-"""
+"""The files that retention chooses from, and the choice: which of them have to go."""
 
 from __future__ import annotations
 
-import bisect
 import heapq
-import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +38,11 @@ class StoredFile:
     rolled_back: bool = False
     keys: set[Group] = field(default_factory=set)
 
+    @property
+    def age(self) -> tuple[tuple[float, float], str]:
+        """Sorts files from the oldest to the newest."""
+        return self.order, self.path
+
 
 def file_of_line(line: Line, by: str) -> StoredFile:
     """Return the file that an index line names; ``by`` is the fact or metric that ``best`` compares."""
@@ -67,7 +67,7 @@ def value_of_line(line: Line, by: str) -> float | None:
     return _number(line.get(by, metrics.get(by) if isinstance(metrics, dict) else None))
 
 
-class TrialFiles:
+class KeptFiles:
     """The media files of one trial that retention chooses from; the storage's thread calls all methods.
 
     Attributes:
@@ -78,7 +78,7 @@ class TrialFiles:
         trial_id: The trial; index lines of others are passed over.
 
     Example:
-        >>> files = TrialFiles(Retention(last=1))
+        >>> files = KeptFiles(Retention(last=1))
         >>> for step in (1, 2):
         ...     files.add(StoredFile(f"clip {step}", "trial", 10, (step, step), keys={("train", "clip")}))
         >>> [file.path for file in files.take_surplus(is_best=False)]
@@ -88,25 +88,13 @@ class TrialFiles:
     def __init__(self, policy: Retention | None, trial_id: str = "") -> None:
         self.nbytes = 0
         self.policy, self._trial_id = policy, trial_id
-        self._files: dict[str, StoredFile] = {}
-        self._live = _SortedFiles()
-        self._rolled_back = _SortedFiles()
-        self._groups: dict[Group, _Group] = {}
-        self._changed: set[Group] = set()  # groups in which a file came or changed since the last choice
-        self._was_best = False
+        self._live: dict[str, StoredFile] = {}  # as they came: the oldest first
+        self._rolled_back: dict[str, StoredFile] = {}
+        self._has_changed = False  # since the last choice
 
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def __contains__(self, path: str) -> bool:
-        return path in self._files
-
-    def __getitem__(self, path: str) -> StoredFile:
-        return self._files[path]
-
-    def values(self) -> Collection[StoredFile]:
+    def values(self) -> list[StoredFile]:
         """Return all files."""
-        return self._files.values()
+        return [*self._rolled_back.values(), *self._live.values()]
 
     def add_lines(self, lines: Iterable[Line]) -> None:
         """Add the media files of the trial's own index lines, if there is a policy."""
@@ -119,44 +107,41 @@ class TrialFiles:
 
     def add(self, file: StoredFile) -> None:
         """Add a file; if it is known, add the keys under which it is listed."""
-        known = self._files.get(file.path)
+        known = self._get(file.path)
         if known is not None:
             self.discard(file.path)
             file.keys |= known.keys
-        self._files[file.path] = file
+        (self._rolled_back if file.rolled_back else self._live)[file.path] = file
         self.nbytes += file.nbytes
-        (self._rolled_back if file.rolled_back else self._live).add(file.order, file)
-        for key in file.keys:
-            self._groups.setdefault(key, _Group(self.policy or Retention())).add(file)
-        self._changed |= file.keys
+        self._has_changed = True
 
     def discard(self, path: str) -> None:
         """Remove a file, if it is here."""
-        file = self._files.pop(path, None)
-        if file is None:
-            return
-        self.nbytes -= file.nbytes
-        (self._rolled_back if file.rolled_back else self._live).remove(file.order, file)
-        for key in file.keys:
-            self._groups[key].remove(file)
+        file = self._get(path)
+        if file is not None:
+            del (self._rolled_back if file.rolled_back else self._live)[path]
+            self.nbytes -= file.nbytes
 
     def mark(self, path: str, *, rolled_back: bool) -> None:
         """Note that a file no longer counts because its trial went back, or that it counts again."""
-        file = self._files.get(path)
+        file = self._get(path)
         if file is not None and file.rolled_back != rolled_back:
             self.discard(path)
             file.rolled_back = rolled_back
             self.add(file)
+
+    def _get(self, path: str) -> StoredFile | None:
+        return self._live.get(path) or self._rolled_back.get(path)
 
     def in_order_of_loss(self) -> Iterator[tuple[int, StoredFile]]:
         """Yield the files in the order in which byte limits delete them, each with the number of its class.
 
         The classes are: 0, rolled back; 1, all others; 2, the best of each key. In each, the oldest file comes first.
         """
-        best = {file.path for group in self._groups.values() for file in group.best()}
-        yield from ((0, file) for file in self._rolled_back)
-        yield from ((1, file) for file in self._live if file.path not in best)
-        yield from ((2, file) for file in self._live if file.path in best)
+        yield from ((0, file) for file in self._rolled_back.values())
+        best = {file.path for group in self._groups() for file in self._best_of(group)}
+        yield from ((1, file) for path, file in self._live.items() if path not in best)
+        yield from ((2, file) for path, file in self._live.items() if path in best)
 
     def take_surplus(self, *, is_best: bool) -> list[StoredFile]:
         """Remove the files that have to go, and return them.
@@ -166,45 +151,54 @@ class TrialFiles:
         """
         if self.policy is None:
             return []
-        if self._was_best and not is_best:  # now the rules apply to files that they were not applied to
-            self._changed |= self._groups.keys()
-        self._was_best = is_best
         surplus: list[StoredFile] = []
-        if not is_best and (self.policy.last or self.policy.best):
-            surplus = [file for file in self._of_changed() if not self._is_kept(file)]
-            self._remove(surplus)
-        self._changed.clear()
-        if self.policy.trial_bytes and self.nbytes > self.policy.trial_bytes:
-            surplus += self._take_until(self.policy.trial_bytes)
-        return surplus
-
-    def _of_changed(self) -> list[StoredFile]:
-        found = {file.path: file for key in self._changed for file in self._groups[key].candidates()}
-        return sorted(found.values(), key=lambda file: file.order)
-
-    def _is_kept(self, file: StoredFile) -> bool:
-        if file.rolled_back:
-            return False
-        return any(self._groups[key].keeps(file) for key in file.keys)
-
-    def _take_until(self, limit: int) -> list[StoredFile]:
-        """Remove files until the rest is within a limit, and return them."""
-        surplus, size = [], self.nbytes
-        for _, file in self.in_order_of_loss():
-            if size <= limit:
-                break
-            surplus.append(file)
-            size -= file.nbytes
+        if self._has_changed and not is_best and (self.policy.last or self.policy.best):
+            kept = {file.path for group in self._groups() for file in self._kept_of(group)}
+            surplus = sorted((file for file in self.values() if file.path not in kept), key=lambda file: file.age)
+            self._has_changed = False
+        size, limit = self.nbytes - sum(file.nbytes for file in surplus), self.policy.trial_bytes or math.inf
         self._remove(surplus)
+        if size > limit:
+            lost = []
+            for _, file in self.in_order_of_loss():
+                if size <= limit:
+                    break
+                lost.append(file)
+                size -= file.nbytes
+            self._remove(lost)
+            surplus += lost
         return surplus
 
     def _remove(self, files: Iterable[StoredFile]) -> None:
         for file in files:
             self.discard(file.path)
 
+    def _groups(self) -> Iterable[list[StoredFile]]:
+        """Return the files of each key that rules on keys look at: none that is rolled back."""
+        groups: dict[Group, list[StoredFile]] = {}
+        has_rules = self.policy is not None and (self.policy.last or self.policy.best)
+        for file in self._live.values() if has_rules else ():
+            for key in file.keys:
+                groups.setdefault(key, []).append(file)
+        return groups.values()
+
+    def _best_of(self, group: Iterable[StoredFile]) -> list[StoredFile]:
+        policy = self.policy or Retention()
+        sign = -1 if policy.mode == "max" else 1
+        valued = (file for file in group if file.value is not None)
+        return heapq.nsmallest(policy.best or 0, valued, key=lambda file: (sign * (file.value or 0.0), file.age))
+
+    def _kept_of(self, group: Sequence[StoredFile]) -> list[StoredFile]:
+        last = self.policy.last if self.policy is not None else None
+        if last is None:  # ``best`` alone deletes no file that has no value
+            newest = [file for file in group if file.value is None]
+        else:
+            newest = heapq.nlargest(last, group, key=lambda file: file.age)
+        return [*newest, *self._best_of(group)]
+
 
 def take_surplus_of_experiment(
-    trials: Collection[TrialFiles], policy: Retention, best_trial: str | None
+    trials: Collection[KeptFiles], policy: Retention, best_trial: str | None
 ) -> list[StoredFile]:
     """Remove the files that have to go so that an experiment is within ``experiment_bytes``, and return them.
 
@@ -218,7 +212,7 @@ def take_surplus_of_experiment(
     excess = sum(trial.nbytes for trial in trials) - (policy.experiment_bytes or math.inf)
     if excess <= 0:
         return []
-    surplus: list[tuple[StoredFile, TrialFiles]] = []
+    surplus: list[tuple[StoredFile, KeptFiles]] = []
     rankings = [_by_urgency(trial, best_trial) for trial in trials]
     for _, _, file, trial in heapq.merge(*rankings, key=lambda item: item[:2]):
         if excess <= 0:
@@ -231,86 +225,11 @@ def take_surplus_of_experiment(
 
 
 def _by_urgency(
-    trial: TrialFiles, best_trial: str | None
-) -> Iterator[tuple[tuple[bool, bool, int], float, StoredFile, TrialFiles]]:
+    trial: KeptFiles, best_trial: str | None
+) -> Iterator[tuple[tuple[bool, bool, int], float, StoredFile, KeptFiles]]:
     for kind, file in trial.in_order_of_loss():
         is_live = kind > 0
         yield (is_live, is_live and file.trial_id == best_trial, kind), file.order[1], file, trial
-
-
-class _SortedFiles:
-    """Files in the order of a rank that is given with each."""
-
-    def __init__(self) -> None:
-        self._items: list[tuple[tuple[float, ...], str, StoredFile]] = []
-
-    def add(self, rank: tuple[float, ...], file: StoredFile) -> None:
-        bisect.insort(self._items, (rank, file.path, file), key=lambda item: item[:2])
-
-    def remove(self, rank: tuple[float, ...], file: StoredFile) -> None:
-        at = self.position(rank, file)
-        if at < len(self._items) and self._items[at][1] == file.path:
-            del self._items[at]
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[StoredFile]:
-        return (item[2] for item in self._items)
-
-    def position(self, rank: tuple[float, ...], file: StoredFile) -> int:
-        """Return how many files come before one."""
-        return bisect.bisect_left(self._items, (rank, file.path), key=lambda item: item[:2])
-
-    def between(self, start: int, stop: int | None = None) -> list[StoredFile]:
-        return [item[2] for item in self._items[start:stop]]
-
-
-class _Group:
-    """The files of one key, by age and by value."""
-
-    def __init__(self, policy: Retention) -> None:
-        self._last, self._best = policy.last or 0, policy.best or 0
-        self._sign = -1 if policy.mode == "max" else 1
-        self._by_age, self._by_value = _SortedFiles(), _SortedFiles()
-        self._rolled_back: dict[str, StoredFile] = {}
-
-    def add(self, file: StoredFile) -> None:
-        if file.rolled_back:
-            self._rolled_back[file.path] = file
-            return
-        if self._last or file.value is not None:  # without ``last``, a file that has no value stays
-            self._by_age.add(file.order, file)
-        if file.value is not None:
-            self._by_value.add(self._rank(file), file)
-
-    def remove(self, file: StoredFile) -> None:
-        self._rolled_back.pop(file.path, None)
-        self._by_age.remove(file.order, file)
-        if file.value is not None:
-            self._by_value.remove(self._rank(file), file)
-
-    def candidates(self) -> Iterator[StoredFile]:
-        """Return the files that this key alone would not keep, and some that it would."""
-        if self._last:
-            others = self._by_age.between(0, max(0, len(self._by_age) - self._last))
-        else:
-            others = self._by_value.between(self._best)
-        return itertools.chain(list(self._rolled_back.values()), others)
-
-    def best(self) -> list[StoredFile]:
-        return self._by_value.between(0, self._best)
-
-    def keeps(self, file: StoredFile) -> bool:
-        """Say whether the rules keep a file that is not rolled back."""
-        if file.value is not None and self._by_value.position(self._rank(file), file) < self._best:
-            return True
-        if not self._last:  # ``best`` alone deletes no file that has no value
-            return file.value is None
-        return self._by_age.position(file.order, file) >= len(self._by_age) - self._last
-
-    def _rank(self, file: StoredFile) -> tuple[float, ...]:
-        return (self._sign * (file.value or 0.0), *file.order)
 
 
 def _number(value: Any) -> float | None:

@@ -15,7 +15,7 @@ from tune_media.storage.index import Index, event_line
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE, TrialLocation
 from tune_media.storage.own_files import delete_own, is_deletable
-from tune_media.storage.retention import StoredFile, TrialFiles
+from tune_media.storage.retention import KeptFiles, StoredFile
 from tune_media.values.options import Retention
 
 
@@ -38,7 +38,7 @@ class TrialStore:
     def __init__(self, location: TrialLocation, retention: Retention | None = None) -> None:
         self.location = location
         self.index = Index(location)
-        self.files = TrialFiles(retention, location.trial_id)
+        self.files = KeptFiles(retention, location.trial_id)
         self.waiting = 0
         self.is_over = self.has_news = False
         self._deleted: list[str] = []  # files that are listed as deleted, and are still there
@@ -83,7 +83,7 @@ class TrialStore:
 
     def keep(self, retention: Retention | None) -> None:
         """From now on keep these media."""
-        self.files = TrialFiles(retention, self.location.trial_id)
+        self.files = KeptFiles(retention, self.location.trial_id)
         self.files.add_lines(self.index.lines())
 
     def apply(self, event: Event) -> None:

@@ -6,12 +6,16 @@ them with ``take_problems``, which leaves their texts behind for the other logge
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 PROBLEMS = "problems"
 """The key under which a recorder reports its problems in a result."""
+NUM_PENDING = "num_pending"
+"""The key of the number of training episodes that RLlib counts so far and that are to come with a later result."""
+NUM_UNANSWERED = "num_unanswered"
+"""The key of the number of env runners whose episodes of an evaluation are to come with a later result."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,22 @@ def merged(problems: Iterable[RecordingProblem]) -> tuple[RecordingProblem, ...]
     for problem in problems:
         lost[problem.text] = lost.get(problem.text, 0) + problem.lost
     return tuple(RecordingProblem(text, count) for text, count in lost.items())
+
+
+def pending(result: Mapping[Any, Any]) -> dict[str, int]:
+    """Return what is to come with a later result, by its key, for each section that a result of RLlib has.
+
+    Example:
+        >>> pending({"env_runners": {"episodes": {"num_pending": 3}}, "evaluation": {"env_runners": {}}})
+        {'num_pending': 3, 'num_unanswered': 0}
+    """
+    found = {}
+    for key, holder in ((NUM_PENDING, result), (NUM_UNANSWERED, result.get("evaluation"))):
+        env_runners = holder.get("env_runners") if isinstance(holder, Mapping) else None
+        if isinstance(env_runners, Mapping):
+            counts = [one.get(key) for one in env_runners.values() if isinstance(one, Mapping)]
+            found[key] = max((count for count in counts if isinstance(count, int)), default=0)
+    return found
 
 
 def take_problems(result: dict[Any, Any]) -> tuple[RecordingProblem, ...]:

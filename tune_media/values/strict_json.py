@@ -16,6 +16,9 @@ _MAX_LEVELS = 64
 _MAX_READ_LEVELS = 200  # far below Python's limit of 1,000 calls
 _TOO_DEEP = f"JSON that is nested more than {_MAX_READ_LEVELS} levels deep"
 _MAX_INT_BITS = 1000  # Python itself refuses to write or read much larger integers
+_AS_TEXT = json.JSONEncoder(allow_nan=False, ensure_ascii=False)
+_AS_ASCII = json.JSONEncoder(allow_nan=False)
+_PLAIN, _CONTAINERS = frozenset({str, bool, type(None)}), frozenset({dict, list, tuple})
 
 
 def json_bytes(value: Any) -> bytes:
@@ -29,14 +32,17 @@ def json_bytes(value: Any) -> bytes:
     b'{"speed": 1.5, "path": [0, 1, 2], "loss": null}'
     """
     plain = _plain(value, ())
-    text = json.dumps(plain, allow_nan=False, ensure_ascii=False)
-    return (text if text.isprintable() else json.dumps(plain, allow_nan=False)).encode()
+    text = _AS_TEXT.encode(plain)
+    return (text if text.isprintable() else _AS_ASCII.encode(plain)).encode()
 
 
 def _plain(value: Any, around: tuple[int, ...]) -> Any:
-    if type(value) is float:  # the most frequent type
+    kind = type(value)  # the most frequent types come first: each index line is written here, twice
+    if kind is float:
         return value if math.isfinite(value) else None
-    if is_a(value, (Mapping, list, tuple, set, frozenset)):
+    if kind in _PLAIN or (kind is int and value.bit_length() <= _MAX_INT_BITS):
+        return value
+    if kind in _CONTAINERS or is_a(value, (Mapping, list, tuple, set, frozenset)):
         return _container(value, around)
     if is_a(value, np.ndarray):
         return None if id(value) in around else _plain(value.tolist(), (*around, id(value)))
@@ -55,7 +61,7 @@ def _container(value: Any, around: tuple[int, ...]) -> Any:
     inside = (*around, id(value))
     try:
         if is_a(value, Mapping):
-            return {shown(key, str): _plain(item, inside) for key, item in value.items()}
+            return {key if type(key) is str else shown(key, str): _plain(item, inside) for key, item in value.items()}
         return [_plain(item, inside) for item in value]
     except Exception:  # the container raises when it is read
         return shown(value, str)

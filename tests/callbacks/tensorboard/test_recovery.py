@@ -1,13 +1,20 @@
 """After a kill, a restored trial's TensorBoard has the steps that had not been uploaded and are not played again."""
 
+import dataclasses
+import functools
 import shutil
+from pathlib import Path
 
 import numpy as np
+import pyarrow.fs
 import pytest
 
 import tune_media as tm
 from tests.support.experiment import image_steps, tensorboard_events
 from tests.support.fake_trial import FakeTrial, run
+from tests.support.reader import PlainContext
+from tune_media.callbacks.backend import Report, TrialInfo
+from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 
@@ -85,5 +92,37 @@ def test_a_step_that_is_played_again_is_shown_once(tmp_path):
     again = FakeTrial(tmp_path)
     again.last_result = {"training_iteration": 7}
     run(callbacks(), again, list(results([6, 7, 8])))
+    events = tensorboard_events(tmp_path / "storage/t1")
+    assert [event.step for event in events.Scalars("ray/tune/score")] == list(range(1, 9))
+
+
+class StartsMeanwhile(PlainContext):
+    """Has something happen in Tune's loop while the backend's thread waits for the storage."""
+
+    happens = None
+
+    def wait_for_storage(self):
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            happens()
+        return True
+
+
+def test_a_trial_that_starts_again_while_its_former_end_is_handled_shows_its_results(tmp_path):
+    """All scalars of the trial were lost: what the killed driver had not said of its end took its event file away."""
+    former = FakeTrial(tmp_path)
+    run(callbacks(), former, list(results(range(1, 8))))
+    shutil.copy(f"{former.local_path}/result.json", tmp_path / "storage/t1/result.json")
+    shutil.rmtree(tmp_path / "driver")
+    again = FakeTrial(tmp_path)
+    again.last_result = {"training_iteration": 5}
+    place = TrialLocation(pyarrow.fs.LocalFileSystem(), str(tmp_path / "storage/t1"), Path(again.local_path), "t1")
+    backend, context = tm.TBXMediaLoggerCallback().backend, StartsMeanwhile()
+    backend.context, trial = context, TrialInfo("t1", "train_t1", "experiment", {}, place, again)
+    context.happens = functools.partial(backend.start, trial)
+    backend.end(dataclasses.replace(trial, ray=None), "finished")
+    for step in (6, 7, 8):
+        backend.metrics(trial, Report(step, step, {"score": step, "training_iteration": step}, row=10**15 + step))
+    backend.end(trial, "finished")
     events = tensorboard_events(tmp_path / "storage/t1")
     assert [event.step for event in events.Scalars("ray/tune/score")] == list(range(1, 9))

@@ -1,5 +1,6 @@
 """W&B runs whose calls are made again: online the run says what it has, offline it is written anew."""
 
+import dataclasses
 import functools
 import json
 import shutil
@@ -7,6 +8,7 @@ import shutil
 import pytest
 
 import tune_media as tm
+from tests.support.fake_trial import FakeTrial, run
 from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
 from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
@@ -82,6 +84,17 @@ def test_an_offline_run_that_is_written_anew_is_whole_and_replaces_the_unfinishe
     assert list(rows_of(tmp_path / "again/storage/t1")) == list(rows_of(tmp_path / "once/storage/t1"))
     held, wanted = read_wandb(tmp_path / "again/storage/t1"), read_wandb(tmp_path / "once/storage/t1")
     assert (held.clips, held.images, held.config["lr"], held.status) == (wanted.clips, wanted.images, 0.5, 0)
+
+
+def test_a_trial_that_had_ended_before_the_restore_is_written_anew_from_the_storage(backend_of, tmp_path):
+    """Its results are in the folder of another Ray session: a run without rows replaced what there was."""
+    reported = FakeTrial(tmp_path)
+    run([tm.JsonMediaLoggerCallback()], reported, [{"score": 0.5 * step} for step in (1, 2, 3)])
+    (tmp_path / "storage/t1").mkdir(parents=True)
+    shutil.copy(f"{reported.local_path}/result.json", tmp_path / "storage/t1/result.json")
+    trial, backend = dataclasses.replace(a_trial(tmp_path), is_restored=True), backend_of()
+    play(backend, [("start", trial), ("end", "finished")])
+    assert read_wandb(tmp_path / "storage/t1").scalars["score"] == {1: 0.5, 2: 1.0, 3: 1.5}
 
 
 def test_a_helper_that_dies_while_a_run_is_written_anew_replaces_nothing(backend_of, tmp_path, monkeypatch):

@@ -57,7 +57,9 @@ class MlflowBackend(Backend):
         import mlflow
 
         self.use_token()
-        os.environ.setdefault(_HTTP_RETRIES, "1")
+        os.environ.setdefault(
+            _HTTP_RETRIES, "0"
+        )  # a server that hangs would do both; the reader looks before it repeats
         rays = self._rays
         rays.tracking_uri = connection.with_password(rays.tracking_uri, "MLFLOW_TRACKING_URI")
         rays.registry_uri = connection.with_password(rays.registry_uri, "MLFLOW_REGISTRY_URI")

@@ -27,7 +27,7 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
 
     If the server is away, everything waits for it, in order, on the driver's disk. The end of the experiment waits
     ``MediaOptions(flush_seconds=...)`` for it. MLflow's own retries hold a request for minutes:
-    ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` becomes 1 unless you set it.
+    ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` becomes 0 unless you set it.
 
     Args:
         tracking_uri: The server, or a database such as ``sqlite:///mlflow.db``. None: MLflow's own default. A password

@@ -108,7 +108,15 @@ class MlflowRuns:
     @functools.cached_property
     def _experiment_id(self) -> str:
         found = find_experiment(self._client, self._experiment["name"])
-        return str(found.experiment_id if found else self._client.create_experiment(**self._experiment))
+        if found is None:
+            try:
+                return str(self._client.create_experiment(**self._experiment))
+            except Exception:
+                # Another process has made it since, or a server that was too slow to answer the same request before.
+                found = find_experiment(self._client, self._experiment["name"])
+                if found is None:
+                    raise
+        return str(found.experiment_id)
 
     def _create(self, name: str, tags: Mapping[str, Any], began: int | None) -> Any:
         parent = {PARENT_TAG: self._parent_run()} if self._nested else {}

@@ -175,15 +175,17 @@ class TensorBoardBackend(Backend):
     def end(self, trial: TrialInfo, status: Status) -> None:
         if self._is_second:
             return
-        if trial.trial_id not in self._events:  # it ended in a process that was killed before all was written
-            self._recover(trial, self._events_of(trial), float("inf"))
-        events = self._events[trial.trial_id]
-        with self.context.guard("writing hyperparameters"):
-            if status != "interrupted":
-                self._table(trial).end(events.writer, failed=status == "failed")
-            events.add_waiting()
-        self._tables.pop(trial.trial_id, None)
-        self._events.pop(trial.trial_id)
+        events = self._events.get(trial.trial_id)
+        if events is None:  # it ended in a process that was killed before all was written; it may start again any time
+            events = TrialEvents(EventWriter(str(trial.location.local_path)))
+            self._recover(trial, events, float("inf"))
+        else:
+            with self.context.guard("writing hyperparameters"):
+                if status != "interrupted":
+                    self._table(trial).end(events.writer, failed=status == "failed")
+                events.add_waiting()
+            self._tables.pop(trial.trial_id, None)
+            del self._events[trial.trial_id]
         if events.ray is not None:
             forget_last_result(self._rays, events.ray)
             event_writers(self._rays).pop(events.ray, None)

@@ -10,7 +10,6 @@ the outbox. TensorBoard ignores it. So the mark is wherever the events are, also
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import socket
@@ -27,7 +26,8 @@ from crc32c import crc32c
 from tensorboardX import SummaryWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from tune_media.storage.filesystem import Pause, append_whole, write_in_place
+from tune_media.storage.copy_pause import CopyPause
+from tune_media.storage.filesystem import append_whole, write_in_place
 
 _MAX_WAITING = 64 * 2**20  # bytes, while the disk takes nothing
 _SEGMENT_BYTES = 256 * 2**10
@@ -126,7 +126,7 @@ class EventFile:
         self._is_empty = True
         self.mark: Mark | None = None  # of the events that were added; None: none is written
         self._began: float | None = None  # the time of the first event
-        self._pause = Pause(soonest=_SOONEST)
+        self._pause = CopyPause(is_local=True, shortest=_SOONEST)
         self._segment, self._segment_starts_at, self._copied_to = 0, 0, 0
         self._waiting: list[bytes] = []
         self._nbytes = 0
@@ -153,19 +153,14 @@ class EventFile:
         self._set_name(max(time.time(), newest + 1.0))
 
     @property
-    def size(self) -> int:
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def length(self) -> int:
         """How many bytes of it are written."""
         return self._path.stat().st_size if self._path.exists() else 0
-
-    def events_at(self, place: int, tag: str, step: int) -> list[bytes]:
-        """Return the event of a tag and a step that is written from a place on; none if it is still to be written."""
-        with contextlib.suppress(OSError):
-            stream = self._path.open("rb")
-            stream.seek(place)
-            for event in read_events(stream):
-                if event.step == step and any(value.tag == tag for value in event.summary.value):
-                    return [event.SerializeToString()]
-        return []
 
     def get_logdir(self) -> str:
         """Return its folder."""
@@ -252,7 +247,7 @@ class EventFile:
     @property
     def is_late(self) -> bool:
         """Whether the storage's copy ought to be brought up to date."""
-        return self._pause.is_over
+        return self._pause.is_over()
 
     def copy_whole(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
         """Bring the storage up to date if Tune copies the file, too: its last sync comes before the last clips.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tune_media.callbacks.backend import Report
-from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter, Mark
+from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter, Mark, read_events
 from tune_media.experiment.results import result_time
 from tune_media.storage.entry import MediaEntry
 
@@ -78,17 +79,22 @@ class TrialEvents:
             count = 1 + (self._mark.media if self._mark.row == entry.row else 0)
             self._mark = self._mark._replace(row=entry.row, media=count, time=entry.time)
             is_left = any(way.leaves_behind(entry) for way in self._ways_back)
-            later = self._later_clips(entry) if entry.medium.kind == "video" and not is_left else []
-            self.file.add_again([] if is_left else [*events, *later], self._mark)
+            if not is_left and entry.medium.kind == "video":
+                events = [*events, *self._clips_behind(entry)]
+            self.file.add_again([] if is_left else events, self._mark)
 
-    def _later_clips(self, entry: MediaEntry) -> list[bytes]:
-        """Return the events of the clips that are newer than one which is added now; take note of its place."""
-        place, clips = self.file.size, self._clips.setdefault(entry.tag, {})
+    def _clips_behind(self, entry: MediaEntry) -> list[bytes]:
+        """Return the events of newer clips of an entry's tag, which TensorBoard forgets when it reads the entry's."""
+        clips, place = self._clips.setdefault(entry.tag, {}), self.file.length
         later = {step: clips[step] for step in sorted(clips) if step > entry.step}
+        if later:
+            with contextlib.suppress(OSError):  # the disk takes nothing now
+                self.file.flush()
+        found = [event for step, at in later.items() for event in self._events_at(at, entry.tag, step)]
         clips.update({entry.step: place, **dict.fromkeys(later, place)})
         while len(clips) > _MOST_CLIPS:
             del clips[min(clips)]
-        return [event for step, at in later.items() for event in self.file.events_at(at, entry.tag, step)]
+        return found
 
     def add_missing(self, events: list[bytes], mark: Mark, names: list[str]) -> None:
         """Add what a killed process had not written, before all else; the backend's thread calls it.
@@ -105,6 +111,16 @@ class TrialEvents:
             self.file.comes_after(names)
             self.file.insert_first(events)
             self.file.add_again([], self._mark)
+
+    def _events_at(self, place: int, tag: str, step: int) -> list[bytes]:
+        """Return the event of a clip that is in the file, from a place on; none if the disk did not take it."""
+        with contextlib.suppress(OSError):
+            stream = self.file.path.open("rb")
+            stream.seek(place)
+            for event in read_events(stream):
+                if event.step == step and any(value.tag == tag for value in event.summary.value):
+                    return [event.SerializeToString()]
+        return []
 
 
 @dataclass(frozen=True)
