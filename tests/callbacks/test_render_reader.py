@@ -95,7 +95,7 @@ def test_the_result_has_the_path_and_the_file_and_the_trackers_follow(tmp_path, 
     sweep.end()
     assert probe_video((sweep.path / shown).read_bytes()).frames == 5
     line, other = sweep.lines()
-    assert {**line, "key": "worst", "at": other["at"]} == other
+    assert {**line, **{name: other[name] for name in ("key", "at", "row")}} == other
     assert {name: line[name] for name in ("id", "status", "path", "step", "training_iteration", "frames")} == {
         "id": clip.id,
         "status": "stored",

@@ -393,7 +393,7 @@ class StorageReader(Reader):
             return 0
         try:
             entries = entries_of(facts, row.content(), row.seq)
-            files = file_set(entries, row.trial, stamp_of_row(row, facts))
+            files = _files_of(entries, row, facts)
         except Exception as error:
             self._give_up(row, store, named_entries(facts, row.seq), FAILED, error_text(error))
             self._faults.report("the store", f"writing {facts['path']}", error)
@@ -695,7 +695,7 @@ class StorageReader(Reader):
             return None
         try:
             entries = entries_of(facts, row.content(), row.seq)
-            files = file_set(entries, row.trial, stamp_of_row(row, facts))
+            files = _files_of(entries, row, facts)
         except Exception as error:
             self._faults.report("the store", f"keeping {facts['path']}", error)
             return None
@@ -715,6 +715,18 @@ def stamp_of_row(row: Row, facts: Mapping[str, Any]) -> tuple[int, int]:
     """Return the stamp of a row's media: that of the row with the tape, if they were rendered later."""
     generation, number = facts.get("at", row.stamp)
     return generation, number
+
+
+def _files_of(entries: Sequence[MediaEntry], row: Row, facts: Mapping[str, Any]) -> FileSet:
+    """Return the files and lines of a row's media.
+
+    Raises:
+        Exception: As for ``file_set``.
+    """
+    files = file_set(entries, row.trial, stamp_of_row(row, facts))
+    if "at" in facts:
+        files.lines = [{**line, "row": row.seq} for line in files.lines]
+    return files
 
 
 def _is_beside(name: str) -> bool:

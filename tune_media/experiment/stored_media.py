@@ -29,7 +29,7 @@ Read = Callable[[str], bytes]
 _OF_THE_LINE = frozenset(
     (
         *("v", "id", "kind", "section", "key", "path", "status", "training_iteration", "step", "time", "trial_id"),
-        *("lineage", "bytes", "sha256", "note", "rolled_back", "life", "at"),
+        *("lineage", "bytes", "sha256", "note", "rolled_back", "life", "at", "row"),
     )
 )
 _RECORD = ("seed", "env_runner", "env_index", "env_steps", "explored", "weights_version", "rendered", "task", "note")

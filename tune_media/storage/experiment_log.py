@@ -163,6 +163,16 @@ def stamp_of(line: Mapping[str, Any]) -> tuple[int, int]:
     return 0, 0
 
 
+def row_of(line: Mapping[str, Any]) -> int:
+    """Return the number of the row with which trackers got a medium, by its index line.
+
+    >>> row_of({"at": [5, 7]}), row_of({"at": [5, 7], "row": 9})
+    (7, 9)
+    """
+    row, at = line.get("row"), stamp_of(line)[1]
+    return max(row, at) if type(row) is int else at
+
+
 def _parsed(raw: bytes) -> Event | None:
     try:
         event = parse_json(raw) if raw else None

@@ -28,7 +28,20 @@ _PLACE = ("trial", "section", "key", "kind", "step", "training_iteration")
 _CLIP = ("episode_return", "episode_length", "frames", "fps", "width", "height", "bytes", "id", "path", "file")
 _EPISODE = ("episode_id", "seed", "terminated", "task", "metrics", "note")
 _POLICY = ("env_runner", "env_index", "env_steps", "explored", "weights_version", "rendered", "rolled_back", "lineage")
-_FILE = ("frame_stride", "agent", "view", "format", "sha256", "status", "abandoned", "time", "trial_id", "v", "at")
+_FILE = (
+    "frame_stride",
+    "agent",
+    "view",
+    "format",
+    "sha256",
+    "status",
+    "abandoned",
+    "time",
+    "trial_id",
+    "v",
+    "at",
+    "row",
+)
 
 MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_FILE]
 """The columns of every DataFrame of media, in this order, even if nothing was recorded: all fields of the index."""

@@ -21,7 +21,7 @@ from tune_media.experiment.results import json_object, result_step, result_time,
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.entry import MediaEntry
-from tune_media.storage.experiment_log import stamp_of
+from tune_media.storage.experiment_log import row_of
 from tune_media.values.number import as_number, whole_number
 
 
@@ -68,16 +68,18 @@ def find_missing(trial: TrialInfo, iteration: float) -> Missing:
     # A restart comes before the results, and TensorBoard forgets the media from there on.
     restart = result_step(missing.results[0]) if missing.results else float("inf")
     files, of_row = TrialFiles(trial.name, filesystem, folder).read(), Counter[int]()
-    for line in sorted((*files.lines, *files.report_lines), key=stamp_of):
-        row, mark = stamp_of(line)[1], missing.mark
+    found: list[tuple[int, Callable[[], MediaEntry]]] = []
+    for line in sorted((*files.lines, *files.report_lines), key=row_of):
+        row, mark = row_of(line), missing.mark
         if line.get("trial_id") != trial.trial_id or whole_number(line.get("training_iteration")) > iteration:
             continue
         of_row[row] += 1
         is_new = row > known.row or (row == known.row and of_row[row] > known.media)
         if (is_new or whole_number(line.get("step")) >= restart) and not line.get("rolled_back"):
-            missing.media.append(_entry_of(line, files))
+            found.append((whole_number(line.get("step")), _entry_of(line, files)))
         if row >= mark.row:
             missing.mark = mark._replace(row=row, media=of_row[row], time=as_number(line.get("time")))
+    missing.media = [make for _, make in sorted(found, key=lambda each: each[0])]  # as TensorBoard wants them
     if missing.results:
         last = missing.results[-1]
         reached = whole_number(last.get("training_iteration"))
@@ -112,7 +114,7 @@ def event_files(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
 
 
 def _entry_of(line: Line, files: TrialFiles) -> Callable[[], MediaEntry]:
-    return lambda: entry_of_line(line, files.read_media, as_number(line.get("time")), stamp_of(line)[1])
+    return lambda: entry_of_line(line, files.read_media, as_number(line.get("time")), row_of(line))
 
 
 def _is_later(result: dict[str, Any], mark: Mark) -> bool:
