@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
+import sqlite3
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,12 @@ def check_after_kill(server: str, experiment: str) -> tuple[list[str], Stored]:
     return problems, stored
 
 
+def has_tables(file: Path) -> bool:
+    """Say whether a database has any tables."""
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        return bool(database.execute("SELECT 1 FROM sqlite_master").fetchone())
+
+
 def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -> list[str]:
     """Return what is wrong at the end of a round.
 
@@ -78,7 +86,9 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
     folder, experiment = places.folder, places.experiment
     filesystem, truth = filesystem_of(places.server), Truth(folder, lost, stored)
     problems = [] if truth.is_over else ["the last driver did not come to its end"]
-    left = [str(path.relative_to(folder)) for path in (folder / "outbox").rglob("*")]
+    # An outbox without tables is of a driver that was killed while it made it: it has nothing, and expires.
+    made = [outbox for outbox in (folder / "outbox").iterdir() if has_tables(outbox / "outbox.sqlite")]
+    left = [str(path.relative_to(folder)) for outbox in made for path in outbox.iterdir()]
     problems += [f"left in the outbox: {left[:5]}"] if left else []
     everything = files_below(filesystem, experiment)
     problems += [f"{path} is left" for path in everything if path.endswith(".partial")]

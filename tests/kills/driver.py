@@ -85,7 +85,8 @@ def filesystem_of(server: str) -> pyarrow.fs.FileSystem:
     """Return the storage: that of an S3 server, or this machine's own if there is none."""
     if not server:
         return pyarrow.fs.LocalFileSystem()
-    keys = {"access_key": "x", "secret_key": "x", "region": "us-east-1"}
+    keys: dict[str, Any] = {"access_key": "x", "secret_key": "x", "region": "us-east-1"}
+    keys |= {"request_timeout": 60, "connect_timeout": 60}  # the machine may be busy
     return pyarrow.fs.S3FileSystem(
         endpoint_override=server, scheme="http", allow_bucket_creation=True, allow_bucket_deletion=True, **keys
     )
@@ -256,7 +257,11 @@ def drive(places: Places, process: int, seed: int) -> None:
         states = [callback.get_state() for callback in callbacks]
         last = {id: trial.last_result for id, trial in trials.items()}
         snapshot = {"states": states, "reached": dict(reached), "ended": set(ended), "last": last}
-        every_trial[0].sync()
+        try:
+            every_trial[0].sync()
+        except OSError as error:  # Tune says so, too, and goes on without a snapshot
+            print(f"no snapshot: {error}", flush=True)
+            return
         state_file.with_suffix(".new").write_bytes(pickle.dumps(snapshot))
         state_file.with_suffix(".new").rename(state_file)
 

@@ -173,8 +173,8 @@ class FinishedTrial:
     def of_driver(cls, info: TrialInfo, status: Status) -> FinishedTrial:
         """Read a trial while its experiment runs.
 
-        If the trial has run in this process, its folder on the driver has all its results, and leads to its media. If
-        it had ended before this process began, the storage has them.
+        If the trial has run in this process, its folder on the driver has all its results. If it had ended before this
+        process began, the storage has them. The media are on the storage.
 
         Raises:
             OSError: The storage does not answer.
@@ -182,7 +182,7 @@ class FinishedTrial:
         filesystem, folder = info.location.filesystem, info.location.path
         if (info.location.local_path / RESULTS).exists():
             filesystem, folder = pyarrow.fs.LocalFileSystem(), str(info.location.local_path)
-        files = TrialFiles(info.name, filesystem, folder).read()
+        files = TrialFiles(info.name, info.location.filesystem, info.location.path).read()
         return cls(files, results_of_trial(filesystem, folder), info, status)
 
 

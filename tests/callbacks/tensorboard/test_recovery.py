@@ -99,7 +99,17 @@ def test_a_step_that_is_played_again_is_shown_once(tmp_path):
 class StartsMeanwhile(PlainContext):
     """Has something happen in Tune's loop while the backend's thread waits for the storage."""
 
-    happens = None
+    def __init__(self):
+        super().__init__()
+        self.happens, self.waiting = None, []
+
+    def later(self, what, work, key=None):
+        self.waiting.append(work)
+
+    def do_what_waits(self):
+        waiting, self.waiting = self.waiting, []
+        for work in waiting:
+            work()
 
     def wait_for_storage(self):
         happens, self.happens = self.happens, None
@@ -123,6 +133,7 @@ def test_a_trial_that_starts_again_while_its_former_end_is_handled_shows_its_res
     backend.end(dataclasses.replace(trial, ray=None), "finished")
     for step in (6, 7, 8):
         backend.metrics(trial, Report(step, step, {"score": step, "training_iteration": step}, row=10**15 + step))
+    context.do_what_waits()
     backend.end(trial, "finished")
     events = tensorboard_events(tmp_path / "storage/t1")
     assert [event.step for event in events.Scalars("ray/tune/score")] == list(range(1, 9))

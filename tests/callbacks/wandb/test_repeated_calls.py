@@ -5,6 +5,8 @@ import functools
 import json
 import shutil
 
+import numpy as np
+import pyarrow.fs
 import pytest
 
 import tune_media as tm
@@ -14,6 +16,7 @@ from tests.support.trackers import read_wandb, wandb_records, wandb_runs
 from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.run import MEDIA_ROW, NUMBERS_ROW
 from tune_media.callbacks.wandb.runs import WandbRuns
+from tune_media.storage.location import TrialLocation
 
 wandb = pytest.importorskip("wandb")
 
@@ -95,6 +98,21 @@ def test_a_trial_that_had_ended_before_the_restore_is_written_anew_from_the_stor
     trial, backend = dataclasses.replace(a_trial(tmp_path), is_restored=True), backend_of()
     play(backend, [("start", trial), ("end", "finished")])
     assert read_wandb(tmp_path / "storage/t1").scalars["score"] == {1: 0.5, 2: 1.0, 3: 1.5}
+
+
+def test_a_run_is_written_anew_with_media_of_a_storage_that_only_its_filesystem_finds(backend_of, tmp_path):
+    """On an S3 server of one's own, the run was lost: the address of the bucket alone does not lead there."""
+    reported = FakeTrial(tmp_path)
+    clip = tm.Video((np.full((16, 24, 3), 9 * t, np.uint8) for t in range(3)), fps=5)
+    run([tm.JsonMediaLoggerCallback()], reported, [{"score": 0.5, "rollout": clip}])
+    storage = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+    place = TrialLocation(storage, "storage/t1", tmp_path / "driver/t1", "t1")
+    trial = dataclasses.replace(a_trial(tmp_path), is_restored=True, location=place)
+    shutil.copy(f"{reported.local_path}/result.json", tmp_path / "driver/t1/result.json")
+    play(backend_of(), [("start", trial), ("end", "finished")])
+    held = read_wandb(tmp_path / "storage/t1")
+    assert held.scalars["score"] == {1: 0.5}
+    assert list(held.clips["train/rollout"]) == [1]
 
 
 def test_a_helper_that_dies_while_a_run_is_written_anew_replaces_nothing(backend_of, tmp_path, monkeypatch):
