@@ -167,7 +167,8 @@ def grid(
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=6007, show_default=True, help="Port; 0 takes a free one.")
 @click.option("--open/--no-open", "opens", default=False, help="Open the page in a browser.")
-def watch(experiment: str, host: str, port: int, opens: bool) -> None:
+@click.option("--wait", is_flag=True, help="Start although the folder is not there yet.")
+def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> None:
     """Show the clips of EXPERIMENT, a folder or a URI, in the browser, live, without TensorBoard.
 
     Example: tune-media watch --open ~/ray_results/my_sweep
@@ -177,7 +178,7 @@ def watch(experiment: str, host: str, port: int, opens: bool) -> None:
     except ImportError as error:
         raise click.ClickException(f"{error}. Install it: pip install 'tune-media[viewer]'") from error
     try:
-        server = make_watch_server(experiment, host, port)
+        server = make_watch_server(experiment, host, port, wait=wait)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     url = f"http://{'localhost' if host == '127.0.0.1' else host}:{server.port}"

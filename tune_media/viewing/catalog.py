@@ -16,6 +16,7 @@ import pyarrow.fs
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.state import Snapshots
+from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import filesystem_of_trial
@@ -190,6 +191,12 @@ class Catalog(Sequence[CatalogRow]):
                 rows = rows[np.array([bool(where(row)) for row in self._rows(number, rows)], bool)]
             chosen.append(rows)
         return Catalog(self._folders, self.trials, chosen)
+
+    @cached_property
+    def statuses(self) -> dict[str, TrialStatus]:
+        """What became of each trial, by its name, in the words of Tune's last snapshot, with the error if it failed."""
+        statuses = Statuses(Snapshots()).of(self.trials)
+        return {trial.name: status for trial, status in zip(self.trials, statuses, strict=True)}
 
     @property
     def scores(self) -> Scores:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from tune_media.viewing.curves import Curves
 from tune_media.viewing.payload import etag_of, first_payload, index_payload, json_content, metrics_payload
 from tune_media.viewing.trials import Trials
 
@@ -51,6 +52,7 @@ class TrialPages:
     def __init__(self, trials: Trials, title: str) -> None:
         self._trials = trials
         self._title = title
+        self._curves = Curves()
         self._made: dict[str, tuple[Any, Page]] = {}
         self._lock = threading.Lock()
 
@@ -72,11 +74,18 @@ class TrialPages:
         return self._page("index", version, lambda: index_payload(trials, self._title))
 
     def metrics(self) -> Page:
-        """Return the last metrics of all trials."""
+        """Return the last metrics of all trials, and what became of them."""
         trials = self._trials.all()
-        metrics = self._trials.metrics_of(trials)
-        version = [(trial.name, trial.results_version) for trial in trials]
-        return self._page("metrics", version, lambda: metrics_payload(trials, metrics))
+        metrics, statuses = self._trials.metrics_of(trials), self._trials.statuses_of(trials)
+        version = [(trial.name, trial.results_version) for trial in trials], statuses
+        return self._page("metrics", version, lambda: metrics_payload(trials, metrics, statuses))
+
+    def curves(self, metric: str) -> Page:
+        """Return a metric of all trials over training."""
+        trials = self._trials.all()
+        self._trials.metrics_of(trials)  # it finds out which results have changed
+        version = metric, [(trial.name, trial.results_version) for trial in trials]
+        return self._page("curves", version, lambda: self._curves.of(trials, metric))
 
     def _page(self, name: str, version: Any, payload: Callable[[], Any]) -> Page:
         with self._lock:

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tune_media.experiment.params import differing
+from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.values.number import as_number
 from tune_media.values.score import RETURNS, clip_rank, known_returns
@@ -137,18 +138,28 @@ def _step_of(line: Line) -> float:
     return float("-inf") if step is None else step
 
 
-def metrics_payload(trials: Sequence[TrialFiles], metrics: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """Return the metrics of trials: ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}}``.
+def metrics_payload(
+    trials: Sequence[TrialFiles], metrics: Sequence[dict[str, float]], statuses: Sequence[TrialStatus] = ()
+) -> dict[str, Any]:
+    """Return ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}, "status": [[word, error], ...]}``.
+
+    Args:
+        trials: The trials.
+        metrics: The last metrics of each trial.
+        statuses: What became of each trial. Empty: nobody knows yet.
 
     Example:
         >>> metrics_payload([TrialFiles("a", None, "/a")], [{"loss": 1.0}])["metrics"]
         {'loss': [1.0]}
     """
     names = sorted({name for found in metrics for name in found})
-    return {
+    payload: dict[str, Any] = {
         "trials": [trial.id for trial in trials],
         "metrics": {name: [found.get(name) for found in metrics] for name in names},
     }
+    if statuses:
+        payload["status"] = [[status.word, status.error] for status in statuses]
+    return payload
 
 
 def column(values: Sequence[Any]) -> dict[str, Any]:

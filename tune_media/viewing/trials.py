@@ -18,6 +18,7 @@ import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
 from tune_media.experiment.state import Snapshots
+from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import (
     TrialFiles,
     Version,
@@ -91,6 +92,7 @@ class Trials:
         self._lock = threading.Lock()
         self._unreadable: set[str] = set()
         self._snapshots = Snapshots()
+        self._statuses = Statuses(self._snapshots)
         self._read_at = self._metrics_at = float("-inf")
         self._pause = _PAUSE_LOCAL if all(is_local(root.folder.filesystem) for root in self.roots) else _PAUSE_REMOTE
 
@@ -127,6 +129,11 @@ class Trials:
                 self._read_metrics(trials)
                 self._metrics_at = time.monotonic()
             return [trial.last_metrics for trial in trials]
+
+    def statuses_of(self, trials: Sequence[TrialFiles]) -> list[TrialStatus]:
+        """Return what became of some trials, as Tune's last snapshot has it."""
+        with self._lock:
+            return self._statuses.of(trials)
 
     def read_ahead(self) -> None:
         """Read all trials and their metrics before the first page asks for them; a failure is only logged."""

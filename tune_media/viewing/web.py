@@ -3,6 +3,7 @@
 static/<file>                               the front end
 data/first.json                             all trials, and the clips that the first view shows
 data/index.json, data/metrics.json          all trials with all clips; their last metrics
+data/curves.json?metric=NAME                a metric of all trials over training
 data/trial.json?trial=ID                    one trial's metrics over training
 data/clip.json?trial=ID&path=PATH           one clip's episode
 media/<trial id>/<path>                     a media file, with byte ranges
@@ -93,6 +94,7 @@ class ViewerApp:
             "first.json": lambda request: self._all.first(),
             "index.json": lambda request: self._all.index(),
             "metrics.json": lambda request: self._all.metrics(),
+            "curves.json": lambda request: self._all.curves(request.args.get("metric", "")),
             "trial.json": lambda request: Page(json_content(self._trial(request.args.get("trial", "")).curves())),
             "clip.json": self._clip,
         }

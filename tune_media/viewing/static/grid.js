@@ -8,7 +8,7 @@
   const SHOWN_PARAMS = 4;
   const FIRST_DRAWN = 60; // cards that are drawn before the first picture is there
   const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
-  const SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName"];
+  const SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status"];
 
   /** Return the trials that the grid shows, each with its clip, in order. */
   function gridRows(app) {
@@ -58,7 +58,7 @@
       const onKey = (event) => {
         if (event.target === event.currentTarget && event.key === "Enter") open();
       };
-      const caption = isVisible ? (rank === 1 ? "Winner. " : "") + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
+      const caption = isVisible ? (rank === 1 ? "Winner. " : "") + (model.isFailed(trial) ? "Failed. " : "") + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
       const choose = () => app.group.choose(this.base.querySelector("video"));
       return html`<article class=${`card${rank === 1 ? " winner" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${choose} data-trial=${trial.name} aria-label=${caption}>
         ${rank === 1 && html`<span class="ribbon">★ Winner</span>`}
@@ -71,25 +71,28 @@
   }
 
   /** The facts under a clip: name, hyperparameters, return, length, step, score, and the returns over training. */
-  function Facts({ app, trial, clip, step, rank, score, color }) {
+  function Facts({ app, trial, clip, step, rank, score, scoreStep, scale, color }) {
     const { state } = app;
     const isOther = clip && step != null && clip.step !== step;
     const note = isOther ? `no clip at step ${number(step)}: this is the trial's ${clip.step < step ? "last one before" : "first one"}` : "";
     return html`
-      <h3><button class="name" title=${trial.name} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
-        <i class="swatch" style=${{ background: color }}></i>${lastPart(trial.name)}</button>
+      <h2><button class="name" tabindex="-1" title=${trial.name} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
+        <i class="swatch" style=${{ background: color }}></i>${trial.shownName}</button>
         ${trial.abandoned && html`<em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}
-        ${rank && html`<span class="rank" title=${`${model.scoreLabel(state.score)}: ${number(score)}`}>#${rank}</span>`}</h3>
-      <div class="params">${Object.entries(trial.params).slice(0, SHOWN_PARAMS).map(([name, value]) => html`
-        <button title=${`Show only trials with ${name} = ${value}`} onClick=${() => app.addFilter(name, value)}>
-          ${lastPart(name)} <b>${number(value)}</b></button>`)}</div>
+        ${model.isFailed(trial) && html`<em class="failed-trial" title=${trial.error || "This trial failed."}>failed</em>`}
+        ${rank && html`<span class="rank" title=${`${model.scoreLabel(state.score)}: ${number(trial.score)}`}>#${rank}</span>`}</h2>
+      ${model.isFailed(trial) && trial.error
+        ? html`<p class="params error" title=${trial.error}>${trial.error}</p>`
+        : html`<div class="params">${Object.entries(trial.params).slice(0, SHOWN_PARAMS).map(([name, value]) => html`
+        <button tabindex="-1" title=${`Show only trials with ${name} = ${trial.texts[name]}`} onClick=${() => app.addFilter(name, value)}>
+          <span>${lastPart(name)}</span><b>${trial.texts[name]}</b></button>`)}</div>`}
       <dl>
         <div><dt>return</dt><dd class="big">${number(clip?.return)}</dd></div>
         <div><dt>length</dt><dd>${number(clip?.length ?? clip?.frames)}</dd></div>
         <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${note}>${number(clip?.step)}${isOther && html`<i role="img" aria-label=${note}> ≠</i>`}</dd></div>
-        ${score != null && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}</dt><dd>${number(score)}</dd></div>`}
+        ${score != null && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd>${number(score)}</dd></div>`}
       </dl>
-      <${Sparkline} clips=${model.clipsOf(trial, state.section, state.key)} shown=${clip} color=${color} />`;
+      <${Sparkline} clips=${model.clipsOf(trial, state.section, state.key)} shown=${clip} color=${color} scale=${scale} />`;
   }
 
   /** The line above the grid: who won, by which score. */
@@ -103,9 +106,8 @@
     return html`<section class="winner-line" aria-label="Winner">
       <span class="star" aria-hidden="true">★</span>
       <div>
-        <p><b>${tied > 1 ? `${tied} trials share the first place; the first of them:` : "Winner:"}</b>${" "}<button class="link" onClick=${open}>${titleOf(winner)}</button></p>
-        <p class="muted">${model.scoreLabel(state.score)} <b>${number(winner.score)}</b>${clip?.return != null && html`, best clip <b>${number(clip.return)}</b> at step ${number(clip.step)}`}
-          ${Object.keys(winner.params).length ? html` · ${winner.name}` : ""}</p>
+        <p><b>${tied > 1 ? `${tied} trials share the first place; the first of them:` : "Winner:"}</b>${" "}<button class="link" title=${winner.name} onClick=${open}>${titleOf(winner)}</button></p>
+        <p class="muted">${model.scoreLabel(state.score)} <b>${number(winner.score)}</b>${clip?.return != null && html`, best clip <b>${number(clip.return)}</b> at step ${number(clip.step)}`}</p>
       </div>
       <button class="primary" onClick=${open}>Watch it learn</button>
     </section>`;
@@ -124,8 +126,8 @@
         : plural(rows.length, "trial")}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”.`}</p>
       <div class="cards" style=${{ "--size": `${state.size}px` }}>
         ${rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${Card} key=${trial.id} app=${app}
-          trial=${trial} clip=${clip} step=${step} place=${place}
-          rank=${trial.rank} score=${trial.score} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
+          trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status}
+          rank=${trial.rank} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
       </div>
     </main>`;
   }

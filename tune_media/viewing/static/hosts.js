@@ -24,6 +24,7 @@
       first: () => json("data/first.json"),
       index: () => changed("index"),
       metrics: () => changed("metrics"),
+      curves: (metric) => json(`data/curves.json?${query({ metric })}`),
       trial: (trial) => json(`data/trial.json?${query({ trial: trial.id })}`),
       clip: (clip) => json(`data/clip.json?${query({ trial: clip.trial.id, path: clip.path })}`),
     };
@@ -52,6 +53,7 @@
       first: () => load("first"),
       index: once(() => load("index")),
       metrics: once(() => load("metrics")),
+      curves: async (metric) => new Map(Object.entries(await load("curves"))).get(metric) || null,
       trial: async (trial) => (await details(trial)).curves,
       clip: async (clip) => (await details(clip.trial)).clips[clip.path] || { record: {}, series: {} },
     };
@@ -117,11 +119,12 @@
     return {
       name: "tensorboard",
       readLink: () => decodeURIComponent((parts().find(([name]) => name === PARAMETER) || [])[1] || ""),
-      writeLink(link) {
+      writeLink(link, replace) {
         const others = hash().split("&").filter((part) => part && !part.startsWith(`${PARAMETER}=`));
         if (others[0] !== "episodes") return; // another tab is shown
         const url = `#${[...others, `${PARAMETER}=${encodeURIComponent(link)}`].join("&")}`;
-        attempt(() => outer.history.replaceState(outer.history.state, "", url));
+        if (url === outer.location.hash) return;
+        attempt(() => outer.history[replace ? "replaceState" : "pushState"](outer.history.state, "", url));
       },
       onLink: (listener) => attempt(() => outer.addEventListener("hashchange", () => {
         const [[tab]] = parts();

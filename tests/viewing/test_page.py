@@ -1,0 +1,184 @@
+"""The page in Chromium, over small experiments that no trial was run for."""
+
+import json
+
+import pytest
+
+from tests.support.browser import chromium, served, viewer_page
+from tests.support.viewing import write_snapshot, write_trial
+
+pytestmark = pytest.mark.slow
+
+NAMES = "[...document.querySelectorAll('.card')].map((card) => card.dataset.trial).sort().join()"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """Three trials; one has failed, and their hyperparameters have names that clips have facts of, too."""
+    experiment = tmp_path_factory.mktemp("page") / "exp"
+    write_trial(experiment / "a", 0, lr=0.00112, seed=50000, name="x", gamma=None, **{"my name": 3})
+    write_trial(experiment / "b", 1, lr=0.00114, seed=0, name="y", gamma=0.9, **{"my name": 4})
+    write_trial(experiment / "c", 2, lr=0.5, seed=1, name="z", gamma=0.5, schedule="<function warm at 0x7f0c>")
+    write_snapshot(experiment, a="TERMINATED", b="RUNNING", c="ERROR")
+    (experiment / "c" / "error.txt").write_text("Failure # 1\nTraceback ...\nValueError: the actuator is stuck\n")
+    return experiment
+
+
+@pytest.fixture(scope="module", params=["watch", "gallery"])
+def host(request, sweep, tmp_path_factory):
+    with served(request.param, sweep, tmp_path_factory.mktemp("files")) as url:
+        yield request.param, url
+
+
+@pytest.fixture
+def viewer(browser, host):
+    with viewer_page(browser, host[0]) as viewer:
+        viewer.url = host[1]
+        yield viewer
+        assert viewer.errors == []
+
+
+def show(viewer, link=""):
+    viewer.open(viewer.url, link)
+    viewer.wait("document.querySelectorAll('.card').length > 0 && tuneMedia.app.instance.data.trials[0].status !== ''")
+
+
+def test_a_filter_knows_hyperparameters_first_then_the_clips_facts_none_ranges_and_alternatives(viewer):
+    show(viewer)
+    filters = {
+        "seed=0": "b",
+        "name=z": "c",
+        "clip.step=20": "a,b,c",
+        "clip.return>21": "b,c",
+        "gamma=None": "a",
+        "gamma!=none": "b,c",
+        "seed=0 OR seed = 1": "b,c",
+        "(seed=0 or seed=1) not gamma=0.5": "b",
+        "lr=0.001..0.00113": "a",
+        "lr=..0.01": "a,b",
+        '"my name" >= 4': "b",
+        "schedule=warm": "c",
+        "status=error": "c",
+        "failed": "c",
+    }
+    for text, found in filters.items():
+        viewer.frame.fill(".filter", text)
+        viewer.frame.wait_for_selector(".count")
+        viewer.wait("(text) => tuneMedia.app.instance.state.filter === text", text)
+        assert (text, viewer.frame.evaluate(NAMES)) == (text, found)
+    viewer.frame.fill(".filter", "")
+    viewer.frame.click(".card[data-trial=a] .params button[title*='my name']")
+    viewer.wait(f"{NAMES} === 'a'")
+    assert viewer.all(".filter", "e.value") == ['"my name"=3']
+
+
+def test_hyperparameters_are_shown_so_that_different_ones_differ(viewer):
+    show(viewer)
+    chips = viewer.frame.evaluate(
+        "Object.fromEntries(tuneMedia.app.instance.data.trials.map(({ name, texts }) => [name, texts]))"
+    )
+    assert [chips[name]["lr"] for name in "abc"] == ["0.00112", "0.00114", "0.5"]
+    assert [chips[name]["seed"] for name in "abc"] == ["50000", "0", "1"]
+    assert chips["c"]["schedule"] == "warm"
+    assert any("0.00114" in text for text in viewer.all(".card .params"))
+
+
+def test_a_failed_trial_says_so_and_why(viewer):
+    show(viewer)
+    failed = viewer.all(".card", "[e.dataset.trial, !!e.querySelector('.failed-trial')]")
+    assert sorted(failed) == [["a", False], ["b", False], ["c", True]]
+    error = [] if viewer.host == "gallery" else ["ValueError: the actuator is stuck"]
+    assert viewer.all(".card .params.error") == error  # of a gallery, no error is published: it may name paths
+
+
+def test_the_slider_moves_the_scores_with_the_clips(viewer):
+    show(viewer, "step=10")
+    viewer.wait("document.querySelector('.card .score')?.innerText.includes('at step 10')")
+    scores = viewer.all(".card", "[e.dataset.trial, e.querySelector('.score dd').innerText]")
+    assert sorted(scores) == [["a", "10"], ["b", "11"], ["c", "12"]]
+    viewer.press("End")
+    viewer.wait("document.querySelector('.card .score').innerText.endsWith('22')")
+    assert not any("at step" in text for text in viewer.all(".card .score"))
+
+
+def test_the_focus_and_the_place_on_the_page_come_back_and_a_card_is_one_stop(viewer):
+    viewer.page.set_viewport_size({"width": 400, "height": 500})
+    show(viewer, "sort=name&descending=false")
+    viewer.frame.focus(".card[data-trial=b]")
+    viewer.press("Tab")
+    assert viewer.frame.evaluate("document.activeElement.dataset.trial") == "c"
+    place = viewer.frame.evaluate("scrollY")
+    assert place > 0
+    viewer.press("Enter")
+    viewer.wait("document.activeElement.matches('.clip-view h2')")
+    viewer.press("Escape")
+    viewer.wait("document.activeElement.matches('.trial-view h2')")
+    viewer.press("Escape")
+    viewer.wait("document.activeElement.dataset.trial === 'c'")
+    assert viewer.frame.evaluate("scrollY") == place
+    viewer.press("?")
+    viewer.wait("document.querySelector('dialog[open]').contains(document.activeElement)")
+    viewer.press("Tab")
+    viewer.press("Tab")
+    inside = "document.activeElement === document.body || !!document.activeElement.closest('dialog')"
+    assert viewer.frame.evaluate(inside)
+    viewer.press("Escape")
+    viewer.wait("!document.querySelector('dialog') && document.activeElement.dataset.trial === 'c'")
+
+
+def test_a_metric_is_searched_for_by_name(viewer):
+    show(viewer)
+    viewer.frame.select_option(".score-choice", label="another metric …")
+    viewer.frame.fill("dialog .search", "iterat")
+    assert viewer.all("dialog .names button") == ["training_iteration"]
+    viewer.press("Enter")
+    viewer.wait("document.querySelector('.score-choice').selectedOptions[0].text === 'training_iteration'")
+    assert viewer.frame.evaluate("tuneMedia.app.instance.state.score") == "training_iteration"
+
+
+@pytest.mark.parametrize("size", [(390, 844), (640, 410)], ids=["phone", "zoom of 200 %"])
+def test_the_slider_is_on_a_small_screen(viewer, size):
+    viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
+    show(viewer)
+    left, right, bottom = viewer.frame.evaluate(
+        "(({ left, right, bottom }) => [left, right, bottom])"
+        "(document.querySelector('.steps-slider input').getBoundingClientRect())"
+    )
+    assert 0 <= left < right - 100
+    assert right <= size[0]
+    assert bottom <= size[1]
+    assert viewer.frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_download_is_named_after_its_trial(viewer):
+    viewer.open(viewer.url, "view=clip&trial=b")
+    viewer.wait("document.querySelector('a[download]')")
+    assert viewer.all("a[download]", "e.download") == ["b_best_step20.mp4"]
+
+
+def test_a_clip_that_is_deleted_while_it_is_watched_stays_and_its_link_says_so(browser, tmp_path):
+    folder = write_trial(tmp_path / "exp" / "a", 0, steps=(10, 20))
+    index = folder / "media" / "index.jsonl"
+    lines = [json.loads(line) for line in index.read_text().splitlines()]
+    (clip,) = [line for line in lines if line["step"] == 10 and line["key"] == "episodes/best"]
+    link = f"view=clip&trial=a&clip={clip['path']}"
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url, link)
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        source = viewer.all(".stage video", "e.src")
+        index.write_text("".join(json.dumps(line) + "\n" for line in lines if line is not clip))
+        (folder / clip["path"]).unlink()
+        viewer.wait("document.querySelector('.notice')?.innerText.includes('deleted')")
+        assert viewer.all(".stage video", "e.src") == source
+        viewer.open(url, link)
+        viewer.wait("document.querySelector('main h2').innerText === 'This clip is no longer there'")
+        assert "step 10 of a" in viewer.all("main p")[0]
+        viewer.frame.click("main button.primary")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        assert viewer.errors == []
