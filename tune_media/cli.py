@@ -89,6 +89,8 @@ def demo(storage: str, iterations: int) -> None:
 def list_media(experiment: str, every: bool, as_json: bool) -> None:
     """List what was recorded in EXPERIMENT, a folder or a URI: the best clip of each trial, the best trial first.
 
+    If trials differ only in their seed, a table of the configurations, with means and intervals, comes before it.
+
     \b
     Examples:
       tune-media list ~/ray_results/my_sweep
@@ -96,7 +98,7 @@ def list_media(experiment: str, every: bool, as_json: bool) -> None:
     """
     from tune_media.values.strict_json import json_bytes
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.table import media_table, printable, trial_table
+    from tune_media.viewing.table import configuration_table, media_table, printable, trial_table
 
     try:
         catalog = load(experiment)
@@ -108,6 +110,9 @@ def list_media(experiment: str, every: bool, as_json: bool) -> None:
         for row in catalog:
             click.echo(json_bytes(dict(row)))
         return
+    configurations = "" if every else configuration_table(catalog)
+    if configurations:
+        click.echo(f"{configurations}\n")
     click.echo(media_table(catalog) if every else trial_table(catalog))
     click.echo(printable(f"{len(catalog)} media in {catalog.path}"))
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import tune_media as tm
 from tests.support.browser import chromium, served, viewer_page
 from tests.support.viewing import write_snapshot, write_trial
 
@@ -181,4 +182,95 @@ def test_a_clip_that_is_deleted_while_it_is_watched_stays_and_its_link_says_so(b
         assert "step 10 of a" in viewer.all("main p")[0]
         viewer.frame.click("main button.primary")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        assert viewer.errors == []
+
+
+RETURNS = {0.1: [10, 12, 11, 30], 0.2: [20, 21, 19, 22]}  # the best run is of the worse configuration
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory):
+    experiment = tmp_path_factory.mktemp("seeds") / "exp"
+    for lr, returns in RETURNS.items():
+        for seed, value in enumerate(returns):
+            folder = write_trial(experiment / f"lr={lr}_{seed}", seed, steps=(10,), lr=lr, seed=seed)
+            results = [{"training_iteration": 10 * n, "episode_return_mean": value * n / 2} for n in (1, 2)]
+            (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
+    folder = write_trial(experiment / "failed", 9, steps=(10,), lr=0.2, seed=9)
+    (folder / "error.txt").write_text("ValueError: stuck\n")
+    write_snapshot(experiment, failed="ERROR")
+    return experiment
+
+
+@pytest.mark.parametrize("host", ["watch", "gallery", "tensorboard"])
+def test_configurations_are_judged_over_their_seeds(browser, seeds, host, tmp_path):
+    table = tm.load(seeds).compare()
+    with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
+        viewer.wait("document.querySelector('.runs .failed-trial')")
+        shown = viewer.frame.evaluate("tuneMedia.app.instance.judged.all.map(({ n, mean, iqm }) => [n, mean, iqm])")
+        for (n, mean, iqm), (_, row) in zip(shown, table.iterrows(), strict=True):
+            assert n == row["n"]
+            assert mean == pytest.approx([row["mean"], row["low"], row["high"]])
+            assert iqm == pytest.approx([row["iqm"], row["iqm_low"], row["iqm_high"]])
+        assert [text.split("\n")[0] for text in viewer.all(".card .name")] == ["lr 0.2", "lr 0.1"]
+        told = viewer.all(".winner-line")[0]
+        assert "Best configuration: lr 0.2" in told
+        assert "Not sure: it overlaps with #2 (lr 0.1)" in told
+        assert "seed 3 of lr 0.1 with 30, was lucky" in told
+        assert len(viewer.all(".card:first-child .dot", "1")) == 4
+        viewer.frame.click(".card:first-child .dot[title*='seed 3']")
+        viewer.wait("document.querySelector('.card').dataset.trial === 'lr=0.2_3'")
+        viewer.frame.click(".card:first-child .runs .link")
+        viewer.wait("document.querySelectorAll('.card:not(.configuration)').length === 5")
+        viewer.frame.fill(".filter", "")
+        viewer.wait("document.querySelectorAll('.card').length === 9")
+        viewer.frame.click(".cards-choice .choice button")
+        viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
+        if host != "gallery":
+            viewer.frame.click("text=Group by")
+            viewer.frame.click("dialog label:has-text('seed')")
+            viewer.press("Escape")
+            viewer.wait("document.querySelectorAll('.card.configuration').length === 9")
+        if host == "tensorboard":  # its Back leads back
+            assert viewer.page.main_frame.evaluate("document.querySelector('iframe[src*=plugin_entry]').title")
+            viewer.frame.click(".card.winner .name")
+            viewer.wait("document.querySelector('.trial-view')")
+            viewer.page.go_back()
+            viewer.wait("document.querySelector('.grid-view')")
+        assert viewer.errors == []
+
+
+@pytest.mark.parametrize("host", ["watch", "gallery"])
+def test_all_curves_are_on_one_chart(browser, seeds, host, tmp_path):
+    with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url, "cards=trials")
+        viewer.wait("document.querySelector('.curves .u-over') && document.querySelectorAll('.card').length === 9")
+        curve = viewer.frame.locator(".curves .u-over")
+        curve.scroll_into_view_if_needed()
+        place = curve.bounding_box()
+        viewer.page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+        viewer.page.mouse.move(place["x"] + place["width"] - 2, place["y"] + 12)
+        viewer.wait("document.querySelector('.peek')?.innerText.includes('step 20: 30')")
+        viewer.wait("document.querySelector('.peek video')?.readyState >= 2")  # the clip of that point plays
+        label = viewer.all(".peek b")[0]
+        viewer.page.mouse.click(place["x"] + place["width"] - 2, place["y"] + 12)
+        viewer.wait("(label) => document.querySelector('.clip-view h2')?.innerText.includes(label)", label)
+        assert label == "lr 0.1 · seed 3"
+        viewer.press("Escape")
+        viewer.press("Escape")
+        viewer.wait("document.querySelector('.curves .u-over')")
+        place = viewer.frame.locator(".curves .u-over").bounding_box()
+        x, y, width, height = place["x"], place["y"], place["width"], place["height"]
+        viewer.page.mouse.move(x + 0.6 * width, y + 1)
+        viewer.page.mouse.down()
+        viewer.page.mouse.move(x + 0.8 * width, y + 0.2 * height, steps=5)
+        viewer.page.mouse.move(x + 0.9 * width, y + 0.3 * height, steps=5)
+        viewer.page.mouse.up()
+        viewer.wait("document.querySelectorAll('.card').length === 1")  # only the curve that passes there
+        assert viewer.all(".card", "e.dataset.trial") == ["lr=0.1_3"]
+        assert viewer.frame.evaluate("tuneMedia.app.instance.state.view") == "grid"
+        viewer.frame.click(".curves .chip[aria-pressed=true]")
+        viewer.wait("document.querySelectorAll('.card').length === 9")
         assert viewer.errors == []

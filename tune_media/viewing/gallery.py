@@ -22,7 +22,16 @@ from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
 from tune_media.viewing.curves import Curves
 from tune_media.viewing.episode_details import episode_details
-from tune_media.viewing.payload import first_payload, index_payload, json_content, metrics_payload
+from tune_media.viewing.payload import (
+    CLIP,
+    configurations_key,
+    configurations_payload,
+    first_payload,
+    index_payload,
+    json_content,
+    metrics_payload,
+    scores_of,
+)
 from tune_media.viewing.places import find_folders
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import SHOWN, STATIC, static_files
@@ -149,6 +158,16 @@ class Gallery:
         curves = Curves()
         known = known_returns(name for found in metrics for name in found)
         yield "curves", json_content({name: curves.of(self.trials, name) for name in known})
+        sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})
+        wanted = [(name, "") for name in known] + [(CLIP, section) for section in sections]
+        judged = {
+            configurations_key(name, section, sign): configurations_payload(
+                self.trials, self._statuses, scores_of(self.trials, name, section), sign=sign
+            )
+            for name, section in wanted
+            for sign in (1, -1)
+        }
+        yield "configurations", json_content(judged)
         for trial in self.trials:
             clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self._lines_of(trial)}
             yield f"trial-{trial.id}", json_content({"curves": self._curves(trial), "clips": clips})

@@ -12,6 +12,7 @@ from typing import Any
 from tune_media.experiment.status import FAILED
 from tune_media.values.score import CLIP_LABEL
 from tune_media.viewing.catalog import Catalog
+from tune_media.viewing.configurations import short
 
 _MIN_CELL = 8
 _WIDTHS = {"W": 2, "F": 2}  # of wide characters, as Unicode has them
@@ -30,14 +31,15 @@ def trial_table(catalog: Catalog, width: int | None = None) -> str:
     videos = catalog.filter(kind="video")
     label = videos.scores.label
     ranks_by_clip = label == CLIP_LABEL
-    statuses = catalog.statuses
+    known = zip(catalog.trials, catalog.statuses, strict=True)
+    failed = {id(trial): status.error for trial, status in known if status.word == FAILED}
     rows = []
     for trial, score, best in videos.best_first():
         told = [_short(trial.params.get(name, "")) for name in params]
         told += [] if ranks_by_clip else [_short(score)]
         clips = str(len(videos.filter(trial=trial.name)))
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
-        name += " (failed)" if statuses[trial.name].word == FAILED else ""
+        name += " (failed)" if id(trial) in failed else ""
         if best is None:
             rows.append([name, *told, "", "", "", clips, "no clip"])
             continue
@@ -47,9 +49,32 @@ def trial_table(catalog: Catalog, width: int | None = None) -> str:
     lines = [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
     if _width_of(lines) > _space(width):  # a path that is cut is of no use; `--all` and `--json` have it
         lines = [line[:-1] for line in lines]
-    failed = [(name, status.error) for name, status in statuses.items() if status.word == FAILED]
-    told = [f"failed: {name}: {error or 'Tune wrote no error'}" for name, error in failed]
+    errors = [(trial.name, failed[id(trial)]) for trial in catalog.trials if id(trial) in failed]
+    told = [f"failed: {name}: {error or 'Tune wrote no error'}" for name, error in errors]
     return "\n".join([_laid_out(lines, width), *map(printable, told)])
+
+
+def configuration_table(catalog: Catalog, width: int | None = None) -> str:
+    """Lay out one line a configuration, the best mean first, if any has several trials; otherwise nothing.
+
+    Args:
+        catalog: What was recorded.
+        width: Characters a line. None: as many as the terminal has.
+    """
+    table = catalog.compare()
+    if len(table) < 2 or table["n"].max() < 2:
+        return ""
+    params = [name for name in table.columns if name.startswith("config/")]
+    names = [name.removeprefix("config/") for name in params]
+    lines = [[*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm", ""]]
+    for _, row in table.iterrows():
+        left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
+        told = "best" if row["rank"] == 1 else "overlaps with the best" if row["overlaps_best"] else ""
+        interval = f"{_short(row['low'])} .. {_short(row['high'])}" if row["n"] > 1 else ""
+        values = [short(row[name]) for name in params]
+        shown = [_short(row["mean"]), interval, _short(row["iqm"])] if row["n"] else ["", "", ""]
+        lines.append([*values, str(row["n"]), *shown, ", ".join(filter(None, [told, left_out]))])
+    return _laid_out(lines, width)
 
 
 def media_table(catalog: Catalog, params: Sequence[str] = (), width: int | None = None) -> str:

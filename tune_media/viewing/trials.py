@@ -93,6 +93,7 @@ class Trials:
         self._unreadable: set[str] = set()
         self._snapshots = Snapshots()
         self._statuses = Statuses(self._snapshots)
+        self._known_statuses: list[TrialStatus] = []
         self._read_at = self._metrics_at = float("-inf")
         self._pause = _PAUSE_LOCAL if all(is_local(root.folder.filesystem) for root in self.roots) else _PAUSE_REMOTE
 
@@ -133,12 +134,20 @@ class Trials:
     def statuses_of(self, trials: Sequence[TrialFiles]) -> list[TrialStatus]:
         """Return what became of some trials, as Tune's last snapshot has it."""
         with self._lock:
-            return self._statuses.of(trials)
+            self._known_statuses = self._statuses.of(trials)
+            return self._known_statuses
+
+    def known_statuses(self) -> list[TrialStatus]:
+        """Return what became of the trials of ``known``, as somebody saw it last; nothing if nobody did."""
+        statuses = self._known_statuses
+        return statuses if len(statuses) == len(self._trials) else []
 
     def read_ahead(self) -> None:
         """Read all trials and their metrics before the first page asks for them; a failure is only logged."""
         try:
-            self.metrics_of(self.all())
+            trials = self.all()
+            self.metrics_of(trials)
+            self.statuses_of(trials)
         except Exception as error:
             logger.warning("tune_media: the viewer cannot read the trials: %s", error_text(error))
 

@@ -41,8 +41,9 @@ def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait
     """
     folder = folder_at(path) if wait else find_folders(path)[0]
     trials = Trials([LogDirectory(folder)])
-    threading.Thread(target=trials.read_ahead, name="tune_media-watch", daemon=True).start()
-    app: WSGIApplication = ViewerApp(trials, folder.name)
+    viewer = ViewerApp(trials, folder.name)
+    threading.Thread(target=viewer.read_ahead, name="tune_media-watch", daemon=True).start()
+    app: WSGIApplication = viewer
     if host in LOCAL_HOSTS:
         app = only_local(app)
     return make_server(host, port, app, threaded=True, request_handler=_QuietHandler)

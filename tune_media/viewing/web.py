@@ -4,6 +4,8 @@ static/<file>                               the front end
 data/first.json                             all trials, and the clips that the first view shows
 data/index.json, data/metrics.json          all trials with all clips; their last metrics
 data/curves.json?metric=NAME                a metric of all trials over training
+data/configurations.json?metric=NAME&section=SECTION&mode=min|max&by=PARAM
+                                            configurations, with means and intervals over their runs
 data/trial.json?trial=ID                    one trial's metrics over training
 data/clip.json?trial=ID&path=PATH           one clip's episode
 media/<trial id>/<path>                     a media file, with byte ranges
@@ -20,7 +22,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from werkzeug.exceptions import HTTPException, NotFound, RequestedRangeNotSatisfiable
+from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestedRangeNotSatisfiable
 from werkzeug.utils import send_file
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
@@ -72,6 +74,14 @@ class ViewerApp:
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response(environ, start_response)
 
+    def read_ahead(self) -> None:
+        """Read all trials and make the first page before somebody asks for it."""
+        self.trials.read_ahead()
+        try:
+            self._all.first()
+        except Exception as error:  # who asks for the page is told
+            logger.info("tune_media: the first page is not ready: %s", error_text(error))
+
     def _answer(self, request: Request) -> Response:
         try:
             if request.method not in ("GET", "HEAD"):
@@ -95,9 +105,19 @@ class ViewerApp:
             "index.json": lambda request: self._all.index(),
             "metrics.json": lambda request: self._all.metrics(),
             "curves.json": lambda request: self._all.curves(request.args.get("metric", "")),
+            "configurations.json": self._configurations,
             "trial.json": lambda request: Page(json_content(self._trial(request.args.get("trial", "")).curves())),
             "clip.json": self._clip,
         }
+
+    def _configurations(self, request: Request) -> Page:
+        args = request.args
+        sign = -1 if args.get("mode") == "min" else 1
+        try:
+            by = args.getlist("by") or None
+            return self._all.configurations(args.get("metric", ""), args.get("section", ""), by, sign)
+        except ValueError as error:
+            raise BadRequest(str(error)) from error
 
     def _clip(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))

@@ -11,7 +11,8 @@
   const SETTINGS = "tune_media.viewer";
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
-    trial: "", clip: "", frame: 0, size: 280,
+    trial: "", clip: "", frame: 0, size: 280, cards: "", by: "",
+    chart: true, log: false, brush: "",
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -24,9 +25,10 @@
       this.data = null;
       this.problem = null;
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, picking: "", toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, picking: "", grouping: false, toast: "" };
       this.touched = false;
       this.curves = null; // the score of all trials over training
+      this.judged = null; // the configurations, see model.decodeConfigurations
       this.group.alone = Boolean(this.settings.alone);
       this.group.onSlow = (count) => this.tellSlow(count);
     }
@@ -142,6 +144,7 @@
       }
       if (state.view !== "grid" && !this.data.trials.some((trial) => trial.name === state.trial)) state.view = "grid";
       this.rank(state);
+      this.readConfigurations(state);
       return state;
     }
 
@@ -167,6 +170,7 @@
     set(patch, push = false) {
       if ("score" in patch) this.touched = true;
       if (patch.view && patch.view !== "grid" && this.state.view === "grid") this.scrolled = scrollY;
+      if (patch.score && patch.score !== this.state.score) patch.brush = "";
       if (patch.score && patch.score !== this.state.score && !("smaller" in patch)) {
         patch.smaller = model.isSmallerBetter(patch.score);
         if (this.state.sort === "score") patch.descending = !patch.smaller;
@@ -194,10 +198,52 @@
       this.readCurves();
     }
 
+    /**
+     * Read the configurations if those that are held are of another score, or may have changed. They are asked for by
+     * the score, its better end, and the hyperparameters that make one; those of the first view came with it.
+     */
+    async readConfigurations({ score, section, smaller, by }) {
+      const { data } = this;
+      if (!score) return;
+      const mode = smaller ? "min" : "max";
+      const own = score === model.CLIP_SCORE ? section : "";
+      const wanted = { metric: score, section: own, mode, by: by ? by.split("\n") : [], key: `${score}|${own}|${mode}` };
+      const made = [data, data.metricsAt, wanted.key, by];
+      if (this.judgedOf && made.every((part, index) => part === this.judgedOf[index])) return;
+      this.judgedOf = made;
+      const take = (found) => {
+        if (this.judgedOf !== made) return;
+        this.judgedAs = { key: wanted.key, by, found };
+        this.judged = found && model.decodeConfigurations(found, data);
+      };
+      const held = this.judgedAs;
+      if (!by && data.judged?.[wanted.key]) {
+        take(data.judged[wanted.key]);
+        return;
+      }
+      if (held?.key === wanted.key && held.by === by) take(held.found); // with the new trials, until it is read again
+      await this.attempt(async () => take(await this.source.configurations(wanted)));
+      this.forceUpdate();
+    }
+
+    /** The configurations if the grid shows them: they are there, and have several runs unless somebody chose them. */
+    get configurations() {
+      const { cards } = this.state;
+      if (!this.judged || cards === "trials") return null;
+      return (this.judged.hasRuns && this.judged.all.length > 1) || cards === "configurations" ? this.judged : null;
+    }
+
+    /** Show the trials of a configuration, each on a card of its own. */
+    showRuns({ names, trials }) {
+      const tokens = names.map((name) => tm.filter.token(name, trials[0].params[name]));
+      this.set({ cards: "trials", filter: tokens.join(" ") }, true);
+      scrollTo(0, 0);
+    }
+
     /** Read the score of all trials over training once it is shown, and again if it may have changed. */
     async readCurves() {
       const { state, data } = this;
-      if (!data || state.view !== "grid" || typeof state.step !== "number" || !data.metricNames.includes(state.score)) return;
+      if (!data || state.view !== "grid" || !(typeof state.step === "number" || this.wantsCurves) || !data.metricNames.includes(state.score)) return;
       const wanted = [state.score, data.metricsAt];
       if (this.curvesAsked && wanted.every((part, index) => part === this.curvesAsked[index])) return;
       this.curvesAsked = wanted;
@@ -208,6 +254,11 @@
       this.forceUpdate();
     }
 
+    /** Whether the chart of all curves is shown: it waits for the first picture. */
+    get wantsCurves() {
+      return this.state.chart && this.hasPicture && this.data.trials.length > 1;
+    }
+
     /** Return the score that a card shows: the trial's, or at an earlier step of the slider its value there, with its step. */
     scoreAt(trial) {
       const { state, curves } = this;
@@ -216,6 +267,23 @@
       let at = step.length - 1;
       while (at >= 0 && step[at] > state.step) at--;
       return at < 0 ? { score: null, scoreStep: null } : { score: value[at], scoreStep: step[at] };
+    }
+
+    /** Return the score that a configuration's card shows: the mean, or at an earlier step of the slider the mean there. */
+    meanAt(one) {
+      if (typeof this.state.step !== "number" || this.curves?.metric !== this.state.score) return { score: one.mean[0], scoreStep: null };
+      const found = one.counting.map((trial) => this.scoreAt(trial)).filter(({ score }) => score != null);
+      if (!found.length) return { score: null, scoreStep: this.state.step };
+      return { score: found.reduce((sum, { score }) => sum + score, 0) / found.length, scoreStep: this.state.step };
+    }
+
+    /** The scale of the dots of all configurations. */
+    get axis() {
+      if (this.axisOf !== this.judged) {
+        this.axisOf = this.judged;
+        this.axisIs = tm.configurations.axisOf(this.judged);
+      }
+      return this.axisIs;
     }
 
     /** The range of steps and returns of the clips of all trials, for their sparklines. */
@@ -396,6 +464,7 @@
         ${view}
         <${tm.bars.Transport} app=${this} />
         ${state.help && html`<${tm.keys.Help} app=${this} />`}
+        ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
         ${state.picking && html`<${tm.ui.Picker} title=${state.picking === "sort" ? "Sort by a metric" : "Winner by a metric"} names=${this.data.metricNames} label=${model.scoreLabel}
           onPick=${(name) => this.pick(name)} onClose=${() => this.setState({ picking: "" })} />`}
         <div class="toast" role="status">${state.toast}</div>

@@ -14,15 +14,22 @@
   function gridRows(app) {
     const { state, data } = app;
     const filter = model.parseFilter(state.filter, data);
-    const rows = [];
-    for (const trial of data.trials) {
-      const clip = clipOf(trial, state);
-      if (app.host.isSelected(trial.name) && filter.test(trial, clip)) rows.push({ trial, clip });
-    }
+    const box = state.brush && app.curves?.metric === state.score ? state.brush.split(" ").map(Number) : null;
+    const rows = filteredRows(app, filter).filter(({ trial }) => !box || tm.curves.passes(app.curves.of.get(trial.id), box));
     const sign = state.descending ? -1 : 1;
     const value = ({ trial, clip }) => model.valueOf(trial, state.sort, clip);
     rows.sort((a, b) => model.compare(value(a), value(b), sign) || a.trial.number - b.trial.number);
     return { rows, problem: filter.problem };
+  }
+
+  /** Return the trials that the filter lets through, each with its clip. */
+  function filteredRows(app, filter = model.parseFilter(app.state.filter, app.data)) {
+    const rows = [];
+    for (const trial of app.data.trials) {
+      const clip = clipOf(trial, app.state);
+      if (app.host.isSelected(trial.name) && filter.test(trial, clip)) rows.push({ trial, clip });
+    }
+    return rows;
   }
 
   function clipOf(trial, state) {
@@ -119,18 +126,28 @@
     const step = state.step === "best" ? null : state.step === "last" ? app.steps[app.steps.length - 1] : state.step;
     const hidden = data.trials.length - rows.length;
     return html`<main class="grid-view">
-      <${Winner} app=${app} />
-      <p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
+      ${app.configurations ? html`<${tm.configurations.BestConfiguration} app=${app} />` : html`<${Winner} app=${app} />`}
+      <${tm.curves.CurvesPanel} app=${app} />
+      <div class="above-cards"><p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
         ? html`${plural(rows.length, "trial")} of ${number(data.trials.length)}
-            <button class="link" onClick=${() => app.set({ filter: "" })}>show all</button>`
-        : plural(rows.length, "trial")}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”.`}</p>
-      <div class="cards" style=${{ "--size": `${state.size}px` }}>
-        ${rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${Card} key=${trial.id} app=${app}
+            ${" "}<button class="link" onClick=${() => app.set({ filter: "", brush: "" })}>show all</button>`
+        : `${app.configurations ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.`}</p>
+        <${tm.configurations.CardsChoice} app=${app} /></div>
+      <div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}`} style=${{ "--size": `${state.size}px` }}>
+        ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${Card} key=${trial.id} app=${app}
           trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status}
           rank=${trial.rank} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
       </div>
     </main>`;
   }
 
-  tm.grid = { GridView, gridRows };
+  /** The cards of configurations. */
+  function Configurations({ app, rows }) {
+    const axis = app.axis;
+    return tm.configurations.configurationRows(app, rows).slice(0, app.hasPicture ? Infinity : FIRST_DRAWN).map((one, place) => html`
+      <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} axis=${axis} clip=${clipOf(one.typical, app.state)}
+        clips=${`${app.state.section}|${app.state.key}|${app.state.step}`} clipOf=${(trial) => clipOf(trial, app.state)} ...${app.meanAt(one)} color=${app.colorOf(one.trials[0])} />`);
+  }
+
+  tm.grid = { GridView, gridRows, filteredRows };
 })((window.tuneMedia = window.tuneMedia || {}));

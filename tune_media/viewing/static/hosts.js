@@ -21,10 +21,16 @@
     }
     return {
       live,
+      canGroup: true,
       first: () => json("data/first.json"),
       index: () => changed("index"),
       metrics: () => changed("metrics"),
       curves: (metric) => json(`data/curves.json?${query({ metric })}`),
+      configurations({ metric, section, mode, by }) {
+        const wanted = new URLSearchParams({ metric, section, mode });
+        for (const name of by) wanted.append("by", name);
+        return json(`data/configurations.json?${wanted}`);
+      },
       trial: (trial) => json(`data/trial.json?${query({ trial: trial.id })}`),
       clip: (clip) => json(`data/clip.json?${query({ trial: clip.trial.id, path: clip.path })}`),
     };
@@ -54,6 +60,7 @@
       index: once(() => load("index")),
       metrics: once(() => load("metrics")),
       curves: async (metric) => new Map(Object.entries(await load("curves"))).get(metric) || null,
+      configurations: async ({ key, by }) => (by.length ? null : new Map(Object.entries(await load("configurations"))).get(key) || null),
       trial: async (trial) => (await details(trial)).curves,
       clip: async (clip) => (await details(clip.trial)).clips[clip.path] || { record: {}, series: {} },
     };

@@ -14,6 +14,7 @@
   const CLIP_FACTS = ["return", "length", "step", "frames", "iteration", "seed"];
   const OWN_NAMES = ["score", "name", "status", "error", "rank"];
   const FEWEST_DIGITS = 4;
+  const LONG_TITLE = 27; // characters that a small card has room for
   const lastPart = (name) => name.split("/").pop();
   let changes = 0; // how often metrics came
   const labels = new Map(); // of the metrics that say how good a policy is, best first, as the server names them
@@ -80,8 +81,9 @@
       for (const [name, clips] of trial.groups) clips.sort(isWorst(name) ? (a, b) => order(a, b, -1) : order);
     }
     for (const [name, label] of Object.entries(payload.returns)) labels.set(name, label);
-    const model = { title: payload.title, params: payload.params, trials, sections: sectionsOf(trials), metricNames: [] };
+    const model = { title: payload.title, params: payload.params, trials, sections: sectionsOf(trials), metricNames: [], judged: payload.judged || null };
     if (payload.metrics) addMetrics(model, payload.metrics);
+    model.byId = new Map(trials.map((trial) => [trial.id, trial]));
     return model;
   }
 
@@ -161,6 +163,33 @@
       if (status) [trial.status, trial.error] = status[at];
     }
   }
+
+  /**
+   * Turn the server's configurations into the cards' rows: each has its trials, those that count, and the trial whose
+   * clip it shows: the one nearest to the mean, so that no lucky seed stands for all.
+   */
+  function decodeConfigurations({ names, configurations, paired }, model) {
+    const texts = new Map(names.map((name) => [name, textsOf(configurations.map(({ params }) => params[name]))]));
+    const found = configurations.map((one, place) => {
+      const leftOut = new Set(one.left_out);
+      const all = one.trials.map((id) => model.byId.get(id)).filter(Boolean);
+      const counting = all.filter((trial) => !leftOut.has(trial.id) && trial.score != null);
+      const distance = (trial) => Math.abs(trial.score - one.mean[0]);
+      const typical = counting.reduce((best, trial) => (!best || distance(trial) < distance(best) ? trial : best), null) || all[0];
+      return {
+        ...one, rank: one.n ? place + 1 : null, id: one.trials.join(), names, texts: names.map((name) => texts.get(name)[place]),
+        trials: all, counting, leftOut: all.filter((trial) => leftOut.has(trial.id)), typical,
+      };
+    });
+    const hasLongTitles = found.some((one) => configurationTitle(one).length > LONG_TITLE);
+    return { names, all: found.filter(({ typical }) => typical), paired, hasLongTitles, hasRuns: configurations.some(({ trials }) => trials.length > 1) };
+  }
+
+  /** Say whether an estimate [value, low, high] leaves open if the value is positive or negative. */
+  const hasZero = ([, low, high]) => low == null || !(low > 0 || high < 0);
+
+  /** Return a configuration's hyperparameters as text. */
+  const configurationTitle = ({ names, texts }) => names.map((name, at) => `${lastPart(name)} ${texts[at]}`).join(" · ") || "all trials";
 
   /** Return the scores that can be chosen: the known returns first, then the best clip, then every other metric. */
   function scoresOf(model, section) {
@@ -260,6 +289,6 @@
 
   tm.model = {
     decode, addMetrics, stepsOf, clipAt, bestClip, clipsOf, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
-    knownScores: () => [...labels.keys()], parseFilter, isFailed, ABANDONED,
+    knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, configurationTitle, hasZero, CLIP_SCORE, ABANDONED,
   };
 })((window.tuneMedia = window.tuneMedia || {}));
