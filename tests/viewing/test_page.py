@@ -111,6 +111,7 @@ def test_the_slider_moves_the_scores_with_the_clips(viewer):
 def test_the_focus_and_the_place_on_the_page_come_back_and_a_card_is_one_stop(viewer):
     viewer.page.set_viewport_size({"width": 400, "height": 500})
     show(viewer, "sort=name&descending=false")
+    viewer.wait("document.querySelector('.curves .u-over')")
     viewer.frame.focus(".card[data-trial=b]")
     viewer.press("Tab")
     assert viewer.frame.evaluate("document.activeElement.dataset.trial") == "c"
@@ -274,3 +275,29 @@ def test_all_curves_are_on_one_chart(browser, seeds, host, tmp_path):
         viewer.frame.click(".curves .chip[aria-pressed=true]")
         viewer.wait("document.querySelectorAll('.card').length === 9")
         assert viewer.errors == []
+
+
+@pytest.mark.parametrize("host", ["watch", "tensorboard"])
+def test_all_episodes_are_a_table(browser, seeds, host, tmp_path):
+    frame = tm.load(seeds).episodes()
+    with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url)
+        viewer.frame.click("text=All episodes")
+        viewer.wait("document.querySelectorAll('.episodes tbody tr').length > 0")
+        assert viewer.all(".heading-title p") == [f"{len(frame)} episodes"]
+        viewer.frame.click(".episodes th button[title=episode_return]")
+        best = frame["episode_return"].max()
+        viewer.wait("document.querySelector('th[aria-sort=descending]')?.innerText.includes('return')")
+        column = viewer.all(".episodes th button", "e.title").index("episode_return") + 2
+        viewer.wait(f"document.querySelector('.episodes td:nth-child({column})').innerText === '{best:g}'")
+        viewer.frame.fill(".where", "return < 8 and seed = None")
+        viewer.wait("document.querySelector('.heading-title p').innerText.includes(' of ')")
+        count = int((frame["episode_return"] < 8).sum())
+        viewer.wait(f"document.querySelectorAll('.episodes tbody tr').length === {count}")
+        viewer.frame.click("text=strangest")
+        viewer.wait("document.querySelector('.episodes .why')?.innerText.includes('usual distance')")
+        viewer.frame.click(".episodes td button")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        assert viewer.errors == []
+        viewer.page.go_back()
+        viewer.wait("document.querySelector('.episodes')")

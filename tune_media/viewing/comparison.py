@@ -145,5 +145,5 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
 def _seeded_rows(trial: TrialFiles, line: Line) -> list[Mapping[str, Any]]:
     filesystem, folder = trial.place
     with filesystem.open_input_file(posixpath.join(folder, parquet_name(line["path"]))) as file:
-        rows: list[Mapping[str, Any]] = pyarrow.parquet.read_table(file, columns=_SEEDED).to_pylist()
+        rows: list[Mapping[str, Any]] = pyarrow.parquet.ParquetFile(file).read(columns=_SEEDED).to_pylist()
     return rows

@@ -140,7 +140,8 @@ class Trials:
     def known_statuses(self) -> list[TrialStatus]:
         """Return what became of the trials of ``known``, as somebody saw it last; nothing if nobody did."""
         statuses = self._known_statuses
-        return statuses if len(statuses) == len(self._trials) else []
+        is_told = len(statuses) == len(self._trials) and any(status.word for status in statuses)
+        return statuses if is_told else []
 
     def read_ahead(self) -> None:
         """Read all trials and their metrics before the first page asks for them; a failure is only logged."""

@@ -12,7 +12,7 @@
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
     trial: "", clip: "", frame: 0, size: 280, cards: "", by: "",
-    chart: true, log: false, brush: "",
+    chart: true, log: false, brush: "", where: "", order: "", orderDown: true, strange: false,
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -142,7 +142,8 @@
         state.smaller = model.isSmallerBetter(state.score);
         if (state.sort === "score") state.descending = !state.smaller;
       }
-      if (state.view !== "grid" && !this.data.trials.some((trial) => trial.name === state.trial)) state.view = "grid";
+      if (state.view === "episodes" && !this.source.episodes) state.view = "grid";
+      if (!["grid", "episodes"].includes(state.view) && !this.data.trials.some((trial) => trial.name === state.trial)) state.view = "grid";
       this.rank(state);
       this.readConfigurations(state);
       return state;
@@ -188,7 +189,9 @@
     /** Another view begins at its top, with the focus on its heading; the grid is as it was left. */
     enter(left) {
       const isGrid = this.state.view === "grid";
-      scrollTo(0, isGrid ? this.scrolled || 0 : 0);
+      const place = isGrid ? this.scrolled || 0 : 0;
+      scrollTo(0, place);
+      if (isGrid) requestAnimationFrame(() => scrollTo(0, place)); // the chart may have grown, and moved what was in view
       const target = isGrid && left.trial ? document.querySelector(`.card[data-trial=${JSON.stringify(left.trial)}]`) : document.querySelector("main h2");
       target?.focus({ preventScroll: true });
     }
@@ -243,20 +246,22 @@
     /** Read the score of all trials over training once it is shown, and again if it may have changed. */
     async readCurves() {
       const { state, data } = this;
-      if (!data || state.view !== "grid" || !(typeof state.step === "number" || this.wantsCurves) || !data.metricNames.includes(state.score)) return;
+      if (!data || state.view !== "grid" || !(typeof state.step === "number" || (this.expectsCurves && this.hasPicture)) || !data.metricNames.includes(state.score)) return;
       const wanted = [state.score, data.metricsAt];
       if (this.curvesAsked && wanted.every((part, index) => part === this.curvesAsked[index])) return;
       this.curvesAsked = wanted;
       await this.attempt(async () => {
         const found = await this.source.curves(state.score);
+        this.withoutCurves = found ? "" : state.score; // a gallery has some only
         this.curves = found && { metric: state.score, of: new Map(found.trials.map((id, at) => [id, { step: found.step[at], value: found.value[at] }])) };
       });
       this.forceUpdate();
     }
 
-    /** Whether the chart of all curves is shown: it waits for the first picture. */
-    get wantsCurves() {
-      return this.state.chart && this.hasPicture && this.data.trials.length > 1;
+    /** Whether there is a chart of all curves, or room for it: it is read after the first picture. */
+    get expectsCurves() {
+      const { chart, score } = this.state;
+      return chart && this.data.trials.length > 1 && this.data.metricNames.includes(score) && this.withoutCurves !== score;
     }
 
     /** Return the score that a card shows: the trial's, or at an earlier step of the slider its value there, with its step. */
@@ -307,7 +312,7 @@
 
     up() {
       if (this.state.view === "clip") this.go({ view: "trial" });
-      else if (this.state.view === "trial") this.go({ view: "grid", trial: "", clip: "" });
+      else if (this.state.view !== "grid") this.go({ view: "grid", trial: "", clip: "" });
     }
 
     link() {
@@ -454,6 +459,7 @@
       }
       const { state, trial, clip } = this;
       const view = !this.data.trials.length || !Object.keys(this.data.sections).length ? html`<${Nothing} app=${this} />`
+        : state.view === "episodes" ? html`<${tm.episodes.EpisodesView} app=${this} />`
         : state.view === "trial" && trial ? html`<${tm.trial.TrialView} app=${this} trial=${trial} />`
         : state.view === "clip" && clip ? html`<${tm.clip.ClipView} app=${this} trial=${trial} clip=${clip} isGone=${this.isGone} />`
         : state.view === "clip" && trial ? html`<${Deleted} app=${this} trial=${trial} />`
@@ -462,7 +468,7 @@
         <${tm.bars.TopBar} app=${this} />
         ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read again: ${this.problem}</p>`}
         ${view}
-        <${tm.bars.Transport} app=${this} />
+        ${state.view !== "episodes" && html`<${tm.bars.Transport} app=${this} />`}
         ${state.help && html`<${tm.keys.Help} app=${this} />`}
         ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
         ${state.picking && html`<${tm.ui.Picker} title=${state.picking === "sort" ? "Sort by a metric" : "Winner by a metric"} names=${this.data.metricNames} label=${model.scoreLabel}

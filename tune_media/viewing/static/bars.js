@@ -17,9 +17,10 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
     const keys = data.sections[state.section] || [];
     return html`<header class="bar top">
       <h1 title=${data.title}><button onClick=${() => app.go({ view: "grid", trial: "", clip: "" })}>${lastPart(data.title) || "Episodes"}</button></h1>
-      <${Choice} label="Section" values=${Object.keys(data.sections)} value=${state.section} onChange=${(section) => app.set({ section })} />
-      <${Choice} label="Clip" values=${keys} value=${state.key} names=${tm.app.keyLabel} onChange=${(key) => app.set({ key })} />
+      ${state.view !== "episodes" && html`<${Choice} label="Section" values=${Object.keys(data.sections)} value=${state.section} onChange=${(section) => app.set({ section })} />`}
+      ${state.view !== "episodes" && html`<${Choice} label="Clip" values=${keys} value=${state.key} names=${tm.app.keyLabel} onChange=${(key) => app.set({ key })} />`}
       ${state.view === "grid" && html`<${GridControls} app=${app} />`}
+      ${app.source.episodes && state.view !== "episodes" && html`<button onClick=${() => app.go({ view: "episodes", trial: "", clip: "" })} title="All episodes as a table, with or without a clip">All episodes</button>`}
       <span class="space"></span>
       <button onClick=${() => app.toggleTheme()} aria-label="Light or dark (d)" title="Light or dark (d)">${app.theme === "dark" ? "☀" : "☾"}</button>
       <button onClick=${() => app.setState({ help: true })} aria-label="Keyboard help (?)" title="Keyboard help (?)">?</button>

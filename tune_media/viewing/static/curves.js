@@ -238,7 +238,10 @@
 
   /** The chart, once the curves are read. */
   function CurvesPanel({ app }) {
-    if (!app.wantsCurves || app.curves?.metric !== app.state.score) return null;
+    if (!app.expectsCurves) return null;
+    if (!app.hasPicture || app.curves?.metric !== app.state.score) {
+      return html`<section class="panel curves waiting" aria-busy="true"><p class="muted">Reading the curves …</p></section>`;
+    }
     const all = linesOf(app, tm.grid.filteredRows(app)); // also those that are not in the box
     if (!all.length) return null;
     const lines = all.length > MOST_LINES ? [...all].sort((a, b) => a.rank - b.rank).slice(0, MOST_LINES) : all;

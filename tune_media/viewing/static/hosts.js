@@ -25,6 +25,7 @@
       first: () => json("data/first.json"),
       index: () => changed("index"),
       metrics: () => changed("metrics"),
+      episodes: (wanted) => json(`data/episodes.json?${query(wanted)}`),
       curves: (metric) => json(`data/curves.json?${query({ metric })}`),
       configurations({ metric, section, mode, by }) {
         const wanted = new URLSearchParams({ metric, section, mode });

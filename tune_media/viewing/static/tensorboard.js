@@ -2,7 +2,7 @@
 // classic scripts as everywhere, in the order of index.html.
 const SCRIPTS = [
   "vendor/htm-preact.js", "vendor/uPlot.js", "filter.js", "model.js", "player.js", "hosts.js", "ui.js", "configurations.js", "grid.js", "charts.js", "curves.js",
-  "trial.js", "clip.js", "bars.js", "keys.js", "app.js",
+  "trial.js", "clip.js", "episodes.js", "bars.js", "keys.js", "app.js",
 ];
 
 function add(tag, attributes) {
