@@ -89,6 +89,8 @@ def demo(storage: str, iterations: int) -> None:
 def list_media(experiment: str, every: bool, as_json: bool) -> None:
     """List what was recorded in EXPERIMENT, a folder or a URI: the best clip of each trial, the best trial first.
 
+    If trials differ only in their seed, a table of the configurations, with means and intervals, comes before it.
+
     \b
     Examples:
       tune-media list ~/ray_results/my_sweep
@@ -96,7 +98,7 @@ def list_media(experiment: str, every: bool, as_json: bool) -> None:
     """
     from tune_media.values.strict_json import json_bytes
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.table import media_table, printable, trial_table
+    from tune_media.viewing.table import configuration_table, media_table, printable, trial_table
 
     try:
         catalog = load(experiment)
@@ -108,6 +110,9 @@ def list_media(experiment: str, every: bool, as_json: bool) -> None:
         for row in catalog:
             click.echo(json_bytes(dict(row)))
         return
+    configurations = "" if every else configuration_table(catalog)
+    if configurations:
+        click.echo(f"{configurations}\n")
     click.echo(media_table(catalog) if every else trial_table(catalog))
     click.echo(printable(f"{len(catalog)} media in {catalog.path}"))
 
@@ -167,7 +172,8 @@ def grid(
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=6007, show_default=True, help="Port; 0 takes a free one.")
 @click.option("--open/--no-open", "opens", default=False, help="Open the page in a browser.")
-def watch(experiment: str, host: str, port: int, opens: bool) -> None:
+@click.option("--wait", is_flag=True, help="Start although the folder is not there yet.")
+def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> None:
     """Show the clips of EXPERIMENT, a folder or a URI, in the browser, live, without TensorBoard.
 
     Example: tune-media watch --open ~/ray_results/my_sweep
@@ -177,7 +183,7 @@ def watch(experiment: str, host: str, port: int, opens: bool) -> None:
     except ImportError as error:
         raise click.ClickException(f"{error}. Install it: pip install 'tune-media[viewer]'") from error
     try:
-        server = make_watch_server(experiment, host, port)
+        server = make_watch_server(experiment, host, port, wait=wait)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     url = f"http://{'localhost' if host == '127.0.0.1' else host}:{server.port}"

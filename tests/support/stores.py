@@ -39,6 +39,7 @@ class StoredTrial:
         self.index.load([])
         self.known.load(self.index.lines())
         self.known.complete()
+        self._clips: dict[str, dict[str, str]] = {}  # of each episode: the id of each clip by its path
         self._count = 0
 
     @classmethod
@@ -57,12 +58,14 @@ class StoredTrial:
         """Store a medium, list it, and return its path."""
         own_path = functools.partial(self.known.report_path, step) if isinstance(medium, EpisodeBatch) else None
         placed = self.known.register(medium, section, key, step=step, own_path=own_path)
+        if isinstance(medium, tm.Video) and medium.episode:
+            self._clips.setdefault(medium.episode.episode_id, {})[placed.path] = medium.id
         self._count += 1
         reached = step if iteration is None else iteration
         entry = MediaEntry(medium, section, key, placed.path, step, reached, time.time() - 10 + self._count / 1000)
         entries = [entry]
         if isinstance(medium, EpisodeBatch):
-            data, content = packed_episodes(self.location.trial_id, entries, {})
+            data, content = packed_episodes(self.location.trial_id, entries, self._clips)
             entries = entries_of(unpack(data), content, self._count)
         files = file_set(entries, self.location.trial_id, (1, self._count))
         for name, content in files.files.items():

@@ -98,6 +98,20 @@ def write_trial(
     return folder
 
 
+def write_snapshot(experiment: Path, **statuses: str) -> None:
+    """Write Tune's snapshot of an experiment.
+
+    Args:
+        experiment: Its folder.
+        statuses: Tune's word for what became of the trial in each folder.
+    """
+    rows = [
+        [json.dumps({"trial_id": f"tune_{name}", "relative_logdir": name, "status": status}), "{}"]
+        for name, status in statuses.items()
+    ]
+    (experiment / "experiment_state-2026-01-01_00-00-00.json").write_text(json.dumps({"trial_data": rows}))
+
+
 def moving_bar(count: int, number: int = 0) -> np.ndarray:
     """Return frames in which a bar moves to the right; its color tells the trial."""
     frames = np.full((count, 48, 64, 3), 40, np.uint8)

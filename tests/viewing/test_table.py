@@ -1,6 +1,9 @@
+import re
+
 import tune_media as tm
-from tests.support.recorded import make_experiment
-from tune_media.viewing.table import media_table, printable, trial_table
+from tests.support.recorded import make_experiment, make_trial
+from tests.support.viewing import write_snapshot
+from tune_media.viewing.table import cell_width, media_table, printable, trial_table
 
 
 def test_one_line_a_trial_the_winner_first(tmp_path):
@@ -22,6 +25,23 @@ def test_a_table_fits_the_terminal(tmp_path):
     assert "best clip" not in trial_table(catalog, width=80)  # no room for the whole path
     assert "~" in trial_table(catalog, width=30)
     assert len(media_table(catalog).split("\n")) == len(catalog) + 1
+
+
+def test_a_failed_trial_says_so_and_why(tmp_path):
+    experiment = make_experiment(tmp_path / "exp")
+    write_snapshot(experiment, trial_a="ERROR", trial_b="TERMINATED")
+    (experiment / "trial_a" / "error.txt").write_text("Traceback ...\nValueError: stuck\n")
+    *lines, error = trial_table(tm.load(experiment), width=200).split("\n")
+    assert [line.split()[0] for line in lines if "(failed)" in line] == ["trial_a"]
+    assert error == "failed: trial_a: ValueError: stuck"
+
+
+def test_emoji_and_wide_characters_keep_the_columns(tmp_path):
+    for name, params in {"a": {"lr": 1}, "🤖 b": {"lr": 2}, "试验": {"lr": 3}}.items():
+        make_trial(tmp_path / "exp" / name, params, {10: 1.0})
+    lines = trial_table(tm.load(tmp_path / "exp"), width=200).split("\n")
+    lr = lines[0].index("lr")
+    assert {cell_width(re.match(r".*?(?= \d {3,})", line)[0]) + 1 for line in lines[1:]} == {lr}
 
 
 def test_text_that_would_move_the_cursor_is_escaped():

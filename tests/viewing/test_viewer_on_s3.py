@@ -109,6 +109,7 @@ def test_a_look_at_a_running_trial_lists_no_checkpoints(s3, staging):
     requests = []
     handler = logging.Handler()
     handler.emit = lambda record: requests.append(record.getMessage())
+    logging.getLogger("werkzeug").setLevel(logging.INFO)  # TensorBoard, if it ran in this process, has changed it
     logging.getLogger("werkzeug").addHandler(handler)
     try:
         trials = Trials([LogDirectory.of("s3://results/exp")])

@@ -1,4 +1,5 @@
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -35,3 +36,26 @@ def test_a_request_for_another_host_is_refused(server):
     )
     with pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(request)
+
+
+def test_a_folder_may_come_later(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        make_watch_server(str(tmp_path / "exp"))
+    server = make_watch_server(str(tmp_path / "exp"), wait=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        assert b'"trials":[]' in response_of(server, "/data/index.json")
+        write_trial(tmp_path / "exp" / "trial", 0)
+        deadline = time.monotonic() + 60
+        while b'"name":"trial"' not in response_of(server, "/data/index.json"):
+            assert time.monotonic() < deadline
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def response_of(server, path):
+    with urllib.request.urlopen(f"http://localhost:{server.port}{path}") as response:
+        return response.read()

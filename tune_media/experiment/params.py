@@ -13,15 +13,19 @@ _MAX_LIST = 8  # longer lists are no hyperparameter that anyone reads in a table
 
 
 def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield scalars and short lists of scalars by name, nested ones as ``outer/inner``.
+    """Yield scalars and short lists of scalars by name, nested ones as ``outer/inner``; reprs without addresses.
 
     Example:
         >>> dict(flat_values({"lr": 0.1, "model": {"hiddens": [64, 64], "module": object()}}))
         {'lr': 0.1, 'model/hiddens': '[64, 64]'}
+        >>> dict(flat_values({"schedule": "<function warm at 0x7f01>"}))
+        {'schedule': '<function warm>'}
     """
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from flat_values(value, f"{prefix}{name}/")
+        elif isinstance(value, str) and value.startswith("<"):  # Tune writes an object as its repr
+            yield f"{prefix}{name}", without_address(value)
         elif _is_scalar(value):
             yield f"{prefix}{name}", value
         elif isinstance(value, list) and len(value) <= _MAX_LIST and all(map(_is_scalar, value)):

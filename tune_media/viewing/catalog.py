@@ -16,6 +16,7 @@ import pyarrow.fs
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.state import Snapshots
+from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import filesystem_of_trial
@@ -23,7 +24,8 @@ from tune_media.storage.trial_contents import warn_of_unlisted, warn_of_unrender
 from tune_media.values.checks import number_range
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
-from tune_media.viewing import data_frames, notebook
+from tune_media.viewing import comparison, data_frames, notebook
+from tune_media.viewing.configurations import Judged
 from tune_media.viewing.places import (
     CHECKPOINT,
     Folder,
@@ -33,6 +35,7 @@ from tune_media.viewing.places import (
     is_trial,
     name_some,
 )
+from tune_media.viewing.statistics import paired_difference
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,6 +194,11 @@ class Catalog(Sequence[CatalogRow]):
             chosen.append(rows)
         return Catalog(self._folders, self.trials, chosen)
 
+    @cached_property
+    def statuses(self) -> list[TrialStatus]:
+        """What became of each trial, in the words of Tune's last snapshot, with the error if it failed."""
+        return Statuses(Snapshots()).of(self.trials)
+
     @property
     def scores(self) -> Scores:
         """The score of each trial, by which the viewer and ``tune-media list`` rank them, see ``best``."""
@@ -235,6 +243,92 @@ class Catalog(Sequence[CatalogRow]):
             rows = (self._best_of(number, sign) for number in self.scores.best_first(sign))
             return next((row for row in rows if row is not None), None)
         return data_frames.best_row(self, metric, sign)
+
+    def compare(
+        self,
+        by: str | Sequence[str] | None = None,
+        metric: str | None = None,
+        *,
+        mode: str = "max",
+        task: str | None = None,
+    ) -> pd.DataFrame:
+        """Return one row for each configuration: its score over all its training seeds, the best configuration first.
+
+        Trials that differ only in a training seed (``seed``, ``env_seed``, ``rng``, or nothing at all: ``num_samples``)
+        are runs of one configuration. Trials that failed, were abandoned, or have no score are left out.
+
+        The columns are ``config/<name>``, ``rank``, ``n`` (runs), ``mean`` and ``iqm`` (the interquartile mean), each
+        with the ends of its 95 % interval (``low`` and ``high``, ``iqm_low`` and ``iqm_high``), ``behind``: how much
+        worse the mean is than the best one's, with its interval, ``overlaps_best``: whether that interval contains 0,
+        and the names of the ``trials`` and of those that are ``left_out``. The intervals are percentile bootstrap
+        intervals over runs, stratified by task. With one run, there is none.
+
+        Args:
+            by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
+            metric: A metric of the results. None: the score, see ``best``.
+            mode: ``"max"`` or ``"min"``.
+            task: The hyperparameter that names the task (such as ``"env"``), if a configuration has runs of several.
+
+        Raises:
+            ValueError: There is no such hyperparameter or metric, or ``mode`` is something else, or a configuration
+                has more runs of one task than of another.
+
+        Example:
+            ``catalog.compare()[["config/lr", "n", "mean", "low", "high"]]``
+        """
+        return comparison.as_frame(self._judged(by, metric, mode, task), self.trials)
+
+    def scores_by_configuration(
+        self, by: str | Sequence[str] | None = None, metric: str | None = None, *, task: str | None = None
+    ) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the score of each run of each configuration in the layout that rliable takes: arrays (runs, tasks).
+
+        Args:
+            by: As in ``compare``.
+            metric: As in ``compare``.
+            task: As in ``compare``. None: there is one task.
+
+        Raises:
+            ValueError: As in ``compare``.
+
+        Example:
+            ``rliable.library.get_interval_estimates(catalog.scores_by_configuration(), aggregate)``
+        """
+        found = self._judged(by, metric, "max", task)
+        return {one.configuration.title: one.scores if one.scores.ndim == 2 else one.scores[:, None] for one in found}
+
+    def paired_difference(self, first: Sequence[str], second: Sequence[str]) -> dict[str, float]:
+        """Return how much larger the first trials' returns are on the evaluation seeds that the second ones have, too.
+
+        Of each trial, the episodes of its last evaluation count.
+
+        Args:
+            first: The names of trials, such as ``catalog.compare()["trials"][0]``.
+            second: The others'.
+
+        Returns:
+            ``difference``, the ends ``low`` and ``high`` of its 95 % bootstrap interval over the seeds, and ``seeds``,
+            their number. Without common seeds, the others are NaN.
+
+        Raises:
+            KeyError: There is no such trial.
+        """
+        unknown = {*first, *second} - {trial.name for trial in self.trials}
+        if unknown:
+            raise KeyError(f"there is no trial {min(unknown)!r}")
+        groups = [[trial for trial in self.trials if trial.name in names] for names in (first, second)]
+        returns = [comparison.returns_by_seed(group) for group in groups]
+        found, count = paired_difference(*returns)
+        return {"difference": found.value, "low": found.low, "high": found.high, "seeds": count}
+
+    def _judged(self, by: str | Sequence[str] | None, metric: str | None, mode: str, task: str | None) -> list[Judged]:
+        if mode not in ("max", "min"):
+            raise ValueError(f"compare(mode=...) must be 'max' or 'min', got {mode!r}.")
+        self._read_of_all(lambda trial: trial.params)
+        scores = self.scores.values if metric is None else comparison.scores_by(self.trials, metric)
+        names = [by] if isinstance(by, str) else by
+        sign = 1 if mode == "max" else -1
+        return comparison.judged(self.trials, self.statuses, scores, by=names, task=task, sign=sign)
 
     def to_pandas(self, *, params: str = "differing", metrics: bool | Sequence[str] = True) -> pd.DataFrame:
         """Return the rows as a DataFrame, each joined with its trial's hyperparameters and metrics.

@@ -15,11 +15,23 @@ from typing import Any
 import pyarrow as pa
 
 from tune_media.experiment.results import RESULTS
+from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
+from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
+from tune_media.viewing.curves import Curves
 from tune_media.viewing.episode_details import episode_details
-from tune_media.viewing.payload import first_payload, index_payload, json_content, metrics_payload
+from tune_media.viewing.payload import (
+    CLIP,
+    configurations_key,
+    configurations_payload,
+    first_payload,
+    index_payload,
+    json_content,
+    metrics_payload,
+    scores_of,
+)
 from tune_media.viewing.places import find_folders
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import SHOWN, STATIC, static_files
@@ -55,6 +67,7 @@ class Gallery:
     trials: list[TrialFiles]
     only: Collection[str] = ()
     missing: list[str] = field(default_factory=list)
+    _statuses: list[TrialStatus] = field(default_factory=list, repr=False)
     _lines: dict[str, list[Line]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -72,7 +85,8 @@ class Gallery:
         found = Trials([LogDirectory(folder)])
         trials = found.all()
         found.metrics_of(trials)
-        return cls(folder.name, trials, only)
+        words = [TrialStatus(status.word) for status in found.statuses_of(trials)]  # an error may name paths
+        return cls(folder.name, trials, only, _statuses=words)
 
     @property
     def files(self) -> dict[tuple[str, str], tuple[TrialFiles, Line]]:
@@ -140,7 +154,20 @@ class Gallery:
         posters = {"posters": POSTER}
         yield "first", json_content(first_payload(self.trials, self.title, metrics, self._lines_of) | posters)
         yield "index", json_content(index_payload(self.trials, self.title, self._lines_of) | posters)
-        yield "metrics", json_content(metrics_payload(self.trials, metrics))
+        yield "metrics", json_content(metrics_payload(self.trials, metrics, self._statuses))
+        curves = Curves()
+        known = known_returns(name for found in metrics for name in found)
+        yield "curves", json_content({name: curves.of(self.trials, name) for name in known})
+        sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})
+        wanted = [(name, "") for name in known] + [(CLIP, section) for section in sections]
+        judged = {
+            configurations_key(name, section, sign): configurations_payload(
+                self.trials, self._statuses, scores_of(self.trials, name, section), sign=sign
+            )
+            for name, section in wanted
+            for sign in (1, -1)
+        }
+        yield "configurations", json_content(judged)
         for trial in self.trials:
             clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self._lines_of(trial)}
             yield f"trial-{trial.id}", json_content({"curves": self._curves(trial), "clips": clips})

@@ -108,7 +108,8 @@ class _Grid:
         strip = image.new("RGB", (self._tile_width, 2 * _LINE), _PAPER)
         pen = draw.Draw(strip)
         color = _WINNER if tile.mark else _PALE
-        for line, (text, ink) in enumerate(((tile.title, _INK), (tile.caption, color))):
+        title = _fitting_title(tile.title, lambda text: bool(pen.textlength(text, font) <= self._tile_width))
+        for line, (text, ink) in enumerate(((title, _INK), (tile.caption, color))):
             pen.text((0, line * _LINE + 1), _fitting(text, self._tile_width, pen, font), ink, font)
         self._canvas[top : top + 2 * _LINE, left : left + self._tile_width] = np.asarray(strip)
 
@@ -139,6 +140,21 @@ def _pillow() -> tuple[Any, Any, Any]:
     except ImportError as error:
         raise ImportError("A grid's labels are drawn with Pillow: pip install 'tune-media[overlay]'") from error
     return Image, ImageDraw, ImageFont.load_default(_LINE - 4)
+
+
+def _fitting_title(text: str, fits: Callable[[str], bool]) -> str:
+    """Return ``name=value  name=value`` with shorter names, until it fits: the values tell trials apart.
+
+    >>> _fitting_title("learning_rate=0.001  gamma=0.9", lambda text: len(text) <= 24)
+    'learni…=0.001  gamma=0.9'
+    """
+    pairs = [part.rpartition("=") for part in text.split("  ")]
+    while not fits(text) and max(len(name) for name, _, _ in pairs) > 2:
+        at = max(range(len(pairs)), key=lambda number: len(pairs[number][0]))
+        name, equals, value = pairs[at]
+        pairs[at] = f"{name.rstrip('…')[: len(name) - 2]}…", equals, value
+        text = "  ".join(map("".join, pairs))
+    return text
 
 
 def _fitting(text: str, width: int, pen: Any, font: Any) -> str:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import gzip
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tune_media.viewing.payload import etag_of, first_payload, index_payload, json_content, metrics_payload
+from tune_media.viewing.curves import Curves
+from tune_media.viewing.payload import (
+    configurations_payload,
+    etag_of,
+    first_payload,
+    index_payload,
+    json_content,
+    metrics_payload,
+    scores_of,
+)
 from tune_media.viewing.trials import Trials
 
 _SMALL = 1000  # bytes that are not worth compressing
@@ -51,19 +60,20 @@ class TrialPages:
     def __init__(self, trials: Trials, title: str) -> None:
         self._trials = trials
         self._title = title
+        self._curves = Curves()
         self._made: dict[str, tuple[Any, Page]] = {}
-        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
 
     def first(self) -> Page:
         """Return what the first view shows: a part of the clips, and the scores.
 
         It does not wait for a look at the files of all trials; the pages that are asked for next do.
         """
-        trials = self._trials.known()
+        trials, statuses = self._trials.known(), self._trials.known_statuses()
         is_read = all(trial.results_version is not None for trial in trials)
         metrics = [trial.last_metrics for trial in trials] if is_read else self._trials.metrics_of(trials)
-        version = [(trial.name, trial.state, trial.results_version) for trial in trials]
-        return self._page("first", version, lambda: first_payload(trials, self._title, metrics))
+        version = [(trial.name, trial.state, trial.results_version) for trial in trials], statuses
+        return self._page("first", version, lambda: first_payload(trials, self._title, metrics, statuses=statuses))
 
     def index(self) -> Page:
         """Return all trials and their clips."""
@@ -72,14 +82,42 @@ class TrialPages:
         return self._page("index", version, lambda: index_payload(trials, self._title))
 
     def metrics(self) -> Page:
-        """Return the last metrics of all trials."""
+        """Return the last metrics of all trials, and what became of them."""
         trials = self._trials.all()
-        metrics = self._trials.metrics_of(trials)
-        version = [(trial.name, trial.results_version) for trial in trials]
-        return self._page("metrics", version, lambda: metrics_payload(trials, metrics))
+        metrics, statuses = self._trials.metrics_of(trials), self._trials.statuses_of(trials)
+        version = [(trial.name, trial.results_version) for trial in trials], statuses
+        return self._page("metrics", version, lambda: metrics_payload(trials, metrics, statuses))
+
+    def curves(self, metric: str) -> Page:
+        """Return a metric of all trials over training."""
+        trials = self._trials.all()
+        self._trials.metrics_of(trials)  # it finds out which results have changed
+        version = metric, [(trial.name, trial.results_version) for trial in trials]
+        return self._page("curves", version, lambda: self._curves.of(trials, metric))
+
+    def configurations(self, metric: str, section: str, by: Sequence[str] | None, sign: int) -> Page:
+        """Return the configurations and their scores over their runs.
+
+        Args:
+            metric: A metric of the results, or ``clip`` for the best return of a clip in ``section``.
+            section: The section of that clip.
+            by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
+            sign: -1 if the lowest score is the best.
+
+        Raises:
+            ValueError: There is no such hyperparameter.
+        """
+        trials = self._trials.all()
+        self._trials.metrics_of(trials)
+        statuses = self._trials.statuses_of(trials)
+        version = metric, section, by, sign, statuses, [(t.name, t.state, t.results_version) for t in trials]
+        scores = scores_of(trials, metric, section)
+        return self._page(
+            "configurations", version, lambda: configurations_payload(trials, statuses, scores, by, sign=sign)
+        )
 
     def _page(self, name: str, version: Any, payload: Callable[[], Any]) -> Page:
-        with self._lock:
+        with self._locks.setdefault(name, threading.Lock()):  # a slow page holds up no other
             made_of, page = self._made.get(name, (None, None))
             if page is None or made_of != version:
                 page = Page(json_content(payload()))

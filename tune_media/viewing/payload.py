@@ -18,9 +18,12 @@ from typing import Any
 from urllib.parse import quote
 
 from tune_media.experiment.params import differing
+from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.values.number import as_number
 from tune_media.values.score import RETURNS, clip_rank, known_returns
+from tune_media.viewing.comparison import clip_scores, judged, returns_by_seed
+from tune_media.viewing.statistics import Estimate, paired_difference
 
 _MAX_PARAMS = 40
 _MAX_TEXT = 120
@@ -91,16 +94,20 @@ def first_payload(
     title: str,
     metrics: Sequence[dict[str, float]],
     lines_of: Callable[[TrialFiles], Sequence[Line]] = lambda trial: trial.lines,
+    *,
+    statuses: Sequence[TrialStatus] = (),
 ) -> dict[str, Any]:
     """Return as much as the first view shows: of each trial and key the last and the best clip, and the scores.
 
-    It has the form of ``index_payload``, with the metrics that rank the trials added.
+    It has the form of ``index_payload``, with the metrics that rank the trials added, and the configurations ranked by
+    the first of these.
 
     Args:
         trials: The trials.
         title: Shown at the top of the page.
         metrics: The last metrics of each trial.
         lines_of: Returns the index lines of a trial's clips.
+        statuses: What became of each trial; empty if nobody knows yet.
 
     Example:
         >>> first_payload([], "nothing", [])["metrics"]
@@ -109,7 +116,35 @@ def first_payload(
     known = known_returns(name for found in metrics for name in found)
     scores = [{name: found[name] for name in known if name in found} for found in metrics]
     payload = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
-    return {**payload, "is_first": True, "metrics": metrics_payload(trials, scores)}
+    first = {**payload, "is_first": True, "metrics": metrics_payload(trials, scores, statuses)}
+    if known:
+        found = configurations_payload(trials, statuses, scores_of(trials, known[0], ""), with_pairs=False)
+        first["judged"] = {configurations_key(known[0], "", 1): found}
+    return first
+
+
+CLIP = "clip"
+"""The name of a score that is no metric: the best return of a trial's clips in a section."""
+
+
+def scores_of(trials: Sequence[TrialFiles], metric: str, section: str) -> list[float | None]:
+    """Return the score of each trial: a metric of its results, or for ``clip`` its best clip's return in a section.
+
+    >>> scores_of([], "clip", "evaluation")
+    []
+    """
+    if metric == CLIP:
+        return clip_scores(trials, section)
+    return [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
+
+
+def configurations_key(metric: str, section: str, sign: int) -> str:
+    """Return the name under which the page holds the configurations of a score.
+
+    >>> configurations_key("clip", "train", -1), configurations_key("loss", "train", 1)
+    ('clip|train|min', 'loss||max')
+    """
+    return f"{metric}|{section if metric == CLIP else ''}|{'min' if sign < 0 else 'max'}"
 
 
 def shown_lines(lines: Sequence[Line]) -> list[Line]:
@@ -137,18 +172,84 @@ def _step_of(line: Line) -> float:
     return float("-inf") if step is None else step
 
 
-def metrics_payload(trials: Sequence[TrialFiles], metrics: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """Return the metrics of trials: ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}}``.
+def metrics_payload(
+    trials: Sequence[TrialFiles], metrics: Sequence[dict[str, float]], statuses: Sequence[TrialStatus] = ()
+) -> dict[str, Any]:
+    """Return ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}, "status": [[word, error], ...]}``.
+
+    Args:
+        trials: The trials.
+        metrics: The last metrics of each trial.
+        statuses: What became of each trial. Empty: nobody knows yet.
 
     Example:
         >>> metrics_payload([TrialFiles("a", None, "/a")], [{"loss": 1.0}])["metrics"]
         {'loss': [1.0]}
     """
     names = sorted({name for found in metrics for name in found})
-    return {
+    payload: dict[str, Any] = {
         "trials": [trial.id for trial in trials],
         "metrics": {name: [found.get(name) for found in metrics] for name in names},
     }
+    if statuses:
+        payload["status"] = [[status.word, status.error] for status in statuses]
+    return payload
+
+
+def configurations_payload(
+    trials: Sequence[TrialFiles],
+    statuses: Sequence[TrialStatus],
+    scores: Sequence[float | None],
+    by: Sequence[str] | None = None,
+    *,
+    sign: int = 1,
+    with_pairs: bool = True,
+) -> dict[str, Any]:
+    """Return the configurations, the best first: their hyperparameters, trials, and statistics as [value, low, high].
+
+    Args:
+        trials: The trials.
+        statuses: What became of each trial; empty if nobody knows yet.
+        scores: The score of each trial, or None.
+        by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
+        sign: -1 if the lowest score is the best.
+        with_pairs: Whether to compare the first two on equal evaluation seeds, for which episodes are read.
+
+    Raises:
+        ValueError: There is no such hyperparameter.
+
+    Example:
+        >>> configurations_payload([], [], [])
+        {'names': [], 'configurations': [], 'paired': None}
+    """
+    known = statuses or [TrialStatus()] * len(trials)
+    found = judged(trials, known, scores, by=by, sign=sign) if trials else []
+    names = list(found[0].configuration.params) if found else []
+    paired = None
+    if with_pairs and len(found) > 1 and found[1].n:
+        first, second = ([trials[number] for number in one.configuration.trials] for one in found[:2])
+        estimate, count = paired_difference(returns_by_seed(first), returns_by_seed(second))
+        paired = {"difference": _ends(estimate), "seeds": count} if count else None
+    return {
+        "names": names,
+        "configurations": [
+            {
+                "params": {name: _param(value) for name, value in one.configuration.params.items()},
+                "trials": [trials[number].id for number in one.configuration.trials],
+                "left_out": [trials[number].id for number in one.left_out],
+                "n": one.n,
+                "mean": _ends(one.mean),
+                "iqm": _ends(one.iqm),
+                "behind": one.behind and _ends(one.behind),
+            }
+            for one in found
+        ],
+        "paired": paired,
+    }
+
+
+def _ends(estimate: Estimate) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in (estimate.value, estimate.low, estimate.high)]
 
 
 def column(values: Sequence[Any]) -> dict[str, Any]:

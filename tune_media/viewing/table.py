@@ -5,19 +5,23 @@ from __future__ import annotations
 import posixpath
 import re
 import shutil
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+from tune_media.experiment.status import FAILED
 from tune_media.values.score import CLIP_LABEL
 from tune_media.viewing.catalog import Catalog
+from tune_media.viewing.configurations import short
 
 _MIN_CELL = 8
+_WIDTHS = {"W": 2, "F": 2}  # of wide characters, as Unicode has them
 
 
 def trial_table(catalog: Catalog, width: int | None = None) -> str:
     """Lay out one line a trial, the highest score first: its hyperparameters that differ, its score, its best clip.
 
-    If the lines do not fit, they have no column for the clip's file.
+    If the lines do not fit, they have no column for the clip's file. The errors of failed trials stand below.
 
     Args:
         catalog: What was recorded.
@@ -27,12 +31,15 @@ def trial_table(catalog: Catalog, width: int | None = None) -> str:
     videos = catalog.filter(kind="video")
     label = videos.scores.label
     ranks_by_clip = label == CLIP_LABEL
+    known = zip(catalog.trials, catalog.statuses, strict=True)
+    failed = {id(trial): status.error for trial, status in known if status.word == FAILED}
     rows = []
     for trial, score, best in videos.best_first():
         told = [_short(trial.params.get(name, "")) for name in params]
         told += [] if ranks_by_clip else [_short(score)]
         clips = str(len(videos.filter(trial=trial.name)))
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
+        name += " (failed)" if id(trial) in failed else ""
         if best is None:
             rows.append([name, *told, "", "", "", clips, "no clip"])
             continue
@@ -42,6 +49,31 @@ def trial_table(catalog: Catalog, width: int | None = None) -> str:
     lines = [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
     if _width_of(lines) > _space(width):  # a path that is cut is of no use; `--all` and `--json` have it
         lines = [line[:-1] for line in lines]
+    errors = [(trial.name, failed[id(trial)]) for trial in catalog.trials if id(trial) in failed]
+    told = [f"failed: {name}: {error or 'Tune wrote no error'}" for name, error in errors]
+    return "\n".join([_laid_out(lines, width), *map(printable, told)])
+
+
+def configuration_table(catalog: Catalog, width: int | None = None) -> str:
+    """Lay out one line a configuration, the best mean first, if any has several trials; otherwise nothing.
+
+    Args:
+        catalog: What was recorded.
+        width: Characters a line. None: as many as the terminal has.
+    """
+    table = catalog.compare()
+    if len(table) < 2 or table["n"].max() < 2:
+        return ""
+    params = [name for name in table.columns if name.startswith("config/")]
+    names = [name.removeprefix("config/") for name in params]
+    lines = [[*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm", ""]]
+    for _, row in table.iterrows():
+        left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
+        told = "best" if row["rank"] == 1 else "overlaps with the best" if row["overlaps_best"] else ""
+        interval = f"{_short(row['low'])} .. {_short(row['high'])}" if row["n"] > 1 else ""
+        values = [short(row[name]) for name in params]
+        shown = [_short(row["mean"]), interval, _short(row["iqm"])] if row["n"] else ["", "", ""]
+        lines.append([*values, str(row["n"]), *shown, ", ".join(filter(None, [told, left_out]))])
     return _laid_out(lines, width)
 
 
@@ -73,12 +105,12 @@ def printable(text: str) -> str:
 def _laid_out(lines: Sequence[Sequence[str]], width: int | None) -> str:
     """Return lines in columns; if they are wider than the terminal, the longest cells lose their middle."""
     cells = [[printable(str(cell)) for cell in line] for line in lines]
-    widths = [max(len(line[at]) for line in cells) for at in range(len(cells[0]))]
+    widths = [max(cell_width(line[at]) for line in cells) for at in range(len(cells[0]))]
     space = _space(width) - 2 * (len(widths) - 1)
     while sum(widths) > space and max(widths) > _MIN_CELL:
         widest = widths.index(max(widths))
         widths[widest] = max(_MIN_CELL, widths[widest] - (sum(widths) - space), sorted(widths)[-2] - 1)
-    rows = ("  ".join(_cut(cell, w).ljust(w) for cell, w in zip(line, widths, strict=True)) for line in cells)
+    rows = ("  ".join(_padded(_cut(cell, w), w) for cell, w in zip(line, widths, strict=True)) for line in cells)
     return "\n".join(row.rstrip() for row in rows)
 
 
@@ -88,14 +120,46 @@ def _space(width: int | None) -> int:
 
 def _width_of(lines: Sequence[Sequence[str]]) -> int:
     """Return how many characters a line takes if nothing is cut."""
-    return sum(max(len(printable(str(cell))) for cell in column) + 2 for column in zip(*lines, strict=True)) - 2
+    return sum(max(cell_width(printable(str(cell))) for cell in column) + 2 for column in zip(*lines, strict=True)) - 2
 
 
 def _cut(text: str, width: int) -> str:
-    if len(text) <= width:
+    """Return a text without its middle if it is wider.
+
+    >>> _cut("abcdefghij", 7), _cut("🤖🤖🤖🤖", 7)
+    ('abcd~ij', '🤖🤖~🤖')
+    """
+    if cell_width(text) <= width:
         return text
     end = (width - 1) // 3  # the beginning tells more: names of trials end with dates
-    return f"{text[: width - 1 - end]}~{text[len(text) - end :]}"
+    return f"{_first(text, width - 1 - end)}~{_first(text[::-1], end)[::-1]}"
+
+
+def _first(text: str, width: int) -> str:
+    """Return as many first characters as fit."""
+    text = text[:width]
+    while cell_width(text) > width:
+        text = text[:-1]
+    return text
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - cell_width(text))
+
+
+def cell_width(text: str) -> int:
+    """Return how many cells of a terminal a text takes: an emoji or a Chinese character takes two.
+
+    >>> cell_width("lr=1"), cell_width("🤖"), cell_width("e\u0301")
+    (4, 2, 1)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(_WIDTHS.get(unicodedata.east_asian_width(c), 1) for c in text if not _takes_no_cell(c))
+
+
+def _takes_no_cell(character: str) -> bool:
+    return unicodedata.category(character) in ("Mn", "Me", "Cf")
 
 
 def _relative(row: dict[str, Any], catalog: Catalog) -> str:

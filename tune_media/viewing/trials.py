@@ -18,6 +18,7 @@ import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
 from tune_media.experiment.state import Snapshots
+from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import (
     TrialFiles,
     Version,
@@ -91,6 +92,8 @@ class Trials:
         self._lock = threading.Lock()
         self._unreadable: set[str] = set()
         self._snapshots = Snapshots()
+        self._statuses = Statuses(self._snapshots)
+        self._known_statuses: list[TrialStatus] = []
         self._read_at = self._metrics_at = float("-inf")
         self._pause = _PAUSE_LOCAL if all(is_local(root.folder.filesystem) for root in self.roots) else _PAUSE_REMOTE
 
@@ -128,10 +131,24 @@ class Trials:
                 self._metrics_at = time.monotonic()
             return [trial.last_metrics for trial in trials]
 
+    def statuses_of(self, trials: Sequence[TrialFiles]) -> list[TrialStatus]:
+        """Return what became of some trials, as Tune's last snapshot has it."""
+        with self._lock:
+            self._known_statuses = self._statuses.of(trials)
+            return self._known_statuses
+
+    def known_statuses(self) -> list[TrialStatus]:
+        """Return what became of the trials of ``known``, as somebody saw it last; nothing if nobody did."""
+        statuses = self._known_statuses
+        is_told = len(statuses) == len(self._trials) and any(status.word for status in statuses)
+        return statuses if is_told else []
+
     def read_ahead(self) -> None:
         """Read all trials and their metrics before the first page asks for them; a failure is only logged."""
         try:
-            self.metrics_of(self.all())
+            trials = self.all()
+            self.metrics_of(trials)
+            self.statuses_of(trials)
         except Exception as error:
             logger.warning("tune_media: the viewer cannot read the trials: %s", error_text(error))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
-from tune_media.viewing.places import find_folders
+from tune_media.viewing.places import find_folders, folder_at
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
-def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0) -> BaseWSGIServer:
+def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait: bool = False) -> BaseWSGIServer:
     """Return a server of the viewer for an experiment; ``serve_forever`` runs it.
 
     Args:
         path: The experiment, a folder of experiments, or one trial; a local path or a URI.
         host: The address to listen on.
         port: The port; 0 takes a free one.
+        wait: Whether the folder may come later; until then, the page has no trials.
 
     Raises:
-        FileNotFoundError: There is no such folder.
+        FileNotFoundError: There is no such folder, and ``wait`` is false.
         OSError: The port is taken.
 
     Example:
@@ -38,10 +39,11 @@ def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0) -> Base
         True
         >>> server.server_close()
     """
-    folder = find_folders(path)[0]
+    folder = folder_at(path) if wait else find_folders(path)[0]
     trials = Trials([LogDirectory(folder)])
-    threading.Thread(target=trials.read_ahead, name="tune_media-watch", daemon=True).start()
-    app: WSGIApplication = ViewerApp(trials, folder.name)
+    viewer = ViewerApp(trials, folder.name)
+    threading.Thread(target=viewer.read_ahead, name="tune_media-watch", daemon=True).start()
+    app: WSGIApplication = viewer
     if host in LOCAL_HOSTS:
         app = only_local(app)
     return make_server(host, port, app, threaded=True, request_handler=_QuietHandler)

@@ -3,6 +3,11 @@
 static/<file>                               the front end
 data/first.json                             all trials, and the clips that the first view shows
 data/index.json, data/metrics.json          all trials with all clips; their last metrics
+data/curves.json?metric=NAME                a metric of all trials over training
+data/configurations.json?metric=NAME&section=SECTION&mode=min|max&by=PARAM
+                                            configurations, with means and intervals over their runs
+data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&strangest=N&histogram=COLUMN
+                                            a page of all episodes, or the strangest; a histogram of a column
 data/trial.json?trial=ID                    one trial's metrics over training
 data/clip.json?trial=ID&path=PATH           one clip's episode
 media/<trial id>/<path>                     a media file, with byte ranges
@@ -19,7 +24,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from werkzeug.exceptions import HTTPException, NotFound, RequestedRangeNotSatisfiable
+from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestedRangeNotSatisfiable
 from werkzeug.utils import send_file
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
@@ -28,6 +33,7 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import is_local
 from tune_media.values.secrets import error_text, redacted
 from tune_media.viewing.episode_details import episode_details
+from tune_media.viewing.episode_table import EpisodeFiles
 from tune_media.viewing.pages import Page, TrialPages
 from tune_media.viewing.payload import etag_of, json_content
 from tune_media.viewing.trials import Trials
@@ -42,6 +48,7 @@ SHOWN = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png", ".jpg": 
 """The files that the page shows, by their suffix; a browser runs none of them."""
 _FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
 _CHUNK = 65536
+_MAX_ROWS = 1000  # of a page of episodes
 _ONE_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))", re.IGNORECASE)
 
 
@@ -64,12 +71,21 @@ class ViewerApp:
     def __init__(self, trials: Trials, title: str) -> None:
         self.trials = trials
         self._all = TrialPages(trials, title)
+        self._episode_files = EpisodeFiles()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request."""
         response = self._answer(Request(environ))
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response(environ, start_response)
+
+    def read_ahead(self) -> None:
+        """Read all trials and make the first page before somebody asks for it."""
+        self.trials.read_ahead()
+        try:
+            self._all.first()
+        except Exception as error:  # who asks for the page is told
+            logger.info("tune_media: the first page is not ready: %s", error_text(error))
 
     def _answer(self, request: Request) -> Response:
         try:
@@ -93,9 +109,44 @@ class ViewerApp:
             "first.json": lambda request: self._all.first(),
             "index.json": lambda request: self._all.index(),
             "metrics.json": lambda request: self._all.metrics(),
+            "curves.json": lambda request: self._all.curves(request.args.get("metric", "")),
+            "configurations.json": self._configurations,
+            "episodes.json": self._episodes,
             "trial.json": lambda request: Page(json_content(self._trial(request.args.get("trial", "")).curves())),
             "clip.json": self._clip,
         }
+
+    def _configurations(self, request: Request) -> Page:
+        args = request.args
+        sign = -1 if args.get("mode") == "min" else 1
+        try:
+            by = args.getlist("by") or None
+            return self._all.configurations(args.get("metric", ""), args.get("section", ""), by, sign)
+        except ValueError as error:
+            raise BadRequest(str(error)) from error
+
+    def _episodes(self, request: Request) -> Page:
+        args = request.args
+        limit = min(args.get("limit", 100, int), _MAX_ROWS)
+        try:
+            table = self._episode_files.table(self.trials.all())
+            where, strangest = args.get("where", ""), min(args.get("strangest", 0, int), _MAX_ROWS)
+            found = (
+                table.strangest(strangest, where)
+                if strangest
+                else table.rows(
+                    where,
+                    args.get("sort", ""),
+                    descending="descending" in args,
+                    offset=max(0, args.get("offset", 0, int)),
+                    limit=limit,
+                )
+            )
+            if args.get("histogram"):
+                found["histogram"] = table.histogram(args["histogram"], where)
+        except ValueError as error:
+            raise BadRequest(str(error)) from error
+        return Page(json_content(found))
 
     def _clip(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))

@@ -11,7 +11,8 @@
   const SETTINGS = "tune_media.viewer";
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
-    trial: "", clip: "", frame: 0, size: 280,
+    trial: "", clip: "", frame: 0, size: 280, cards: "", by: "",
+    chart: true, log: false, brush: "", where: "", order: "", orderDown: true, strange: false,
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -24,8 +25,10 @@
       this.data = null;
       this.problem = null;
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, picking: "", grouping: false, toast: "" };
       this.touched = false;
+      this.curves = null; // the score of all trials over training
+      this.judged = null; // the configurations, see model.decodeConfigurations
       this.group.alone = Boolean(this.settings.alone);
       this.group.onSlow = (count) => this.tellSlow(count);
     }
@@ -105,6 +108,7 @@
 
     setData(data) {
       const isFirst = !this.data;
+      if (this.state.view === "clip" && this.clip) this.watched = this.clip; // it stays, even if its files are deleted
       this.data = data;
       if (isFirst) this.begin();
       else this.refresh();
@@ -138,8 +142,10 @@
         state.smaller = model.isSmallerBetter(state.score);
         if (state.sort === "score") state.descending = !state.smaller;
       }
-      if (state.view !== "grid" && !this.data.trials.some((trial) => trial.name === state.trial)) state.view = "grid";
+      if (state.view === "episodes" && !this.source.episodes) state.view = "grid";
+      if (!["grid", "episodes"].includes(state.view) && !this.data.trials.some((trial) => trial.name === state.trial)) state.view = "grid";
       this.rank(state);
+      this.readConfigurations(state);
       return state;
     }
 
@@ -164,6 +170,8 @@
     /** Change the state; a new view is a step in the browser's history, anything else replaces the address. */
     set(patch, push = false) {
       if ("score" in patch) this.touched = true;
+      if (patch.view && patch.view !== "grid" && this.state.view === "grid") this.scrolled = scrollY;
+      if (patch.score && patch.score !== this.state.score) patch.brush = "";
       if (patch.score && patch.score !== this.state.score && !("smaller" in patch)) {
         patch.smaller = model.isSmallerBetter(patch.score);
         if (this.state.sort === "score") patch.descending = !patch.smaller;
@@ -175,14 +183,136 @@
     }
 
     go(patch) {
-      const leaves = patch.view && patch.view !== this.state.view;
       this.set({ frame: 0, ...patch }, true);
-      if (leaves) scrollTo(0, 0);
+    }
+
+    /** Another view begins at its top, with the focus on its heading; the grid is as it was left. */
+    enter(left) {
+      const isGrid = this.state.view === "grid";
+      const place = isGrid ? this.scrolled || 0 : 0;
+      scrollTo(0, place);
+      if (isGrid) requestAnimationFrame(() => scrollTo(0, place)); // the chart may have grown, and moved what was in view
+      const target = isGrid && left.trial ? document.querySelector(`.card[data-trial=${JSON.stringify(left.trial)}]`) : document.querySelector("main h2");
+      target?.focus({ preventScroll: true });
+    }
+
+    componentDidUpdate(props, before) {
+      if (before.view !== this.state.view) this.enter(before);
+      this.readCurves();
+    }
+
+    /**
+     * Read the configurations if those that are held are of another score, or may have changed. They are asked for by
+     * the score, its better end, and the hyperparameters that make one; those of the first view came with it.
+     */
+    async readConfigurations({ score, section, smaller, by }) {
+      const { data } = this;
+      if (!score) return;
+      const mode = smaller ? "min" : "max";
+      const own = score === model.CLIP_SCORE ? section : "";
+      const wanted = { metric: score, section: own, mode, by: by ? by.split("\n") : [], key: `${score}|${own}|${mode}` };
+      const made = [data, data.metricsAt, wanted.key, by];
+      if (this.judgedOf && made.every((part, index) => part === this.judgedOf[index])) return;
+      this.judgedOf = made;
+      const take = (found) => {
+        if (this.judgedOf !== made) return;
+        this.judgedAs = { key: wanted.key, by, found };
+        this.judged = found && model.decodeConfigurations(found, data);
+      };
+      const held = this.judgedAs;
+      if (!by && data.judged?.[wanted.key]) {
+        take(data.judged[wanted.key]);
+        return;
+      }
+      if (held?.key === wanted.key && held.by === by) take(held.found); // with the new trials, until it is read again
+      await this.attempt(async () => take(await this.source.configurations(wanted)));
+      this.forceUpdate();
+    }
+
+    /** The configurations if the grid shows them: they are there, and have several runs unless somebody chose them. */
+    get configurations() {
+      const { cards } = this.state;
+      if (!this.judged || cards === "trials") return null;
+      return (this.judged.hasRuns && this.judged.all.length > 1) || cards === "configurations" ? this.judged : null;
+    }
+
+    /** Show the trials of a configuration, each on a card of its own. */
+    showRuns({ names, trials }) {
+      const tokens = names.map((name) => tm.filter.token(name, trials[0].params[name]));
+      this.set({ cards: "trials", filter: tokens.join(" ") }, true);
+      scrollTo(0, 0);
+    }
+
+    /** Read the score of all trials over training once it is shown, and again if it may have changed. */
+    async readCurves() {
+      const { state, data } = this;
+      if (!data || state.view !== "grid" || !(typeof state.step === "number" || (this.expectsCurves && this.hasPicture)) || !data.metricNames.includes(state.score)) return;
+      const wanted = [state.score, data.metricsAt];
+      if (this.curvesAsked && wanted.every((part, index) => part === this.curvesAsked[index])) return;
+      this.curvesAsked = wanted;
+      await this.attempt(async () => {
+        const found = await this.source.curves(state.score);
+        this.withoutCurves = found ? "" : state.score; // a gallery has some only
+        this.curves = found && { metric: state.score, of: new Map(found.trials.map((id, at) => [id, { step: found.step[at], value: found.value[at] }])) };
+      });
+      this.forceUpdate();
+    }
+
+    /** Whether there is a chart of all curves, or room for it: it is read after the first picture. */
+    get expectsCurves() {
+      const { chart, score } = this.state;
+      return chart && this.data.trials.length > 1 && this.data.metricNames.includes(score) && this.withoutCurves !== score;
+    }
+
+    /** Return the score that a card shows: the trial's, or at an earlier step of the slider its value there, with its step. */
+    scoreAt(trial) {
+      const { state, curves } = this;
+      if (typeof state.step !== "number" || curves?.metric !== state.score) return { score: trial.score, scoreStep: null };
+      const { step, value } = curves.of.get(trial.id) || { step: [] };
+      let at = step.length - 1;
+      while (at >= 0 && step[at] > state.step) at--;
+      return at < 0 ? { score: null, scoreStep: null } : { score: value[at], scoreStep: step[at] };
+    }
+
+    /** Return the score that a configuration's card shows: the mean, or at an earlier step of the slider the mean there. */
+    meanAt(one) {
+      if (typeof this.state.step !== "number" || this.curves?.metric !== this.state.score) return { score: one.mean[0], scoreStep: null };
+      const found = one.counting.map((trial) => this.scoreAt(trial)).filter(({ score }) => score != null);
+      if (!found.length) return { score: null, scoreStep: this.state.step };
+      return { score: found.reduce((sum, { score }) => sum + score, 0) / found.length, scoreStep: this.state.step };
+    }
+
+    /** The scale of the dots of all configurations. */
+    get axis() {
+      if (this.axisOf !== this.judged) {
+        this.axisOf = this.judged;
+        this.axisIs = tm.configurations.axisOf(this.judged);
+      }
+      return this.axisIs;
+    }
+
+    /** The range of steps and returns of the clips of all trials, for their sparklines. */
+    get scale() {
+      const { section, key } = this.state;
+      const made = [this.data, section, key];
+      if (this.scaleOf && made.every((part, index) => part === this.scaleOf[index])) return this.scaleOf[3];
+      const scale = { first: Infinity, last: -Infinity, low: Infinity, high: -Infinity };
+      for (const trial of this.data.trials) {
+        for (const clip of model.clipsOf(trial, section, key)) {
+          if (clip.return == null) continue;
+          scale.first = Math.min(scale.first, clip.step);
+          scale.last = Math.max(scale.last, clip.step);
+          scale.low = Math.min(scale.low, clip.return);
+          scale.high = Math.max(scale.high, clip.return);
+        }
+      }
+      this.scaleOf = [...made, scale];
+      return scale;
     }
 
     up() {
       if (this.state.view === "clip") this.go({ view: "trial" });
-      else if (this.state.view === "trial") this.go({ view: "grid", trial: "", clip: "" });
+      else if (this.state.view !== "grid") this.go({ view: "grid", trial: "", clip: "" });
     }
 
     link() {
@@ -254,12 +384,26 @@
       this.set({ trial: next.name, clip: model.clipAt(next, this.state.section, this.state.key, step)?.path || "", frame: 0 });
     }
 
-    /** The clip that the clip view shows. */
+    /**
+     * The clip that the clip view shows: that of the link, or the newest one if the link names none. One that is deleted
+     * while it is watched stays; null if the link names one that is not there.
+     */
     get clip() {
       const { trial, state } = this;
       if (!trial) return null;
-      const clips = [...trial.groups.values()].flat();
-      return clips.find((clip) => clip.path === state.clip) || model.clipAt(trial, state.section, state.key, Infinity);
+      if (!state.clip) return model.clipAt(trial, state.section, state.key, Infinity);
+      for (const clips of trial.groups.values()) {
+        const found = clips.find((clip) => clip.path === state.clip);
+        if (found) return found;
+      }
+      return this.isGone ? this.watched : null;
+    }
+
+    /** Whether the clip that is watched is no longer listed. */
+    get isGone() {
+      const { trial, state, watched } = this;
+      return watched?.path === state.clip && watched.trial.name === trial?.name && watched.trial !== trial
+        && ![...trial.groups.values()].some((clips) => clips.some((clip) => clip.path === state.clip));
     }
 
     cycle(name) {
@@ -268,13 +412,26 @@
       if (next) this.set({ [name]: next });
     }
 
+    /** Take the metric that was chosen from the long list. */
+    pick(name) {
+      const { picking } = this.state;
+      this.setState({ picking: "" });
+      this.set(picking === "sort" ? { sort: `metric:${name}` } : { score: name });
+    }
+
     addFilter(name, value) {
-      const token = `${name}=${/\s/.test(value) ? `"${value}"` : value}`;
+      const token = tm.filter.token(name, value);
       if (!this.state.filter.includes(token)) this.set({ filter: `${this.state.filter} ${token}`.trim() });
     }
 
+    /** The trial's color in TensorBoard, unless TensorBoard has one color for several trials. */
     colorOf(trial) {
-      return this.host.colorOf(trial.name) || trial.color;
+      if (this.colorsOf !== this.data) {
+        this.colorsOf = this.data;
+        const colors = this.data.trials.map(({ name }) => this.host.colorOf(name));
+        this.hostTellsApart = new Set(colors).size === colors.length;
+      }
+      return (this.hostTellsApart && this.host.colorOf(trial.name)) || trial.color;
     }
 
     toggleTheme() {
@@ -302,18 +459,33 @@
       }
       const { state, trial, clip } = this;
       const view = !this.data.trials.length || !Object.keys(this.data.sections).length ? html`<${Nothing} app=${this} />`
+        : state.view === "episodes" ? html`<${tm.episodes.EpisodesView} app=${this} />`
         : state.view === "trial" && trial ? html`<${tm.trial.TrialView} app=${this} trial=${trial} />`
-        : state.view === "clip" && clip ? html`<${tm.clip.ClipView} app=${this} trial=${trial} clip=${clip} />`
+        : state.view === "clip" && clip ? html`<${tm.clip.ClipView} app=${this} trial=${trial} clip=${clip} isGone=${this.isGone} />`
+        : state.view === "clip" && trial ? html`<${Deleted} app=${this} trial=${trial} />`
         : html`<${tm.grid.GridView} app=${this} />`;
       return html`<div class=${`app on-${state.view}`}>
         <${tm.bars.TopBar} app=${this} />
         ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read again: ${this.problem}</p>`}
         ${view}
-        <${tm.bars.Transport} app=${this} />
+        ${state.view !== "episodes" && html`<${tm.bars.Transport} app=${this} />`}
         ${state.help && html`<${tm.keys.Help} app=${this} />`}
+        ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
+        ${state.picking && html`<${tm.ui.Picker} title=${state.picking === "sort" ? "Sort by a metric" : "Winner by a metric"} names=${this.data.metricNames} label=${model.scoreLabel}
+          onPick=${(name) => this.pick(name)} onClose=${() => this.setState({ picking: "" })} />`}
         <div class="toast" role="status">${state.toast}</div>
       </div>`;
     }
+  }
+
+  /** What a link shows if its clip is no longer there. */
+  function Deleted({ app, trial }) {
+    const { state } = app;
+    const step = /step_0*(\d+)/.exec(state.clip)?.[1];
+    return html`<main class="message"><h2 tabindex="-1">This clip is no longer there</h2>
+      <p>${step && `It was recorded at step ${tm.ui.number(Number(step))} of `}${trial.shownName}${step ? "" : " has no clip of this link"}. The run keeps a limited number of clips, and may have deleted it.</p>
+      <p><button class="primary" onClick=${() => app.go({ clip: "" })}>Show the trial's newest clip</button>${" "}
+        <button onClick=${() => app.go({ view: "trial", clip: "" })}>All clips of the trial</button></p></main>`;
   }
 
   /** What is shown before the first clip. */

@@ -6,6 +6,10 @@
   const { Component } = window.htmPreact;
   const model = tm.model;
   const SPEEDS = [0.25, 0.5, 1, 2, 4];
+  const MORE = "\0more"; // no metric's name
+  const FILTER_HELP = `Text, or comparisons of hyperparameters, metrics and the clip's return, length, step and seed:
+lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not PPO
+"a name with blanks"=3 · clip.seed=7 · status=error`;
   const SIZES = [180, 220, 280, 360, 480, 640];
 
   function TopBar({ app }) {
@@ -13,9 +17,10 @@
     const keys = data.sections[state.section] || [];
     return html`<header class="bar top">
       <h1 title=${data.title}><button onClick=${() => app.go({ view: "grid", trial: "", clip: "" })}>${lastPart(data.title) || "Episodes"}</button></h1>
-      <${Choice} label="Section" values=${Object.keys(data.sections)} value=${state.section} onChange=${(section) => app.set({ section })} />
-      <${Choice} label="Clip" values=${keys} value=${state.key} names=${tm.app.keyLabel} onChange=${(key) => app.set({ key })} />
+      ${state.view !== "episodes" && html`<${Choice} label="Section" values=${Object.keys(data.sections)} value=${state.section} onChange=${(section) => app.set({ section })} />`}
+      ${state.view !== "episodes" && html`<${Choice} label="Clip" values=${keys} value=${state.key} names=${tm.app.keyLabel} onChange=${(key) => app.set({ key })} />`}
       ${state.view === "grid" && html`<${GridControls} app=${app} />`}
+      ${app.source.episodes && state.view !== "episodes" && html`<button onClick=${() => app.go({ view: "episodes", trial: "", clip: "" })} title="All episodes as a table, with or without a clip">All episodes</button>`}
       <span class="space"></span>
       <button onClick=${() => app.toggleTheme()} aria-label="Light or dark (d)" title="Light or dark (d)">${app.theme === "dark" ? "☀" : "☾"}</button>
       <button onClick=${() => app.setState({ help: true })} aria-label="Keyboard help (?)" title="Keyboard help (?)">?</button>
@@ -30,20 +35,29 @@
       ["clip:return", "return of the clip"], ["clip:length", "length of the clip"], ["clip:step", "step of the clip"],
     ];
     const option = ([value, label]) => html`<option value=${value} selected=${value === state.sort}>${label}</option>`;
-    const metrics = data.metricNames.map((name) => [`metric:${name}`, model.scoreLabel(name)]);
+    const known = scores.filter((name) => name === state.score || !data.metricNames.includes(name) || model.knownScores().includes(name));
+    const metric = state.sort.startsWith("metric:") ? state.sort.slice(7) : null;
+    const hasMore = data.metricNames.length > 0;
+    const choose = (name, value) => {
+      if (value === MORE) {
+        app.forceUpdate(); // the menu goes back to what it was
+        app.setState({ picking: name });
+      } else app.set({ [name]: value });
+    };
     return html`
       <input class="filter" type="search" aria-label="Filter trials" value=${state.filter} placeholder="Filter, e.g. lr>0.001"
-        title="Text, or comparisons of hyperparameters, metrics, return, length, step: lr>0.001 gamma=0.98 return>=200"
+        title=${FILTER_HELP}
         onInput=${(event) => app.set({ filter: event.target.value })} />
-      <label class="field"><span>Sort by</span><select class="sort" onChange=${(event) => app.set({ sort: event.target.value })}>
+      <label class="field"><span>Sort by</span><select class="sort" value=${state.sort} onChange=${(event) => choose("sort", event.target.value)}>
         ${sorts.map(option)}
         ${data.params.length > 0 && html`<optgroup label="Hyperparameters">${data.params.map((name) => option([`param:${name}`, name]))}</optgroup>`}
-        ${metrics.length > 0 && html`<optgroup label="Metrics">${metrics.map(option)}</optgroup>`}
+        ${hasMore && html`<optgroup label="Metrics">${metric && option([state.sort, model.scoreLabel(metric)])}${option([MORE, "another metric …"])}</optgroup>`}
       </select></label>
       <button class="direction" onClick=${() => app.set({ descending: !state.descending })} title=${state.descending ? "Largest first" : "Smallest first"}
         aria-label=${state.descending ? "Largest first; change" : "Smallest first; change"}>${state.descending ? "↓" : "↑"}</button>
-      <label class="field"><span>Winner by</span><select class="score-choice" onChange=${(event) => app.set({ score: event.target.value })}>
-        ${scores.map((name) => html`<option value=${name} selected=${name === state.score}>${model.scoreLabel(name)}</option>`)}
+      <label class="field"><span>Winner by</span><select class="score-choice" value=${state.score} onChange=${(event) => choose("score", event.target.value)}>
+        ${known.map((name) => html`<option value=${name} selected=${name === state.score}>${model.scoreLabel(name)}</option>`)}
+        ${hasMore && html`<option value=${MORE}>another metric …</option>`}
       </select></label>
       <button onClick=${() => app.set({ smaller: !state.smaller, ...(state.sort === "score" ? { descending: state.smaller } : {}) })}
         title="Which end of the score wins">${state.smaller ? "min" : "max"}</button>

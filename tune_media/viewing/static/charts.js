@@ -99,5 +99,5 @@
     }
   }
 
-  tm.charts = { Chart };
+  tm.charts = { Chart, WHOLE };
 })((window.tuneMedia = window.tuneMedia || {}));

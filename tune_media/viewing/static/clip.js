@@ -2,7 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, captionOf, Player } = tm.ui;
+  const { html, number, captionOf, downloadName, Player } = tm.ui;
   const { Component } = window.htmPreact;
   const { align, Heading } = tm.trial;
   const CHART_HEIGHT = 210;
@@ -12,6 +12,8 @@
     "episode_return", "episode_length", "step", "training_iteration", "terminated", "seed", "task", "explored", "weights_version", "rendered",
     "env_steps", "env_runner", "env_index", "agent", "view", "frames", "fps", "frame_stride", "width", "height", "bytes", "note", "episode_id", "trial_id", "path",
   ];
+
+  const NAMES = new Set(["seed", "env runner", "env index", "weights version"]); // numbers that are names, not amounts
 
   /** Env steps from one frame to the next: what the recorder says, else what the numbers of steps and frames suggest. */
   function strideOf(clip) {
@@ -126,13 +128,15 @@
       this.setState({ toggled });
     }
 
-    render({ app, trial, clip }, { details, problem, frame }) {
+    render({ app, trial, clip, isGone }, { details, problem, frame }) {
       const plotted = plottedOrNothing(this, details);
       return html`<main class="clip-view">
         <${Heading} app=${app} trial=${trial}>
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button>
-          <a class="button" href=${clip.url} download=${clip.file}>Download</a>
+          <a class="button" href=${clip.url} download=${downloadName(clip)}>Download</a>
         <//>
+        ${isGone && html`<p class="notice" role="status">The files of this clip have been deleted since you opened it, as the retention of the run says.
+          <button class="link" onClick=${() => app.set({ clip: "", frame: 0 })}>Show the trial's newest clip</button></p>`}
         <div class="clip-columns">
           <section class="stage" key=${clip.path}>
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} />
@@ -141,7 +145,7 @@
               <span>return <b>${number(clip.return)}</b></span>
               ${clip.note && html`<em>${clip.note}</em>`}</p>
           </section>
-          <section class="panel record"><h3>Record</h3>
+          <section class="panel record" tabindex="0" aria-label="Record"><h3>Record</h3>
             <${Record} record=${details?.record || fallbackRecord(clip)} more=${{ ...details?.metrics, ...details?.values }} /></section>
         </div>
         <section class="panel">
@@ -175,9 +179,9 @@
 
   function Record({ record, more }) {
     const rows = RECORD.filter((name) => record[name] != null).map((name) => [name.replace(/_/g, " "), record[name]]);
-    const text = (value) => (typeof value === "object" ? JSON.stringify(value) : typeof value === "number" ? number(value) : String(value));
+    const text = (name, value) => (typeof value === "object" ? JSON.stringify(value) : typeof value === "number" && !NAMES.has(name) ? number(value) : String(value));
     return html`<table><tbody>${[...rows, ...Object.entries(more || {})].map(([name, value]) => html`
-      <tr><th scope="row">${name}</th><td>${text(value)}</td></tr>`)}</tbody></table>`;
+      <tr><th scope="row">${name}</th><td>${text(name, value)}</td></tr>`)}</tbody></table>`;
   }
 
   /** The trajectory's row of the frame that is shown. */

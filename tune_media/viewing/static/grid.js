@@ -8,21 +8,28 @@
   const SHOWN_PARAMS = 4;
   const FIRST_DRAWN = 60; // cards that are drawn before the first picture is there
   const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
-  const SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName"];
+  const SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status"];
 
   /** Return the trials that the grid shows, each with its clip, in order. */
   function gridRows(app) {
     const { state, data } = app;
     const filter = model.parseFilter(state.filter, data);
-    const rows = [];
-    for (const trial of data.trials) {
-      const clip = clipOf(trial, state);
-      if (app.host.isSelected(trial.name) && filter.test(trial, clip)) rows.push({ trial, clip });
-    }
+    const box = state.brush && app.curves?.metric === state.score ? state.brush.split(" ").map(Number) : null;
+    const rows = filteredRows(app, filter).filter(({ trial }) => !box || tm.curves.passes(app.curves.of.get(trial.id), box));
     const sign = state.descending ? -1 : 1;
     const value = ({ trial, clip }) => model.valueOf(trial, state.sort, clip);
     rows.sort((a, b) => model.compare(value(a), value(b), sign) || a.trial.number - b.trial.number);
     return { rows, problem: filter.problem };
+  }
+
+  /** Return the trials that the filter lets through, each with its clip. */
+  function filteredRows(app, filter = model.parseFilter(app.state.filter, app.data)) {
+    const rows = [];
+    for (const trial of app.data.trials) {
+      const clip = clipOf(trial, app.state);
+      if (app.host.isSelected(trial.name) && filter.test(trial, clip)) rows.push({ trial, clip });
+    }
+    return rows;
   }
 
   function clipOf(trial, state) {
@@ -58,7 +65,7 @@
       const onKey = (event) => {
         if (event.target === event.currentTarget && event.key === "Enter") open();
       };
-      const caption = isVisible ? (rank === 1 ? "Winner. " : "") + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
+      const caption = isVisible ? (rank === 1 ? "Winner. " : "") + (model.isFailed(trial) ? "Failed. " : "") + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
       const choose = () => app.group.choose(this.base.querySelector("video"));
       return html`<article class=${`card${rank === 1 ? " winner" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${choose} data-trial=${trial.name} aria-label=${caption}>
         ${rank === 1 && html`<span class="ribbon">★ Winner</span>`}
@@ -71,25 +78,28 @@
   }
 
   /** The facts under a clip: name, hyperparameters, return, length, step, score, and the returns over training. */
-  function Facts({ app, trial, clip, step, rank, score, color }) {
+  function Facts({ app, trial, clip, step, rank, score, scoreStep, scale, color }) {
     const { state } = app;
     const isOther = clip && step != null && clip.step !== step;
     const note = isOther ? `no clip at step ${number(step)}: this is the trial's ${clip.step < step ? "last one before" : "first one"}` : "";
     return html`
-      <h3><button class="name" title=${trial.name} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
-        <i class="swatch" style=${{ background: color }}></i>${lastPart(trial.name)}</button>
+      <h2><button class="name" tabindex="-1" title=${trial.name} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
+        <i class="swatch" style=${{ background: color }}></i>${trial.shownName}</button>
         ${trial.abandoned && html`<em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}
-        ${rank && html`<span class="rank" title=${`${model.scoreLabel(state.score)}: ${number(score)}`}>#${rank}</span>`}</h3>
-      <div class="params">${Object.entries(trial.params).slice(0, SHOWN_PARAMS).map(([name, value]) => html`
-        <button title=${`Show only trials with ${name} = ${value}`} onClick=${() => app.addFilter(name, value)}>
-          ${lastPart(name)} <b>${number(value)}</b></button>`)}</div>
+        ${model.isFailed(trial) && html`<em class="failed-trial" title=${trial.error || "This trial failed."}>failed</em>`}
+        ${rank && html`<span class="rank" title=${`${model.scoreLabel(state.score)}: ${number(trial.score)}`}>#${rank}</span>`}</h2>
+      ${model.isFailed(trial) && trial.error
+        ? html`<p class="params error" title=${trial.error}>${trial.error}</p>`
+        : html`<div class="params">${Object.entries(trial.params).slice(0, SHOWN_PARAMS).map(([name, value]) => html`
+        <button tabindex="-1" title=${`Show only trials with ${name} = ${trial.texts[name]}`} onClick=${() => app.addFilter(name, value)}>
+          <span>${lastPart(name)}</span><b>${trial.texts[name]}</b></button>`)}</div>`}
       <dl>
         <div><dt>return</dt><dd class="big">${number(clip?.return)}</dd></div>
         <div><dt>length</dt><dd>${number(clip?.length ?? clip?.frames)}</dd></div>
         <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${note}>${number(clip?.step)}${isOther && html`<i role="img" aria-label=${note}> ≠</i>`}</dd></div>
-        ${score != null && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}</dt><dd>${number(score)}</dd></div>`}
+        ${score != null && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd>${number(score)}</dd></div>`}
       </dl>
-      <${Sparkline} clips=${model.clipsOf(trial, state.section, state.key)} shown=${clip} color=${color} />`;
+      <${Sparkline} clips=${model.clipsOf(trial, state.section, state.key)} shown=${clip} color=${color} scale=${scale} />`;
   }
 
   /** The line above the grid: who won, by which score. */
@@ -103,9 +113,8 @@
     return html`<section class="winner-line" aria-label="Winner">
       <span class="star" aria-hidden="true">★</span>
       <div>
-        <p><b>${tied > 1 ? `${tied} trials share the first place; the first of them:` : "Winner:"}</b>${" "}<button class="link" onClick=${open}>${titleOf(winner)}</button></p>
-        <p class="muted">${model.scoreLabel(state.score)} <b>${number(winner.score)}</b>${clip?.return != null && html`, best clip <b>${number(clip.return)}</b> at step ${number(clip.step)}`}
-          ${Object.keys(winner.params).length ? html` · ${winner.name}` : ""}</p>
+        <p><b>${tied > 1 ? `${tied} trials share the first place; the first of them:` : "Winner:"}</b>${" "}<button class="link" title=${winner.name} onClick=${open}>${titleOf(winner)}</button></p>
+        <p class="muted">${model.scoreLabel(state.score)} <b>${number(winner.score)}</b>${clip?.return != null && html`, best clip <b>${number(clip.return)}</b> at step ${number(clip.step)}`}</p>
       </div>
       <button class="primary" onClick=${open}>Watch it learn</button>
     </section>`;
@@ -117,18 +126,28 @@
     const step = state.step === "best" ? null : state.step === "last" ? app.steps[app.steps.length - 1] : state.step;
     const hidden = data.trials.length - rows.length;
     return html`<main class="grid-view">
-      <${Winner} app=${app} />
-      <p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
+      ${app.configurations ? html`<${tm.configurations.BestConfiguration} app=${app} />` : html`<${Winner} app=${app} />`}
+      <${tm.curves.CurvesPanel} app=${app} />
+      <div class="above-cards"><p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
         ? html`${plural(rows.length, "trial")} of ${number(data.trials.length)}
-            <button class="link" onClick=${() => app.set({ filter: "" })}>show all</button>`
-        : plural(rows.length, "trial")}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”.`}</p>
-      <div class="cards" style=${{ "--size": `${state.size}px` }}>
-        ${rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${Card} key=${trial.id} app=${app}
-          trial=${trial} clip=${clip} step=${step} place=${place}
-          rank=${trial.rank} score=${trial.score} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
+            ${" "}<button class="link" onClick=${() => app.set({ filter: "", brush: "" })}>show all</button>`
+        : `${app.configurations ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.`}</p>
+        <${tm.configurations.CardsChoice} app=${app} /></div>
+      <div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}`} style=${{ "--size": `${state.size}px` }}>
+        ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${Card} key=${trial.id} app=${app}
+          trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status}
+          rank=${trial.rank} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
       </div>
     </main>`;
   }
 
-  tm.grid = { GridView, gridRows };
+  /** The cards of configurations. */
+  function Configurations({ app, rows }) {
+    const axis = app.axis;
+    return tm.configurations.configurationRows(app, rows).slice(0, app.hasPicture ? Infinity : FIRST_DRAWN).map((one, place) => html`
+      <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} axis=${axis} clip=${clipOf(one.typical, app.state)}
+        clips=${`${app.state.section}|${app.state.key}|${app.state.step}`} clipOf=${(trial) => clipOf(trial, app.state)} ...${app.meanAt(one)} color=${app.colorOf(one.trials[0])} />`);
+  }
+
+  tm.grid = { GridView, gridRows, filteredRows };
 })((window.tuneMedia = window.tuneMedia || {}));

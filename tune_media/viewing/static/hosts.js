@@ -21,9 +21,17 @@
     }
     return {
       live,
+      canGroup: true,
       first: () => json("data/first.json"),
       index: () => changed("index"),
       metrics: () => changed("metrics"),
+      episodes: (wanted) => json(`data/episodes.json?${query(wanted)}`),
+      curves: (metric) => json(`data/curves.json?${query({ metric })}`),
+      configurations({ metric, section, mode, by }) {
+        const wanted = new URLSearchParams({ metric, section, mode });
+        for (const name of by) wanted.append("by", name);
+        return json(`data/configurations.json?${wanted}`);
+      },
       trial: (trial) => json(`data/trial.json?${query({ trial: trial.id })}`),
       clip: (clip) => json(`data/clip.json?${query({ trial: clip.trial.id, path: clip.path })}`),
     };
@@ -52,6 +60,8 @@
       first: () => load("first"),
       index: once(() => load("index")),
       metrics: once(() => load("metrics")),
+      curves: async (metric) => new Map(Object.entries(await load("curves"))).get(metric) || null,
+      configurations: async ({ key, by }) => (by.length ? null : new Map(Object.entries(await load("configurations"))).get(key) || null),
       trial: async (trial) => (await details(trial)).curves,
       clip: async (clip) => (await details(clip.trial)).clips[clip.path] || { record: {}, series: {} },
     };
@@ -117,11 +127,12 @@
     return {
       name: "tensorboard",
       readLink: () => decodeURIComponent((parts().find(([name]) => name === PARAMETER) || [])[1] || ""),
-      writeLink(link) {
+      writeLink(link, replace) {
         const others = hash().split("&").filter((part) => part && !part.startsWith(`${PARAMETER}=`));
         if (others[0] !== "episodes") return; // another tab is shown
         const url = `#${[...others, `${PARAMETER}=${encodeURIComponent(link)}`].join("&")}`;
-        attempt(() => outer.history.replaceState(outer.history.state, "", url));
+        if (url === outer.location.hash) return;
+        attempt(() => outer.history[replace ? "replaceState" : "pushState"](outer.history.state, "", url));
       },
       onLink: (listener) => attempt(() => outer.addEventListener("hashchange", () => {
         const [[tab]] = parts();

@@ -37,10 +37,9 @@
   const SCROLLING = ["ArrowUp", "ArrowDown", "Home", "End"];
 
   function onKey(app, event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || !app.data) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !app.data || document.querySelector("dialog[open]")) return;
     const { target } = event;
-    if (event.key === "Escape" && (app.state.help || target.matches("input, select"))) {
-      app.setState({ help: false });
+    if (event.key === "Escape" && target.matches("input, select")) {
       target.blur();
       return;
     }
@@ -55,13 +54,10 @@
   }
 
   function Help({ app }) {
-    const close = () => app.setState({ help: false });
-    return html`<div class="overlay" onClick=${close}>
-      <section class="help" role="dialog" aria-modal="true" aria-label="Keyboard" onClick=${(event) => event.stopPropagation()}>
-        <h2>Keyboard</h2>
-        <dl>${KEYS.map(([shown, meaning]) => html`<div><dt>${shown.map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${meaning}</dd></div>`)}</dl>
-        <button class="primary" onClick=${close} ref=${(button) => button?.focus()}>Close</button>
-      </section></div>`;
+    return html`<${tm.ui.Dialog} label="Keyboard" onClose=${() => app.setState({ help: false })}>
+      <h2>Keyboard</h2>
+      <dl>${KEYS.map(([shown, meaning]) => html`<div><dt>${shown.map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${meaning}</dd></div>`)}</dl>
+    <//>`;
   }
 
   tm.keys = { onKey, Help };

@@ -11,6 +11,11 @@
 
   const SMALLER_IS_BETTER = /loss|error|cost|regret|violation/i;
   const CLIP_SCORE = "clip";
+  const CLIP_FACTS = ["return", "length", "step", "frames", "iteration", "seed"];
+  const OWN_NAMES = ["score", "name", "status", "error", "rank"];
+  const FEWEST_DIGITS = 4;
+  const LONG_TITLE = 27; // characters that a small card has room for
+  const lastPart = (name) => name.split("/").pop();
   let changes = 0; // how often metrics came
   const labels = new Map(); // of the metrics that say how good a policy is, best first, as the server names them
 
@@ -53,7 +58,12 @@
   function decode(payload) {
     const trials = payload.trials.map((trial, number) => ({
       ...trial, number, color: COLORS[number % COLORS.length], groups: new Map(), metrics: byName(), clipCount: 0,
+      texts: byName(), status: "", error: "",
     }));
+    for (const name of payload.params) {
+      textsOf(trials.map((trial) => trial.params[name])).forEach((text, number) => { trials[number].texts[name] = text; });
+    }
+    for (const trial of trials) trial.shownName = shownName(trial);
     const Clip = clipClass(payload);
     const [trialOf, kindOf, sectionOf, keyOf] = ["trial", "kind", "section", "key"].map((name) => reader(payload.clips[name]));
     for (let row = 0; row < payload.clips.count; row++) {
@@ -71,8 +81,9 @@
       for (const [name, clips] of trial.groups) clips.sort(isWorst(name) ? (a, b) => order(a, b, -1) : order);
     }
     for (const [name, label] of Object.entries(payload.returns)) labels.set(name, label);
-    const model = { title: payload.title, params: payload.params, trials, sections: sectionsOf(trials), metricNames: [] };
+    const model = { title: payload.title, params: payload.params, trials, sections: sectionsOf(trials), metricNames: [], judged: payload.judged || null };
     if (payload.metrics) addMetrics(model, payload.metrics);
+    model.byId = new Map(trials.map((trial) => [trial.id, trial]));
     return model;
   }
 
@@ -139,17 +150,46 @@
 
   const clipsOf = (trial, section, key) => trial.groups.get(groupName(section, key)) || [];
 
-  /** Take in the last metrics of trials: {trials: [id], metrics: {name: [value of each of them]}}. */
-  function addMetrics(model, { trials, metrics }) {
+  /** Take in the last metrics of trials: {trials: [id], metrics: {name: [value of each of them]}, status: [[word, error]]}. */
+  function addMetrics(model, { trials, metrics, status }) {
     const place = new Map(trials.map((id, at) => [id, at]));
     model.metricNames = Object.keys(metrics);
     model.metricsAt = ++changes;
     for (const trial of model.trials) {
       const at = place.get(trial.id);
       trial.metrics = byName();
-      if (at != null) for (const name of model.metricNames) trial.metrics[name] = metrics[name][at];
+      if (at == null) continue;
+      for (const name of model.metricNames) trial.metrics[name] = metrics[name][at];
+      if (status) [trial.status, trial.error] = status[at];
     }
   }
+
+  /**
+   * Turn the server's configurations into the cards' rows: each has its trials, those that count, and the trial whose
+   * clip it shows: the one nearest to the mean, so that no lucky seed stands for all.
+   */
+  function decodeConfigurations({ names, configurations, paired }, model) {
+    const texts = new Map(names.map((name) => [name, textsOf(configurations.map(({ params }) => params[name]))]));
+    const found = configurations.map((one, place) => {
+      const leftOut = new Set(one.left_out);
+      const all = one.trials.map((id) => model.byId.get(id)).filter(Boolean);
+      const counting = all.filter((trial) => !leftOut.has(trial.id) && trial.score != null);
+      const distance = (trial) => Math.abs(trial.score - one.mean[0]);
+      const typical = counting.reduce((best, trial) => (!best || distance(trial) < distance(best) ? trial : best), null) || all[0];
+      return {
+        ...one, rank: one.n ? place + 1 : null, id: one.trials.join(), names, texts: names.map((name) => texts.get(name)[place]),
+        trials: all, counting, leftOut: all.filter((trial) => leftOut.has(trial.id)), typical,
+      };
+    });
+    const hasLongTitles = found.some((one) => configurationTitle(one).length > LONG_TITLE);
+    return { names, all: found.filter(({ typical }) => typical), paired, hasLongTitles, hasRuns: configurations.some(({ trials }) => trials.length > 1) };
+  }
+
+  /** Say whether an estimate [value, low, high] leaves open if the value is positive or negative. */
+  const hasZero = ([, low, high]) => low == null || !(low > 0 || high < 0);
+
+  /** Return a configuration's hyperparameters as text. */
+  const configurationTitle = ({ names, texts }) => names.map((name, at) => `${lastPart(name)} ${texts[at]}`).join(" · ") || "all trials";
 
   /** Return the scores that can be chosen: the known returns first, then the best clip, then every other metric. */
   function scoresOf(model, section) {
@@ -162,7 +202,7 @@
   }
 
   const scoreLabel = (name) => (name === CLIP_SCORE ? "best return of a clip" : labels.get(name) || name);
-  const isSmallerBetter = (name) => SMALLER_IS_BETTER.test(name.split("/").pop());
+  const isSmallerBetter = (name) => SMALLER_IS_BETTER.test(lastPart(name));
 
   /** Return a trial's score, or null; an abandoned trial has none. */
   function scoreOf(trial, name, section) {
@@ -195,8 +235,7 @@
 
   /** Return the value by which a trial is sorted or filtered; `clip` is the one that it shows. */
   function valueOf(trial, name, clip) {
-    if (name === "score") return trial.score;
-    if (name === "name") return trial.name;
+    if (OWN_NAMES.includes(name)) return trial[name];
     if (name.startsWith("clip:")) return clip ? clip[name.slice(5)] : null;
     if (name.startsWith("param:")) return trial.params[name.slice(6)];
     return trial.metrics[name.replace(/^metric:/, "")];
@@ -210,59 +249,46 @@
     return sign * String(a).localeCompare(String(b), undefined, { numeric: true });
   }
 
-  /** Parse a filter such as `lr>0.001 gamma=0.98 PPO`; returns {test(trial, clip), problem}. */
+  /** Parse a filter, see filter.js; returns {test(trial, clip), problem}. */
   function parseFilter(text, model) {
-    const tests = [];
-    let problem = null;
-    for (const [token] of text.matchAll(/(?:[^\s"]|"[^"]*")+/g)) {
-      const found = /^([^<>=!]+)(!=|<=|>=|=|<|>)(.*)$/.exec(token);
-      if (!found) {
-        const wanted = token.replace(/"/g, "").toLowerCase();
-        tests.push((trial) => describe(trial).toLowerCase().includes(wanted));
-        continue;
-      }
-      const name = resolve(found[1], model);
-      if (!name) {
-        problem = `no hyperparameter or metric is called “${found[1]}”`;
-        continue;
-      }
-      tests.push(comparison(name, found[2], found[3].replace(/"/g, "")));
-    }
-    return { test: (trial, clip) => tests.every((test) => test(trial, clip)), problem };
-  }
-
-  function comparison(name, operator, text) {
-    const number = text.trim() === "" ? NaN : Number(text);
-    return (trial, clip) => {
-      const value = valueOf(trial, name, clip);
-      if (operator === "=" || operator === "!=") {
-        const same = typeof value === "number" && !Number.isNaN(number) ? isClose(value, number) : String(value) === text;
-        return same === (operator === "=");
-      }
-      if (typeof value !== "number" || Number.isNaN(number)) return false;
-      return { "<": value < number, "<=": value <= number, ">": value > number, ">=": value >= number }[operator];
+    const find = (name) => {
+      const full = resolve(name, model);
+      return full && ((trial, clip) => valueOf(trial, full, clip));
     };
+    return tm.filter.parse(text, find, describe);
   }
 
-  /** Say whether two numbers are the same up to rounding: 0.9 + 0.05 is 0.95 to people. */
-  const isClose = (a, b) => a === b || Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
-
-  /** Find a value's full name by its own name or its last part, hyperparameters before metrics. */
+  /** Find a value's full name by its own name or its last part: hyperparameters, then the clip's facts, then metrics. */
   function resolve(name, model) {
-    if (["return", "length", "step", "frames", "iteration", "seed"].includes(name)) return `clip:${name}`;
-    if (name === "score" || name === "name") return name;
-    const matches = (full) => full === name || full.split("/").pop() === name;
-    const param = model.params.find((full) => full === name) || model.params.find(matches);
+    const param = model.params.find((full) => full === name) || model.params.find((full) => lastPart(full) === name);
     if (param) return `param:${param}`;
-    const metric = model.metricNames.find((full) => full === name) || model.metricNames.find(matches);
+    const own = name.replace(/^clip\./, "");
+    if (CLIP_FACTS.includes(own)) return `clip:${own}`;
+    if (OWN_NAMES.includes(name)) return name;
+    const metric = model.metricNames.find((full) => full === name) || model.metricNames.find((full) => lastPart(full) === name);
     return metric ? `metric:${metric}` : null;
   }
 
-  /** Return a trial's name and its differing hyperparameters as one text. */
-  const describe = (trial) => [trial.name, ...(trial.abandoned ? ["abandoned"] : []), ...Object.entries(trial.params).map(([name, value]) => `${name}=${value}`)].join(" ");
+  /** Return a trial's name, its status and its differing hyperparameters as one text. */
+  const describe = (trial) => [trial.name, trial.status, ...(isFailed(trial) ? ["failed", trial.error] : []),
+    ...(trial.abandoned ? ["abandoned"] : []), ...Object.entries(trial.params).map(([name, value]) => `${name}=${value}`)].join(" ");
+
+  const isFailed = (trial) => trial.status === "error";
+
+  /** Return a hyperparameter's values as texts with as few digits as tell them apart, and no separators: a seed is no amount. */
+  function textsOf(values) {
+    const numbers = [...new Set(values.filter((value) => typeof value === "number" && !Number.isInteger(value)))];
+    let digits = FEWEST_DIGITS;
+    const short = (value) => String(Number(value.toPrecision(digits)));
+    while (digits < 17 && new Set(numbers.map(short)).size < numbers.length) digits++;
+    return values.map((value) => (value == null ? "None" : typeof value === "number" && !Number.isInteger(value) ? short(value) : tm.filter.plain(String(value))));
+  }
+
+  /** Return the name of a trial as people read it: Tune's own name, without the hyperparameters and the time that follow it. */
+  const shownName = (trial) => /^(.+_[0-9a-f]{5}_\d{5})_\d+_/.exec(lastPart(trial.name))?.[1] || lastPart(trial.name);
 
   tm.model = {
     decode, addMetrics, stepsOf, clipAt, bestClip, clipsOf, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
-    parseFilter, describe, ABANDONED,
+    knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, configurationTitle, hasZero, CLIP_SCORE, ABANDONED,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -1,8 +1,8 @@
 // TensorBoard's entry: it imports this module into the tab's frame and calls render(). The viewer itself is the same
 // classic scripts as everywhere, in the order of index.html.
 const SCRIPTS = [
-  "vendor/htm-preact.js", "vendor/uPlot.js", "model.js", "player.js", "hosts.js", "ui.js", "grid.js", "charts.js",
-  "trial.js", "clip.js", "bars.js", "keys.js", "app.js",
+  "vendor/htm-preact.js", "vendor/uPlot.js", "filter.js", "model.js", "player.js", "hosts.js", "ui.js", "configurations.js", "grid.js", "charts.js", "curves.js",
+  "trial.js", "clip.js", "episodes.js", "bars.js", "keys.js", "app.js",
 ];
 
 function add(tag, attributes) {
@@ -14,6 +14,8 @@ function add(tag, attributes) {
 
 export async function render() {
   document.documentElement.lang = "en";
+  document.title = "Episodes";
+  if (window.frameElement) window.frameElement.title = "Episodes";
   const viewer = Object.assign(document.createElement("div"), { id: "viewer" });
   document.body.append(viewer);
   add("link", { rel: "preload", href: "data/first.json", as: "fetch", crossOrigin: "anonymous" }).catch(() => {});

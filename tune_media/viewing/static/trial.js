@@ -91,7 +91,7 @@
       const names = Object.keys(curves?.metrics || {});
       return html`<main class="trial-view">
         <${Heading} app=${app} trial=${trial} />
-        <section class="strip" aria-label="Clips from first to last" role="list">
+        <section class="strip" aria-label="Clips from first to last" role="list" tabindex="0">
           ${clips.map((clip) => html`<div class="film" role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)}
               onOpen=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })} />
@@ -126,10 +126,11 @@
     return html`<header class="heading">
       <button onClick=${() => app.up()} title="Back (Esc)">← ${app.state.view === "clip" ? "Trial" : "All trials"}</button>
       <div class="heading-title">
-        <h2><i class="swatch" style=${{ background: app.colorOf(trial) }}></i>${titleOf(trial)}
+        <h2 tabindex="-1"><i class="swatch" style=${{ background: app.colorOf(trial) }}></i>${titleOf(trial)}
           ${trial.rank === 1 && html`<span class="badge">★ Winner</span>`}${trial.rank > 1 && html`<span class="rank">#${trial.rank}</span>`}</h2>
-        <p class="muted">${trial.name}${trial.abandoned && html` <em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}${trial.score != null && html` · ${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>`}
+        <p class="muted" title=${trial.name}>${trial.shownName}${trial.abandoned && html` <em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}${trial.score != null && html` · ${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>`}
           ${" · "}${plural(trial.clipCount, "clip")}</p>
+        ${model.isFailed(trial) && html`<p class="problem"><b>Failed</b>${trial.error && `: ${trial.error}`}</p>`}
       </div>
       ${children}
       <button onClick=${() => next(-1)} title="Previous trial (↑)" aria-label="Previous trial">↑</button>

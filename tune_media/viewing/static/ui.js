@@ -6,6 +6,7 @@
   const LOAD_AFTER_MS = 150; // a fast scroll past a clip does not load it
   const SCROLLS_MS = 300; // so long after the page moved, it may still be moving
   const FIRST_LOADS = 4; // clips that are loaded before the first of them can be seen; more would make it wait
+  const FEW_PIXELS = 160; // a clip that is narrower is enlarged pixel by pixel
   const FIRST_MS = 500; // after this long, the others no longer wait for it
 
   let scrolledAt = -Infinity;
@@ -34,7 +35,8 @@
     if (Number.isInteger(value)) return value.toLocaleString("en-US");
     const size = Math.abs(value);
     if (size >= 1e6 || size < 1e-3) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
-    return value.toLocaleString("en-US", { maximumFractionDigits: size >= 100 ? 1 : size >= 1 ? 2 : 4 });
+    if (size < 1) return value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
+    return value.toLocaleString("en-US", { maximumFractionDigits: size >= 100 ? 1 : 2 });
   }
 
   const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
@@ -42,13 +44,17 @@
 
   /** Return the trial's title: the hyperparameters that differ if there are any, else its name. */
   function titleOf(trial) {
-    const params = Object.entries(trial.params);
-    if (!params.length) return trial.name.split("/").pop();
-    return params.slice(0, 4).map(([name, value]) => `${lastPart(name)} ${number(value)}`).join(" · ");
+    const params = Object.entries(trial.texts);
+    if (!params.length) return trial.shownName;
+    return params.slice(0, 4).map(([name, text]) => `${lastPart(name)} ${text}`).join(" · ");
   }
 
   /** Return a clip's aspect ratio as CSS has it. */
   const ratioOf = (clip) => (clip?.width && clip?.height ? `${clip.width} / ${clip.height}` : "3 / 2");
+
+  /** Return the name of a clip's file on the disk of somebody who downloads it: its trial, its key and its step. */
+  const downloadName = (clip) =>
+    `${clip.trial.shownName}_${lastPart(clip.key)}_step${clip.step}`.replace(/[^\w.,=+-]+/g, "_").slice(0, 180) + clip.file.slice(clip.file.lastIndexOf("."));
 
   /** One observer for all that wants to know whether it is on the screen. */
   class Sight {
@@ -172,22 +178,20 @@
       const picture = clip.kind === "image"
         ? html`<img alt=${label} />`
         : html`<video muted playsinline preload="auto" poster=${clip.poster || undefined} aria-label=${label} disablepictureinpicture></video>`;
-      return html`<div class="screen" style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen} onPointerEnter=${() => this.props.group.choose(this.base.querySelector("video"))}>
+      return html`<div class=${`screen${clip.width && clip.width < FEW_PIXELS ? " pixels" : ""}`} style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen} onPointerEnter=${() => this.props.group.choose(this.base.querySelector("video"))}>
         ${picture}
         ${failed && html`<p class="failed">The file could not be loaded. It may have been deleted.</p>`}
       </div>`;
     }
   }
 
-  /** The returns of a trial's clips over training, with a dot at the clip that is shown. */
-  function Sparkline({ clips, shown, color }) {
+  /** The returns of a trial's clips over training, on the scale that all trials share, with a line at the clip that is shown. */
+  function Sparkline({ clips, shown, color, scale }) {
     const points = clips.filter((clip) => clip.return != null);
     if (points.length < 2) return html`<span class="spark"></span>`;
-    const first = points[0].step;
-    const span = points[points.length - 1].step - first || 1;
-    const returns = points.map((clip) => clip.return);
-    const low = returns.reduce((a, b) => Math.min(a, b));
-    const height = returns.reduce((a, b) => Math.max(a, b)) - low || 1;
+    const { first, low } = scale;
+    const span = scale.last - first || 1;
+    const height = scale.high - low || 1;
     const x = (clip) => (2 + (96 * (clip.step - first)) / span).toFixed(1);
     const y = (clip) => (22 - (20 * (clip.return - low)) / height).toFixed(1);
     const line = points.map((clip) => `${x(clip)},${y(clip)}`).join(" ");
@@ -218,5 +222,45 @@
     </div>`;
   }
 
-  tm.ui = { html, number, plural, lastPart, titleOf, captionOf, ratioOf, Player, Sparkline, Choice, sight, firstPicture, allLoad };
+  /** A dialog of the browser's: it keeps the focus inside, Esc closes it, and the focus goes back to where it was. */
+  class Dialog extends Component {
+    componentDidMount() {
+      this.base.showModal();
+    }
+
+    componentWillUnmount() {
+      if (this.base.open) this.base.close(); // the focus goes back
+    }
+
+    render({ label, onClose, children }) {
+      const onClick = (event) => event.target === this.base && onClose(); // beside it
+      return html`<dialog class="help" aria-label=${label} tabindex="0" onClose=${onClose} onCancel=${onClose} onClick=${onClick}>
+        ${children}
+        <button class="primary" onClick=${onClose}>Close</button>
+      </dialog>`;
+    }
+  }
+
+  /** A long list of names to choose one from, with a field to search in it. */
+  class Picker extends Component {
+    constructor() {
+      super();
+      this.state = { text: "" };
+    }
+
+    render({ title, names, label, onPick, onClose }, { text }) {
+      const wanted = text.toLowerCase().split(/\s+/);
+      const found = names.filter((name) => wanted.every((part) => `${name} ${label(name)}`.toLowerCase().includes(part)));
+      return html`<${Dialog} label=${title} onClose=${onClose}>
+        <h2>${title}</h2>
+        <input class="search" type="search" aria-label="Search" placeholder=${`Search ${plural(names.length, "metric")}`} value=${text}
+          onInput=${(event) => this.setState({ text: event.target.value })}
+          onKeyDown=${(event) => event.key === "Enter" && found.length && onPick(found[0])} />
+        <ul class="names">${found.map((name) => html`<li><button onClick=${() => onPick(name)}>${label(name)}${label(name) !== name && html` <span class="muted">${name}</span>`}</button></li>`)}
+          ${!found.length && html`<li class="muted">no metric has this in its name</li>`}</ul>
+      <//>`;
+    }
+  }
+
+  tm.ui = { html, Dialog, Picker, number, plural, lastPart, titleOf, captionOf, ratioOf, downloadName, Player, Sparkline, Choice, sight, firstPicture, allLoad };
 })((window.tuneMedia = window.tuneMedia || {}));

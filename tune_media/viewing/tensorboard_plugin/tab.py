@@ -61,7 +61,7 @@ class EpisodesTab(base_plugin.TBPlugin):
         return thread
 
     def _look(self) -> None:
-        self._trials.read_ahead()
+        self._app.read_ahead()
         self._has_looked.set()
 
 

@@ -1,0 +1,107 @@
+"""Configurations of an experiment: grouped, ranked by the mean over their seeds, and compared on equal seeds."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tune_media as tm
+from tests.support.recorded import make_trial
+from tests.support.stores import StoredTrial
+from tests.support.viewing import write_snapshot
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tune_media.viewing.table import configuration_table
+
+RETURNS = {0.1: [10.0, 12.0, 11.0, 30.0], 0.2: [20.0, 21.0, 19.0, 22.0]}  # the best run has the worse configuration
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    """Two configurations of four seeds each, and a trial that failed."""
+    for lr, returns in RETURNS.items():
+        for seed, value in enumerate(returns):
+            make_trial(tmp_path / "exp" / f"lr={lr}_{seed}", {"lr": lr, "env_config": {"env_seed": seed}}, {10: value})
+    make_trial(tmp_path / "exp" / "failed", {"lr": 0.2, "env_config": {"env_seed": 9}}, {10: -1000.0})
+    write_snapshot(tmp_path / "exp", failed="ERROR")
+    return tmp_path / "exp"
+
+
+def test_configurations_are_ranked_by_the_mean_over_their_seeds(sweep):
+    catalog = tm.load(sweep)
+    assert catalog.best()["trial"] == "lr=0.1_3"
+    table = catalog.compare()
+    assert list(table["config/lr"]) == [0.2, 0.1]
+    assert list(table["n"]) == [4, 4]
+    assert list(table["mean"]) == [20.5, 15.75]
+    assert list(table["iqm"]) == [20.5, 11.5]
+    assert (table["low"] <= table["mean"]).all() and (table["mean"] <= table["high"]).all()
+    assert table["behind"][1] == 4.75
+    assert list(table["overlaps_best"]) == [False, True]
+    assert table["left_out"][0] == ["failed"]
+    assert catalog.compare(mode="min")["config/lr"][0] == 0.1
+
+
+def test_the_grouping_and_the_metric_can_be_chosen(sweep):
+    catalog = tm.load(sweep)
+    assert list(catalog.compare(by="env_seed")["n"]) == [2, 2, 2, 2, 0]
+    assert list(catalog.compare(["lr", "env_seed"], "training_iteration")["n"]) == [1] * 8 + [0]
+    with pytest.raises(ValueError, match="no hyperparameter"):
+        catalog.compare(by="nothing")
+    with pytest.raises(ValueError, match="did you mean 'training_iteration'"):
+        catalog.compare(metric="trainin_iteration")
+    with pytest.raises(ValueError, match="mode"):
+        catalog.compare(mode="largest")
+
+
+def test_repetitions_without_any_seed_are_one_configuration(tmp_path):
+    for number in range(3):
+        make_trial(tmp_path / "exp" / f"t_{number}", {"lr": 0.1}, {10: float(number)})
+    table = tm.load(tmp_path / "exp").compare()
+    assert (len(table), table["n"][0], table["mean"][0]) == (1, 3, 1.0)
+
+
+def test_scores_leave_in_the_layout_of_rliable(tmp_path):
+    for number, (lr, env, seed) in enumerate((lr, env, seed) for lr in (1, 2) for env in "ab" for seed in range(3)):
+        make_trial(tmp_path / "exp" / str(number), {"lr": lr, "env": env, "seed": seed}, {10: 100 * lr + number})
+    scores = tm.load(tmp_path / "exp").scores_by_configuration(task="env")
+    assert {name: table.shape for name, table in scores.items()} == {"lr 2": (3, 2), "lr 1": (3, 2)}
+    assert sorted(map(tuple, scores["lr 1"].T.tolist())) == [(100, 101, 102), (103, 104, 105)]
+    assert tm.load(tmp_path / "exp").scores_by_configuration()["env a · lr 1"].shape == (3, 1)
+
+
+def test_trials_are_compared_on_the_evaluation_seeds_that_both_have(tmp_path):
+    for name, offset, seeds in (("a", 0.0, range(10)), ("b", -3.0, range(5, 20))):
+        folder = make_trial(tmp_path / "exp" / name, {"lr": offset}, {10: 1.0})
+        store = StoredTrial.in_folder(folder)
+        for step in (10, 20):
+            episodes = [
+                EpisodeData(tm.EpisodeRecord(f"{name}{step}{seed}", seed + offset - (step < 20), 5, seed=seed), {})
+                for seed in seeds
+            ]
+            store.add(EpisodeBatch(tuple(episodes)), "evaluation", "episodes/data", step)
+        store.finish()
+    catalog = tm.load(tmp_path / "exp")
+    assert catalog.paired_difference(["a"], ["b"]) == {"difference": 3.0, "low": 3.0, "high": 3.0, "seeds": 5}
+    episodes = catalog.episodes()  # and the same from the Parquet files, by pandas
+    last = episodes[episodes["step"] == 20].pivot_table("episode_return", "seed", "trial").dropna()
+    assert (last["a"] - last["b"]).mean() == 3.0
+    with pytest.raises(KeyError, match="nothing"):
+        catalog.paired_difference(["nothing"], ["b"])
+
+
+def test_list_shows_configurations_if_there_are_several_runs(sweep, tmp_path):
+    lines = configuration_table(tm.load(sweep), width=200).split("\n")
+    assert [line.split()[:3] for line in lines[1:]] == [["0.2", "4", "20.5"], ["0.1", "4", "15.75"]]
+    assert "overlaps with the best" in lines[2]
+    assert "1 left out" in lines[1]
+    for number in range(2):
+        make_trial(tmp_path / "other" / str(number), {"lr": number}, {10: 1.0})
+    assert configuration_table(tm.load(tmp_path / "other")) == ""
+
+
+def test_the_frame_has_its_columns_without_trials(tmp_path):
+    (tmp_path / "exp").mkdir()
+    assert isinstance(tm.load(tmp_path / "exp").compare(), pd.DataFrame)
+    assert json.dumps(list(tm.load(tmp_path / "exp").compare().columns)).startswith('["rank", "n", "mean"')
+    assert np.size(tm.load(tmp_path / "exp").compare()) == 0

@@ -1,0 +1,105 @@
+"""All episodes as a table: filters, order, pages, histograms and the strangest, as pandas has them."""
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.recorded import make_trial
+from tests.support.stores import StoredTrial
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tune_media.viewing.episode_table import EpisodeFiles, robust_z
+
+scipy_stats = pytest.importorskip("scipy.stats")
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory):
+    """Two trials of 50 episodes; in one episode a metric is far from all others. One of them has a clip."""
+    experiment = tmp_path_factory.mktemp("table") / "exp"
+    rng = np.random.default_rng(0)
+    for name, lr in (("a", 0.1), ("b", 0.2)):
+        store = StoredTrial.in_folder(make_trial(experiment / name, {"lr": lr, "seed": 1}, {}))
+        for step in (10, 20):
+            records = [
+                tm.EpisodeRecord(
+                    f"{name}{step}{number}",
+                    float(rng.normal(100 * lr, 5)),
+                    int(rng.integers(10, 200)),
+                    seed=number,
+                    metrics={"distance_avg": 1e6 if (name, step, number) == ("b", 20, 7) else float(rng.normal())}
+                    | ({"rare": 1.0} if number == 3 else {}),
+                )
+                for number in range(25)
+            ]
+            store.add(EpisodeBatch(tuple(EpisodeData(record, {}) for record in records)), "evaluation", "x/data", step)
+        store.finish()
+    return tm.load(experiment)
+
+
+@pytest.fixture(scope="module")
+def table(catalog):
+    return EpisodeFiles().table(catalog.trials)
+
+
+def test_filters_and_orders_are_those_of_pandas(catalog, table):
+    frame = catalog.episodes()
+    rare = frame["metrics/rare"].notna()
+    filters = {
+        "": np.ones(100, bool),
+        "return < 20 and distance_avg > 0": (frame["episode_return"] < 20) & (frame["metrics/distance_avg"] > 0),
+        "length>=100 not trial=a": (frame["episode_length"] >= 100) & (frame["trial"] != "a"),
+        "(seed = 3 or seed=4) and config/lr=0.1": frame["seed"].isin([3, 4]) & (frame["config/lr"] == 0.1),
+        "rare = None": ~rare,
+        'rare!=None and "trial"=b': rare & (frame["trial"] == "b"),
+    }
+    for where, expected in filters.items():
+        found = table.rows(where, "return", descending=True, limit=10)
+        own = frame[expected].sort_values("episode_return", ascending=False)
+        assert (found["count"], found["total"]) == (len(own), 100), where
+        ids = [row[found["columns"].index("episode_id")] for row in found["rows"]]
+        assert ids == list(own["episode_id"][:10])
+    second = table.rows("", "trial", offset=50, limit=50)
+    assert {row[0] for row in second["rows"]} == {"b"}
+
+
+def test_what_cannot_be_read_says_why(table):
+    wrong = {"foo < 3": "no column 'foo'", "return <": "needs a comparison", "(seed=1": "lacks", "seed=1)": "too much"}
+    wrong |= {"return < many": "compares numbers", "trial < b": "texts"}
+    for where, message in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            table.rows(where)
+
+
+def test_the_strangest_episode_comes_first(table):
+    found = table.strangest(3)
+    assert found["rows"][0][found["columns"].index("episode_id")] == "b207"
+    assert found["why"][0][0] == "metrics/distance_avg"
+    values = table.columns["metrics/distance_avg"]
+    z = np.abs(values - np.median(values)) / scipy_stats.median_abs_deviation(values, scale="normal")
+    assert robust_z(values) == pytest.approx(
+        (values - np.median(values)) / scipy_stats.median_abs_deviation(values, scale="normal"), rel=1e-3
+    )
+    assert found["why"][0][1] == pytest.approx(z.max(), rel=1e-3)
+
+
+def test_a_histogram_counts_all_and_marks_outliers(table):
+    found = table.histogram("distance_avg")
+    assert sum(found["counts"]) == 100
+    assert found["outliers"][-1] == 1
+    assert table.histogram("trial")["counts"] == []
+
+
+def test_a_new_report_is_read_and_a_rolled_back_one_is_left_out(tmp_path):
+    folder = make_trial(tmp_path / "exp" / "a", {}, {})
+    store = StoredTrial.in_folder(folder)
+    files = EpisodeFiles()
+
+    def report(step):
+        store.add(EpisodeBatch((EpisodeData(tm.EpisodeRecord(f"e{step}", 1.0, 2), {}),)), "train", "x/data", step)
+        store.finish()
+        return len(files.table(tm.load(tmp_path / "exp").trials))
+
+    assert [report(10), report(20)] == [1, 2]
+    store.goes_on(10)
+    store.finish()
+    assert len(files.table(tm.load(tmp_path / "exp").trials)) == 0

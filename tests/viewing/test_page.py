@@ -1,0 +1,303 @@
+"""The page in Chromium, over small experiments that no trial was run for."""
+
+import json
+
+import pytest
+
+import tune_media as tm
+from tests.support.browser import chromium, served, viewer_page
+from tests.support.viewing import write_snapshot, write_trial
+
+pytestmark = pytest.mark.slow
+
+NAMES = "[...document.querySelectorAll('.card')].map((card) => card.dataset.trial).sort().join()"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """Three trials; one has failed, and their hyperparameters have names that clips have facts of, too."""
+    experiment = tmp_path_factory.mktemp("page") / "exp"
+    write_trial(experiment / "a", 0, lr=0.00112, seed=50000, name="x", gamma=None, **{"my name": 3})
+    write_trial(experiment / "b", 1, lr=0.00114, seed=0, name="y", gamma=0.9, **{"my name": 4})
+    write_trial(experiment / "c", 2, lr=0.5, seed=1, name="z", gamma=0.5, schedule="<function warm at 0x7f0c>")
+    write_snapshot(experiment, a="TERMINATED", b="RUNNING", c="ERROR")
+    (experiment / "c" / "error.txt").write_text("Failure # 1\nTraceback ...\nValueError: the actuator is stuck\n")
+    return experiment
+
+
+@pytest.fixture(scope="module", params=["watch", "gallery"])
+def host(request, sweep, tmp_path_factory):
+    with served(request.param, sweep, tmp_path_factory.mktemp("files")) as url:
+        yield request.param, url
+
+
+@pytest.fixture
+def viewer(browser, host):
+    with viewer_page(browser, host[0]) as viewer:
+        viewer.url = host[1]
+        yield viewer
+        assert viewer.errors == []
+
+
+def show(viewer, link=""):
+    viewer.open(viewer.url, link)
+    viewer.wait("document.querySelectorAll('.card').length > 0 && tuneMedia.app.instance.data.trials[0].status !== ''")
+
+
+def test_a_filter_knows_hyperparameters_first_then_the_clips_facts_none_ranges_and_alternatives(viewer):
+    show(viewer)
+    filters = {
+        "seed=0": "b",
+        "name=z": "c",
+        "clip.step=20": "a,b,c",
+        "clip.return>21": "b,c",
+        "gamma=None": "a",
+        "gamma!=none": "b,c",
+        "seed=0 OR seed = 1": "b,c",
+        "(seed=0 or seed=1) not gamma=0.5": "b",
+        "lr=0.001..0.00113": "a",
+        "lr=..0.01": "a,b",
+        '"my name" >= 4': "b",
+        "schedule=warm": "c",
+        "status=error": "c",
+        "failed": "c",
+    }
+    for text, found in filters.items():
+        viewer.frame.fill(".filter", text)
+        viewer.frame.wait_for_selector(".count")
+        viewer.wait("(text) => tuneMedia.app.instance.state.filter === text", text)
+        assert (text, viewer.frame.evaluate(NAMES)) == (text, found)
+    viewer.frame.fill(".filter", "")
+    viewer.frame.click(".card[data-trial=a] .params button[title*='my name']")
+    viewer.wait(f"{NAMES} === 'a'")
+    assert viewer.all(".filter", "e.value") == ['"my name"=3']
+
+
+def test_hyperparameters_are_shown_so_that_different_ones_differ(viewer):
+    show(viewer)
+    chips = viewer.frame.evaluate(
+        "Object.fromEntries(tuneMedia.app.instance.data.trials.map(({ name, texts }) => [name, texts]))"
+    )
+    assert [chips[name]["lr"] for name in "abc"] == ["0.00112", "0.00114", "0.5"]
+    assert [chips[name]["seed"] for name in "abc"] == ["50000", "0", "1"]
+    assert chips["c"]["schedule"] == "warm"
+    assert any("0.00114" in text for text in viewer.all(".card .params"))
+
+
+def test_a_failed_trial_says_so_and_why(viewer):
+    show(viewer)
+    failed = viewer.all(".card", "[e.dataset.trial, !!e.querySelector('.failed-trial')]")
+    assert sorted(failed) == [["a", False], ["b", False], ["c", True]]
+    error = [] if viewer.host == "gallery" else ["ValueError: the actuator is stuck"]
+    assert viewer.all(".card .params.error") == error  # of a gallery, no error is published: it may name paths
+
+
+def test_the_slider_moves_the_scores_with_the_clips(viewer):
+    show(viewer, "step=10")
+    viewer.wait("document.querySelector('.card .score')?.innerText.includes('at step 10')")
+    scores = viewer.all(".card", "[e.dataset.trial, e.querySelector('.score dd').innerText]")
+    assert sorted(scores) == [["a", "10"], ["b", "11"], ["c", "12"]]
+    viewer.press("End")
+    viewer.wait("document.querySelector('.card .score').innerText.endsWith('22')")
+    assert not any("at step" in text for text in viewer.all(".card .score"))
+
+
+def test_the_focus_and_the_place_on_the_page_come_back_and_a_card_is_one_stop(viewer):
+    viewer.page.set_viewport_size({"width": 400, "height": 500})
+    show(viewer, "sort=name&descending=false")
+    viewer.wait("document.querySelector('.curves .u-over')")
+    viewer.frame.focus(".card[data-trial=b]")
+    viewer.press("Tab")
+    assert viewer.frame.evaluate("document.activeElement.dataset.trial") == "c"
+    place = viewer.frame.evaluate("scrollY")
+    assert place > 0
+    viewer.press("Enter")
+    viewer.wait("document.activeElement.matches('.clip-view h2')")
+    viewer.press("Escape")
+    viewer.wait("document.activeElement.matches('.trial-view h2')")
+    viewer.press("Escape")
+    viewer.wait("document.activeElement.dataset.trial === 'c'")
+    assert viewer.frame.evaluate("scrollY") == place
+    viewer.press("?")
+    viewer.wait("document.querySelector('dialog[open]').contains(document.activeElement)")
+    viewer.press("Tab")
+    viewer.press("Tab")
+    inside = "document.activeElement === document.body || !!document.activeElement.closest('dialog')"
+    assert viewer.frame.evaluate(inside)
+    viewer.press("Escape")
+    viewer.wait("!document.querySelector('dialog') && document.activeElement.dataset.trial === 'c'")
+
+
+def test_a_metric_is_searched_for_by_name(viewer):
+    show(viewer)
+    viewer.frame.select_option(".score-choice", label="another metric …")
+    viewer.frame.fill("dialog .search", "iterat")
+    assert viewer.all("dialog .names button") == ["training_iteration"]
+    viewer.press("Enter")
+    viewer.wait("document.querySelector('.score-choice').selectedOptions[0].text === 'training_iteration'")
+    assert viewer.frame.evaluate("tuneMedia.app.instance.state.score") == "training_iteration"
+
+
+@pytest.mark.parametrize("size", [(390, 844), (640, 410)], ids=["phone", "zoom of 200 %"])
+def test_the_slider_is_on_a_small_screen(viewer, size):
+    viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
+    show(viewer)
+    left, right, bottom = viewer.frame.evaluate(
+        "(({ left, right, bottom }) => [left, right, bottom])"
+        "(document.querySelector('.steps-slider input').getBoundingClientRect())"
+    )
+    assert 0 <= left < right - 100
+    assert right <= size[0]
+    assert bottom <= size[1]
+    assert viewer.frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_download_is_named_after_its_trial(viewer):
+    viewer.open(viewer.url, "view=clip&trial=b")
+    viewer.wait("document.querySelector('a[download]')")
+    assert viewer.all("a[download]", "e.download") == ["b_best_step20.mp4"]
+
+
+def test_a_clip_that_is_deleted_while_it_is_watched_stays_and_its_link_says_so(browser, tmp_path):
+    folder = write_trial(tmp_path / "exp" / "a", 0, steps=(10, 20))
+    index = folder / "media" / "index.jsonl"
+    lines = [json.loads(line) for line in index.read_text().splitlines()]
+    (clip,) = [line for line in lines if line["step"] == 10 and line["key"] == "episodes/best"]
+    link = f"view=clip&trial=a&clip={clip['path']}"
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url, link)
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        source = viewer.all(".stage video", "e.src")
+        index.write_text("".join(json.dumps(line) + "\n" for line in lines if line is not clip))
+        (folder / clip["path"]).unlink()
+        viewer.wait("document.querySelector('.notice')?.innerText.includes('deleted')")
+        assert viewer.all(".stage video", "e.src") == source
+        viewer.open(url, link)
+        viewer.wait("document.querySelector('main h2').innerText === 'This clip is no longer there'")
+        assert "step 10 of a" in viewer.all("main p")[0]
+        viewer.frame.click("main button.primary")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        assert viewer.errors == []
+
+
+RETURNS = {0.1: [10, 12, 11, 30], 0.2: [20, 21, 19, 22]}  # the best run is of the worse configuration
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory):
+    experiment = tmp_path_factory.mktemp("seeds") / "exp"
+    for lr, returns in RETURNS.items():
+        for seed, value in enumerate(returns):
+            folder = write_trial(experiment / f"lr={lr}_{seed}", seed, steps=(10,), lr=lr, seed=seed)
+            results = [{"training_iteration": 10 * n, "episode_return_mean": value * n / 2} for n in (1, 2)]
+            (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
+    folder = write_trial(experiment / "failed", 9, steps=(10,), lr=0.2, seed=9)
+    (folder / "error.txt").write_text("ValueError: stuck\n")
+    write_snapshot(experiment, failed="ERROR")
+    return experiment
+
+
+@pytest.mark.parametrize("host", ["watch", "gallery", "tensorboard"])
+def test_configurations_are_judged_over_their_seeds(browser, seeds, host, tmp_path):
+    table = tm.load(seeds).compare()
+    with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
+        viewer.wait("document.querySelector('.runs .failed-trial')")
+        shown = viewer.frame.evaluate("tuneMedia.app.instance.judged.all.map(({ n, mean, iqm }) => [n, mean, iqm])")
+        for (n, mean, iqm), (_, row) in zip(shown, table.iterrows(), strict=True):
+            assert n == row["n"]
+            assert mean == pytest.approx([row["mean"], row["low"], row["high"]])
+            assert iqm == pytest.approx([row["iqm"], row["iqm_low"], row["iqm_high"]])
+        assert [text.split("\n")[0] for text in viewer.all(".card .name")] == ["lr 0.2", "lr 0.1"]
+        told = viewer.all(".winner-line")[0]
+        assert "Best configuration: lr 0.2" in told
+        assert "Not sure: it overlaps with #2 (lr 0.1)" in told
+        assert "seed 3 of lr 0.1 with 30, was lucky" in told
+        assert len(viewer.all(".card:first-child .dot", "1")) == 4
+        viewer.frame.click(".card:first-child .dot[title*='seed 3']")
+        viewer.wait("document.querySelector('.card').dataset.trial === 'lr=0.2_3'")
+        viewer.frame.click(".card:first-child .runs .link")
+        viewer.wait("document.querySelectorAll('.card:not(.configuration)').length === 5")
+        viewer.frame.fill(".filter", "")
+        viewer.wait("document.querySelectorAll('.card').length === 9")
+        viewer.frame.click(".cards-choice .choice button")
+        viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
+        if host != "gallery":
+            viewer.frame.click("text=Group by")
+            viewer.frame.click("dialog label:has-text('seed')")
+            viewer.press("Escape")
+            viewer.wait("document.querySelectorAll('.card.configuration').length === 9")
+        if host == "tensorboard":  # its Back leads back
+            assert viewer.page.main_frame.evaluate("document.querySelector('iframe[src*=plugin_entry]').title")
+            viewer.frame.click(".card.winner .name")
+            viewer.wait("document.querySelector('.trial-view')")
+            viewer.page.go_back()
+            viewer.wait("document.querySelector('.grid-view')")
+        assert viewer.errors == []
+
+
+@pytest.mark.parametrize("host", ["watch", "gallery"])
+def test_all_curves_are_on_one_chart(browser, seeds, host, tmp_path):
+    with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url, "cards=trials")
+        viewer.wait("document.querySelector('.curves .u-over') && document.querySelectorAll('.card').length === 9")
+        curve = viewer.frame.locator(".curves .u-over")
+        curve.scroll_into_view_if_needed()
+        place = curve.bounding_box()
+        viewer.page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+        viewer.page.mouse.move(place["x"] + place["width"] - 2, place["y"] + 12)
+        viewer.wait("document.querySelector('.peek')?.innerText.includes('step 20: 30')")
+        viewer.wait("document.querySelector('.peek video')?.readyState >= 2")  # the clip of that point plays
+        label = viewer.all(".peek b")[0]
+        viewer.page.mouse.click(place["x"] + place["width"] - 2, place["y"] + 12)
+        viewer.wait("(label) => document.querySelector('.clip-view h2')?.innerText.includes(label)", label)
+        assert label == "lr 0.1 · seed 3"
+        viewer.press("Escape")
+        viewer.press("Escape")
+        viewer.wait("document.querySelector('.curves .u-over')")
+        place = viewer.frame.locator(".curves .u-over").bounding_box()
+        x, y, width, height = place["x"], place["y"], place["width"], place["height"]
+        viewer.page.mouse.move(x + 0.6 * width, y + 1)
+        viewer.page.mouse.down()
+        viewer.page.mouse.move(x + 0.8 * width, y + 0.2 * height, steps=5)
+        viewer.page.mouse.move(x + 0.9 * width, y + 0.3 * height, steps=5)
+        viewer.page.mouse.up()
+        viewer.wait("document.querySelectorAll('.card').length === 1")  # only the curve that passes there
+        assert viewer.all(".card", "e.dataset.trial") == ["lr=0.1_3"]
+        assert viewer.frame.evaluate("tuneMedia.app.instance.state.view") == "grid"
+        viewer.frame.click(".curves .chip[aria-pressed=true]")
+        viewer.wait("document.querySelectorAll('.card').length === 9")
+        assert viewer.errors == []
+
+
+@pytest.mark.parametrize("host", ["watch", "tensorboard"])
+def test_all_episodes_are_a_table(browser, seeds, host, tmp_path):
+    frame = tm.load(seeds).episodes()
+    with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url)
+        viewer.frame.click("text=All episodes")
+        viewer.wait("document.querySelectorAll('.episodes tbody tr').length > 0")
+        assert viewer.all(".heading-title p") == [f"{len(frame)} episodes"]
+        viewer.frame.click(".episodes th button[title=episode_return]")
+        best = frame["episode_return"].max()
+        viewer.wait("document.querySelector('th[aria-sort=descending]')?.innerText.includes('return')")
+        column = viewer.all(".episodes th button", "e.title").index("episode_return") + 2
+        viewer.wait(f"document.querySelector('.episodes td:nth-child({column})').innerText === '{best:g}'")
+        viewer.frame.fill(".where", "return < 8 and seed = None")
+        viewer.wait("document.querySelector('.heading-title p').innerText.includes(' of ')")
+        count = int((frame["episode_return"] < 8).sum())
+        viewer.wait(f"document.querySelectorAll('.episodes tbody tr').length === {count}")
+        viewer.frame.click("text=strangest")
+        viewer.wait("document.querySelector('.episodes .why')?.innerText.includes('usual distance')")
+        viewer.frame.click(".episodes td button")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        assert viewer.errors == []
+        viewer.page.go_back()
+        viewer.wait("document.querySelector('.episodes')")

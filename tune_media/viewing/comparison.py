@@ -1,0 +1,149 @@
+"""Compares the configurations of an experiment: as a table, and on equal evaluation seeds."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import posixpath
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from tune_media.experiment.status import FAILED, TrialStatus
+from tune_media.experiment.trial_files import Line, TrialFiles
+from tune_media.storage.episode_files import parquet_name
+from tune_media.values.number import as_number
+from tune_media.values.secrets import error_text
+from tune_media.viewing.configurations import Judged, configurations, judge, rank, table_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+logger = logging.getLogger("tune_media")
+
+_COLUMNS = ["rank", "n", "mean", "low", "high", "iqm", "iqm_low", "iqm_high", "behind", "behind_low", "behind_high"]
+_SEEDED = ["section", "recorder", "seed", "episode_return"]
+
+
+def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
+    """Return the last value of a metric of each trial; an abandoned trial has none.
+
+    Raises:
+        ValueError: No trial has this metric.
+
+    >>> scores_by([], "loss")
+    Traceback (most recent call last):
+    ValueError: no trial has the metric 'loss'.
+    """
+    values = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
+    if all(value is None for value in values):
+        near = difflib.get_close_matches(metric, {name for trial in trials for name in trial.last_metrics}, 1)
+        raise ValueError(f"no trial has the metric {metric!r}" + (f"; did you mean {near[0]!r}?" if near else "."))
+    return values
+
+
+def clip_scores(trials: Sequence[TrialFiles], section: str | None = None) -> list[float | None]:
+    """Return the best return of a clip of each trial, of one section or of any."""
+    found: list[float | None] = []
+    for trial in trials:
+        own = [row for row, of in enumerate(trial.media.section) if section in (None, of)]
+        best = None if trial.is_abandoned else trial.media.best(np.array(own, np.int64))
+        found.append(None if best is None else float(trial.media.episode_return[best]))
+    return found
+
+
+def judged(
+    trials: Sequence[TrialFiles],
+    statuses: Sequence[TrialStatus],
+    scores: Sequence[float | None],
+    *,
+    by: Sequence[str] | None = None,
+    task: str | None = None,
+    sign: int = 1,
+) -> list[Judged]:
+    """Group trials into configurations and score these, the best first.
+
+    Args:
+        trials: The trials.
+        statuses: What became of each: one that failed does not count.
+        scores: The score of each trial, or None.
+        by: The hyperparameters that make a configuration. None: all that differ but for training seeds and ``task``.
+        task: The hyperparameter that names the task; runs of several tasks are then judged together.
+        sign: -1 if the lowest score is the best.
+
+    Raises:
+        ValueError: There is no such hyperparameter, or a configuration has more runs of one task than of another.
+    """
+    params = [trial.params for trial in trials]
+    if task is None:
+        found = configurations(params, by)
+        return judge(found, scores, counts=lambda number: statuses[number].word != FAILED, sign=sign)
+    (name,) = configurations(params, [task])[0].params
+    tasks = [str(own.get(name)) for own in params]
+    without = [{other: value for other, value in own.items() if other != name} for own in params]
+    found = configurations(without, by)
+    counting = [s if status.word != FAILED else None for s, status in zip(scores, statuses, strict=True)]
+    return rank([(one, table_of(one, counting, tasks), ()) for one in found], sign)
+
+
+def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFrame:
+    """Return judged configurations as a DataFrame, one row each, see ``Catalog.compare``."""
+    import pandas as pd
+
+    params = list(dict.fromkeys(name for one in found for name in one.configuration.params))
+    rows = []
+    for place, one in enumerate(found, 1):
+        row: dict[str, Any] = {f"config/{name}": one.configuration.params.get(name) for name in params}
+        row |= {"rank": place if one.n else None, "n": one.n}
+        row |= {"mean": one.mean.value, "low": one.mean.low, "high": one.mean.high}
+        row |= {"iqm": one.iqm.value, "iqm_low": one.iqm.low, "iqm_high": one.iqm.high}
+        if one.behind:
+            row |= {"behind": one.behind.value, "behind_low": one.behind.low, "behind_high": one.behind.high}
+        row["overlaps_best"] = one.overlaps_best
+        row["trials"] = [trials[number].name for number in one.configuration.trials]
+        row["left_out"] = [trials[number].name for number in one.left_out]
+        rows.append(row)
+    columns = [*(f"config/{name}" for name in params), *_COLUMNS, "overlaps_best", "trials", "left_out"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def returns_by_seed(trials: Sequence[TrialFiles]) -> dict[int, float]:
+    """Return the mean return on each evaluation seed, over the last evaluations of some trials.
+
+    The evaluation of a trial is the newest report of its section ``evaluation``, or of any if it has none.
+    """
+    found: dict[int, list[float]] = defaultdict(list)
+    for trial in trials:
+        for seed, value in _last_returns(trial).items():
+            found[seed].append(value)
+    return {seed: float(np.mean(values)) for seed, values in found.items()}
+
+
+def _last_returns(trial: TrialFiles) -> dict[int, float]:
+    lines = [line for line in trial.report_lines if not line.get("rolled_back")]
+    evaluations = [line for line in lines if line.get("section") == "evaluation"] or lines
+    newest = max((as_number(line.get("step")) for line in evaluations), default=0.0)
+    found: dict[int, list[float]] = defaultdict(list)
+    for line in evaluations:
+        if as_number(line.get("step")) != newest:
+            continue
+        try:
+            rows = _seeded_rows(trial, line)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            logger.warning("tune_media: cannot read the episodes in %r: %s", line["path"], error_text(error))
+            continue
+        for row in rows:
+            if row["section"] == line.get("section") and row["seed"] is not None and row["episode_return"] is not None:
+                found[row["seed"]].append(row["episode_return"])
+    return {seed: float(np.mean(values)) for seed, values in found.items()}
+
+
+def _seeded_rows(trial: TrialFiles, line: Line) -> list[Mapping[str, Any]]:
+    filesystem, folder = trial.place
+    with filesystem.open_input_file(posixpath.join(folder, parquet_name(line["path"]))) as file:
+        rows: list[Mapping[str, Any]] = pyarrow.parquet.ParquetFile(file).read(columns=_SEEDED).to_pylist()
+    return rows

@@ -1,0 +1,195 @@
+"""Configurations: trials that differ only in a training seed are runs of one configuration, and are judged together."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tune_media.experiment.params import differing
+from tune_media.values.foreign import without_address
+from tune_media.viewing.places import name_some
+from tune_media.viewing.statistics import Estimate, Scores, difference, estimate, interquartile_mean
+
+_SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Trials with the same hyperparameters.
+
+    Attributes:
+        params: The hyperparameters that tell it from the others.
+        trials: The numbers of its trials.
+
+    >>> Configuration({"lr": 0.1}, [0, 2]).title
+    'lr 0.1'
+    """
+
+    params: Mapping[str, Any]
+    trials: Sequence[int]
+
+    @property
+    def title(self) -> str:
+        """Its hyperparameters as text."""
+        told = (f"{name.rpartition('/')[2]} {short(value, digits=12)}" for name, value in self.params.items())
+        return " · ".join(told) or "all trials"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A configuration and its score over its runs.
+
+    Attributes:
+        configuration: The configuration.
+        scores: The score of each run that counts, of shape (runs,) or (runs, tasks).
+        left_out: The numbers of its trials without a score, or that failed.
+        mean: The mean score with its 95 % interval.
+        iqm: The interquartile mean with its interval.
+        behind: How much worse its mean is than that of the best configuration, with the interval; None for the best.
+
+    >>> judged = judge([Configuration({}, [0, 1])], [1.0, 3.0])[0]
+    >>> judged.mean.value, judged.n, judged.behind is None
+    (2.0, 2, True)
+    """
+
+    configuration: Configuration
+    scores: Scores
+    left_out: Sequence[int] = ()
+    mean: Estimate = field(default_factory=lambda: Estimate(math.nan))
+    iqm: Estimate = field(default_factory=lambda: Estimate(math.nan))
+    behind: Estimate | None = None
+
+    @property
+    def n(self) -> int:
+        """The number of its runs that count."""
+        return len(self.scores)
+
+    @property
+    def overlaps_best(self) -> bool:
+        """Whether nobody can say that it is worse than the best one."""
+        return self.behind is not None and self.behind.has_zero
+
+
+def is_seed(name: str) -> bool:
+    """Say whether a hyperparameter is a training seed, by its name.
+
+    >>> [name for name in ("seed", "env_config/env_seed", "rng", "seeds", "speed", "lr") if is_seed(name)]
+    ['seed', 'env_config/env_seed', 'rng']
+    """
+    return bool(_SEED.search(name.rpartition("/")[2]))
+
+
+def configurations(params: Sequence[Mapping[str, Any]], by: Sequence[str] | None = None) -> list[Configuration]:
+    """Group trials into configurations, in the order of their first trials.
+
+    Args:
+        params: The hyperparameters of each trial.
+        by: The hyperparameters that make a configuration; the last part of a name is enough. None: all that differ
+            between the trials but for training seeds.
+
+    Raises:
+        ValueError: No trial has such a hyperparameter.
+
+    >>> found = configurations([{"lr": 1, "seed": 1}, {"lr": 2, "seed": 1}, {"lr": 1, "seed": 2}])
+    >>> [(one.params, one.trials) for one in found]
+    [({'lr': 1}, [0, 2]), ({'lr': 2}, [1])]
+    """
+    names = [name for name in differing(params) if not is_seed(name)] if by is None else _full_names(params, by)
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, found in enumerate(params):
+        groups.setdefault(tuple(_comparable(found.get(name)) for name in names), []).append(number)
+    return [Configuration({name: params[own[0]].get(name) for name in names}, own) for own in groups.values()]
+
+
+def judge(
+    found: Sequence[Configuration],
+    scores: Sequence[float | None],
+    *,
+    counts: Callable[[int], bool] = lambda trial: True,
+    sign: int = 1,
+) -> list[Judged]:
+    """Score configurations over their runs, the best mean first; those without a score come last.
+
+    Args:
+        found: The configurations.
+        scores: The score of each trial, or None.
+        counts: Whether a trial counts, by its number: one that failed does not.
+        sign: -1 if the lowest score is the best.
+    """
+    tables = []
+    for one in found:
+        own = [trial for trial in one.trials if scores[trial] is not None and counts(trial)]
+        values = np.array([scores[trial] for trial in own], float)
+        tables.append((one, values, [trial for trial in one.trials if trial not in set(own)]))
+    return rank(tables, sign)
+
+
+def rank(tables: Sequence[tuple[Configuration, Scores, Sequence[int]]], sign: int = 1) -> list[Judged]:
+    """Score configurations by tables of scores of shape (runs,) or (runs, tasks), the best mean first.
+
+    >>> lr = [Configuration({"lr": lr}, [lr]) for lr in (0, 1)]
+    >>> [one.mean.value for one in rank([(lr[0], np.array([1.0, 2.0]), ()), (lr[1], np.array([5.0, 5.0]), ())])]
+    [5.0, 1.5]
+    """
+    scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
+    judged = []
+    for place, (one, scores, left_out) in enumerate(scored):
+        behind = None
+        if place:
+            best = scored[0][1]
+            behind = difference(best, scores) if sign > 0 else difference(scores, best)
+        judged.append(Judged(one, scores, left_out, estimate(scores), estimate(scores, interquartile_mean), behind))
+    return [*judged, *(Judged(*item) for item in tables if not item[1].size)]
+
+
+def table_of(one: Configuration, scores: Sequence[float | None], tasks: Sequence[str]) -> Scores:
+    """Return the scores of a configuration with several tasks as an array (runs, tasks), as rliable takes them.
+
+    Args:
+        one: The configuration.
+        scores: The score of each trial.
+        tasks: The task of each trial. The columns are in the order of their names.
+
+    Raises:
+        ValueError: It has more runs of one task than of another.
+
+    >>> table_of(Configuration({}, [0, 1, 2, 3]), [1.0, 2.0, 3.0, 4.0], ["b", "a", "b", "a"]).tolist()
+    [[2.0, 1.0], [4.0, 3.0]]
+    """
+    names = sorted(set(tasks))
+    columns = [[s for t in one.trials if tasks[t] == name and (s := scores[t]) is not None] for name in names]
+    counts = dict(zip(names, map(len, columns), strict=True))
+    if len(set(counts.values())) > 1:
+        raise ValueError(f"{one.title} has not the same number of runs with a score in each task: {counts}.")
+    return np.array(columns, float).T
+
+
+def short(value: Any, digits: int = 5) -> str:
+    """Return a hyperparameter as a table shows it.
+
+    >>> short(0.1), short("<function warm>"), short(None)
+    ('0.1', 'warm', 'None')
+    """
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    return re.sub(r"^<(?:function|class) '?(.+?)'?>$", r"\1", str(value))
+
+
+def _full_names(params: Sequence[Mapping[str, Any]], by: Sequence[str]) -> list[str]:
+    known = dict.fromkeys(name for found in params for name in found)
+    names = []
+    for wanted in by:
+        full = wanted if wanted in known else next((name for name in known if name.rpartition("/")[2] == wanted), None)
+        if full is None:
+            raise ValueError(f"by= has {wanted!r}, which is no hyperparameter; there are {name_some(known)}.")
+        names.append(full)
+    return names
+
+
+def _comparable(value: Any) -> str:
+    return without_address(repr(value))

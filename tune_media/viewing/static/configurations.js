@@ -1,0 +1,182 @@
+// Configurations on cards: trials that differ only in a training seed are judged together, with an interval.
+(function (tm) {
+  "use strict";
+
+  const { html, number, plural, lastPart, ratioOf, captionOf, sight, Player, Dialog } = tm.ui;
+  const { Component } = window.htmPreact;
+  const model = tm.model;
+  const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
+  const SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color"];
+
+  /** Return an estimate as texts: its value, and the ends of its interval, with the digits that the interval's width allows. */
+  function estimateTexts([value, low, high], digits) {
+    if (low == null || value == null) return [number(value)];
+    const decimals = Math.min(12, Math.max(0, digits - 1 - Math.floor(Math.log10(high - low || Math.abs(value) || 1))));
+    const text = (end) => (Number(end.toFixed(decimals)) + 0).toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+    return [value, low, high].map(text);
+  }
+
+  /** Return an estimate as one text: its value, and its interval if it has one. */
+  function estimateText(estimate) {
+    const [value, low, high] = estimateTexts(estimate, 3);
+    return low == null ? value : `${value} [${low}, ${high}]`;
+  }
+
+  /** Return the configurations that the grid shows, in order: those of which a trial passes the filter. */
+  function configurationRows(app, rows) {
+    const { state, configurations } = app;
+    const passing = new Map(rows.map(({ trial, clip }) => [trial, clip]));
+    const found = configurations.all.filter((one) => one.trials.some((trial) => passing.has(trial)));
+    const name = state.sort.startsWith("param:") ? state.sort.slice(6) : null;
+    const value = (one) => (state.sort === "score" ? one.mean[0] : name && one.names.includes(name) ? one.params[name]
+      : model.valueOf(one.typical, state.sort, passing.get(one.typical)));
+    const sign = state.descending ? -1 : 1;
+    return found.sort((a, b) => model.compare(value(a), value(b), sign) || (a.rank ?? Infinity) - (b.rank ?? Infinity));
+  }
+
+  /** The range of the scores of all runs, so that the dots of all cards have one scale. */
+  function axisOf(configurations) {
+    let [low, high] = [Infinity, -Infinity];
+    for (const one of configurations.all) {
+      for (const value of [...one.counting.map((trial) => trial.score), one.mean[1], one.mean[2]]) {
+        if (value == null) continue;
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      }
+    }
+    return { low, span: high - low || 1 };
+  }
+
+  /** The score of each run as a dot, the mean as a line, its interval as a bar; a click on a dot shows that run's clip. */
+  function Dots({ one, axis, chosen, color, onChoose }) {
+    const at = (value) => `${(3 + (94 * (value - axis.low)) / axis.span).toFixed(2)}%`;
+    const [mean, low, high] = one.mean;
+    if (mean == null) return html`<div class="dots"></div>`;
+    return html`<div class="dots">
+      ${low != null && html`<i class="interval" style=${{ left: at(low), right: `calc(100% - ${at(high)})` }}></i>`}
+      <i class="mean" style=${{ left: at(mean) }}></i>
+      ${one.counting.map((trial) => html`<button class="dot" tabindex="-1" key=${trial.id} aria-pressed=${trial === chosen} style=${{ left: at(trial.score), "--color": color }}
+        title=${`${seedText(trial, one)}: ${number(trial.score)}. Click to see its clip.`} aria-label=${`${seedText(trial, one)}: ${number(trial.score)}`} onClick=${() => onChoose(trial)}></button>`)}
+    </div>`;
+  }
+
+  /** Return what tells a run from the others of its configuration: its seed, or its name. */
+  function seedText(trial, one) {
+    const own = Object.keys(trial.params).filter((name) => !one.names.includes(name) && one.trials.some((other) => other.texts[name] !== trial.texts[name]));
+    return own.map((name) => `${lastPart(name)} ${trial.texts[name]}`).join(" ") || trial.shownName;
+  }
+
+  /** A configuration: the clip of its most typical run, and its score over all of them. */
+  class ConfigurationCard extends Component {
+    constructor(props) {
+      super(props);
+      this.state = { isVisible: props.place < FIRST_CARDS, chosen: null };
+    }
+
+    componentDidMount() {
+      sight.watch(this.base, (isVisible) => this.setState({ isVisible }));
+    }
+
+    componentWillUnmount() {
+      sight.forget(this.base);
+    }
+
+    shouldComponentUpdate(props, state) {
+      if (state.isVisible !== this.state.isVisible || state.chosen !== this.state.chosen) return true;
+      return Boolean(state.isVisible) && SHOWN.some((name) => props[name] !== this.props[name]);
+    }
+
+    render({ app, one, clipOf, axis, score, scoreStep, color }, { isVisible, chosen }) {
+      const trial = one.trials.find((own) => own.name === chosen) || one.typical;
+      const clip = isVisible ? clipOf(trial) : null;
+      const { rank } = one;
+      const title = model.configurationTitle(one);
+      const [mean, low, high] = estimateTexts(one.mean, 2);
+      const open = () => app.go({ view: clip ? "clip" : "trial", trial: trial.name, clip: clip ? clip.path : "" });
+      const onKey = (event) => {
+        if (event.target === event.currentTarget && event.key === "Enter") open();
+      };
+      const isTypical = trial === one.typical && one.n > 1;
+      const failed = one.leftOut.filter(model.isFailed).length;
+      return html`<article class=${`card configuration${rank === 1 ? " winner" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${() => app.group.choose(this.base.querySelector("video"))}
+          data-trial=${trial.name} aria-label=${`${rank === 1 ? "Best configuration. " : ""}${title}: ${plural(one.n, "run")}`}>
+        ${rank === 1 && html`<span class="ribbon">★ Best</span>`}
+        ${clip ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
+          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clipOf(trial)) }}>${isVisible && html`<p>no clip under this choice</p>`}</div>`}
+        <div class="facts">${isVisible && html`
+          <h2><button class="name" tabindex="-1" title=${title} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
+            <i class="swatch" style=${{ background: color }}></i>${title}</button>
+            ${rank && html`<span class="rank">#${rank}</span>`}</h2>
+          <p class="runs"><button class="link" tabindex="-1" title="Show a card for each of them" onClick=${() => app.showRuns(one)}>${plural(one.n, "run")}</button>
+            ${failed > 0 && html`<em class="failed-trial" title=${one.leftOut.map((own) => `${seedText(own, one)}: ${own.error || "no score"}`).join("\n")}>${failed} failed</em>`}
+            ${one.leftOut.length > failed && html`<span class="muted">${one.leftOut.length - failed} without a score</span>`}
+            <span class="muted clip-of" title=${isTypical ? "The run whose score is nearest to the mean" : ""}>clip: ${seedText(trial, one)}${isTypical ? " (typical)" : ""}</span></p>
+          <dl>
+            <div class="score"><dt title=${app.state.score}>${scoreStep == null ? `${model.scoreLabel(app.state.score)}, 95 %` : `${model.scoreLabel(app.state.score)} at step ${number(scoreStep)}`}</dt>
+              <dd><b class="big">${scoreStep == null ? mean : number(score)}</b>${scoreStep == null && low != null && html` <span class="ends">[${low}, ${high}]</span>`}</dd></div>
+            ${clip && html`<div><dt>return of clip</dt><dd>${number(clip.return)}</dd></div>`}
+          </dl>
+          <${Dots} one=${one} axis=${axis} chosen=${trial} color=${color} onChoose=${(own) => this.setState({ chosen: own.name })} />`}</div>
+      </article>`;
+    }
+  }
+
+  /** The line above the cards: which configuration is best, whether that is sure, and if one lucky run says otherwise. */
+  function BestConfiguration({ app }) {
+    const { state, data, configurations } = app;
+    const [best, second] = configurations.all.filter((one) => one.rank != null);
+    if (!best || !second) return null;
+    const open = () => app.go({ view: "trial", trial: best.typical.name, clip: "" });
+    const overlapping = configurations.all.filter((one) => one.behind && model.hasZero(one.behind));
+    const lucky = data.winner && !best.trials.includes(data.winner) && configurations.all.find((one) => one.trials.includes(data.winner));
+    const { paired } = configurations;
+    const worse = paired && state.smaller ? paired.difference.map((value) => value && -value) : paired?.difference;
+    return html`<section class="winner-line" aria-label="Best configuration">
+      <span class="star" aria-hidden="true">★</span>
+      <div>
+        <p><b>Best configuration:</b>${" "}<button class="link" onClick=${open}>${model.configurationTitle(best)}</button></p>
+        <p>${model.scoreLabel(state.score)} <b>${estimateText(best.mean)}</b> over ${plural(best.n, "run")}.${" "}
+          ${overlapping.length
+            ? html`<b class="unsure">Not sure:</b> it overlaps with ${overlapping.length === 1 ? "" : `${overlapping.length} others, such as `}#${overlapping[0].rank} (${model.configurationTitle(overlapping[0])}):${" "}
+              ahead by ${estimateText(overlapping[0].behind)}${overlapping[0].behind[1] == null ? ", with one run only" : ""}.`
+            : html`<b class="sure">Sure:</b> ahead of #2 (${model.configurationTitle(second)}) by ${estimateText(second.behind)}.`}
+          ${paired && html`${" "}On the ${plural(paired.seeds, "evaluation seed")} that both have: ahead of #2 by ${estimateText(ordered(worse))}.`}</p>
+        ${lucky && html`<p class="muted">The best single run, ${seedText(data.winner, lucky)} of ${model.configurationTitle(lucky)} with ${number(data.winner.score)}, was lucky: its configuration has a mean of ${number(lucky.mean[0])}.</p>`}
+      </div>
+      <button class="primary" onClick=${open}>Watch it learn</button>
+    </section>`;
+  }
+
+  /** Put the ends of a negated interval into order. */
+  const ordered = ([value, low, high]) => (low != null && low > high ? [value, high, low] : [value, low, high]);
+
+  /** The switch between configurations and trials, and the choice of what makes a configuration. */
+  function CardsChoice({ app }) {
+    const { judged } = app;
+    const curves = app.data.trials.length > 1 && app.data.metricNames.includes(app.state.score)
+      && html`<button aria-pressed=${app.state.chart} onClick=${() => app.set({ chart: !app.state.chart })} title="The chart of all curves">Curves</button>`;
+    if (!judged) return html`<span class="cards-choice">${curves}</span>`;
+    const shown = app.configurations ? "configurations" : "trials";
+    if (!judged.hasRuns && !app.state.by && shown === "trials") return html`<span class="cards-choice">${curves}</span>`;
+    return html`<span class="cards-choice">${curves}<${tm.ui.Choice} label="Cards" values=${["configurations", "trials"]} value=${shown} onChange=${(cards) => app.set({ cards })} />
+      ${shown === "configurations" && app.source.canGroup && html`<button onClick=${() => app.setState({ grouping: true })} title="Choose the hyperparameters that make a configuration">Group by …</button>`}</span>`;
+  }
+
+  /** The dialog in which the hyperparameters are chosen that make a configuration. */
+  function Grouping({ app }) {
+    const chosen = new Set(app.judged.names);
+    const toggle = (name) => {
+      if (!chosen.delete(name)) chosen.add(name);
+      const names = app.data.params.filter((own) => chosen.has(own));
+      if (names.length) app.set({ by: names.join("\n"), cards: "configurations" });
+    };
+    return html`<${Dialog} label="Group by" onClose=${() => app.setState({ grouping: false })}>
+      <h2>Group by</h2>
+      <p class="muted">Trials with the same values of these are runs of one configuration.</p>
+      <ul class="names checks">${app.data.params.map((name) => html`<li><label><input type="checkbox" checked=${chosen.has(name)} onChange=${() => toggle(name)} /> ${name}</label></li>`)}</ul>
+      <button onClick=${() => app.set({ by: "" })}>All but training seeds</button>${" "}
+    <//>`;
+  }
+
+  tm.configurations = { ConfigurationCard, BestConfiguration, CardsChoice, Grouping, configurationRows, axisOf, estimateText, seedText };
+})((window.tuneMedia = window.tuneMedia || {}));

@@ -1,0 +1,252 @@
+// The score of all configurations, or trials, over training on one chart: a line each, the range of its runs as a band.
+(function (tm) {
+  "use strict";
+
+  const { html, number, lastPart } = tm.ui;
+  const { Component } = window.htmPreact;
+  const model = tm.model;
+  const MOST_LINES = 60;
+  const MOST_BANDS = 12;
+  const MOST_STEPS = 400;
+  const HEIGHT = 230;
+  const NEAR = 30; // pixels from the pointer to a line that it is on
+  const PEEK_AFTER_MS = 120; // a pointer that passes by loads no clip
+  const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  /** Return what the chart draws a line for: the configurations or the trials that the grid shows, the best ones first. */
+  function linesOf(app, rows) {
+    const shown = new Set(rows.map(({ trial }) => trial));
+    if (app.configurations) {
+      return tm.configurations.configurationRows(app, rows).filter((one) => one.rank != null).map((one) => ({
+        label: model.configurationTitle(one), trials: one.counting, typical: one.typical, color: app.colorOf(one.trials[0]), rank: one.rank,
+      }));
+    }
+    return [...shown].filter((trial) => trial.rank != null).map((trial) => ({
+      label: tm.ui.titleOf(trial), trials: [trial], typical: trial, color: app.colorOf(trial), rank: trial.rank,
+    }));
+  }
+
+  /** Return the value of a curve at a step: the last one up to it, or null before its first and after its last step. */
+  function valueAt({ step, value }, at) {
+    if (!step.length || at < step[0] || at > step[step.length - 1]) return null;
+    let low = 0;
+    let high = step.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (step[middle] <= at) low = middle + 1;
+      else high = middle;
+    }
+    return value[low - 1];
+  }
+
+  /** Return the steps of the chart: those of all curves, or evenly spread ones if there are too many. */
+  function stepsOf(curves) {
+    const steps = [...new Set(curves.flatMap(({ step }) => step))].sort((a, b) => a - b);
+    if (steps.length <= MOST_STEPS) return steps;
+    const [first, last] = [steps[0], steps[steps.length - 1]];
+    return Array.from({ length: MOST_STEPS }, (_, at) => first + ((last - first) * at) / (MOST_STEPS - 1));
+  }
+
+  /** Return the data of the chart: the steps, and of each line the mean and, of several runs, the ends of their range. */
+  function tableOf(lines, curves) {
+    const own = lines.map(({ trials }) => trials.map((trial) => curves.get(trial.id)).filter(Boolean));
+    const steps = stepsOf(own.flat());
+    const columns = own.map((found) => steps.map((step) => {
+      const values = found.map((curve) => valueAt(curve, step)).filter((value) => value != null);
+      if (!values.length) return [null, null, null];
+      return [values.reduce((sum, value) => sum + value, 0) / values.length, Math.min(...values), Math.max(...values)];
+    }));
+    const part = (at) => columns.map((column) => column.map((values) => values[at]));
+    return { steps, means: part(0), lows: part(1), highs: part(2) };
+  }
+
+  /** Say whether a trial's curve, as a line through its points, passes through a box of the chart. */
+  function passes(curve, [from, to, low, high]) {
+    if (!curve) return false;
+    return curve.step.some((step, at) => {
+      const [value, before] = [curve.value[at], at ? at - 1 : at];
+      const [first, last] = [Math.max(from, curve.step[before]), Math.min(to, step)];
+      if (first > last) return false;
+      const slope = step > curve.step[before] ? (value - curve.value[before]) / (step - curve.step[before]) : 0;
+      const ends = [first, last].map((place) => value - slope * (step - place));
+      return Math.max(...ends) >= low && Math.min(...ends) <= high;
+    });
+  }
+
+  /** Return a color that is mostly transparent. */
+  const pale = (color) => (color.startsWith("#") ? `${color}26` : color.replace(/^rgb\((.*)\)$/, "rgba($1, 0.15)"));
+
+  class AllCurves extends Component {
+    constructor() {
+      super();
+      this.state = { peek: null };
+    }
+
+    componentDidMount() {
+      this.observer = new ResizeObserver(() => this.plot && this.place.clientWidth && this.plot.setSize({ width: this.place.clientWidth, height: HEIGHT }));
+      this.observer.observe(this.place);
+      this.draw();
+    }
+
+    componentDidUpdate() {
+      this.draw();
+    }
+
+    componentWillUnmount() {
+      this.observer.disconnect();
+      clearTimeout(this.timer);
+      this.plot?.destroy();
+    }
+
+    /** Draw the chart if what it shows has changed; the slider only moves its line. */
+    draw() {
+      const { app, lines } = this.props;
+      const { brush } = app.state;
+      const box = brush && brush.split(" ").map(Number);
+      const isIn = ({ trials }) => !box || trials.some((trial) => passes(app.curves.of.get(trial.id), box));
+      const made = [app.curves, app.theme, app.state.log, brush, lines.map(({ label, color, trials }) => `${label}|${color}|${trials.length}`).join("\n")];
+      if (this.made && made.every((part, index) => part === this.made[index])) {
+        this.plot?.redraw(false, false);
+        return;
+      }
+      this.made = made;
+      this.plot?.destroy();
+      this.plot = null;
+      const { steps, means, lows, highs } = tableOf(lines, app.curves.of);
+      this.steps = steps;
+      if (!steps.length) return;
+      const axis = { stroke: cssColor("--muted"), grid: { stroke: cssColor("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+      const banded = lines.map(({ trials }, at) => at).filter((at) => at < MOST_BANDS && lines[at].trials.length > 1);
+      const hidden = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
+      const series = [{}, ...lines.map((line, at) => ({ stroke: isIn(line) ? line.color : pale(line.color), width: at < MOST_BANDS ? 2 : 1, spanGaps: true, points: { show: steps.length < 2, size: 6 } }))];
+      const data = [steps, ...means];
+      const bands = [];
+      for (const at of banded) {
+        bands.push({ series: [data.length, data.length + 1], fill: isIn(lines[at]) ? pale(lines[at].color) : "transparent" });
+        series.push(hidden, hidden);
+        data.push(highs[at], lows[at]);
+      }
+      const isPositive = lows.every((values) => values.every((value) => value == null || value > 0));
+      this.plot = new window.uPlot({
+        width: this.place.clientWidth || 600,
+        height: HEIGHT,
+        scales: { x: { time: false }, y: app.state.log ? { distr: isPositive ? 3 : 4 } : {} },
+        axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28 }, { ...axis, size: 60 }],
+        legend: { show: false },
+        focus: { alpha: 0.2 },
+        cursor: { focus: { prox: NEAR }, dataIdx: (plot, index, at) => (index > lines.length ? null : at), drag: { x: true, y: true, uni: 12, setScale: false }, y: false },
+        series, bands,
+        hooks: {
+          draw: [(plot) => this.drawStep(plot)],
+          setSeries: [(plot, index) => this.point(index)],
+          setCursor: [() => this.point(this.focused)],
+          setSelect: [(plot) => this.brush(plot)],
+        },
+      }, data, this.place);
+      this.plot.over.addEventListener("click", () => this.open());
+      this.plot.over.addEventListener("pointerleave", () => this.setPeek(null));
+    }
+
+    /** The slider's step, as a line. */
+    drawStep(plot) {
+      const { step } = this.props.app.state;
+      if (typeof step !== "number") return;
+      const x = Math.round(plot.valToPos(step, "x", true));
+      const { ctx, bbox } = plot;
+      ctx.save();
+      ctx.strokeStyle = cssColor("--accent");
+      ctx.lineWidth = 2 * devicePixelRatio;
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      ctx.restore();
+    }
+
+    /** The pointer is near a line: show its value there, and the clip of that point. */
+    point(index) {
+      this.focused = index;
+      const { lines } = this.props;
+      const { plot } = this;
+      const at = plot?.cursor.idx;
+      if (index == null || index > lines.length || at == null) {
+        this.setPeek(null);
+        return;
+      }
+      const line = lines[index - 1];
+      const left = plot.cursor.left;
+      this.setPeek({ line, step: this.steps[at], value: plot.data[index][at], left });
+    }
+
+    setPeek(peek) {
+      const { app } = this.props;
+      clearTimeout(this.timer);
+      const before = this.state.peek;
+      const clip = peek && model.clipAt(peek.line.typical, app.state.section, app.state.key, peek.step);
+      if (!peek && !before) return;
+      if (peek && before && peek.step === before.step && peek.line === before.line) return;
+      this.setState({ peek: peek && { ...peek, clip, isLoaded: clip === before?.clip && before?.isLoaded } });
+      if (clip) this.timer = setTimeout(() => this.setState({ peek: { ...this.state.peek, isLoaded: true } }), PEEK_AFTER_MS);
+    }
+
+    open() {
+      const { peek } = this.state;
+      if (!peek?.clip || this.hasBrushed) {
+        this.hasBrushed = false;
+        return;
+      }
+      this.props.app.go({ view: "clip", trial: peek.line.typical.name, clip: peek.clip.path });
+    }
+
+    /** Keep the trials whose curves pass through the box that was drawn. */
+    brush(plot) {
+      const { left, top, width, height } = plot.select;
+      if (width < 4 || height < 4) return;
+      this.hasBrushed = true;
+      const xs = [left, left + width].map((place) => plot.posToVal(place, "x"));
+      const ys = [top + height, top].map((place) => plot.posToVal(place, "y"));
+      const box = [...xs, ...ys].map((value) => Number(value.toPrecision(6)));
+      plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+      setTimeout(() => this.props.app.set({ brush: box.join(" ") }));
+    }
+
+    render({ app, lines }, { peek }) {
+      const { state } = app;
+      const count = this.props.count;
+      return html`<section class="panel curves">
+        <div class="panel-head"><h2>${model.scoreLabel(state.score)} over training</h2>
+          <button class="chip" aria-pressed=${state.log} onClick=${() => app.set({ log: !state.log })} title="Logarithmic scale">log</button>
+          ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>only curves in the box ✕</button>`}
+          <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}${app.configurations ? "Line: mean, band: range of the runs. " : ""}Point at a line to see its clip, click to open it, drag to filter.</span></div>
+        <div class="curves-place"><div ref=${(place) => { this.place = place || this.place; }} role="img"
+          aria-label=${`${model.scoreLabel(state.score)} over training, ${lines.length} lines; the first is ${lines[0]?.label}`}></div>
+          ${peek && html`<${Peek} peek=${peek} width=${this.place.clientWidth} />`}</div>
+      </section>`;
+    }
+  }
+
+  /** What the pointer is on: the line's name, its value, and the clip of that point, which plays. */
+  function Peek({ peek: { line, step, value, left, clip, isLoaded }, width }) {
+    const side = left > width / 2 ? { right: `${width - left - 36}px` } : { left: `${left + 84}px` };
+    return html`<div class="peek" style=${side}>
+      ${isLoaded && clip && (clip.kind === "image" ? html`<img src=${clip.url} alt="" />` : html`<video key=${clip.url} src=${clip.url} muted autoplay loop playsinline></video>`)}
+      <p><i class="swatch" style=${{ background: line.color }}></i><b>${line.label}</b></p>
+      <p>step ${number(step)}: <b>${number(value)}</b></p>
+      ${clip && html`<p class="muted">clip of ${lastPart(clip.trial.shownName)} at step ${number(clip.step)}</p>`}
+    </div>`;
+  }
+
+  /** The chart, once the curves are read. */
+  function CurvesPanel({ app }) {
+    if (!app.expectsCurves) return null;
+    if (!app.hasPicture || app.curves?.metric !== app.state.score) {
+      return html`<section class="panel curves waiting" aria-busy="true"><p class="muted">Reading the curves …</p></section>`;
+    }
+    const all = linesOf(app, tm.grid.filteredRows(app)); // also those that are not in the box
+    if (!all.length) return null;
+    const lines = all.length > MOST_LINES ? [...all].sort((a, b) => a.rank - b.rank).slice(0, MOST_LINES) : all;
+    return html`<${AllCurves} app=${app} lines=${lines} count=${all.length} />`;
+  }
+
+  tm.curves = { CurvesPanel, passes };
+})((window.tuneMedia = window.tuneMedia || {}));

@@ -1,0 +1,112 @@
+// All episodes as a table: filtered, sorted and paged by the server, with a histogram of the column that is sorted by.
+(function (tm) {
+  "use strict";
+
+  const { html, number, plural } = tm.ui;
+  const { Component } = window.htmPreact;
+  const PAGE = 100;
+  const STRANGEST = 10;
+  const TYPING_MS = 250;
+  const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
+  const SHORT = { episode_return: "return", episode_length: "length", training_iteration: "iteration", episode_id: "id" };
+  const header = (name) => SHORT[name] || name.replace(/^metrics\//, "").replace(/^config\//, "⚙ ");
+
+  class EpisodesView extends Component {
+    constructor() {
+      super();
+      this.state = { found: null, problem: null, isReading: false };
+    }
+
+    componentDidMount() {
+      this.read();
+    }
+
+    componentDidUpdate() {
+      this.read();
+    }
+
+    componentWillUnmount() {
+      clearTimeout(this.timer);
+      this.asked = null;
+    }
+
+    /** Read the first page again if the filter, the order or the data have changed. */
+    read() {
+      const { state, data } = this.props.app;
+      const asked = JSON.stringify([state.where, state.order, state.orderDown, state.strange, data.metricsAt]);
+      if (asked === this.asked) return;
+      const isTyping = this.asked && JSON.parse(this.asked)[0] !== state.where;
+      this.asked = asked;
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => this.load(asked, 0), isTyping ? TYPING_MS : 0);
+    }
+
+    async load(asked, offset) {
+      const { app } = this.props;
+      const { where, order, orderDown, strange } = app.state;
+      this.setState({ isReading: true });
+      try {
+        const page = await app.source.episodes({
+          where, offset, limit: PAGE, ...(order ? { sort: order, histogram: order } : { histogram: "episode_return" }),
+          ...(orderDown ? { descending: 1 } : {}), ...(strange ? { strangest: STRANGEST } : {}),
+        });
+        if (asked !== this.asked) return;
+        const before = offset ? this.state.found : null;
+        const found = before ? { ...page, rows: [...before.rows, ...page.rows], places: [...before.places, ...page.places] } : page;
+        this.setState({ found, problem: null, isReading: false });
+      } catch (error) {
+        if (asked === this.asked) this.setState({ problem: error.message, isReading: false });
+      }
+    }
+
+    /** Sort by a column; a second click turns the order around. */
+    sort(name) {
+      const { app } = this.props;
+      const again = app.state.order === name && !app.state.strange;
+      app.set({ order: name, orderDown: again ? !app.state.orderDown : true, strange: false });
+    }
+
+    render({ app }, { found, problem, isReading }) {
+      const { state } = app;
+      const more = found && !state.strange && found.rows.length < found.count;
+      return html`<main class="episodes-view">
+        <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
+          <div class="heading-title"><h2 tabindex="-1">All episodes</h2>
+            <p class="muted" role="status">${found ? (found.count === found.total ? plural(found.total, "episode") : `${number(found.count)} of ${plural(found.total, "episode")}`) : ""}${isReading ? " reading …" : ""}</p></div></header>
+        <div class="panel-head">
+          <input class="filter where" type="search" aria-label="Filter episodes" value=${state.where} placeholder="return < 20 and length > 100"
+            title="Comparisons of any column, with and, or, not and parentheses" onInput=${(event) => app.set({ where: event.target.value })} />
+          <button aria-pressed=${state.strange} onClick=${() => app.set({ strange: !state.strange })} title="The episodes with the numbers that are furthest from the median of their column">The ${STRANGEST} strangest</button>
+          ${problem && html`<span class="problem" role="alert">${problem}</span>`}</div>
+        ${found?.histogram?.counts.length > 0 && html`<${Histogram} ...${found.histogram} />`}
+        ${found && html`<div class="table-place" tabindex="0" role="region" aria-label="Episodes"><table class="episodes">
+          <thead><tr><th scope="col">clip</th>${state.strange && html`<th scope="col">why</th>`}
+            ${found.columns.map((name) => html`<th scope="col" aria-sort=${state.order === name ? (state.orderDown ? "descending" : "ascending") : undefined}>
+              <button onClick=${() => this.sort(name)} title=${name}>${header(name)}${state.order === name ? (state.orderDown ? " ↓" : " ↑") : ""}</button></th>`)}</tr></thead>
+          <tbody>${found.rows.map((row, at) => html`<${Row} app=${app} row=${row} columns=${found.columns} place=${found.places[at]} why=${state.strange && (found.why?.[at] || [])} />`)}</tbody>
+        </table></div>`}
+        ${more && html`<button class="more" onClick=${() => this.load(this.asked, found.rows.length)}>Show ${number(Math.min(PAGE, found.count - found.rows.length))} more</button>`}
+      </main>`;
+    }
+  }
+
+  function Row({ app, row, columns, place: [trial, clip], why }) {
+    const text = (value, name) => (value == null ? "–" : name === "terminated" ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
+      : name === "trial" ? app.data.trials.find((own) => own.name === value)?.shownName || value : String(value));
+    return html`<tr>
+      <td>${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip" onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>` : html`<span class="muted">–</span>`}</td>
+      ${why && html`<td class="why">${why[0] ? `${header(why[0])}: ${number(why[1])} × the usual distance` : ""}</td>`}
+      ${columns.map((name, at) => html`<td class=${name === why?.[0] ? "strange" : ""} title=${name === "trial" || name === "episode_id" ? row[at] : undefined}>${text(row[at], name)}</td>`)}</tr>`;
+  }
+
+  /** How often values of a column occur; outliers are marked. */
+  function Histogram({ name, edges, counts, outliers }) {
+    const most = Math.max(...counts);
+    const sum = outliers.reduce((a, b) => a + b, 0);
+    return html`<figure class="histogram"><figcaption><b>${header(name)}</b> from ${number(edges[0])} to ${number(edges[edges.length - 1])}${sum > 0 && html`, <span class="outliers">${plural(sum, "outlier")}</span>`}</figcaption>
+      <div role="img" aria-label=${`Histogram of ${header(name)}`}>${counts.map((count, at) => html`<i style=${{ height: `${count ? Math.max(3, (100 * count) / most) : 0}%` }} class=${outliers[at] ? "out" : ""}
+        title=${`${number(edges[at])} to ${number(edges[at + 1])}: ${plural(count, "episode")}${outliers[at] ? `, ${plural(outliers[at], "outlier")}` : ""}`}></i>`)}</div></figure>`;
+  }
+
+  tm.episodes = { EpisodesView };
+})((window.tuneMedia = window.tuneMedia || {}));

@@ -1,0 +1,127 @@
+// The filter: `lr>0.001 (gamma=0.9 OR gamma=None) "my name"=3 lr=0.001..0.01 not PPO`, as a test of a trial and its clip.
+(function (tm) {
+  "use strict";
+
+  const TOKEN = /\s*(?:([()])|((?:[^\s"()]|"[^"]*")+))/y;
+  const COMPARISON = /^((?:[^"<>=!]|"[^"]*")+)(!=|<=|>=|==|=|<|>)(.*)$/;
+  const RANGE = /^(-?[\d.]*\d(?:e[-+]?\d+)?)?\.\.(-?[\d.]*\d(?:e[-+]?\d+)?)?$/i;
+  const WORDS = { or: "or", "|": "or", "||": "or", and: "and", "&": "and", "&&": "and", not: "not" };
+  const unquoted = (text) => text.replace(/"/g, "");
+
+  /** Return the tokens of a filter; blanks around an operator are no end of a token. */
+  function tokensOf(text) {
+    const parts = text.split(/("[^"]*"?)/); // every second one is quoted
+    const joined = parts.map((part, index) => (index % 2 ? part : part.replace(/\s*(!=|<=|>=|==|=|<|>)\s*/g, "$1"))).join("");
+    const found = [];
+    TOKEN.lastIndex = 0;
+    for (let match = TOKEN.exec(joined); match; match = TOKEN.exec(joined)) found.push(match[1] || match[2]);
+    return found;
+  }
+
+  /**
+   * Parse a filter. `find(name)` returns a function from (trial, clip) to the value of that name, or null; `describe`
+   * returns the text of a trial that words are looked for in. Returns {test(trial, clip), problem}.
+   */
+  function parse(text, find, describe) {
+    const tokens = tokensOf(text);
+    let at = 0;
+    let problem = null;
+    const word = () => (at < tokens.length ? WORDS[tokens[at].toLowerCase()] || tokens[at] : null);
+
+    function anyOf() {
+      const tests = [allOf()];
+      while (word() === "or") {
+        at++;
+        tests.push(allOf());
+      }
+      return (trial, clip) => tests.some((test) => test(trial, clip));
+    }
+
+    function allOf() {
+      const tests = [];
+      while (word() != null && word() !== "or" && word() !== ")") {
+        if (word() === "and") at++;
+        else tests.push(one());
+      }
+      return (trial, clip) => tests.every((test) => test(trial, clip));
+    }
+
+    function one() {
+      if (word() === "not") {
+        at++;
+        if (word() == null) return () => true; // still being typed
+        const test = one();
+        return (trial, clip) => !test(trial, clip);
+      }
+      const token = tokens[at++];
+      if (token === "(") {
+        const test = anyOf();
+        if (word() === ")") at++;
+        return test;
+      }
+      const [, name, operator, value] = COMPARISON.exec(token) || [];
+      if (!name) {
+        const wanted = unquoted(token).toLowerCase();
+        return (trial) => describe(trial).toLowerCase().includes(wanted);
+      }
+      const read = find(unquoted(name).trim());
+      if (!read) {
+        problem = `no hyperparameter or metric is called “${unquoted(name).trim()}”`;
+        return () => true;
+      }
+      const compares = comparison(operator, unquoted(value));
+      return (trial, clip) => compares(read(trial, clip));
+    }
+
+    let test = anyOf();
+    while (at < tokens.length) { // a ")" too many
+      at++;
+      const before = test;
+      const rest = anyOf();
+      test = (trial, clip) => before(trial, clip) && rest(trial, clip);
+    }
+    return { test, problem };
+  }
+
+  /** Return a test of a value: equal to a text, a number or None, between two numbers, or smaller or larger than one. */
+  function comparison(operator, text) {
+    const number = text.trim() === "" ? NaN : Number(text);
+    if (operator === "=" || operator === "==" || operator === "!=") {
+      const same = equality(text, number);
+      return (value) => same(value) === (operator !== "!=");
+    }
+    return (value) => {
+      if (typeof value !== "number" || Number.isNaN(number)) return false;
+      return { "<": value < number, "<=": value <= number, ">": value > number, ">=": value >= number }[operator];
+    };
+  }
+
+  function equality(text, number) {
+    const range = RANGE.exec(text);
+    if (range && (range[1] || range[2])) {
+      const [low, high] = [Number(range[1] ?? -Infinity), Number(range[2] ?? Infinity)];
+      return (value) => typeof value === "number" && value >= low && value <= high;
+    }
+    const lower = text.toLowerCase();
+    return (value) => {
+      if (value == null) return lower === "none" || lower === "null";
+      if (typeof value === "boolean") return String(value) === lower;
+      if (typeof value === "number" && !Number.isNaN(number)) return isClose(value, number);
+      return String(value) === text || plain(String(value)) === text;
+    };
+  }
+
+  /** Return the name of a function or class that stands as its repr. */
+  const plain = (text) => text.replace(/^<(?:function|class) '?(.+?)'?>$/, "$1");
+
+  /** Say whether two numbers are the same up to rounding: 0.9 + 0.05 is 0.95 to people. */
+  const isClose = (a, b) => a === b || Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
+
+  /** Return a comparison as the filter reads it: with quotes where a blank or a sign would end it. */
+  function token(name, value) {
+    const quoted = (text) => (/[\s()"<>=!|&]/.test(text) || text === "" ? `"${text.replace(/"/g, "")}"` : text);
+    return `${quoted(name)}=${quoted(value == null ? "None" : String(value))}`;
+  }
+
+  tm.filter = { parse, token, plain };
+})((window.tuneMedia = window.tuneMedia || {}));

@@ -1,0 +1,153 @@
+"""Means and interquartile means over runs, with stratified bootstrap intervals, and paired differences.
+
+These are the statistics of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice".
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+LEVEL = 0.95
+RESAMPLES = 5000
+_TRIMMED = 0.25  # of the scores at each end
+
+Scores = npt.NDArray[np.float64]
+Statistic = Callable[[Scores], Scores]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic and its 95 % interval.
+
+    Attributes:
+        value: The statistic.
+        low: The lower end of the interval; NaN if there is one run only.
+        high: The upper end.
+
+    >>> Estimate(2.0, -1.0, 5.0).has_zero, Estimate(2.0, 1.0, 3.0).has_zero
+    (True, False)
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether zero may be the true value: nobody can say if it is positive or negative."""
+        return not (self.low > 0 or self.high < 0)
+
+
+def mean(scores: Scores) -> Scores:
+    """Return the mean over the last axis.
+
+    >>> float(mean(np.array([1.0, 3.0])))
+    2.0
+    """
+    return np.asarray(np.mean(scores, axis=-1))
+
+
+def interquartile_mean(scores: Scores) -> Scores:
+    """Return the mean of the middle half over the last axis: a quarter of the values is left out at each end.
+
+    >>> float(interquartile_mean(np.array([1.0, 2.0, 4.0, 100.0])))
+    3.0
+    """
+    count = scores.shape[-1]
+    cut = int(_TRIMMED * count)
+    return np.asarray(np.mean(np.sort(scores, axis=-1)[..., cut : count - cut], axis=-1))
+
+
+def estimate(scores: Scores, statistic: Statistic = mean, seed: int = 0) -> Estimate:
+    """Return a statistic of the scores of some runs, with a percentile bootstrap interval over the runs.
+
+    Args:
+        scores: The scores, of shape (runs,) or (runs, tasks). The bootstrap is stratified: it draws runs for each task.
+        statistic: ``mean`` or ``interquartile_mean``, of all scores together.
+        seed: Of the draws.
+
+    >>> estimate(np.array([1.0, 2.0, 3.0])).value, estimate(np.array([1.0])).high
+    (2.0, nan)
+    """
+    table = scores[:, None] if scores.ndim == 1 else scores
+    value = float(statistic(table.reshape(-1)))
+    if len(table) < 2:
+        return Estimate(value)
+    return Estimate(value, *interval(resampled(table[None], statistic, seed)[0]))
+
+
+def resampled(tables: Scores, statistic: Statistic, seed: int = 0) -> Scores:
+    """Return a statistic of many bootstrap samples of several tables of the same size.
+
+    Args:
+        tables: The scores, of shape (tables, runs, tasks).
+        statistic: Of all scores of a table together.
+        seed: Of the draws, which are the same for each table.
+
+    Returns:
+        An array of shape (tables, samples).
+
+    >>> resampled(np.ones((2, 3, 1)), mean).shape
+    (2, 5000)
+    """
+    _, runs, tasks = tables.shape
+    draws = _draws(runs, tasks, seed)
+    return np.stack([statistic(table[draws, np.arange(tasks)].reshape(RESAMPLES, runs * tasks)) for table in tables])
+
+
+@functools.lru_cache(maxsize=4)
+def _draws(runs: int, tasks: int, seed: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng(seed).integers(0, runs, (RESAMPLES, runs, tasks))
+
+
+def interval(samples: Scores) -> tuple[float, float]:
+    """Return the ends of the 95 % percentile interval of bootstrap samples.
+
+    >>> interval(np.arange(1001.0))
+    (25.0, 975.0)
+    """
+    low, high = np.quantile(samples, [round((1 - LEVEL) / 2, 6), round((1 + LEVEL) / 2, 6)])
+    return float(low), float(high)
+
+
+def difference(first: Scores, second: Scores) -> Estimate:
+    """Return how much larger the mean of some runs is than that of others, with a bootstrap interval over both.
+
+    Args:
+        first: Scores of shape (runs,) or (runs, tasks).
+        second: The others'; they may have another number of runs.
+
+    >>> difference(np.array([3.0, 3.0]), np.array([1.0, 1.0]))
+    Estimate(value=2.0, low=2.0, high=2.0)
+    """
+    tables = [scores[:, None] if scores.ndim == 1 else scores for scores in (first, second)]
+    value = float(np.mean(tables[0]) - np.mean(tables[1]))
+    if min(map(len, tables)) < 2:
+        return Estimate(value)
+    samples = [resampled(table[None], mean, seed)[0] for seed, table in enumerate(tables)]
+    return Estimate(value, *interval(samples[0] - samples[1]))
+
+
+def paired_difference(first: Mapping[int, float], second: Mapping[int, float]) -> tuple[Estimate, int]:
+    """Return how much larger the first scores are on the same seeds, with a bootstrap interval over the seeds.
+
+    Args:
+        first: A score for each evaluation seed.
+        second: The other's. Seeds that only one has are left out.
+
+    Returns:
+        The mean difference, and the number of common seeds.
+
+    >>> paired_difference({1: 5.0, 2: 7.0, 3: 0.0}, {1: 4.0, 2: 6.0})
+    (Estimate(value=1.0, low=1.0, high=1.0), 2)
+    """
+    common = sorted(first.keys() & second.keys())
+    if not common:
+        return Estimate(math.nan), 0
+    return estimate(np.array([first[seed] - second[seed] for seed in common])), len(common)
