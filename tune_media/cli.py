@@ -1,8 +1,9 @@
-"""The command line, ``tune-media``: demo, list, watch, render, gallery, grid, export and doctor."""
+"""The command line, ``tune-media``: demo, list, watch, render, evaluate, gallery, grid, export and doctor."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -293,6 +294,109 @@ def render(
         click.echo(f"episode {episode.id}: {reason}", err=True)
     if rendered.failed:
         raise click.ClickException(f"{len(rendered.failed)} of {len(chosen)} episodes have no clip.")
+
+
+@main.command(short_help="Play the checkpoints of a finished sweep on the same seeds.")
+@click.argument("experiment")
+@click.option("--trials", multiple=True, default=["all"], help="all, best:5, or a trial's name; may be repeated.")
+@click.option("--checkpoint", default="last", show_default=True, help="last, best, all, or a number.")
+@click.option("--episodes", type=click.IntRange(1), help="Episodes of each checkpoint. Default: 40.")
+@click.option("--seeds", help="The seeds of the episodes instead, such as 0:40 or 3,7.")
+@click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training.")
+@click.option(
+    "--connectors",
+    type=click.Choice(["evaluation", "training"]),
+    help="Whose connectors play. Default: the evaluations', if there were any.",
+)
+@click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
+@click.option("--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated.")
+@click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's.")
+@click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process.")
+@click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
+@click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
+def evaluate(
+    experiment: str,
+    trials: tuple[str, ...],
+    checkpoint: str,
+    episodes: int | None,
+    seeds: str | None,
+    explore: bool | None,
+    connectors: str | None,
+    env: str | None,
+    env_config: tuple[str, ...],
+    policy: str | None,
+    workers: int,
+    name: str | None,
+    clips: bool,
+) -> None:
+    """Play the checkpoints of EXPERIMENT, a folder or a URI, each on the same seeds; no learner, no training workers.
+
+    The episodes go to EXPERIMENT/evaluations/NAME, in the formats of an experiment. The same command goes on where it
+    was interrupted. Checkpoints are executable: evaluate only experiments of people whom you trust.
+
+    \b
+    Examples:
+      tune-media evaluate ~/ray_results/my_sweep
+      tune-media evaluate ~/ray_results/my_sweep --trials best:5 --episodes 100 --workers 8
+      tune-media evaluate ~/ray_results/my_sweep --trials best:1 --env-config wind=0,5,10
+      tune-media evaluate ~/ray_results/my_sweep --trials best:1 --checkpoint all --seeds 7
+    """
+    try:
+        from tune_media.evaluation.evaluate import EvaluatedCheckpoint, Progress
+        from tune_media.evaluation.evaluate import evaluate as play
+        from tune_media.evaluation.request import parsed_env_config
+        from tune_media.evaluation.table import checkpoint_line, remarks, tables
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+
+    class Shown(Progress):
+        """Prints a line for each checkpoint, and how many episodes have been played."""
+
+        def begin(self, name: str, episodes: int, missing: int) -> None:
+            self.total, self.done = missing, 0
+            there = f"; {episodes - missing} are there already" if missing < episodes else ""
+            click.echo(f"Evaluation {name}: {missing} episodes to play{there}.")
+
+        def played(self, episodes: int) -> None:
+            self.done += episodes
+            self._bar()
+
+        def finished(self, checkpoint: EvaluatedCheckpoint) -> None:
+            self._bar(clear=True)
+            click.echo(checkpoint_line(checkpoint))
+            self._bar()
+
+        def _bar(self, *, clear: bool = False) -> None:
+            if sys.stdout.isatty():
+                click.echo("\r\x1b[K" if clear else f"\r\x1b[K{self.done}/{self.total} episodes", nl=False)
+
+    sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
+    try:
+        found = play(
+            experiment,
+            trials=[one for text in trials for one in text.split(" ")],
+            checkpoint=checkpoint,
+            episodes=episodes,
+            seeds=seeds,
+            explore=explore,
+            connectors=connectors,
+            env=env,
+            env_config=parsed_env_config(env_config),
+            policy=policy,
+            workers=workers,
+            name=name,
+            clips=("best", "worst", "median") if clips else None,
+            progress=Shown(),
+        )
+    except (OSError, TypeError, ValueError, ImportError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"\n{tables(found)}\n")
+    for remark in remarks(found):
+        click.echo(remark)
+    click.echo(f"\nSee the episodes:\n\n    tune-media watch --open {found.path}\n")
+    failed = [one for one in found.checkpoints if one.error]
+    if failed:
+        raise click.ClickException(f"{len(failed)} of {len(found.checkpoints)} checkpoints lack episodes.")
 
 
 @main.command(short_help="Log a finished experiment to W&B, MLflow or TensorBoard.")
