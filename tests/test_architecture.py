@@ -31,7 +31,7 @@ BELOW = {  # wing: the wings that it may import
         *("selection", "steps", "ray_compat"),
     },
     "evaluation": {"viewing", "rllib", "replay", "recording", "experiment", "storage", "values", "selection"},
-    "export": {"viewing", "callbacks", "experiment", "storage", "values"},
+    "export": {"viewing", "callbacks", "replay", "experiment", "storage", "values"},
     "cli": {"evaluation", "export", "callbacks", "replay", "viewing", "rllib", "values"},
     "trial_names": {"values"},
 }

@@ -399,9 +399,15 @@ def evaluate(
         raise click.ClickException(f"{len(failed)} of {len(found.checkpoints)} checkpoints lack episodes.")
 
 
-@main.command(short_help="Log a finished experiment to W&B, MLflow or TensorBoard.")
+@main.command(short_help="Log a finished experiment to W&B, MLflow, TensorBoard or Minari.")
 @click.argument("experiment")
-@click.option("--to", "tracker", required=True, type=click.Choice(["wandb", "mlflow", "tensorboard"]), help="Where to.")
+@click.option(
+    "--to",
+    "tracker",
+    required=True,
+    type=click.Choice(["wandb", "mlflow", "tensorboard", "minari"]),
+    help="Where to.",
+)
 @click.option("--project", help="W&B: the project. Default: WANDB_PROJECT_NAME.")
 @click.option("--group", help="W&B: the group of the runs. Default: the name of the experiment.")
 @click.option("--offline", is_flag=True, help="W&B: write offline runs to <trial>/wandb, for `wandb sync`.")
@@ -409,6 +415,8 @@ def evaluate(
 @click.option("--experiment-name", help="MLflow: the experiment. Default: the name of the Tune experiment.")
 @click.option("--artifact-location", help="MLflow: where a new experiment keeps artifacts. Default: MLflow's own.")
 @click.option("--nested", is_flag=True, help="MLflow: put the runs under one run of the sweep.")
+@click.option("--dataset", help="Minari: the name of the dataset, such as cartpole/ppo-v0.")
+@click.option("--episodes", help="Minari: the episodes, such as 'return > 400'. Default: all with tapes or steps.")
 @click.option("-o", "output", type=click.Path(file_okay=False), help="TensorBoard: the log directory to write.")
 def export(experiment: str, tracker: str, output: str | None, **options: Any) -> None:
     """Log EXPERIMENT, a folder or a URI, to a tracker that was away, or that it was never logged to.
@@ -420,19 +428,26 @@ def export(experiment: str, tracker: str, output: str | None, **options: Any) ->
       tune-media export ~/ray_results/my_sweep --to mlflow --tracking-uri http://localhost:5000
       tune-media export ~/ray_results/my_sweep --to wandb --project walkers
       tune-media export s3://bucket/my_sweep --to tensorboard -o my_sweep_tensorboard
+      tune-media export ~/ray_results/my_sweep --to minari --dataset walker/ppo-v0 --episodes 'return > 400'
     """
     given = {name: value for name, value in options.items() if value}
     of = {
         "wandb": ("project", "group", "offline"),
         "mlflow": ("tracking_uri", "experiment_name", "artifact_location", "nested"),
         "tensorboard": (),
+        "minari": ("dataset", "episodes"),
     }[tracker]
     foreign = [f"--{name.replace('_', '-')}" for name in given if name not in of]
     if foreign or (output is None) == (tracker == "tensorboard"):
         wrong = " and ".join(foreign) or "-o"
         needs = "needs -o" if tracker == "tensorboard" and not foreign else f"does not take {wrong}"
         raise click.UsageError(f"--to {tracker} {needs}; `tune-media export --help` says which options it takes.")
+    if tracker == "minari" and "dataset" not in given:
+        raise click.UsageError("--to minari needs --dataset, such as cartpole/ppo-v0.")
     try:
+        if tracker == "minari":
+            click.echo(_export_to_minari(experiment, **given))
+            return
         done = _export_to(tracker, experiment, output, given)
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
@@ -461,6 +476,17 @@ def _export_to(tracker: str, experiment: str, output: str | None, given: dict[st
     from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
 
     return to_tracker(experiment, MLflowMediaLoggerCallback(**given), progress=say)
+
+
+def _export_to_minari(experiment: str, dataset: str, episodes: str | None = None) -> str:
+    """Make a dataset, and return a sentence about it."""
+    from tune_media.export import to_minari
+    from tune_media.viewing.catalog import load
+    from tune_media.viewing.taped_episodes import choose
+
+    wanted = None if episodes is None else {one.id for one in choose(load(experiment).taped_episodes(), episodes)}
+    made = to_minari(experiment, dataset, where=lambda row: wanted is None or row["episode_id"] in wanted)
+    return f"Minari has the dataset {dataset}: {made.total_episodes} episodes, {made.total_steps} steps."
 
 
 @main.command(short_help="Find out why an env is not recorded.")

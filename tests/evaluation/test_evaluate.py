@@ -101,6 +101,34 @@ def test_it_is_an_experiment_for_all_that_reads_experiments(experiment, tmp_path
     assert [dict(row) for row in tm.load(experiment)] == own
 
 
+def test_its_tapes_become_a_minari_dataset_with_all_observations(experiment, tmp_path, monkeypatch):
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    found = tm.evaluate(experiment, trials="best:1", seeds="0:4", clips=None)
+    told = found.catalog.episodes().sort_values("episode_return")
+    least = told["episode_return"].iloc[1]
+    command = [
+        "export",
+        found.path,
+        "--to",
+        "minari",
+        "--dataset",
+        "cartpole/ppo-v0",
+        "--episodes",
+        f"return >= {least}",
+    ]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    dataset = minari.load_dataset("cartpole/ppo-v0")
+    assert dataset.observation_space == gym.make("CartPole-v1").observation_space
+    episodes = list(dataset.iterate_episodes())
+    wanted = told[told["episode_return"] >= least]["episode_return"]
+    assert sorted(sum(episode.rewards) for episode in episodes) == wanted.tolist()
+    for episode in episodes:
+        assert len(episode.observations) == len(episode.actions) + 1
+        assert episode.terminations[-1] or episode.truncations[-1]
+
+
 def test_tasks_over_a_cluster_play_the_same_episodes(experiment):
     here = tm.evaluate(experiment, episodes=4, name="here", clips=None)
     tasks = tm.evaluate(experiment, episodes=4, name="tasks", clips=None, workers=3)

@@ -1,4 +1,4 @@
-"""Checkpoints of real Algorithms, played without them: the episodes are those of the Algorithm's own env runners."""
+"""Checkpoints of RLlib's, played without an Algorithm: the episodes are those that RLlib's own env runners play."""
 
 import random
 
@@ -11,13 +11,14 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.connectors.env_to_module import MeanStdFilter
 from ray.rllib.connectors.env_to_module.frame_stacking import FrameStackingEnvToModule
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 import tune_media as tm
 from tests.support.rllib_configs import multi_agent, own_env
 from tune_media.replay.process import RenderProcess
 from tune_media.rllib.checkpoint_player import CheckpointError, PlayerSettings, player_of, same_process_state
 
-pytestmark = pytest.mark.usefixtures("ray_session")
 SEEDS = (3, 0, 3)
 LEARN = {"train_batch_size_per_learner": 128, "minibatch_size": 64, "num_epochs": 1}
 
@@ -51,19 +52,22 @@ def recurrent():
 
 
 def frames_stacked():
-    config = PPOConfig().environment(Picture).env_runners(env_to_module_connector=stacked)
+    config = (
+        PPOConfig()
+        .environment(Picture, env_config={"render_mode": "rgb_array"})
+        .env_runners(env_to_module_connector=stacked)
+    )
     return config.rl_module(model_config={"conv_filters": [[4, 4, 2]], "head_fcnet_hiddens": [8]})
 
 
 def dqn():
-    config = DQNConfig().environment("CartPole-v1").env_runners(rollout_fragment_length=64)
-    config.training(train_batch_size_per_learner=16, num_steps_sampled_before_learning_starts=32, epsilon=0.6)
+    """Explore with an epsilon that falls from step to step, so the count of steps matters."""
+    config = DQNConfig().environment("CartPole-v1").training(epsilon=[(0, 1.0), (2000, 0.0)])
     return config.evaluation(evaluation_config=DQNConfig.overrides(explore=True))
 
 
 def sac():
-    config = SACConfig().environment("Pendulum-v1").env_runners(rollout_fragment_length=64)
-    return config.training(train_batch_size_per_learner=16, num_steps_sampled_before_learning_starts=32)
+    return SACConfig().environment("Pendulum-v1")
 
 
 def agents():
@@ -71,28 +75,35 @@ def agents():
     return config.training(**LEARN).multi_agent(**multi_agent()).rl_module(model_config={"fcnet_hiddens": [8]})
 
 
-def trained(config, folder, *, trains=True):
-    """Return an Algorithm that has trained and evaluated once, and is saved in a folder."""
-    config.env_runners(num_env_runners=0).debugging(seed=1)
-    config.reporting(min_sample_timesteps_per_iteration=64, min_time_s_per_iteration=0)
-    config.evaluation(evaluation_interval=1, evaluation_num_env_runners=0, evaluation_duration=2)
-    algorithm = config.build_algo()
-    if trains:
-        algorithm.train()
-    algorithm.save_to_path(folder)
-    return algorithm
-
-
 @pytest.fixture(scope="module")
 def filtered_ppo(ray_session, tmp_path_factory):
+    """An Algorithm that has trained and evaluated once, and the folder in which it is saved."""
     folder = tmp_path_factory.mktemp("checkpoint")
-    algorithm = trained(ppo(), folder)
+    config = ppo().env_runners(num_env_runners=0).debugging(seed=1)
+    config.evaluation(evaluation_interval=1, evaluation_num_env_runners=0, evaluation_duration=2)
+    algorithm = config.build_algo()
+    algorithm.train()
+    algorithm.save_to_path(folder)
     yield algorithm, folder
     algorithm.stop()
 
 
-def by_the_algorithm(env_runner, seed):
-    """Return the length and the return of an episode that an env runner of the Algorithm's plays."""
+def saved_env_runner(config, folder):
+    """Return an env runner that has played, saved as an Algorithm saves it and its weights."""
+    config.env_runners(num_env_runners=0).debugging(seed=1)
+    config = config.evaluation(evaluation_interval=1).get_evaluation_config_object()
+    kind = MultiAgentEnvRunner if config.is_multi_agent else SingleAgentEnvRunner
+    env_runner = kind(config=config, worker_index=0)
+    env_runner.sample(num_timesteps=100)
+    env_runner.set_state({"num_env_steps_sampled_lifetime": 700})
+    env_runner.save_to_path(folder / "eval_env_runner")
+    modules = folder / "learner_group" / "learner" / "rl_module"
+    env_runner.module.save_to_path(modules if config.is_multi_agent else modules / "default_policy")
+    return env_runner
+
+
+def played_by(env_runner, seed):
+    """Return the length and the return of an episode that one of RLlib's env runners plays, its filters at rest."""
     for pipeline in (env_runner._env_to_module, env_runner._module_to_env):
         for connector in pipeline.connectors:
             connector._update_stats = False
@@ -104,16 +115,16 @@ def by_the_algorithm(env_runner, seed):
     return len(episode), episode.get_return()
 
 
-def assert_same_episodes(algorithm, folder):
+def assert_same_episodes(env_runner, folder):
     with same_process_state():
-        wanted = [by_the_algorithm(algorithm.eval_env_runner, seed) for seed in SEEDS]
+        wanted = [played_by(env_runner, seed) for seed in SEEDS]
         player = player_of(folder, PlayerSettings(), SEEDS)
         episodes = [player.play(seed) for seed in SEEDS]
     found = [(one.record.episode_length, one.record.episode_return) for one in episodes]
     assert [length for length, _ in found] == [length for length, _ in wanted]
     np.testing.assert_allclose([total for _, total in found], [total for _, total in wanted])
     assert [one.record.seed for one in episodes] == list(SEEDS)
-    assert {one.record.explored for one in episodes} == {algorithm.evaluation_config.explore}
+    assert {one.record.explored for one in episodes} == {env_runner.config.explore}
     assert player.played_as.connectors == "evaluation"
     with RenderProcess(player.recipes[episodes[0].recipe]) as process:
         clips = process.render(episodes[0].tape)
@@ -121,23 +132,20 @@ def assert_same_episodes(algorithm, folder):
     player.close()
 
 
-@pytest.mark.parametrize("make", [recurrent, frames_stacked, dqn, sac, agents])
-def test_the_episodes_are_those_of_the_algorithms_own_env_runner(make, tmp_path):
-    algorithm = trained(make(), tmp_path, trains=make is not frames_stacked)
-    try:
-        assert_same_episodes(algorithm, tmp_path)
-    finally:
-        algorithm.stop()
+@pytest.mark.parametrize("make", [ppo, recurrent, frames_stacked, dqn, sac, agents])
+def test_the_episodes_are_those_of_rllibs_own_env_runner(make, tmp_path):
+    assert_same_episodes(saved_env_runner(make(), tmp_path), tmp_path)
 
 
-def test_the_filter_of_the_evaluations_is_theirs_and_learns_no_more(filtered_ppo):
-    assert_same_episodes(*filtered_ppo)
+def test_the_episodes_are_those_of_an_algorithms_evaluation_env_runner(filtered_ppo):
+    algorithm, folder = filtered_ppo
+    assert_same_episodes(algorithm.eval_env_runner, folder)
 
 
 def test_the_policy_as_trained_has_the_filter_of_the_training_and_says_which(filtered_ppo):
     algorithm, folder = filtered_ppo
     with same_process_state():
-        wanted = [by_the_algorithm(algorithm.env_runner, seed) for seed in SEEDS]
+        wanted = [played_by(algorithm.env_runner, seed) for seed in SEEDS]
         player = player_of(folder, PlayerSettings(connectors="training"), SEEDS)
         found = [player.play(seed).record for seed in SEEDS]
         evaluated = player_of(folder, PlayerSettings(), SEEDS)
@@ -146,7 +154,7 @@ def test_the_policy_as_trained_has_the_filter_of_the_training_and_says_which(fil
     assert "observation filter is that of the trial's evaluations" in evaluated.played_as.note
 
 
-def test_the_old_api_stack_plays_too_and_each_seed_is_one_episode(tmp_path):
+def test_the_old_api_stack_plays_too_and_each_seed_is_one_episode(ray_session, tmp_path):
     config = PPOConfig().environment("CartPole-v1").env_runners(observation_filter="MeanStdFilter", num_env_runners=0)
     config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
     config.training(train_batch_size=128, minibatch_size=64, num_epochs=1, model={"fcnet_hiddens": [8]})
