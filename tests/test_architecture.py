@@ -30,8 +30,9 @@ BELOW = {  # wing: the wings that it may import
         *("experiment", "storage", "values", "encoding", "rllib", "gym", "replay", "recording", "callbacks"),
         *("selection", "steps", "ray_compat"),
     },
-    "export": {"viewing", "callbacks", "experiment", "storage", "values"},
-    "cli": {"export", "callbacks", "replay", "viewing", "rllib", "values"},
+    "evaluation": {"viewing", "rllib", "replay", "recording", "experiment", "storage", "values", "selection"},
+    "export": {"viewing", "callbacks", "replay", "experiment", "storage", "values"},
+    "cli": {"evaluation", "export", "callbacks", "replay", "viewing", "rllib", "values"},
     "trial_names": {"values"},
 }
 FOREIGN = {  # library: the folders that may import it

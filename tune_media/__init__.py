@@ -25,6 +25,7 @@ _NAMES = {
     "MLflowMediaLoggerCallback": "callbacks.mlflow.callback",
     "TBXMediaLoggerCallback": "callbacks.tensorboard.callback",
     "WandbMediaLoggerCallback": "callbacks.wandb.callback",
+    "evaluate": "evaluation.evaluate",
     "load": "viewing.catalog",
     "short_trial_names": "trial_names",
 }
@@ -56,6 +57,7 @@ __all__ = [
     "VideoOptions",
     "WandbMediaLoggerCallback",
     "__version__",
+    "evaluate",
     "export",
     "gym",
     "load",
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
     from tune_media.callbacks.tensorboard.callback import TBXMediaLoggerCallback
     from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
+    from tune_media.evaluation.evaluate import evaluate
     from tune_media.trial_names import short_trial_names
     from tune_media.values.artifact import Artifact
     from tune_media.values.episode_record import EpisodeRecord
@@ -86,7 +89,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:  # or type checkers would take any name
 
     def __getattr__(name: str) -> Any:
-        if name == "rllib" or (name.endswith("Callback") and name in _NAMES):
+        if name in ("rllib", "evaluate") or (name.endswith("Callback") and name in _NAMES):
             from tune_media.ray_compat import check_version
 
             check_version()

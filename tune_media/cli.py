@@ -1,8 +1,9 @@
-"""The command line, ``tune-media``: demo, list, watch, render, gallery, grid, export and doctor."""
+"""The command line, ``tune-media``: demo, list, watch, render, evaluate, gallery, grid, export and doctor."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -301,9 +302,118 @@ def render(
         raise click.ClickException(f"{len(rendered.failed)} of {len(chosen)} episodes have no clip.")
 
 
-@main.command(short_help="Log a finished experiment to W&B, MLflow or TensorBoard.")
+@main.command(short_help="Play the checkpoints of a finished sweep on the same seeds.")
 @click.argument("experiment")
-@click.option("--to", "tracker", required=True, type=click.Choice(["wandb", "mlflow", "tensorboard"]), help="Where to.")
+@click.option("--trials", multiple=True, default=["all"], help="all, best:5, or a trial's name; may be repeated.")
+@click.option("--checkpoint", default="last", show_default=True, help="last, best, all, or a number.")
+@click.option("--episodes", type=click.IntRange(1), help="Episodes of each checkpoint. Default: 40.")
+@click.option("--seeds", help="The seeds of the episodes instead, such as 0:40 or 3,7.")
+@click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training.")
+@click.option(
+    "--connectors",
+    type=click.Choice(["evaluation", "training"]),
+    help="Whose connectors play. Default: the evaluations', if there were any.",
+)
+@click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
+@click.option("--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated.")
+@click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's.")
+@click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process.")
+@click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
+@click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
+def evaluate(
+    experiment: str,
+    trials: tuple[str, ...],
+    checkpoint: str,
+    episodes: int | None,
+    seeds: str | None,
+    explore: bool | None,
+    connectors: str | None,
+    env: str | None,
+    env_config: tuple[str, ...],
+    policy: str | None,
+    workers: int,
+    name: str | None,
+    clips: bool,
+) -> None:
+    """Play the checkpoints of EXPERIMENT, a folder or a URI, each on the same seeds; no learner, no training workers.
+
+    The episodes go to EXPERIMENT/evaluations/NAME, in the formats of an experiment. The same command goes on where it
+    was interrupted. Checkpoints are executable: evaluate only experiments of people whom you trust.
+
+    \b
+    Examples:
+      tune-media evaluate ~/ray_results/my_sweep
+      tune-media evaluate ~/ray_results/my_sweep --trials best:5 --episodes 100 --workers 8
+      tune-media evaluate ~/ray_results/my_sweep --trials best:1 --env-config wind=0,5,10
+      tune-media evaluate ~/ray_results/my_sweep --trials best:1 --checkpoint all --seeds 7
+    """
+    try:
+        from tune_media.evaluation.evaluate import EvaluatedCheckpoint, Progress
+        from tune_media.evaluation.evaluate import evaluate as play
+        from tune_media.evaluation.request import parsed_env_config
+        from tune_media.evaluation.table import checkpoint_line, remarks, tables
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+
+    class Shown(Progress):
+        """Prints a line for each checkpoint, and how many episodes have been played."""
+
+        def begin(self, name: str, episodes: int, missing: int) -> None:
+            self.total, self.done = missing, 0
+            there = f"; {episodes - missing} are there already" if missing < episodes else ""
+            click.echo(f"Evaluation {name}: {missing} episodes to play{there}.")
+
+        def played(self, episodes: int) -> None:
+            self.done += episodes
+            self._bar()
+
+        def finished(self, checkpoint: EvaluatedCheckpoint) -> None:
+            self._bar(clear=True)
+            click.echo(checkpoint_line(checkpoint))
+            self._bar()
+
+        def _bar(self, *, clear: bool = False) -> None:
+            if sys.stdout.isatty():
+                click.echo("\r\x1b[K" if clear else f"\r\x1b[K{self.done}/{self.total} episodes", nl=False)
+
+    sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
+    try:
+        found = play(
+            experiment,
+            trials=[one for text in trials for one in text.split(" ")],
+            checkpoint=checkpoint,
+            episodes=episodes,
+            seeds=seeds,
+            explore=explore,
+            connectors=connectors,
+            env=env,
+            env_config=parsed_env_config(env_config),
+            policy=policy,
+            workers=workers,
+            name=name,
+            clips=("best", "worst", "median") if clips else None,
+            progress=Shown(),
+        )
+    except (OSError, TypeError, ValueError, ImportError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"\n{tables(found)}\n")
+    for remark in remarks(found):
+        click.echo(remark)
+    click.echo(f"\nSee the episodes:\n\n    tune-media watch --open {found.path}\n")
+    failed = [one for one in found.checkpoints if one.error]
+    if failed:
+        raise click.ClickException(f"{len(failed)} of {len(found.checkpoints)} checkpoints lack episodes.")
+
+
+@main.command(short_help="Log a finished experiment to W&B, MLflow, TensorBoard or Minari.")
+@click.argument("experiment")
+@click.option(
+    "--to",
+    "tracker",
+    required=True,
+    type=click.Choice(["wandb", "mlflow", "tensorboard", "minari"]),
+    help="Where to.",
+)
 @click.option("--project", help="W&B: the project. Default: WANDB_PROJECT_NAME.")
 @click.option("--group", help="W&B: the group of the runs. Default: the name of the experiment.")
 @click.option("--offline", is_flag=True, help="W&B: write offline runs to <trial>/wandb, for `wandb sync`.")
@@ -311,6 +421,8 @@ def render(
 @click.option("--experiment-name", help="MLflow: the experiment. Default: the name of the Tune experiment.")
 @click.option("--artifact-location", help="MLflow: where a new experiment keeps artifacts. Default: MLflow's own.")
 @click.option("--nested", is_flag=True, help="MLflow: put the runs under one run of the sweep.")
+@click.option("--dataset", help="Minari: the name of the dataset, such as cartpole/ppo-v0.")
+@click.option("--episodes", help="Minari: the episodes, such as 'return > 400'. Default: all with tapes or steps.")
 @click.option("-o", "output", type=click.Path(file_okay=False), help="TensorBoard: the log directory to write.")
 def export(experiment: str, tracker: str, output: str | None, **options: Any) -> None:
     """Log EXPERIMENT, a folder or a URI, to a tracker that was away, or that it was never logged to.
@@ -322,19 +434,26 @@ def export(experiment: str, tracker: str, output: str | None, **options: Any) ->
       tune-media export ~/ray_results/my_sweep --to mlflow --tracking-uri http://localhost:5000
       tune-media export ~/ray_results/my_sweep --to wandb --project walkers
       tune-media export s3://bucket/my_sweep --to tensorboard -o my_sweep_tensorboard
+      tune-media export ~/ray_results/my_sweep --to minari --dataset walker/ppo-v0 --episodes 'return > 400'
     """
     given = {name: value for name, value in options.items() if value}
     of = {
         "wandb": ("project", "group", "offline"),
         "mlflow": ("tracking_uri", "experiment_name", "artifact_location", "nested"),
         "tensorboard": (),
+        "minari": ("dataset", "episodes"),
     }[tracker]
     foreign = [f"--{name.replace('_', '-')}" for name in given if name not in of]
     if foreign or (output is None) == (tracker == "tensorboard"):
         wrong = " and ".join(foreign) or "-o"
         needs = "needs -o" if tracker == "tensorboard" and not foreign else f"does not take {wrong}"
         raise click.UsageError(f"--to {tracker} {needs}; `tune-media export --help` says which options it takes.")
+    if tracker == "minari" and "dataset" not in given:
+        raise click.UsageError("--to minari needs --dataset, such as cartpole/ppo-v0.")
     try:
+        if tracker == "minari":
+            click.echo(_export_to_minari(experiment, **given))
+            return
         done = _export_to(tracker, experiment, output, given)
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
@@ -363,6 +482,17 @@ def _export_to(tracker: str, experiment: str, output: str | None, given: dict[st
     from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
 
     return to_tracker(experiment, MLflowMediaLoggerCallback(**given), progress=say)
+
+
+def _export_to_minari(experiment: str, dataset: str, episodes: str | None = None) -> str:
+    """Make a dataset, and return a sentence about it."""
+    from tune_media.export import to_minari
+    from tune_media.viewing.catalog import load
+    from tune_media.viewing.taped_episodes import choose
+
+    wanted = None if episodes is None else {one.id for one in choose(load(experiment).taped_episodes(), episodes)}
+    made = to_minari(experiment, dataset, where=lambda row: wanted is None or row["episode_id"] in wanted)
+    return f"Minari has the dataset {dataset}: {made.total_episodes} episodes, {made.total_steps} steps."
 
 
 @main.command(short_help="Find out why an env is not recorded.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import logging
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from tune_media.callbacks.backend import Backend
     from tune_media.callbacks.callback import MediaLoggerCallback
     from tune_media.callbacks.export import Exported
+    from tune_media.viewing.taped_episodes import TapedEpisode
+
+logger = logging.getLogger("tune_media")
 
 
 def to_tracker(
@@ -145,7 +150,12 @@ def to_minari(
     filesystem: pyarrow.fs.FileSystem | None = None,
     **options: Any,
 ) -> Any:
-    """Make a Minari dataset of the episodes whose steps were recorded (``record_episodes(trajectories=True)``).
+    """Make a Minari dataset of the episodes that have tapes, or whose steps were recorded.
+
+    Episodes have tapes after ``tune_media.evaluate``, or if they were recorded with ``record_episodes(tapes=True)``:
+    they are played again here, each step is checked, and the dataset gets the observations. That runs the code that
+    made the env when the episode was recorded: export only experiments of people whom you trust. Steps that were
+    recorded with ``record_episodes(trajectories=True)`` are taken as they are.
 
     Args:
         path: The experiment's folder, as for ``tune_media.load``.
@@ -155,6 +165,7 @@ def to_minari(
         filesystem: A pyarrow filesystem that ``path`` is on.
         **options: Passed on to ``minari.create_dataset_from_buffers``: ``env=`` (an env, its id or spec) or
             ``observation_space=`` and ``action_space=``; ``algorithm_name=``, ``author=``, ``data_format=``, ...
+            Without spaces, those of the env in which tapes were played are taken.
 
     Returns:
         The ``minari.MinariDataset``.
@@ -164,39 +175,35 @@ def to_minari(
         ValueError: There are no such episodes, or the spaces are missing.
 
     Example:
-        ``to_minari("~/ray_results/my_sweep", "cartpole/ppo-v0", env="CartPole-v1")``
+        ``to_minari("~/ray_results/my_sweep/evaluations/last-seeds-0-39", "cartpole/ppo-v0")``
 
-        >>> to_minari("results/my_sweep", "cartpole/ppo-v0")
+        >>> to_minari("results/my_sweep", "cartpole/ppo-v0")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: to_minari needs env=, or observation_space= and action_space=, to say what the arrays are.
+        FileNotFoundError: There is no folder ...
     """
     try:
         import minari
         from minari.data_collector import EpisodeBuffer
     except ImportError as error:
         raise ImportError("to_minari needs Minari: pip install 'minari[arrow]'") from error
-    if "env" not in options and not {"observation_space", "action_space"} <= options.keys():
-        raise ValueError("to_minari needs env=, or observation_space= and action_space=, to say what the arrays are.")
     options.setdefault("data_format", "arrow")
     catalog = load(path, filesystem)
     rows: list[dict[str, Any]] = catalog.episodes().to_dict("records")  # type: ignore[assignment]
-    episodes = {row["episode_id"]: row for row in rows}
+    episodes = {row["episode_id"]: row for row in rows if where is None or where(row)}
     buffers: list[Any] = []
     taken: set[str] = set()
     for table in _step_tables(catalog):
         pairs = zip(table["recorder"].to_pylist(), table["episode_id"].to_pylist(), strict=True)
         for recorder, id in dict.fromkeys(pairs):
-            facts = episodes.get(id)
-            if facts is None or id in taken or (where is not None and not where(facts)):
+            if id not in episodes or id in taken:
                 continue
             taken.add(id)  # two recorders may have kept the same episode
             of_recorder = pa.compute.equal(table["recorder"], recorder)
             steps = table.filter(pa.compute.and_(of_recorder, pa.compute.equal(table["episode_id"], id)))
-            seed = facts["seed"]
             buffers.append(
                 EpisodeBuffer(
                     id=len(buffers),
-                    seed=None if seed is None or np.isnan(seed) else int(seed),
+                    seed=_seed(episodes[id]),
                     observations=_values(steps, "observation"),
                     actions=_values(steps.slice(1), "action"),
                     rewards=steps["reward"].to_pylist()[1:],
@@ -205,11 +212,78 @@ def to_minari(
                     infos={},
                 )
             )
+    taped = [one for one in catalog.taped_episodes() if one.id in episodes and one.id not in taken]
+    envs: dict[Any, Any] = {}
+    for episode in {one.id: one for one in taped}.values():
+        try:
+            steps_again = _played_again(episode, envs)
+        except Exception as error:  # of one episode; the others are taken
+            logger.warning("to_minari: episode %s is left out: %s", episode.id, error_text(error))
+            continue
+        buffers.append(EpisodeBuffer(id=len(buffers), seed=_seed(episodes[episode.id]), **steps_again, infos={}))
     if not buffers:
         raise ValueError(
-            f"{path} has no steps of such episodes; record them with record_episodes(trajectories=True, keep=...)."
+            f"{path} has no such episodes with tapes or steps; record them with record_episodes(tapes=True) or "
+            "record_episodes(trajectories=True, keep=...)."
         )
-    return minari.create_dataset_from_buffers(dataset_id=dataset_id, buffer=buffers, **options)
+    if "env" not in options and not {"observation_space", "action_space"} <= options.keys():
+        if not envs:
+            raise ValueError(
+                "to_minari needs env=, or observation_space= and action_space=, to say what the arrays are."
+            )
+        env = next(iter(envs.values()))
+        options |= {"observation_space": env.observation_space, "action_space": env.action_space}
+    dataset = minari.create_dataset_from_buffers(dataset_id=dataset_id, buffer=buffers, **options)
+    for env in envs.values():
+        env.close()
+    return dataset
+
+
+def _played_again(episode: TapedEpisode, envs: dict[Any, Any]) -> dict[str, Any]:
+    """Play an episode again, and return its observations, actions, rewards and ends.
+
+    Args:
+        episode: The episode.
+        envs: The envs that have been made, by recipe and place; it gets the one of this episode.
+
+    Raises:
+        ReplayDiffers: The replay is not the episode.
+        ValueError: Nobody knows how the env is made.
+        Exception: Whatever making the env raises.
+    """
+    from tune_media.replay.player import ReplayDiffers, replay
+    from tune_media.replay.recipe import LoadedRecipe
+    from tune_media.replay.tape import Tape
+
+    tape, place = Tape.unpacked(episode.tape()), episode.place()
+    key = (episode.row["recipe"], *place.values())
+
+    def steps() -> list[Any]:
+        if key not in envs:
+            recipe = episode.recipe()
+            if recipe is None:
+                raise ValueError("how its env is made is not stored with it")
+            envs[key] = LoadedRecipe.of(recipe).make(**place)
+        return [(step.action, copy.deepcopy(step.observation), step.reward) for step in replay(envs[key], tape)]
+
+    try:
+        played = steps()
+    except ReplayDiffers:  # the env may carry something over from the episodes that were played in it
+        envs.pop(key).close()
+        played = steps()
+    before_the_end, terminated = [False] * (len(played) - 2), bool(episode.row["terminated"])
+    return {
+        "observations": [observation for _, observation, _ in played],
+        "actions": [action for action, _, _ in played[1:]],
+        "rewards": [float(reward) for _, _, reward in played[1:]],
+        "terminations": [*before_the_end, terminated],
+        "truncations": [*before_the_end, not terminated],
+    }
+
+
+def _seed(facts: Mapping[str, Any]) -> int | None:
+    seed = facts["seed"]
+    return None if seed is None or np.isnan(seed) else int(seed)
 
 
 def _step_tables(catalog: Any) -> Iterator[pa.Table]:

@@ -73,6 +73,8 @@ BENCHMARKS = (
         Pillow's box filter is faster on its own. In a clip, PyAV scales and converts to the encoder's colours in one
         pass."""),
     Benchmark("gym", "Steps that are not recorded"),
+    Benchmark("evaluation", "Evaluating a checkpoint", remark="""
+        Nearly all of the rest is the import of RLlib and torch."""),
     Benchmark("tune_loop", "Tune's loop", remark=f"""
         ![CPU time that Tune's loop spends on one result, by logger]({LOOP_PICTURE})"""),
     Benchmark("outbox", "The outbox", remark="""

@@ -43,6 +43,14 @@ def test_a_ppo_sweep(tmp_path):
         assert_plays_in_tensorboard(browser, tmp_path / "cartpole_sweep", catalog)
 
 
+def test_a_sweep_evaluated_afterwards(tmp_path):
+    out = run_example("evaluate_sweep.py", tmp_path, "--iterations", "1")
+    catalog = tm.load(tmp_path / "evaluate_sweep" / "evaluations" / "last-seeds-0-9-greedy")
+    assert_whole(catalog)
+    assert len(catalog.episodes()) == 20
+    assert "The best is PPO_CartPole" in out
+
+
 def assert_plays_in_tensorboard(browser, experiment, catalog):
     """Look at RLlib's trials in TensorBoard's tab: all play, the winner is marked, the worst are a key away."""
     videos = "[...document.querySelectorAll('.card video')]"

@@ -9,6 +9,9 @@ import ray
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.callbacks.utils import _make_multi_callbacks
+from ray.rllib.connectors.agent.mean_std_filter import MeanStdObservationFilterAgentConnector
+from ray.rllib.connectors.env_to_module.mean_std_filter import MeanStdFilter
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
@@ -116,3 +119,20 @@ def test_old_workers_say_which_sub_env_is_new():
     says(EpisodeV2.__init__, "self.total_reward", "stacks.OldStackEpisode")
     has(EpisodeV2, "get_agents", "stacks.OldStackEpisode")
     has(EpisodeV2, "last_info_for", "stacks.OldStackEpisode")
+
+
+def test_a_checkpoint_is_played_by_env_runners_made_by_hand():
+    for kind in (SingleAgentEnvRunner, MultiAgentEnvRunner):
+        says(kind._reset_envs, "seed=self._seed if self._needs_initial_reset else None", "ray_names.sample_episode")
+        says(kind.__init__, "self._env_to_module = ", "ray_names._pipelines")
+        says(kind.__init__, "self._module_to_env = ", "ray_names._pipelines")
+        says(kind.get_ctor_args_and_kwargs, '{"config": self.config}', "ray_names.config_of_env_runner")
+    says(MeanStdFilter.__call__, "update=self._update_stats", "ray_names.frozen_connectors")
+    says(MeanStdFilter._get_state_from_filters, '"running_stats"', "ray_names.observations_in")
+
+
+def test_a_checkpoint_of_the_old_api_stack_is_played_by_a_rollout_worker_made_by_hand():
+    has(Algorithm, "_checkpoint_info_to_algorithm_state", "ray_names.old_stack_state")
+    has(Algorithm, "_get_env_id_and_creator", "ray_names.rollout_worker")
+    says(MeanStdObservationFilterAgentConnector.transform, "update=self._is_training", "ray_names.rollout_worker")
+    says(_make_multi_callbacks, "callback_class_list", "ray_names.joined_callbacks")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from tune_media.values.secrets import error_text
@@ -191,3 +192,118 @@ def keep_in_checkpoints(
 
     setattr(algorithm, save_name, save_more)
     setattr(algorithm, load_name, load_more)
+
+
+def config_of_env_runner(constructor: Mapping[str, Any]) -> Any:
+    """Return the ``AlgorithmConfig`` of an env runner, out of the content of its ``class_and_ctor_args.pkl``."""
+    return constructor["ctor_args_and_kwargs"][1]["config"]
+
+
+def is_registered(env: str) -> bool:
+    """Say whether an env has been registered under this name by ``tune.register_env``."""
+    from ray.tune.registry import ENV_CREATOR, _global_registry
+
+    return bool(_global_registry.contains(ENV_CREATOR, env))
+
+
+def load_policy(env_runner: Any, modules: Path, own: Path) -> None:
+    """Give an env runner of the new API stack the weights, the connectors and the counters of a checkpoint.
+
+    Args:
+        env_runner: The env runner.
+        modules: The folder of the learner's ``MultiRLModule``.
+        own: The folder of the env runner whose connectors it gets.
+
+    Raises:
+        ValueError: The weights are not of such a module.
+    """
+    from ray import cloudpickle
+    from ray.rllib.core import DEFAULT_MODULE_ID
+    from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
+
+    is_multi = isinstance(env_runner.module, MultiRLModule)
+    env_runner.module.restore_from_path(modules if is_multi else modules / DEFAULT_MODULE_ID)
+    for pipeline, folder in _pipelines(env_runner).items():
+        if (own / folder).is_dir():
+            getattr(env_runner, pipeline).restore_from_path(own / folder)
+    state = own / "state.pkl"
+    if state.is_file():
+        with state.open("rb") as file:
+            env_runner.set_state(cloudpickle.load(file))
+
+
+def frozen_connectors(env_runner: Any) -> dict[str, Any]:
+    """Stop the statistics of an env runner's connectors, and return the states of its pipelines."""
+    for pipeline in _pipelines(env_runner):
+        for connector in getattr(env_runner, pipeline).connectors:
+            if hasattr(connector, "_update_stats"):
+                connector._update_stats = False
+    return {pipeline: getattr(env_runner, pipeline).get_state() for pipeline in _pipelines(env_runner)}
+
+
+def set_connectors(env_runner: Any, states: Mapping[str, Any]) -> None:
+    """Give the pipelines of an env runner's connectors the states that they had."""
+    for pipeline, state in states.items():
+        getattr(env_runner, pipeline).set_state(state)
+
+
+def _pipelines(env_runner: Any) -> dict[str, str]:
+    """Return the attributes that hold the pipelines of an env runner, and the folders of these in a checkpoint."""
+    return {"_env_to_module": "env_to_module_connector", "_module_to_env": "module_to_env_connector"}
+
+
+def sample_episode(env_runner: Any, seed: int) -> None:
+    """Have an env runner of the new API stack play one episode, from a reset with this seed."""
+    env_runner._seed = seed
+    env_runner._needs_initial_reset = True  # only then it passes the seed on
+    env_runner.sample(num_episodes=1)
+
+
+def old_stack_state(checkpoint: Path) -> dict[str, Any]:
+    """Return the state that an Algorithm of the old API stack has in a checkpoint, with its policies' states."""
+    from ray.rllib.algorithms.algorithm import Algorithm
+    from ray.rllib.utils.checkpoints import get_checkpoint_info
+
+    state: dict[str, Any] = Algorithm._checkpoint_info_to_algorithm_state(get_checkpoint_info(str(checkpoint)))
+    return state
+
+
+def rollout_worker(config: Any, state: Mapping[str, Any]) -> Any:
+    """Return a rollout worker that has the policies and the filters of a checkpoint; its filters learn no more.
+
+    Args:
+        config: Its ``AlgorithmConfig``.
+        state: That of the Algorithm, see ``old_stack_state``.
+    """
+    from ray.rllib.evaluation.rollout_worker import RolloutWorker
+
+    algorithm = state["algorithm_class"]
+    _, creator = algorithm._get_env_id_and_creator(config.env, config)
+    policy = algorithm.get_default_policy_class(config)
+    worker = RolloutWorker(
+        env_creator=creator, config=config, default_policy_class=policy, worker_index=0, num_workers=0
+    )
+    worker.set_state(dict(state["worker"]))
+    for one in worker.policy_map.values():
+        if one.agent_connectors is not None:
+            one.agent_connectors.in_eval()
+        # the policies' own configurations are those of the training, whatever evaluation_config says
+        own = one.config.copy(copy_frozen=False) if hasattr(one.config, "is_frozen") else dict(one.config)
+        own["explore"] = bool(config.explore)
+        one.config = own
+    return worker
+
+
+def joined_callbacks(callbacks: Any) -> Any:
+    """Return several callbacks as one, which is all that the old API stack takes."""
+    from ray.rllib.callbacks.utils import _make_multi_callbacks
+
+    return _make_multi_callbacks(list(callbacks))
+
+
+def observations_in(state: Any) -> int | None:
+    """Return how many observations a connector's state has seen, if it is that of an observation filter."""
+    try:
+        return max(int(stats["num_pushes"]) for one in state.values() for stats in one["running_stats"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,251 @@
+"""A real sweep, evaluated after it has ended: on the same seeds, in the formats of an experiment, exactly once."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import pandas as pd
+import pyarrow.fs
+import pytest
+from click.testing import CliRunner
+from ray import tune
+from ray.rllib.algorithms.ppo import PPOConfig
+
+import tune_media as tm
+from tests.support.experiment import media_files
+from tune_media.cli import main
+from tune_media.encoding import decode_video
+from tune_media.evaluation.evaluate import Progress
+
+pytestmark = pytest.mark.usefixtures("ray_session")
+SEEDS = 6
+
+
+def config(**evaluation):
+    return (
+        PPOConfig()
+        .environment("CartPole-v1")
+        .env_runners(num_env_runners=0)
+        .training(lr=tune.grid_search([1e-3, 1e-4]), train_batch_size=200, minibatch_size=100, num_epochs=1)
+        .rl_module(model_config={"fcnet_hiddens": [8]})
+        .evaluation(evaluation_interval=1, evaluation_num_env_runners=0, evaluation_duration=SEEDS, **evaluation)
+    )
+
+
+@pytest.fixture(scope="module")
+def sweep(ray_session, tmp_path_factory):
+    """Two trials of two iterations, whose last evaluation played the seeds 0 to 5 without exploring."""
+    recorder = tm.rllib.record_episodes(seeds=SEEDS, video=None, check_frame=False, strict=True)
+    run = tune.RunConfig(
+        name="sweep",
+        storage_path=str(tmp_path_factory.mktemp("results")),
+        stop={"training_iteration": 2},
+        callbacks=[tm.JsonMediaLoggerCallback()],
+        checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1),
+    )
+    space = config(evaluation_config=PPOConfig.overrides(explore=False)).callbacks(recorder)
+    results = tune.Tuner("PPO", param_space=space, run_config=run).fit()
+    assert not results.errors
+    return Path(results.experiment_path)
+
+
+@pytest.fixture
+def experiment(sweep, tmp_path):
+    """A copy of the sweep."""
+    return Path(shutil.copytree(sweep, tmp_path / "sweep"))
+
+
+def returns(episodes):
+    """Return the returns by trial, iteration and seed; each is there once."""
+    keys = ["trial", "training_iteration", "seed"]
+    assert not episodes.duplicated(keys).any()
+    return episodes.set_index(keys)["episode_return"].sort_index()
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_trials_own_last_evaluation_is_met_episode_by_episode(experiment):
+    own = tm.load(experiment).episodes()
+    before = contents(experiment)
+    found = tm.evaluate(experiment, checkpoint="all", episodes=SEEDS, clips=None)
+    pd.testing.assert_series_equal(returns(found.catalog.episodes()), returns(own))
+    assert {one.explored for one in found.checkpoints} == {False}
+    assert {path: content for path, content in contents(experiment).items() if path in before} == before
+    assert all("evaluations" in path.parts for path in set(contents(experiment)) - set(before))
+    frame = found.to_pandas()
+    means = own.groupby(["trial", "training_iteration"])["episode_return"].mean()
+    assert frame["return_mean"].tolist() == pytest.approx(means.tolist())
+    assert (frame["return_low"] <= frame["return_mean"]).all()
+
+
+def test_it_is_an_experiment_for_all_that_reads_experiments(experiment, tmp_path):
+    own = [dict(row) for row in tm.load(experiment)]
+    found = tm.evaluate(experiment, trials="best:1", seeds="0:3")
+    catalog = found.catalog
+    assert {row["key"] for row in catalog} == {"episodes/best", "episodes/worst", "episodes/median"}
+    for row in catalog:
+        assert sum(1 for _ in decode_video(row.read_bytes())) == row["episode_length"] + 1
+    assert len(media_files(found.path)) == 3
+    best = catalog.best()
+    assert best["episode_return"] == catalog.episodes()["episode_return"].max()
+    assert len(catalog.taped_episodes()) == 3
+    for command in (["list"], ["gallery", "-o", tmp_path / "gallery"], ["render", "-o", tmp_path / "clips"]):
+        result = CliRunner().invoke(main, [command[0], found.path, *map(str, command[1:])])
+        assert result.exit_code == 0, result.output
+    assert [dict(row) for row in tm.load(experiment)] == own
+
+
+def test_its_tapes_become_a_minari_dataset_with_all_observations(experiment, tmp_path, monkeypatch):
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    found = tm.evaluate(experiment, trials="best:1", seeds="0:4", clips=None)
+    told = found.catalog.episodes().sort_values("episode_return")
+    least = told["episode_return"].iloc[1]
+    command = [
+        "export",
+        found.path,
+        "--to",
+        "minari",
+        "--dataset",
+        "cartpole/ppo-v0",
+        "--episodes",
+        f"return >= {least}",
+    ]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    dataset = minari.load_dataset("cartpole/ppo-v0")
+    assert dataset.observation_space == gym.make("CartPole-v1").observation_space
+    episodes = list(dataset.iterate_episodes())
+    wanted = told[told["episode_return"] >= least]["episode_return"]
+    assert sorted(sum(episode.rewards) for episode in episodes) == wanted.tolist()
+    for episode in episodes:
+        assert len(episode.observations) == len(episode.actions) + 1
+        assert episode.terminations[-1] or episode.truncations[-1]
+
+
+def test_tasks_over_a_cluster_play_the_same_episodes(experiment):
+    here = tm.evaluate(experiment, episodes=4, name="here", clips=None)
+    tasks = tm.evaluate(experiment, episodes=4, name="tasks", clips=None, workers=3)
+    pd.testing.assert_series_equal(returns(here.catalog.episodes()), returns(tasks.catalog.episodes()))
+    assert not tasks.problems
+
+
+class Killer(Progress):
+    """Kills the process when some episodes have been played."""
+
+    def __init__(self):
+        self.count = 0
+
+    def played(self, episodes):
+        self.count += episodes
+        if self.count >= 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def evaluate_until_killed(experiment):
+    from tune_media.evaluation import jobs
+
+    jobs._SOONEST = jobs._SHARE_OF_TIME = 0.0  # each episode is stored at once
+    tm.evaluate(experiment, episodes=4, progress=Killer())
+
+
+def test_killed_in_the_middle_it_goes_on_and_no_episode_is_there_twice(experiment):
+    code = f"from {__name__} import evaluate_until_killed as go; go({str(experiment)!r})"
+    killed = subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[2])
+    assert killed.returncode == -signal.SIGKILL
+    (folder,) = (experiment / "evaluations").iterdir()
+    assert len(tm.load(folder).episodes()) == 5
+    orphan = next(folder.rglob("data-*.parquet"))  # of a process that was killed before it wrote the index
+    shutil.copy(orphan, orphan.with_name("data-00000002-000000000000.parquet"))
+    found = tm.evaluate(experiment, episodes=4)
+    assert len(returns(found.catalog.episodes())) == 8
+    files = list(folder.glob("*/episode_data/data-*.parquet"))
+    assert sum(len(pd.read_parquet(file)) for file in files) == 8
+    again = tm.evaluate(experiment, episodes=4)
+    assert again.to_pandas().equals(found.to_pandas())
+    assert len(again.catalog) == 6
+    with pytest.raises(ValueError, match=r"explore was None and is True\); pass another name="):
+        tm.evaluate(experiment, episodes=4, explore=True, name=found.name)
+
+
+def test_the_command_prints_intervals_the_winner_and_a_table_of_conditions(experiment):
+    command = ["evaluate", str(experiment), "--episodes", "3", "--env-config", "max_episode_steps=5,8", "--no-clips"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    assert "max_episode_steps=5  max_episode_steps=8" in result.output
+    assert "All policies did not explore" in result.output
+    assert "The best is PPO_CartPole" in result.output
+    (folder,) = (experiment / "evaluations").iterdir()
+    episodes = tm.load(folder).episodes()
+    limits = episodes["config/env_config/max_episode_steps"]
+    assert set(limits) == {5, 8}
+    assert (episodes["episode_length"] <= limits).all()
+
+
+def test_one_seed_through_all_checkpoints_becomes_one_clip(experiment, tmp_path):
+    found = tm.evaluate(experiment, trials="best:1", checkpoint="all", seeds=7, clips="best")
+    assert [row["step"] for row in found.catalog] == [1, 2]
+    trial = found.catalog.trials[0].name
+    result = CliRunner().invoke(main, ["grid", found.path, "--over-training", trial, "-o", str(tmp_path / "learn.mp4")])
+    assert result.exit_code == 0, result.output
+
+
+def test_checkpoints_on_s3_are_played_here_and_the_evaluation_is_there(experiment, s3):
+    pyarrow.fs.copy_files(str(experiment), "results/sweep", destination_filesystem=s3)
+    found = tm.evaluate("s3://results/sweep", trials="best:1", seeds="0:2", clips="best")
+    here = tm.evaluate(experiment, trials="best:1", seeds="0:2", clips=None)
+    assert returns(found.catalog.episodes()).tolist() == returns(here.catalog.episodes()).tolist()
+    assert found.path == "results/sweep/evaluations/last-seeds-0-1"
+    (row,) = tm.load("s3://results/sweep/evaluations/last-seeds-0-1")
+    assert sum(1 for _ in decode_video(row.read_bytes())) == row["episode_length"] + 1
+
+
+def load_policy(folder):
+    push = int(Path(folder, "push.txt").read_text())
+    return lambda observation: push
+
+
+def make_env(env_config):
+    return gym.make("CartPole-v1", render_mode="rgb_array", **env_config)
+
+
+def learns_nothing(settings):
+    for push in (0, 1):
+        folder = Path(settings["folder"]) / str(push)
+        folder.mkdir(parents=True)
+        (folder / "push.txt").write_text(str(push))
+        tune.report({"score": push}, checkpoint=tune.Checkpoint.from_directory(folder))
+
+
+def test_policies_of_other_libraries_take_part(ray_session, tmp_path):
+    run = tune.RunConfig(name="other", storage_path=str(tmp_path / "results"))
+    tune.Tuner(learns_nothing, param_space={"folder": str(tmp_path / "own")}, run_config=run).fit()
+    functions = {"policy": f"{__name__}:load_policy", "env": f"{__name__}:make_env"}
+    found = tm.evaluate(tmp_path / "results" / "other", checkpoint="all", episodes=3, **functions)
+    episodes = found.catalog.episodes()
+    assert episodes["training_iteration"].tolist() == [1, 1, 1, 2, 2, 2]
+    assert (episodes["episode_length"] < 12).all()  # it falls as fast as it can
+    assert len(media_files(found.path)) == 6
+    assert not found.problems
+
+
+def test_what_cannot_be_evaluated_says_why(experiment):
+    with pytest.raises(ValueError, match="no trials have 'nobody' in their name"):
+        tm.evaluate(experiment, trials="nobody")
+    with pytest.raises(ValueError, match=r"no trial has a checkpoint '9'.*checkpoint_frequency"):
+        tm.evaluate(experiment, checkpoint=9)
+    found = tm.evaluate(experiment, trials="best:1", episodes=1, env=make_no_env)
+    assert "no simulator here" in found.checkpoints[0].error
+    result = CliRunner().invoke(main, ["evaluate", str(experiment), "--env", f"{__name__}:nothing"])
+    assert result.exit_code == 1
+    assert "names no function" in result.output
+
+
+def make_no_env(env_config):
+    raise RuntimeError("no simulator here")

@@ -1,0 +1,53 @@
+"""The arguments of an evaluation: what they mean, and what is refused."""
+
+import re
+
+import pytest
+
+import tune_media as tm
+from tune_media.evaluation.request import Request, as_conditions, as_seeds, parsed_env_config
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"seeds": "a:b"}, "takes seeds such as '0:40'"),
+        ({"seeds": "3:3"}, "takes seeds such as '0:40'"),
+        ({"seeds": [True]}, "takes seeds such as '0:40'"),
+        ({"seeds": "0:4", "episodes": 4}, "not both"),
+        ({"episodes": 0}, "a number of episodes"),
+        ({"checkpoint": "first"}, "'last', 'best', 'all' or the number"),
+        ({"connectors": "own"}, "takes 'evaluation', 'training' or None"),
+        ({"workers": -1}, "a number of Ray tasks"),
+        ({"policy": "a:b"}, "needs env="),
+        ({"clips": "nicest"}, "nicest"),
+    ],
+)
+def test_a_wrong_argument_fails_before_anything_is_read(arguments, told):
+    with pytest.raises(ValueError, match=re.escape(told)):
+        tm.evaluate("no/such/experiment", **arguments)
+
+
+def test_the_same_request_has_the_same_name_and_another_one_another():
+    requests = [
+        Request(),
+        Request("all", (7,)),
+        Request(seeds=(1, 5)),
+        Request(explore=False),
+        Request(connectors="training"),
+        Request(env="envs:make"),
+    ]
+    names = [request.default_name for request in requests]
+    assert names[:2] == ["last-seeds-0-39", "all-seed-7"]
+    assert len(set(names)) == len(names)
+
+
+def test_conditions_are_all_combinations_and_their_folders_have_safe_names():
+    conditions = as_conditions(parsed_env_config(["wind=0,5", "sizes=[1,2]", "map=a/b"]))
+    rest = {"sizes": [1, 2], "map": "a/b"}
+    assert [dict(one.overrides) for one in conditions] == [{"wind": 0} | rest, {"wind": 5} | rest]
+    assert conditions[0].suffix == "_wind=0_sizes=_1__2__map=a_b"
+
+
+def test_seeds_are_played_once_each():
+    assert as_seeds(["0:3", 2, 9], None) == (0, 1, 2, 9)

@@ -1,0 +1,192 @@
+"""Checkpoints of RLlib's, played without an Algorithm: the episodes are those that RLlib's own env runners play."""
+
+import random
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.sac import SACConfig
+from ray.rllib.connectors.env_to_module import MeanStdFilter
+from ray.rllib.connectors.env_to_module.frame_stacking import FrameStackingEnvToModule
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+import tune_media as tm
+from tests.support.rllib_configs import multi_agent, own_env
+from tune_media.replay.process import RenderProcess
+from tune_media.rllib.checkpoint_player import CheckpointError, PlayerSettings, player_of, same_process_state
+
+SEEDS = (3, 0, 3)
+LEARN = {"train_batch_size_per_learner": 128, "minibatch_size": 64, "num_epochs": 1}
+
+
+class Picture(gym.ObservationWrapper):
+    """CartPole whose observation is a picture, as frames to stack must be."""
+
+    def __init__(self, config):
+        super().__init__(gym.make("CartPole-v1", **config))
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (8, 8, 1), np.float32)
+
+    def observation(self, observation):
+        return np.resize(observation, (8, 8, 1))
+
+
+def filtered(env=None, spaces=None, device=None):
+    return [MeanStdFilter()]
+
+
+def stacked(env=None, spaces=None, device=None):
+    return [FrameStackingEnvToModule(num_frames=3)]
+
+
+def ppo():
+    return PPOConfig().environment("CartPole-v1").training(**LEARN).env_runners(env_to_module_connector=filtered)
+
+
+def recurrent():
+    model = {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 8, "fcnet_hiddens": [8]}
+    return PPOConfig().environment("CartPole-v1").training(**LEARN).rl_module(model_config=model)
+
+
+def frames_stacked():
+    config = (
+        PPOConfig()
+        .environment(Picture, env_config={"render_mode": "rgb_array"})
+        .env_runners(env_to_module_connector=stacked)
+    )
+    return config.rl_module(model_config={"conv_filters": [[4, 4, 2]], "head_fcnet_hiddens": [8]})
+
+
+def dqn():
+    """Explore with an epsilon that falls from step to step, so the count of steps matters."""
+    config = DQNConfig().environment("CartPole-v1").training(epsilon=[(0, 1.0), (2000, 0.0)])
+    return config.evaluation(evaluation_config=DQNConfig.overrides(explore=True))
+
+
+def sac():
+    return SACConfig().environment("Pendulum-v1")
+
+
+def agents():
+    config = PPOConfig().environment(own_env("MultiAgentCountingEnv"), env_config={"render_mode": "rgb_array"})
+    return config.training(**LEARN).multi_agent(**multi_agent()).rl_module(model_config={"fcnet_hiddens": [8]})
+
+
+@pytest.fixture(scope="module")
+def filtered_ppo(ray_session, tmp_path_factory):
+    """An Algorithm that has trained and evaluated once, and the folder in which it is saved."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    config = ppo().env_runners(num_env_runners=0).debugging(seed=1)
+    config.evaluation(evaluation_interval=1, evaluation_num_env_runners=0, evaluation_duration=2)
+    algorithm = config.build_algo()
+    algorithm.train()
+    algorithm.save_to_path(folder)
+    yield algorithm, folder
+    algorithm.stop()
+
+
+def saved_env_runner(config, folder):
+    """Return an env runner that has played, saved as an Algorithm saves it and its weights."""
+    config.env_runners(num_env_runners=0).debugging(seed=1)
+    config = config.evaluation(evaluation_interval=1).get_evaluation_config_object()
+    kind = MultiAgentEnvRunner if config.is_multi_agent else SingleAgentEnvRunner
+    env_runner = kind(config=config, worker_index=0)
+    env_runner.sample(num_timesteps=100)
+    env_runner.set_state({"num_env_steps_sampled_lifetime": 700})
+    env_runner.save_to_path(folder / "eval_env_runner")
+    modules = folder / "learner_group" / "learner" / "rl_module"
+    env_runner.module.save_to_path(modules if config.is_multi_agent else modules / "default_policy")
+    return env_runner
+
+
+def played_by(env_runner, seed):
+    """Return the length and the return of an episode that one of RLlib's env runners plays, its filters at rest."""
+    for pipeline in (env_runner._env_to_module, env_runner._module_to_env):
+        for connector in pipeline.connectors:
+            connector._update_stats = False
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    env_runner._seed, env_runner._needs_initial_reset = seed, True
+    (episode,) = env_runner.sample(num_episodes=1)
+    return len(episode), episode.get_return()
+
+
+def assert_same_episodes(env_runner, folder):
+    with same_process_state():
+        wanted = [played_by(env_runner, seed) for seed in SEEDS]
+        player = player_of(folder, PlayerSettings(), SEEDS)
+        episodes = [player.play(seed) for seed in SEEDS]
+    found = [(one.record.episode_length, one.record.episode_return) for one in episodes]
+    assert [length for length, _ in found] == [length for length, _ in wanted]
+    np.testing.assert_allclose([total for _, total in found], [total for _, total in wanted])
+    assert [one.record.seed for one in episodes] == list(SEEDS)
+    assert {one.record.explored for one in episodes} == {env_runner.config.explore}
+    assert player.played_as.connectors == "evaluation"
+    with RenderProcess(player.recipes[episodes[0].recipe]) as process:
+        clips = process.render(episodes[0].tape)
+    assert {clip.frames for clip in clips.values()} <= {episodes[0].record.episode_length + 1}
+    player.close()
+
+
+@pytest.mark.parametrize("make", [ppo, recurrent, frames_stacked, dqn, sac, agents])
+def test_the_episodes_are_those_of_rllibs_own_env_runner(make, tmp_path):
+    assert_same_episodes(saved_env_runner(make(), tmp_path), tmp_path)
+
+
+def test_the_episodes_are_those_of_an_algorithms_evaluation_env_runner(filtered_ppo):
+    algorithm, folder = filtered_ppo
+    assert_same_episodes(algorithm.eval_env_runner, folder)
+
+
+def test_the_policy_as_trained_has_the_filter_of_the_training_and_says_which(filtered_ppo):
+    algorithm, folder = filtered_ppo
+    with same_process_state():
+        wanted = [played_by(algorithm.env_runner, seed) for seed in SEEDS]
+        player = player_of(folder, PlayerSettings(connectors="training"), SEEDS)
+        found = [player.play(seed).record for seed in SEEDS]
+        evaluated = player_of(folder, PlayerSettings(), SEEDS)
+    assert [(one.episode_length, one.episode_return) for one in found] == wanted
+    assert player.played_as.note is None
+    assert "observation filter is that of the trial's evaluations" in evaluated.played_as.note
+
+
+def test_the_old_api_stack_plays_too_and_each_seed_is_one_episode(ray_session, tmp_path):
+    config = PPOConfig().environment("CartPole-v1").env_runners(observation_filter="MeanStdFilter", num_env_runners=0)
+    config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+    config.training(train_batch_size=128, minibatch_size=64, num_epochs=1, model={"fcnet_hiddens": [8]})
+    config.evaluation(evaluation_interval=1, evaluation_duration=2, evaluation_config={"explore": False})
+    config.callbacks(tm.rllib.record_episodes(check_frame=False, seeds=4, video=None))
+    algorithm = config.build_algo()
+    try:
+        result = algorithm.train()
+        algorithm.save(tmp_path)
+        own = result["evaluation"]["env_runners"]["episodes"]["data"].episodes
+        with same_process_state():
+            player = player_of(tmp_path, PlayerSettings(), (0, 1, 2))
+            episodes = [player.play(seed) for seed in (0, 1, 2)]
+            player.close()
+            again = player_of(tmp_path, PlayerSettings(), (2,))
+            assert again.play(2).record.episode_return == episodes[2].record.episode_return
+    finally:
+        algorithm.stop()
+    assert [one.record.seed for one in episodes] == [0, 1, 2]
+    assert player.played_as.connectors == "training"
+    assert player.played_as.explore is False
+    assert {one.record.seed for one in own} <= {0, 1, 2, 3}
+    with RenderProcess(player.recipes[episodes[0].recipe]) as process:
+        (clip,) = process.render(episodes[0].tape).values()
+    assert clip.frames == episodes[0].record.episode_length + 1
+
+
+def test_what_is_no_checkpoint_says_what_to_do(tmp_path):
+    with pytest.raises(CheckpointError, match="--policy module:function"):
+        player_of(tmp_path, PlayerSettings(), (0,))
+
+
+def test_an_env_that_only_the_training_script_knows_says_what_to_do(filtered_ppo):
+    with pytest.raises(CheckpointError, match="--env module:function"):
+        player_of(filtered_ppo[1], PlayerSettings(env="only_there"), (0,))

@@ -1,0 +1,140 @@
+"""The checkpoints of trials: found on the storage, chosen, and copied to this machine as far as they are needed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import posixpath
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+from ray import cloudpickle
+
+from tune_media.evaluation.request import ALL, BEST, LAST
+from tune_media.experiment.results import finite_metrics, json_object, result_step, results_of_trial
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage.filesystem import folders_in, local_path, read_if_there
+from tune_media.values.number import whole_number
+from tune_media.values.score import known_returns
+
+_FOLDER = re.compile(r"checkpoint_(\d+)")
+_STATE = "algorithm_state.pkl"
+_NEW_STACK = "learner_group"
+_NEEDED_OF_NEW_STACK = ("env_runner", "eval_env_runner", "learner_group/learner/rl_module")
+
+
+@dataclass(frozen=True)
+class StoredCheckpoint:
+    """A checkpoint of a trial.
+
+    Attributes:
+        filesystem: The filesystem that it is on.
+        path: Its folder.
+        number: The number in the name of the folder.
+        training_iteration: The iteration after which it was saved.
+        step: The step at which TensorBoard shows the result of that iteration.
+    """
+
+    filesystem: pyarrow.fs.FileSystem
+    path: str
+    number: int
+    training_iteration: int = 0
+    step: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return posixpath.basename(self.path)
+
+    @contextlib.contextmanager
+    def on_this_machine(self) -> Iterator[Path]:
+        """Yield its folder on this machine, for as long as the ``with`` block lasts.
+
+        From another machine, only what is needed to play is copied: no optimizer's state.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        here = local_path(self.filesystem, self.path)
+        if here is not None:
+            yield Path(here)
+            return
+        with tempfile.TemporaryDirectory(prefix="tune_media-checkpoint-") as folder:
+            target = Path(folder, self.name)
+            _copy(self.filesystem, self.path, target)
+            yield target
+
+
+def checkpoints_of(trial: TrialFiles, which: str) -> list[StoredCheckpoint]:
+    """Return the chosen checkpoints of a trial, in the order in which they were saved.
+
+    Args:
+        trial: The trial.
+        which: ``last``, ``best`` (by the score of the result that it was saved with), ``all``, or a number.
+
+    Returns:
+        An empty list if there is no such checkpoint.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    found = []
+    for path in folders_in(trial.filesystem, trial.path):
+        name = _FOLDER.fullmatch(posixpath.basename(path))
+        if name is not None:
+            found.append(StoredCheckpoint(trial.filesystem, path, int(name.group(1))))
+    found.sort(key=lambda checkpoint: checkpoint.number)
+    if which == LAST:
+        found = found[-1:]
+    elif which not in (BEST, ALL):
+        found = [checkpoint for checkpoint in found if checkpoint.number == int(which)]
+    if not found:
+        return []
+    results = _results(trial)
+    placed = [_placed(checkpoint, results) for checkpoint in found]
+    return _best(placed, results) if which == BEST else placed
+
+
+def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) -> StoredCheckpoint:
+    """Return a checkpoint with its iteration; of another library's trainable it is guessed from the number."""
+    content = read_if_there(checkpoint.filesystem, posixpath.join(checkpoint.path, _STATE))
+    state = {} if content is None else cloudpickle.load(io.BytesIO(content))
+    iteration = whole_number(state.get("training_iteration")) or checkpoint.number + 1
+    step = result_step(results.get(iteration, {})) or iteration
+    return replace(checkpoint, training_iteration=iteration, step=step)
+
+
+def _results(trial: TrialFiles) -> dict[int, dict[str, Any]]:
+    """Return the results of a trial that count, by their iteration."""
+    found = map(json_object, results_of_trial(trial.filesystem, trial.path))
+    return {whole_number(result.get("training_iteration")): result for result in found}
+
+
+def _best(checkpoints: Sequence[StoredCheckpoint], results: dict[int, dict[str, Any]]) -> list[StoredCheckpoint]:
+    """Return the checkpoint whose result has the highest score; the last one if no result has a score."""
+    metrics = [finite_metrics(results.get(checkpoint.training_iteration, {})) for checkpoint in checkpoints]
+    names = known_returns(name for found in metrics for name in found)
+    if not names:
+        return list(checkpoints[-1:])
+    scores = [found.get(names[0], float("-inf")) for found in metrics]
+    return [checkpoints[max(range(len(scores)), key=lambda number: (scores[number], number))]]
+
+
+def _copy(filesystem: pyarrow.fs.FileSystem, path: str, target: Path) -> None:
+    local = pyarrow.fs.LocalFileSystem()
+    parts = [""]
+    if filesystem.get_file_info(posixpath.join(path, _NEW_STACK)).type == pyarrow.fs.FileType.Directory:
+        parts = list(_NEEDED_OF_NEW_STACK)
+    for part in parts:
+        source = posixpath.join(path, part).rstrip("/")
+        if filesystem.get_file_info(source).type == pyarrow.fs.FileType.Directory:
+            folder = target / part
+            folder.mkdir(parents=True, exist_ok=True)
+            pyarrow.fs.copy_files(
+                source, str(folder), source_filesystem=filesystem, destination_filesystem=local, use_threads=True
+            )

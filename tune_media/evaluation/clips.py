@@ -1,0 +1,116 @@
+"""The clips of an evaluation: of the episodes that selectors choose, played again from their tapes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from tune_media.replay.process import RenderError, RenderProcess
+from tune_media.selection import Selector, winners
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.options import VideoOptions
+from tune_media.values.secrets import error_text, redacted
+from tune_media.values.video import Video
+from tune_media.viewing.taped_episodes import TapedEpisode
+
+_FACTS = (
+    *("episode_id", "episode_return", "episode_length", "seed", "env_runner", "env_index", "training_iteration"),
+    *("terminated", "explored", "task", "finished_at"),
+)
+
+
+class ClipRenderer:
+    """Makes clips of episodes, with one process for each way in which their envs are made.
+
+    Args:
+        selectors: Choose among the episodes of each checkpoint.
+        video: Size, speed, quality and overlays. None: the frames that would have been recorded.
+
+    Attributes:
+        problems: The reasons why clips are missing.
+    """
+
+    def __init__(self, selectors: Sequence[Selector], video: VideoOptions | None = None) -> None:
+        self._selectors, self._video = selectors, video
+        self._processes: dict[str, RenderProcess] = {}
+        self._useless: dict[str, str] = {}  # why the envs of a recipe show nothing, by its hash
+        self.problems: list[str] = []
+
+    def __enter__(self) -> ClipRenderer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes.values():
+            process.close()
+
+    def clips(
+        self, episodes: Sequence[TapedEpisode], are_there: Mapping[tuple[str, str], Any]
+    ) -> Iterator[tuple[str, Video]]:
+        """Yield the clips of one checkpoint, each with the name of its selector; an episode is rendered once.
+
+        Args:
+            episodes: The episodes of the checkpoint that have tapes.
+            are_there: The clips that are not made again, by the names of their selectors and their episodes' ids.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        by_id = {episode.id: episode for episode in episodes}
+        chosen = winners([_record(episode.row) for episode in episodes], self._selectors)
+        made: dict[str, dict[str, Video]] = {}
+        for name, records in chosen.items():
+            for record in records:
+                if (name, record.episode_id) in are_there:
+                    continue
+                if record.episode_id not in made:
+                    made[record.episode_id] = self._rendered(by_id[record.episode_id])
+                for view, video in made[record.episode_id].items():
+                    yield f"{name}/{view}" if view else name, video
+
+    def _rendered(self, episode: TapedEpisode) -> dict[str, Video]:
+        """Return the clips of an episode by view; none, with a problem, if it cannot be rendered."""
+        recipe = str(episode.row["recipe"] or "")
+        if recipe in self._useless:
+            return {}
+        try:
+            clips = self._process(recipe, episode).render(episode.tape(), self._video, **episode.place())
+        except (RenderError, KeyError, ValueError) as error:
+            told = redacted(str(error)) if isinstance(error, RenderError) else error_text(error)
+            self.problems.append(f"no clip of episode {episode.id} (seed {episode.row['seed']}): {told}")
+            if isinstance(error, RenderError) and error.step is None:  # its envs do not render, or cannot be made
+                self._useless[recipe] = told
+            return {}
+        record = _record(episode.row)
+        return {view: Video.from_encoded(clip, episode=record, note=clip.note) for view, clip in clips.items()}
+
+    def _process(self, recipe: str, episode: TapedEpisode) -> RenderProcess:
+        if recipe not in self._processes:
+            content = episode.recipe()
+            if content is None:
+                raise RenderError("how its env is made cannot be stored, so nobody can make it again")
+            self._processes[recipe] = RenderProcess(content)
+        return self._processes[recipe]
+
+
+def clips_there(lines: Sequence[Mapping[str, Any]], recorder: str) -> dict[tuple[str, str], Any]:
+    """Return index lines of clips by the names of their selectors and the ids of their episodes.
+
+    Example:
+        >>> list(clips_there([{"key": "episodes/best", "episode_id": "e1"}], "episodes"))
+        [('best', 'e1')]
+    """
+    found = {}
+    for line in lines:
+        name = str(line["key"]).removeprefix(f"{recorder}/").partition("/")[0]
+        with contextlib.suppress(KeyError):
+            found[(name, str(line["episode_id"]))] = line
+    return found
+
+
+def _record(row: Mapping[str, Any]) -> EpisodeRecord:
+    facts = {name: row[name] for name in _FACTS if row.get(name) is not None}
+    return EpisodeRecord(**facts, section="evaluation", metrics=dict(row["metrics"]), rendered="replay")

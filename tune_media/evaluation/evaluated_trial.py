@@ -1,0 +1,170 @@
+"""The folder of a trial in an evaluation: the same files as those of a trial that recorded while it was trained."""
+
+from __future__ import annotations
+
+import datetime
+import posixpath
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.experiment.params import PARAMS
+from tune_media.experiment.results import RESULTS, json_object
+from tune_media.storage.entry import MediaEntry, file_set
+from tune_media.storage.episode_files import (
+    DATA_KEY,
+    FOLDER,
+    EpisodeReport,
+    RecorderEpisodes,
+    file_names,
+    parquet_name,
+    rows_of_parquet,
+    steps_name,
+)
+from tune_media.storage.filesystem import read_if_there, write_atomically, write_once
+from tune_media.storage.index_lines import INDEX_PATH, Line, valid_raw_lines
+from tune_media.storage.names import file_name, safe_key
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, with_progress
+from tune_media.values.names import name_digest
+from tune_media.values.strict_json import json_bytes
+from tune_media.values.video import Video
+
+SECTION, RECORDER = "evaluation", "episodes"
+_PLAYED_AS = "played_as.json"
+_DATA_FILE = re.compile(r"data-\d{8,}(-\w+)?\.(json|parquet)")
+
+
+class EvaluatedTrial:
+    """The folder of one trial under one condition. One process at a time may write it.
+
+    A file is written before the index names it. Files of episodes that the index does not name are of a process that
+    was interrupted; they are removed, and their episodes are played again.
+
+    Args:
+        filesystem: The filesystem of the experiment.
+        folder: The folder.
+        trial_id: The id that its files have.
+    """
+
+    def __init__(self, filesystem: pyarrow.fs.FileSystem, folder: str, trial_id: str) -> None:
+        self._filesystem, self._folder, self._trial_id = filesystem, folder, trial_id
+        self._stamp = (int(time.time() * 1000), 0)
+        content = read_if_there(filesystem, self._path(INDEX_PATH)) or b""
+        self._lines = valid_raw_lines(content)
+        self._remove_unlisted()
+        self._rows: list[dict[str, Any]] = []
+        for name in sorted({str(line["path"]) for _, line in self._lines if line.get("kind") == EpisodeBatch.kind}):
+            self._rows += rows_of_parquet(read_if_there(filesystem, self._path(parquet_name(name))) or b"")
+
+    def episodes(self, training_iteration: int) -> list[dict[str, Any]]:
+        """Return the rows of the episodes of a checkpoint that are stored, without their tapes; metrics are pairs."""
+        return [row for row in self._rows if row["training_iteration"] == training_iteration]
+
+    def clips(self, training_iteration: int) -> list[Line]:
+        """Return the index lines of the clips of a checkpoint."""
+        lines = [line for _, line in self._lines if line.get("kind") == Video.kind]
+        return [line for line in lines if line.get("training_iteration") == training_iteration]
+
+    def result(self, training_iteration: int) -> dict[str, Any] | None:
+        """Return the result of a checkpoint, which is written when all else is; None if there is none yet."""
+        found = [one for one in self._results() if one.get("training_iteration") == training_iteration]
+        return found[-1] if found else None
+
+    def begin(self, params: Mapping[str, Any]) -> None:
+        """Write the hyperparameters, by which readers know the folder for a trial's.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        write_once(self._filesystem, self._path(PARAMS), json_bytes(params))
+
+    def played_as(self, training_iteration: int) -> dict[str, Any] | None:
+        """Return what the episodes of a checkpoint were played with; None if it has none."""
+        found = json_object(read_if_there(self._filesystem, self._path(_PLAYED_AS))).get(str(training_iteration))
+        return found if isinstance(found, dict) else None
+
+    def note_played_as(self, training_iteration: int, facts: Mapping[str, Any]) -> None:
+        """Write what the episodes of a checkpoint are played with, before the first of them.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        known = json_object(read_if_there(self._filesystem, self._path(_PLAYED_AS)))
+        changed = {**known, str(training_iteration): dict(facts)}
+        if changed != known:
+            write_atomically(self._filesystem, self._path(_PLAYED_AS), json_bytes(changed) + b"\n")
+
+    def add_episodes(
+        self, training_iteration: int, step: int, episodes: Sequence[EpisodeData], recipes: Mapping[str, bytes]
+    ) -> None:
+        """Store episodes of a checkpoint.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        placed = with_progress(episodes, training_iteration, None)
+        seeds = sorted(episode.record.seed or 0 for episode in placed)
+        path = file_names(step, name_digest(str(seeds)))
+        batch = EpisodeBatch(tuple(placed), recipes=recipes)
+        report = EpisodeReport(self._trial_id, training_iteration, step, [RecorderEpisodes(SECTION, RECORDER, batch)])
+        key = f"{RECORDER}{DATA_KEY}"
+        entry = MediaEntry(batch, SECTION, key, path, step, training_iteration, time.time(), report=report)
+        self._store(entry)
+        self._rows += rows_of_parquet(read_if_there(self._filesystem, self._path(parquet_name(path))) or b"")
+
+    def add_clip(self, training_iteration: int, step: int, name: str, video: Video) -> None:
+        """Store a clip, under the name of the selector that chose its episode.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        key = f"{RECORDER}/{name}"
+        path = posixpath.join("media", SECTION, safe_key(key), file_name(step, video))
+        self._store(MediaEntry(video, SECTION, key, path, step, training_iteration, time.time()))
+
+    def finish(self, training_iteration: int, facts: Mapping[str, Any]) -> None:
+        """Write the result of a checkpoint; the results stay in the order of their iterations.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        now = time.time()
+        result = {
+            **facts,
+            "training_iteration": training_iteration,
+            "trial_id": self._trial_id,
+            "timestamp": int(now),
+            "date": datetime.datetime.fromtimestamp(now).strftime("%Y-%m-%d_%H-%M-%S"),
+            "done": True,
+        }
+        others = [one for one in self._results() if one.get("training_iteration") != training_iteration]
+        ordered = sorted([*others, result], key=lambda one: one["training_iteration"])
+        write_atomically(self._filesystem, self._path(RESULTS), b"".join(json_bytes(one) + b"\n" for one in ordered))
+
+    def _results(self) -> list[dict[str, Any]]:
+        content = read_if_there(self._filesystem, self._path(RESULTS)) or b""
+        return [result for result in map(json_object, content.splitlines()) if result]
+
+    def _store(self, entry: MediaEntry) -> None:
+        self._stamp = (self._stamp[0], self._stamp[1] + 1)
+        made = file_set([entry], self._trial_id, self._stamp)
+        for name, content in made.files.items():
+            write_once(self._filesystem, self._path(name), content)
+        self._lines += [(json_bytes(line), line) for line in made.lines]
+        index = b"".join(raw + b"\n" for raw, _ in self._lines)
+        write_atomically(self._filesystem, self._path(INDEX_PATH), index)
+
+    def _remove_unlisted(self) -> None:
+        """Remove the files of episodes that the index does not name."""
+        named = {str(line["path"]) for _, line in self._lines}
+        named |= {parquet_name(path) for path in named} | {steps_name(path) for path in named}
+        selector = pyarrow.fs.FileSelector(self._path(FOLDER), allow_not_found=True)
+        for info in self._filesystem.get_file_info(selector):
+            if _DATA_FILE.fullmatch(info.base_name) and posixpath.join(FOLDER, info.base_name) not in named:
+                self._filesystem.delete_file(info.path)
+
+    def _path(self, name: str) -> str:
+        return posixpath.normpath(posixpath.join(self._folder, name))  # object stores know no ".."

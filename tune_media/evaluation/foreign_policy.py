@@ -1,0 +1,102 @@
+"""Plays policies of other libraries than RLlib: CleanRL's, Stable-Baselines3's, your own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tune_media.recording.plan import Plan
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.replay.recipe import EnvConfig, Recipe
+from tune_media.replay.tape_recorder import TapeRecorder
+from tune_media.rllib.checkpoint_player import CheckpointError, PlayedAs, PlayerSettings, seed_everything
+from tune_media.selection import as_selectors
+from tune_media.values.episodes import EpisodeData
+from tune_media.values.medium import new_id
+
+_NAME, _SLOT = "episodes", 0
+
+
+class ForeignPolicyPlayer:
+    """Plays episodes of a single-agent env of Gymnasium's with any policy.
+
+    Args:
+        load: Takes the checkpoint's folder, and returns a function from an observation to an action.
+        checkpoint: The checkpoint's folder on this machine.
+        settings: ``env`` makes the env from ``env_config``.
+
+    Attributes:
+        played_as: It is not known whether the policy explores.
+
+    Raises:
+        Exception: Whatever the user's functions raise.
+    """
+
+    def __init__(self, load: Callable[[str], Callable[[Any], Any]], checkpoint: Path, settings: PlayerSettings) -> None:
+        assert settings.env is not None
+        self.played_as = PlayedAs(None, None)
+        self._policy = load(str(checkpoint))
+        if not callable(self._policy):
+            raise CheckpointError(
+                "the function of policy= must return a function from an observation to an action, and returned "
+                f"{type(self._policy).__name__}"
+            )
+        self._env = settings.env(EnvConfig(settings.env_config))
+        self._tapes = TapeRecorder(self._env)
+        self._recorder = EpisodeRecorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True))
+        self._recipe: Recipe | None = None
+        with contextlib.suppress(Exception):  # how the env is made cannot be pickled: there will be no clips
+            self._recipe = Recipe.of(settings.env, settings.env_config, self._env)
+
+    @property
+    def recipes(self) -> Mapping[str, bytes]:
+        """What makes the env again, by its hash."""
+        return {} if self._recipe is None else {self._recipe.hash: self._recipe.content}
+
+    def play(self, seed: int) -> EpisodeData:
+        """Play one episode.
+
+        Args:
+            seed: Seeds the env's reset, and the generators of Python, NumPy and torch if that is loaded.
+
+        Raises:
+            CheckpointError: The episode was not recorded.
+            Exception: Whatever the env or the policy raises.
+        """
+        seed_everything(seed)
+        observation, _ = self._env.reset(seed=seed)
+        self._recorder.start(
+            _SLOT,
+            new_id(),
+            None,
+            0.0,
+            env=self._env,
+            seed=seed,
+            seed_is_new=True,
+            observation=observation,
+            tape=self._tapes.tape,
+            recipe=None if self._recipe is None else self._recipe.hash,
+            rendered_later=False,
+            env_runner=0,
+            env_index=0,
+            section="evaluation",
+        )
+        terminated = truncated = False
+        while not (terminated or truncated):
+            action = self._policy(observation)
+            observation, reward, terminated, truncated, info = self._env.step(action)
+            self._recorder.step(_SLOT, float(reward), action, info, observation=observation)
+        self._recorder.end(_SLOT, terminated=bool(terminated))
+        data = self._recorder.candidates.data()
+        self._recorder.candidates.take((), [episode.record.id for episode in data])
+        if not data:
+            raise CheckpointError(f"the episode of seed {seed} was not recorded")
+        return replace(data[0], record=replace(data[0].record, seed=seed))
+
+    def close(self) -> None:
+        """Close the env."""
+        with contextlib.suppress(Exception):
+            self._env.close()

@@ -1,0 +1,200 @@
+"""Plays checkpoints: in this process, or as Ray tasks over a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from tune_media.evaluation.checkpoints import StoredCheckpoint
+from tune_media.evaluation.foreign_policy import ForeignPolicyPlayer
+from tune_media.rllib.checkpoint_player import (
+    CheckpointError,
+    PlayedAs,
+    PlayerSettings,
+    player_of,
+    same_process_state,
+)
+from tune_media.values.episodes import EpisodeData
+from tune_media.values.secrets import error_text
+
+logger = logging.getLogger("tune_media")
+
+_SOONEST = 2.0  # seconds between two batches of the same checkpoint
+_SHARE_OF_TIME = 0.05
+_MOST_SEEDS = 25  # of a task, so that an interruption costs little, and the last tasks end at about the same time
+
+
+class Player(Protocol):
+    """Plays episodes with one policy.
+
+    Attributes:
+        played_as: What is used to play it.
+    """
+
+    played_as: PlayedAs
+
+    @property
+    def recipes(self) -> Mapping[str, bytes]:
+        """What makes the envs again, by its hash."""
+        ...
+
+    def play(self, seed: int) -> EpisodeData:
+        """Play one episode."""
+        ...
+
+    def close(self) -> None:
+        """Close the env."""
+        ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """Episodes of one checkpoint under one condition.
+
+    Attributes:
+        part: The number of the part of the evaluation that they belong to.
+        checkpoint: The checkpoint.
+        settings: How it is played.
+        seeds: The seed of each episode.
+        load_policy: Loads the policy of a checkpoint of another library; None: it is RLlib's.
+    """
+
+    part: int
+    checkpoint: StoredCheckpoint
+    settings: PlayerSettings
+    seeds: tuple[int, ...]
+    load_policy: Callable[[str], Callable[[Any], Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Played:
+    """Some episodes that have been played.
+
+    Attributes:
+        part: The number of the part of the evaluation that they belong to.
+        episodes: The episodes; each has a seed.
+        recipes: What makes their envs again, by its hash.
+        played_as: What was used to play them; None if the policy could not be loaded.
+        error: Why no more were played, or None.
+    """
+
+    part: int
+    episodes: list[EpisodeData] = field(default_factory=list)
+    recipes: Mapping[str, bytes] = field(default_factory=dict)
+    played_as: PlayedAs | None = None
+    error: str | None = None
+
+
+def played_here(jobs: Sequence[Job]) -> Iterator[Played]:
+    """Play jobs in this process, one after the other, and yield their episodes every few seconds."""
+    for job in jobs:
+        with same_process_state():
+            yield from _batches(job)
+
+
+def played_by_tasks(jobs: Sequence[Job], workers: int) -> Iterator[Played]:
+    """Play jobs as Ray tasks, ``workers`` at a time, and yield the episodes of each task when it has ended.
+
+    Ray is started on this machine unless the process is connected to a cluster, or ``RAY_ADDRESS`` names one.
+
+    Args:
+        jobs: The jobs.
+        workers: The number of tasks at a time; each takes one CPU.
+    """
+    import ray
+
+    is_own = not ray.is_initialized()
+    if is_own:
+        ray.init(**_start_options(workers))
+    try:
+        play = ray.remote(num_cpus=1, max_retries=1)(_whole)
+        waiting = [part for job in jobs for part in _split(job, workers)][::-1]
+        running: dict[Any, Job] = {}
+        while waiting or running:
+            while waiting and len(running) < workers:
+                job = waiting.pop()
+                running[play.remote(job)] = job
+            (done, *_), _ = ray.wait(list(running), num_returns=1)
+            job = running.pop(done)
+            try:
+                yield ray.get(done)
+            except ray.exceptions.RayError as error:
+                yield Played(job.part, error=error_text(error))
+    finally:
+        if is_own:
+            ray.shutdown()
+
+
+def _start_options(workers: int) -> dict[str, Any]:
+    """Return how Ray is started: on this machine with as many CPUs as there are workers, unless a cluster is named."""
+    if "RAY_ADDRESS" in os.environ:
+        return {"log_to_driver": False}
+    return {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+
+
+def _split(job: Job, workers: int) -> list[Job]:
+    """Return a job in parts, so that all workers have something to do."""
+    size = max(1, min(_MOST_SEEDS, -(-len(job.seeds) // workers)))
+    starts = range(0, len(job.seeds), size)
+    return [dataclasses.replace(job, seeds=job.seeds[start : start + size]) for start in starts]
+
+
+def _whole(job: Job) -> Played:
+    """Play a job, and return all its episodes."""
+    with same_process_state():
+        batches = list(_batches(job))
+    return Played(
+        job.part,
+        [episode for batch in batches for episode in batch.episodes],
+        {hash: recipe for batch in batches for hash, recipe in batch.recipes.items()},
+        batches[-1].played_as,
+        batches[-1].error,
+    )
+
+
+def _batches(job: Job) -> Iterator[Played]:
+    """Play a job, and yield its episodes every few seconds; the last batch has the error, if there was one."""
+    began = time.monotonic()
+    since = began
+    episodes: list[EpisodeData] = []
+    with contextlib.ExitStack() as open_ones:
+        try:
+            checkpoint = open_ones.enter_context(job.checkpoint.on_this_machine())
+            player = _player(job, checkpoint)
+        except Exception as error:
+            logger.info("tune_media: %s cannot be played", job.checkpoint.path, exc_info=True)
+            yield Played(job.part, error=_told(error))
+            return
+        open_ones.callback(player.close)
+        error_of_episode: str | None = None
+        for seed in job.seeds:
+            try:
+                episodes.append(player.play(seed))
+            except Exception as error:
+                logger.info("tune_media: an episode of %s failed", job.checkpoint.path, exc_info=True)
+                error_of_episode = f"seed {seed}: {_told(error)}"
+                break
+            now = time.monotonic()
+            if now - since > max(_SOONEST, _SHARE_OF_TIME * (now - began)):
+                since = now
+                yield Played(job.part, episodes, player.recipes, player.played_as)
+                episodes = []
+        yield Played(job.part, episodes, player.recipes, player.played_as, error_of_episode)
+
+
+def _player(job: Job, checkpoint: Path) -> Player:
+    if job.load_policy is not None:
+        return ForeignPolicyPlayer(job.load_policy, checkpoint, job.settings)
+    return player_of(checkpoint, job.settings, job.seeds)
+
+
+def _told(error: Exception) -> str:
+    """Return an error as text; one that we raise is a whole sentence."""
+    return str(error) if isinstance(error, CheckpointError) else error_text(error)

@@ -1,0 +1,223 @@
+"""What is to be evaluated and how: the arguments of ``tune_media.evaluate`` as one frozen value."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tune_media.values.checks import as_shown
+from tune_media.values.names import name_digest, safe_name
+
+LAST, BEST, ALL = WHICH = ("last", "best", "all")
+"""The checkpoints of a trial that are evaluated; or a number, that of ``checkpoint_<number>``."""
+_MAX_LABEL = 60
+_NAME = re.compile(r"[\w][\w.=,+-]{0,100}")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A change of the env.
+
+    Attributes:
+        overrides: Keys of the ``env_config`` with their values; none: the env as it was in the training.
+
+    Example:
+        >>> Condition((("wind", 5),)).label
+        'wind=5'
+    """
+
+    overrides: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The overrides as text; empty if there are none."""
+        return " ".join(f"{name}={_text(value)}" for name, value in self.overrides)
+
+    @property
+    def suffix(self) -> str:
+        """What a trial's folder has behind its name under this condition."""
+        return "" if not self.overrides else "_" + safe_name(self.label, max_length=_MAX_LABEL)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be evaluated and how.
+
+    Attributes:
+        checkpoint: ``last``, ``best``, ``all`` or a number.
+        seeds: One episode is played for each.
+        explore: Whether policies explore. None: as in the evaluations of the training.
+        connectors: ``evaluation``, ``training`` or None, see ``rllib.checkpoint_player.PlayerSettings``.
+        env: The name of the function that makes the envs instead; None: as in the training.
+        policy: The name of the function that loads policies; None: RLlib's.
+        conditions: The changes of the env.
+
+    Example:
+        >>> Request(seeds=(0, 1, 2)).default_name
+        'last-seeds-0-2'
+    """
+
+    checkpoint: str = LAST
+    seeds: tuple[int, ...] = tuple(range(40))
+    explore: bool | None = None
+    connectors: str | None = None
+    env: str | None = None
+    policy: str | None = None
+    conditions: tuple[Condition, ...] = (Condition(),)
+
+    @property
+    def default_name(self) -> str:
+        """A name that tells it from others; the same request has the same name, so that it goes on where it was."""
+        seeds = self.seeds
+        is_range = list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
+        parts = [self.checkpoint]
+        if len(seeds) == 1:
+            parts.append(f"seed-{seeds[0]}")
+        elif is_range:
+            parts.append(f"seeds-{seeds[0]}-{seeds[-1]}")
+        else:
+            parts.append(f"{len(seeds)}-seeds-{name_digest(str(seeds))[:6]}")
+        parts += [] if self.explore is None else ["explore" if self.explore else "greedy"]
+        parts += [] if self.connectors is None else [f"{self.connectors}-connectors"]
+        parts += [safe_name(name.rpartition(":")[2], max_length=_MAX_LABEL) for name in (self.env, self.policy) if name]
+        return "-".join(parts)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what must be the same when an evaluation goes on, as JSON."""
+        return {
+            "checkpoint": self.checkpoint,
+            "seeds": list(self.seeds),
+            "explore": self.explore,
+            "connectors": self.connectors,
+            "env": self.env,
+            "policy": self.policy,
+        }
+
+
+def as_checkpoint(value: Any) -> str:
+    """Return the argument ``checkpoint`` as text.
+
+    Example:
+        >>> as_checkpoint(3), as_checkpoint("checkpoint_000003")
+        ('3', '3')
+
+    Raises:
+        ValueError: It is neither ``last``, ``best``, ``all`` nor a number.
+    """
+    text = str(value).removeprefix("checkpoint_")
+    if text in WHICH or (text.isdecimal() and not isinstance(value, bool)):
+        return text if text in WHICH else str(int(text))
+    raise ValueError(
+        f"evaluate(checkpoint=...) takes 'last', 'best', 'all' or the number of a checkpoint, got {as_shown(value)}."
+    )
+
+
+def as_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
+    """Return the seeds of the episodes.
+
+    Args:
+        seeds: A text such as ``"0:40"`` or ``"3,7"``, a whole number, or some of these; None: 0, 1, ...
+        episodes: The number of episodes if ``seeds`` is None. None: 40.
+
+    Example:
+        >>> as_seeds("0:3,7", None), as_seeds(None, 2), as_seeds(7, None)
+        ((0, 1, 2, 7), (0, 1), (7,))
+
+    Raises:
+        ValueError: They cannot be read, there are none, or both are given.
+    """
+    if seeds is not None and episodes is not None:
+        raise ValueError("evaluate takes seeds= or episodes=, not both: each seed is one episode.")
+    if seeds is None:
+        count = 40 if episodes is None else episodes
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise ValueError(f"evaluate(episodes=...) takes a number of episodes, got {as_shown(episodes)}.")
+        return tuple(range(count))
+    items = [seeds] if isinstance(seeds, (str, int)) else list(seeds) if isinstance(seeds, Iterable) else []
+    found: list[int] = []
+    for item in items:
+        for part in str(item).split(",") if isinstance(item, str) else [item]:
+            found += _seeds_of(part, seeds)
+    found = list(dict.fromkeys(found))
+    if not found:
+        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', 7 or [3, 7], got {as_shown(seeds)}.")
+    return tuple(found)
+
+
+def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[Condition, ...]:
+    """Return all combinations of the values of some keys; a value that is no list is the only one of its key.
+
+    Example:
+        >>> [condition.label for condition in as_conditions({"wind": [0, 5], "mass": 2})]
+        ['wind=0 mass=2', 'wind=5 mass=2']
+    """
+    if not env_config:
+        return (Condition(),)
+    if not isinstance(env_config, Mapping):
+        raise TypeError(f"evaluate(env_config=...) takes a dict of keys and values, got {as_shown(env_config)}.")
+    choices = [
+        [(str(name), value) for value in (values if isinstance(values, (list, tuple)) else [values])]
+        for name, values in env_config.items()
+    ]
+    return tuple(Condition(combination) for combination in itertools.product(*choices))
+
+
+def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values of ``key=a,b,c``: JSON where they are, otherwise text.
+
+    Example:
+        >>> parsed_env_config(["wind=0,5.5", "mode=hard"])
+        {'wind': [0, 5.5], 'mode': ['hard']}
+
+    Raises:
+        ValueError: A text has no ``=``.
+    """
+    found = {}
+    for text in texts:
+        name, sign, values = text.partition("=")
+        if not sign or not name:
+            raise ValueError(f"key=value or key=a,b,c, not {text!r}")
+        whole = _value(values)
+        whole = _value(values)
+        found[name] = [whole] if not isinstance(whole, str) else [_value(value) for value in values.split(",")]
+    return found
+
+
+def check_name(name: str) -> str:
+    """Return the name of an evaluation, which becomes that of a folder.
+
+    Raises:
+        ValueError: It cannot.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"evaluate(name=...) takes letters, digits and '_.=,+-', at most 100, got {as_shown(name)}.")
+    return name
+
+
+def _seeds_of(part: Any, given: Any) -> list[int]:
+    try:
+        if isinstance(part, str) and ":" in part:
+            first, last = part.split(":")
+            seeds = list(range(int(first or 0), int(last)))
+        else:
+            seeds = [int(part)]
+    except (TypeError, ValueError):
+        seeds = [-1]
+    if isinstance(part, (bool, float)) or any(seed < 0 for seed in seeds):
+        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', 7 or [3, 7], got {as_shown(given)}.")
+    return seeds
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

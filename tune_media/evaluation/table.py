@@ -1,0 +1,95 @@
+"""An evaluation as text for a terminal: a line for each checkpoint, and a table of the conditions."""
+
+from __future__ import annotations
+
+import math
+
+from tune_media.evaluation.evaluate import EvaluatedCheckpoint, Evaluation
+from tune_media.viewing.table import printable
+
+_MAX_NAME = 48
+
+
+def checkpoint_line(one: EvaluatedCheckpoint) -> str:
+    """Return the line of a checkpoint, as it is printed when its episodes have been played.
+
+    Example:
+        >>> checkpoint_line(EvaluatedCheckpoint("PPO_1", "", "checkpoint_000002", 3, 40, 20.5, 18.0, 23.0, True))
+        'PPO_1  checkpoint_000002  20.5 [18, 23] (40 episodes, exploring)'
+    """
+    parts = [_name(one.trial), one.condition, one.checkpoint, f"{value_of(one)} ({_how(one)})"]
+    text = "  ".join(part for part in parts if part)
+    return printable(text if one.error is None else f"{text}: {one.error}")
+
+
+def tables(evaluation: Evaluation) -> str:
+    """Return the lines of all checkpoints, the best first; of several conditions, one column each."""
+    checkpoints = evaluation.checkpoints
+    conditions = list(dict.fromkeys(one.condition for one in checkpoints))
+    several = len({one.checkpoint for one in checkpoints}) > 1
+    places = list(dict.fromkeys((one.trial, one.checkpoint) for one in checkpoints))
+    found = {(one.trial, one.checkpoint, one.condition): one for one in checkpoints}
+
+    def score(place: tuple[str, str]) -> float:
+        known = [found[(*place, condition)] for condition in conditions if (*place, condition) in found]
+        values = [one.return_mean for one in known if not math.isnan(one.return_mean)]
+        return -values[0] if values else math.inf
+
+    header = ["trial", *(["checkpoint"] if several else []), *(one or "mean return" for one in conditions), "episodes"]
+    lines = [header]
+    for place in sorted(places, key=score):
+        of_place = [found.get((*place, condition)) for condition in conditions]
+        cells = ["" if one is None else value_of(one) for one in of_place]
+        episodes = "/".join(dict.fromkeys(str(one.episodes) for one in of_place if one is not None))
+        lines.append([_name(place[0]), *([place[1]] if several else []), *cells, episodes])
+    widths = [max(len(line[at]) for line in lines) for at in range(len(header))]
+    rows = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+    return "\n".join(printable(row.rstrip()) for row in rows)
+
+
+def remarks(evaluation: Evaluation) -> list[str]:
+    """Return what a reader of the table must know: how it was played, who won, what is missing."""
+    checkpoints = evaluation.checkpoints
+    told = ["Intervals: 95 %, percentile bootstrap of the mean over the episodes."]
+    for explored in (True, False):
+        names = [one for one in checkpoints if one.explored is explored]
+        if names:
+            which = "All policies" if len(names) == len(checkpoints) else f"{len(names)} policies"
+            whose = {one.connectors for one in names} - {None}
+            with_them = f", with the connectors of the {' and the '.join(sorted(map(str, whose)))} env runner"
+            told.append(f"{which} {'explored' if explored else 'did not explore'}{with_them if whose else ''}.")
+    told += [f"Note: {note}." for note in dict.fromkeys(one.note for one in checkpoints if one.note)]
+    best = evaluation.best
+    if best is not None:
+        others = [one for one in checkpoints if one is not best and one.condition == best.condition]
+        close = [one for one in others if one.return_high >= best.return_low]
+        sure = f"; the intervals of {len(close)} others overlap with it" if close else ""
+        told.append(f"The best is {best.trial} ({best.checkpoint}): {value_of(best)}{sure if others else ''}.")
+    told += [f"{one.trial}, {one.checkpoint}: {one.error}" for one in checkpoints if one.error]
+    return [printable(one) for one in [*told, *evaluation.problems]]
+
+
+def value_of(one: EvaluatedCheckpoint) -> str:
+    """Return the mean return of a checkpoint with its interval.
+
+    Example:
+        >>> value_of(EvaluatedCheckpoint("PPO_1", "", "checkpoint_000002", 3, 0))
+        'none'
+    """
+    if math.isnan(one.return_mean):
+        return "none"
+    if math.isnan(one.return_low):
+        return f"{one.return_mean:.5g}"
+    return f"{one.return_mean:.5g} [{one.return_low:.5g}, {one.return_high:.5g}]"
+
+
+def _how(one: EvaluatedCheckpoint) -> str:
+    count = f"{one.episodes} episode{'' if one.episodes == 1 else 's'}"
+    return count if one.explored is None else f"{count}, {'exploring' if one.explored else 'not exploring'}"
+
+
+def _name(trial: str) -> str:
+    if len(trial) <= _MAX_NAME:
+        return trial
+    end = _MAX_NAME // 3  # Tune's own names begin with an id and end with a date
+    return f"{trial[: _MAX_NAME - 1 - end]}~{trial[len(trial) - end :]}"

@@ -1,0 +1,359 @@
+"""Plays episodes with the policy of a checkpoint: in RLlib's own env runner, without an Algorithm and its learners.
+
+The env runner is made from the ``AlgorithmConfig`` that the checkpoint holds, and gets its state from the checkpoint.
+So observation filters, frame stacks, clipping, recurrent states and exploration are RLlib's own code.
+
+A checkpoint is executable: it holds pickles, which run code when they are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ray import cloudpickle
+from typing_extensions import override
+
+from tune_media.recording.plan import Plan
+from tune_media.rllib import ray_names
+from tune_media.rllib.callback import EpisodeRecorderCallback
+from tune_media.rllib.record import EpisodeRecorder
+from tune_media.rllib.registry import begin_round, recordings_of
+from tune_media.rllib.settings import SECTIONS, RecorderSettings
+from tune_media.selection import as_selectors
+from tune_media.values.episodes import EpisodeData
+
+_NAME = "tune_media.evaluation"  # of the recorder: no name that record_episodes takes
+EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")
+"""Whose connectors play: those of the evaluation env runner, or those of the training env runner."""
+_FOLDERS = {EVALUATED: "eval_env_runner", TRAINED: "env_runner"}
+_CONSTRUCTOR, _STATE = "class_and_ctor_args.pkl", "state.pkl"
+_MODULES = "learner_group/learner/rl_module"
+
+
+class CheckpointError(Exception):
+    """A checkpoint cannot be played; the message says why, and what to do.
+
+    Example:
+        >>> str(CheckpointError("it has no env runner"))
+        'it has no env runner'
+    """
+
+
+@dataclass(frozen=True)
+class PlayerSettings:
+    """How the policy of a checkpoint is played.
+
+    Attributes:
+        explore: Whether the policy explores. None: as in the evaluations of the training.
+        connectors: Whose connectors are used: ``evaluation`` or ``training``. None: those of the evaluations, if the
+            training had evaluations of its own.
+        env: Makes the envs instead: a function of the ``env_config``.
+        env_config: Keys of the ``env_config`` that have other values.
+
+    Example:
+        >>> PlayerSettings(env_config={"wind": 5}).explore is None
+        True
+    """
+
+    explore: bool | None = None
+    connectors: str | None = None
+    env: Callable[[Any], Any] | None = None
+    env_config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlayedAs:
+    """What was used to play a checkpoint.
+
+    Attributes:
+        explore: Whether the policy explored. None: it is not RLlib's, so nobody knows.
+        connectors: Whose connectors were used: ``evaluation`` or ``training``. None: it has none of RLlib's.
+        note: What differs from the policy as it was trained, or None.
+    """
+
+    explore: bool | None
+    connectors: str | None
+    note: str | None = None
+
+
+class CheckpointPlayer:
+    """Plays episodes with the policy of an RLlib checkpoint.
+
+    Each episode depends on the checkpoint, the settings and its seed alone: the env is reset with the seed, the
+    generators of Python, NumPy and torch are seeded, and the statistics of observation filters are those of the
+    checkpoint, which no step changes.
+
+    Args:
+        env_runner: The env runner, or the rollout worker of the old API stack, which has the checkpoint's state.
+        played_as: What is used to play it.
+
+    Attributes:
+        played_as: What is used to play it.
+    """
+
+    def __init__(self, env_runner: Any, played_as: PlayedAs) -> None:
+        self._env_runner, self.played_as = env_runner, played_as
+        self._recording = recordings_of(env_runner)[_NAME]
+        begin_round(env_runner, _NAME)
+
+    @property
+    def recipes(self) -> dict[str, bytes]:
+        """What makes the envs again, by its hash: the tapes of the episodes refer to it."""
+        recipe = self._recording.replays.recipe
+        return {} if recipe is None else {recipe.hash: recipe.content}
+
+    def play(self, seed: int) -> EpisodeData:
+        """Play one episode.
+
+        Args:
+            seed: Decides the episode.
+
+        Raises:
+            CheckpointError: The episode was not recorded.
+            Exception: Whatever the env or the policy raises.
+        """
+        seed_everything(seed)
+        self._sample(seed)
+        self._env_runner.get_metrics()
+        answer = self._recording.answer(())
+        self._recording.take((), [episode.record.id for episode in answer.data])
+        if not answer.data:
+            reasons = "; ".join(problem.text for problem in answer.problems) or "it is not known why"
+            raise CheckpointError(f"the episode of seed {seed} was not recorded: {reasons}")
+        data = answer.data[0]
+        record = dataclasses.replace(data.record, seed=seed, explored=self.played_as.explore, weights_version=None)
+        return dataclasses.replace(data, record=record)
+
+    def close(self) -> None:
+        """Close the env."""
+        with contextlib.suppress(Exception):
+            self._env_runner.stop()
+
+    def _sample(self, seed: int) -> None:
+        """Have the env runner play one episode."""
+        raise NotImplementedError
+
+
+class NewStackPlayer(CheckpointPlayer):
+    """Plays a checkpoint of the new API stack.
+
+    Args:
+        checkpoint: Its folder on this machine.
+        settings: How it is played.
+
+    Raises:
+        CheckpointError: It is no such checkpoint, or its env is not known here.
+        Exception: Whatever the env or the user's code raises.
+    """
+
+    def __init__(self, checkpoint: Path, settings: PlayerSettings) -> None:
+        connectors = _connectors_of(checkpoint, settings.connectors)
+        folder = checkpoint / _FOLDERS[connectors]
+        evaluated = checkpoint / _FOLDERS[EVALUATED] / _CONSTRUCTOR
+        # the policy as trained is played in the envs of the evaluations, too
+        made_by = _unpickled(evaluated if evaluated.is_file() else folder / _CONSTRUCTOR)
+        config = _for_one_env(ray_names.config_of_env_runner(made_by), settings)
+        config.callbacks_class = _with_recorder(config.callbacks_class, ())
+        env_runner = made_by["class"](config=config, worker_index=0, num_workers=0)
+        ray_names.load_policy(env_runner, checkpoint / _MODULES, folder)
+        self._connectors = ray_names.frozen_connectors(env_runner)
+        note = _filter_note(checkpoint) if connectors == EVALUATED else None
+        super().__init__(env_runner, PlayedAs(bool(config.explore), connectors, note))
+
+    @override
+    def _sample(self, seed: int) -> None:
+        ray_names.set_connectors(self._env_runner, self._connectors)
+        ray_names.sample_episode(self._env_runner, seed)
+
+
+class OldStackPlayer(CheckpointPlayer):
+    """Plays a checkpoint of the old API stack. Its filters are those of the training: it has no others.
+
+    Args:
+        checkpoint: Its folder on this machine.
+        settings: How it is played.
+        seeds: The seeds that ``play`` will be given, in this order: RLlib resets the env for the next episode when
+            an episode ends.
+
+    Raises:
+        CheckpointError: It is no such checkpoint, or its env is not known here.
+        Exception: Whatever the env or the user's code raises.
+    """
+
+    def __init__(self, checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) -> None:
+        if settings.connectors == EVALUATED:
+            raise CheckpointError(
+                "a checkpoint of the old API stack has no filters of the evaluation workers; pass connectors='training'"
+            )
+        state = ray_names.old_stack_state(checkpoint)
+        config = _for_one_env(state["config"].get_evaluation_config_object() or state["config"], settings)
+        config.batch_mode, config.rollout_fragment_length = "complete_episodes", 1
+        if isinstance(config.env, str) and not ray_names.is_registered(config.env):  # Gymnasium's own, for the clips
+            config.env_config.setdefault("render_mode", "rgb_array")
+        own = _with_recorder(config.callbacks_class, seeds)
+        config.callbacks_class = own[0] if len(own) == 1 else ray_names.joined_callbacks(own)
+        worker = ray_names.rollout_worker(config, state)
+        super().__init__(worker, PlayedAs(bool(config.explore), TRAINED))
+
+    @override
+    def _sample(self, seed: int) -> None:
+        self._env_runner.sample()
+
+
+def player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) -> CheckpointPlayer:
+    """Return the player of a checkpoint of either API stack.
+
+    Args:
+        checkpoint: Its folder on this machine.
+        settings: How it is played.
+        seeds: The seeds of the episodes, in the order in which they are played.
+
+    Raises:
+        CheckpointError: It is no checkpoint of RLlib's, or its env is not known here.
+        Exception: Whatever the env or the user's code raises.
+    """
+    if (checkpoint / _MODULES).is_dir():
+        return NewStackPlayer(checkpoint, settings)
+    if (checkpoint / "policies").is_dir():
+        return OldStackPlayer(checkpoint, settings, seeds)
+    raise CheckpointError(
+        f"{checkpoint.name} is no checkpoint of RLlib's: it has neither {_MODULES} nor policies. For other libraries, "
+        "pass a function that loads the policy: policy=, or --policy module:function"
+    )
+
+
+@contextlib.contextmanager
+def same_process_state() -> Iterator[None]:
+    """Give Python's, NumPy's and torch's generators, and torch's threads, back what they had before a ``with`` block.
+
+    Inside, torch uses one thread, as in RLlib's env runners: with several, sums are rounded differently.
+    """
+    torch, own, numpys = sys.modules.get("torch"), random.getstate(), np.random.get_state()
+    threads, torchs = (0, None) if torch is None else (torch.get_num_threads(), torch.get_rng_state())
+    if torch is not None:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        random.setstate(own)
+        np.random.set_state(numpys)
+        if torch is not None:
+            torch.set_num_threads(threads)
+            torch.set_rng_state(torchs)
+
+
+def _with_recorder(callbacks: Any, seeds: Sequence[int]) -> list[Any]:
+    """Return the callbacks of an env runner with a recorder that keeps the tapes of all episodes, and renders none.
+
+    It takes the place of the training's own recorder: the same values are taken from the steps, and the same source of
+    frames is noted.
+
+    Args:
+        callbacks: The callbacks: one class, or several.
+        seeds: Seeds for the resets of the envs; none: they have seeds.
+    """
+    own = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+    recorders = [one for one in own if isinstance(one, EpisodeRecorder)]
+    settings: RecorderSettings | None = recorders[0].args[0] if recorders else None
+    collect, frame = (None, None) if settings is None else (settings.plan.collect, settings.frame)
+    plan = Plan(_NAME, as_selectors("last"), video=None, collect=collect, tapes=True)
+    recording = RecorderSettings(plan, SECTIONS, frame, seeds=tuple(seeds), check_frame=False)
+    others = [one for one in own if not isinstance(one, EpisodeRecorder)]
+    return [*others, EpisodeRecorder(EpisodeRecorderCallback, recording)]
+
+
+def _for_one_env(config: Any, settings: PlayerSettings) -> Any:
+    """Return the configuration of an env runner that plays in one env in this process."""
+    config = config.copy(copy_frozen=False)
+    config.num_env_runners, config.num_envs_per_env_runner = 0, 1
+    config.seed = None
+    config.in_evaluation = True
+    config.restart_failed_sub_environments = False
+    config.remote_worker_envs = False
+    if "vector_entry_point" not in str(config.gym_env_vectorize_mode).lower():
+        config.gym_env_vectorize_mode = "sync"
+    if settings.explore is not None:
+        config.explore = settings.explore
+    if settings.env is not None:
+        config.env = settings.env
+    config.env_config = {**config.env_config, **settings.env_config}
+    _check_env(config.env)
+    return config
+
+
+def _check_env(env: Any) -> None:
+    """Raise unless an env of this name can be made here."""
+    if not isinstance(env, str) or ray_names.is_registered(env):
+        return
+    import gymnasium as gym
+
+    try:
+        gym.spec(env)
+    except (gym.error.Error, ImportError) as error:
+        raise CheckpointError(
+            f"the env {env!r} was registered by the training script, and is not known here ({error}). Pass a function "
+            "of the env_config that makes it: env=, or --env module:function"
+        ) from error
+
+
+def _connectors_of(checkpoint: Path, wanted: str | None) -> str:
+    """Return whose connectors a checkpoint is played with."""
+    there = [name for name in CONNECTORS if (checkpoint / _FOLDERS[name] / _CONSTRUCTOR).is_file()]
+    if not there:
+        raise CheckpointError(
+            f"{checkpoint.name} has neither the state of an env runner nor of an evaluation env runner "
+            "(create_local_env_runner=False): its connectors are not known"
+        )
+    if wanted is not None and wanted not in there:
+        raise CheckpointError(
+            f"{checkpoint.name} has no connectors of the {wanted} env runner; pass connectors={there[0]!r}"
+        )
+    return wanted or there[0]
+
+
+def _filter_note(checkpoint: Path) -> str | None:
+    """Return that the evaluations' filter is another one than that of the training; None if it is not."""
+    evaluated, trained = (_observations_seen(checkpoint / _FOLDERS[name]) for name in CONNECTORS)
+    if evaluated is None or trained is None or evaluated == trained:
+        return None
+    return (
+        f"the observation filter is that of the trial's evaluations, which saw {evaluated:,} observations; the one of "
+        f"the training saw {trained:,}, and connectors='training' plays with it"
+    )
+
+
+def _observations_seen(folder: Path) -> int | None:
+    """Return how many observations the filter of an env runner has seen; None if it has none."""
+    for file in sorted(folder.glob("env_to_module_connector/*/" + _STATE)):
+        count = ray_names.observations_in(_unpickled(file))
+        if count is not None:
+            return count
+    return None
+
+
+def _unpickled(file: Path) -> Any:
+    try:
+        with file.open("rb") as opened:
+            return cloudpickle.load(opened)
+    except ImportError as error:
+        raise CheckpointError(
+            f"the checkpoint needs a module that is not here ({error}); run where the training script's modules can be "
+            "imported, for example in its folder"
+        ) from error
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the generators of Python and NumPy, and of torch if it is loaded."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(seed)
