@@ -101,6 +101,6 @@ def _rows(
     if not filesystem.get_file_info(path).is_file:
         return []
     with filesystem.open_input_file(path) as file:
-        table = pyarrow.parquet.read_table(file, columns=columns)
+        table = pyarrow.parquet.ParquetFile(file).read(columns=columns)  # read_table would load pyarrow.dataset
     rows: list[dict[str, Any]] = table.filter(pa.compute.equal(table["episode_id"], episode)).to_pylist()
     return rows

@@ -91,7 +91,7 @@
       const names = Object.keys(curves?.metrics || {});
       return html`<main class="trial-view">
         <${Heading} app=${app} trial=${trial} />
-        <section class="strip" aria-label="Clips from first to last" role="list" tabindex="0">
+        <div class="strip" aria-label="Clips from first to last" role="list" tabindex="0">
           ${clips.map((clip) => html`<div class="film" role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)}
               onOpen=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })} />
@@ -99,7 +99,7 @@
               <span>step ${number(clip.step)}</span><b>${number(clip.return)}</b>${clip.rolled_back && html`<em title="the trial went back to an earlier checkpoint after this">rolled back</em>`}</button>
           </div>`)}
           ${!clips.length && html`<p class="muted">This trial has no clips under this choice.</p>`}
-        </section>
+        </div>
         <section class="panel">
           <div class="panel-head"><h3>Return over training</h3>
             ${names.length > 0 && html`<label class="field"><span>with</span><select value=${metric} onChange=${(event) => this.setState({ metric: event.target.value })}>
