@@ -82,6 +82,7 @@ def test_a_trials_own_last_evaluation_is_met_episode_by_episode(experiment):
     means = own.groupby(["trial", "training_iteration"])["episode_return"].mean()
     assert frame["return_mean"].tolist() == pytest.approx(means.tolist())
     assert (frame["return_low"] <= frame["return_mean"]).all()
+    assert set(frame["config/lr"]) == {1e-3, 1e-4}
 
 
 def test_it_is_an_experiment_for_all_that_reads_experiments(experiment, tmp_path):
@@ -179,7 +180,7 @@ def test_the_command_prints_intervals_the_winner_and_a_table_of_conditions(exper
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
     assert "max_episode_steps=5  max_episode_steps=8" in result.output
-    assert "All policies did not explore" in result.output
+    assert "The policies did not explore" in result.output
     assert "The best is PPO_CartPole" in result.output
     (folder,) = (experiment / "evaluations").iterdir()
     episodes = tm.load(folder).episodes()

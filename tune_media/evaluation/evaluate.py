@@ -27,6 +27,7 @@ from tune_media.evaluation.request import (
     as_seeds,
     check_name,
 )
+from tune_media.experiment.params import differing
 from tune_media.experiment.results import json_object
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.rllib.checkpoint_player import CONNECTORS, PlayedAs, PlayerSettings
@@ -70,6 +71,7 @@ class EvaluatedCheckpoint:
         connectors: Whose connectors were used: ``evaluation`` or ``training``. None: the policy has none of RLlib's.
         note: What differs from the policy as it was trained, or None.
         error: Why episodes are missing, or None.
+        params: The hyperparameters of the trial that differ between the evaluated trials.
     """
 
     trial: str
@@ -84,6 +86,7 @@ class EvaluatedCheckpoint:
     connectors: str | None = None
     note: str | None = None
     error: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -121,10 +124,14 @@ class Evaluation:
         return load(self.path, self.filesystem)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the lines of the table as a DataFrame."""
+        """Return the lines of the table as a DataFrame; a hyperparameter has the column ``config/<name>``."""
         import pandas as pd
 
-        return pd.DataFrame([vars(one) for one in self.checkpoints])
+        rows = []
+        for one in self.checkpoints:
+            facts = {name: value for name, value in vars(one).items() if name != "params"}
+            rows.append({**facts, **{f"config/{name}": value for name, value in one.params.items()}})
+        return pd.DataFrame(rows)
 
     def __repr__(self) -> str:
         return f"Evaluation({self.name!r}, {len(self.checkpoints)} checkpoints in {self.path})"
@@ -253,6 +260,7 @@ class _Part:
         condition: The condition.
         checkpoint: The checkpoint.
         store: Where its episodes go.
+        params: The hyperparameters of the trial that differ between the evaluated trials.
         played_as: What was used to play it; None: no episode has been played.
         error: Why episodes are missing, or None.
     """
@@ -261,6 +269,7 @@ class _Part:
     condition: Condition
     checkpoint: StoredCheckpoint
     store: EvaluatedTrial
+    params: Mapping[str, Any]
     played_as: PlayedAs | None = None
     error: str | None = None
 
@@ -295,12 +304,14 @@ class _Part:
             None if known is None else known.connectors,
             None if known is None else known.note,
             self.error,
+            self.params,
         )
 
 
 def _parts(trials: Sequence[TrialFiles], request: Request, found: Evaluation) -> list[_Part]:
     """Return the parts of an evaluation; trials without such a checkpoint are a problem."""
     parts: list[_Part] = []
+    names = differing([trial.params for trial in trials])
     for trial in trials:
         checkpoints = checkpoints_of(trial, request.checkpoint)
         if not checkpoints:
@@ -309,8 +320,9 @@ def _parts(trials: Sequence[TrialFiles], request: Request, found: Evaluation) ->
             folder = posixpath.join(found.path, f"{posixpath.basename(trial.path.rstrip('/'))}{condition.suffix}")
             id = f"{_trial_id(trial)}-{name_digest(f'{found.name} {condition.label}')[:6]}"
             store = EvaluatedTrial(found.filesystem, folder, id)
+            params = {name: trial.params.get(name) for name in names}
             for checkpoint in checkpoints:
-                part = _Part(trial, condition, checkpoint, store)
+                part = _Part(trial, condition, checkpoint, store, params)
                 known = store.played_as(checkpoint.training_iteration)
                 part.played_as = None if known is None else PlayedAs(**known)
                 parts.append(part)

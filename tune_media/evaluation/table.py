@@ -35,13 +35,17 @@ def tables(evaluation: Evaluation) -> str:
         values = [one.return_mean for one in known if not math.isnan(one.return_mean)]
         return -values[0] if values else math.inf
 
-    header = ["trial", *(["checkpoint"] if several else []), *(one or "mean return" for one in conditions), "episodes"]
+    params = list(checkpoints[0].params) if checkpoints else []
+    header = ["trial", *params, *(["checkpoint"] if several else [])]
+    header += [*(one or "mean return" for one in conditions), "episodes"]
     lines = [header]
     for place in sorted(places, key=score):
         of_place = [found.get((*place, condition)) for condition in conditions]
         cells = ["" if one is None else value_of(one) for one in of_place]
         episodes = "/".join(dict.fromkeys(str(one.episodes) for one in of_place if one is not None))
-        lines.append([_name(place[0]), *([place[1]] if several else []), *cells, episodes])
+        own = next(one.params for one in of_place if one is not None)
+        values = [str(own.get(name, "")) for name in params]
+        lines.append([_name(place[0]), *values, *([place[1]] if several else []), *cells, episodes])
     widths = [max(len(line[at]) for line in lines) for at in range(len(header))]
     rows = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
     return "\n".join(printable(row.rstrip()) for row in rows)
@@ -54,7 +58,7 @@ def remarks(evaluation: Evaluation) -> list[str]:
     for explored in (True, False):
         names = [one for one in checkpoints if one.explored is explored]
         if names:
-            which = "All policies" if len(names) == len(checkpoints) else f"{len(names)} policies"
+            which = "The policies" if len(names) == len(checkpoints) else f"{len(names)} of the policies"
             whose = {one.connectors for one in names} - {None}
             with_them = f", with the connectors of the {' and the '.join(sorted(map(str, whose)))} env runner"
             told.append(f"{which} {'explored' if explored else 'did not explore'}{with_them if whose else ''}.")
@@ -63,8 +67,8 @@ def remarks(evaluation: Evaluation) -> list[str]:
     if best is not None:
         others = [one for one in checkpoints if one is not best and one.condition == best.condition]
         close = [one for one in others if one.return_high >= best.return_low]
-        sure = f"; the intervals of {len(close)} others overlap with it" if close else ""
-        told.append(f"The best is {best.trial} ({best.checkpoint}): {value_of(best)}{sure if others else ''}.")
+        sure = f"; the intervals of {len(close)} of the {len(others)} others overlap with it" if close else ""
+        told.append(f"The best is {best.trial} ({best.checkpoint}): {value_of(best)}{sure}.")
     told += [f"{one.trial}, {one.checkpoint}: {one.error}" for one in checkpoints if one.error]
     return [printable(one) for one in [*told, *evaluation.problems]]
 
