@@ -238,6 +238,17 @@ def test_tapes_whose_driver_and_its_disk_are_lost_are_listed_as_tapes(tmp_path, 
     assert listed(again) == {("best", 1): "tape"}
 
 
+def test_tapes_of_a_trial_that_does_not_go_on_are_listed_as_tapes_if_their_driver_is_lost(tmp_path, monkeypatch):
+    kill_at(tmp_path, "under way")
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "another machine"))
+    other, callback = FakeTrial(tmp_path, "other"), tm.MediaLoggerCallback(Notes())
+    callback.log_trial_start(other)
+    callback.log_trial_result(1, other, {"training_iteration": 1, "score": 1.0})
+    callback.log_trial_end(other)
+    callback.on_experiment_end([other])
+    assert {line["status"] for line in valid_lines((tmp_path / "storage/t1/media/index.jsonl").read_bytes())} == {"tape"}
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_driver_that_ends_between_result_and_clip_yields_the_clip_once(tmp_path, gate, place):
     state = kill_at(tmp_path, place)

@@ -218,6 +218,9 @@ def test_a_file_that_the_storage_refuses_again_and_again_is_kept_here_and_the_ot
     refused = [line for line in sweep.lines() if line["key"] == "refused"]
     assert status(refused) == [(1, "failed")]
     assert "kept in the driver's folder" in refused[0]["note"]
+    (log,) = (sweep.path.parent / ".tune_media_log").iterdir()
+    logged = [line for line in parse_index(log.read_bytes()) if line.get("key") == "refused"]
+    assert status(logged)[-1] == (1, "failed"), "a reader whose index is lost reads the log"
     assert (Path(sweep.trial.local_path) / refused[0]["path"]).read_bytes() == bytes([100]) * SIZE
     others = [line for line in sweep.lines() if line["key"] == "weights"]
     assert status(others) == [(iteration, "stored") for iteration in range(1, 8)]
@@ -315,4 +318,23 @@ def test_nobody_else_sees_what_waits_on_the_drivers_disk(tmp_path, outboxes, ord
     (folder,) = outboxes.iterdir()
     assert folder.stat().st_mode & 0o077 == 0
     orders.take_back("away")
+    sweep.end()
+
+
+def test_a_backend_that_tunes_loop_calls_alone_holds_no_row_in_the_outbox(tmp_path):
+    class InLoop(tm.Backend):
+        """Reads nothing from the outbox, as JSON's backend."""
+
+        name, in_loop = "in the loop", frozenset({"start", "metrics", "media", "checkpoint", "end"})
+
+        def metrics(self, trial, report):
+            pass
+
+    sweep = Sweep(tmp_path, backend=InLoop())
+    for iteration in range(1, 4):
+        sweep.report(iteration, weights=blob(iteration))
+    sweep.settle()
+    outbox = sweep.reader._outbox
+    wait_until(lambda: outbox.read(0) == [])
+    assert [file.name for file in outbox.folder.iterdir() if file.suffix == ".bin"] == []
     sweep.end()

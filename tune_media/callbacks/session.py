@@ -150,7 +150,8 @@ class MediaSession:
         while key in self._readers:
             number += 1
             key = f"{name} {number}"
-        self.outbox.add_reader(key, self._first)  # other callbacks may have been told of the first trial before
+        if _is_read(backend):  # nobody advances another one's cursor, and all rows would stay
+            self.outbox.add_reader(key, self._first)  # other callbacks may have been told of the first trial before
         reader = self._readers[key] = BackendReader(backend, self, key)
         if _is_read(backend):
             self.wants_results |= "metrics" not in backend.in_loop

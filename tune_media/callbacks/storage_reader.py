@@ -212,6 +212,7 @@ class StorageReader(Reader):
                 store.index.copy()
                 self._to_heal.pop(store.name, None)
             self._heal_others()
+            self._write_log()
             if self._log is not None:
                 self._log.finish()
             self._is_complete = True
@@ -227,6 +228,7 @@ class StorageReader(Reader):
         for name, events in list(self._to_heal.items()):
             store = TrialStore(self.location(str(events[0].get("trial_id")), name))
             store.load(events, events)
+            self._name_lost_tapes(store)
             store.delete_listed()
             store.index.copy()
             del self._to_heal[name]
@@ -542,6 +544,7 @@ class StorageReader(Reader):
         for line in write.files.lines:
             line |= {"status": FAILED, "note": note[:500]}
             write.store.index.add(line)
+            self._events.append({**line, "trial": write.store.name})
 
     def _give_up(self, row: Row, store: TrialStore, entries: Sequence[MediaEntry], status: str, reason: str) -> None:
         """List media that have no file, and why."""
