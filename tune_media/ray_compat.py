@@ -208,7 +208,7 @@ def shared_value(name: str) -> str | None:
     store = _shared_store()
     if store is None:
         return _SHARED_HERE.get(name)
-    found = store._internal_kv_get(name.encode(), namespace=_KV_NAMESPACE)
+    found = store._internal_kv_get(_of_this_job(name), namespace=_KV_NAMESPACE)
     return None if found is None else found.decode()
 
 
@@ -226,8 +226,15 @@ def share_value(name: str, value: str, *, may_replace: bool) -> bool:
         if is_new:
             _SHARED_HERE[name] = value
         return is_new
-    had_one = store._internal_kv_put(name.encode(), value, may_replace, namespace=_KV_NAMESPACE)
+    had_one = store._internal_kv_put(_of_this_job(name), value, may_replace, namespace=_KV_NAMESPACE)
     return may_replace or not had_one
+
+
+def _of_this_job(name: str) -> bytes:
+    """Return the key of a value: a cluster's store outlives its jobs."""
+    import ray
+
+    return f"{ray.get_runtime_context().get_job_id()} {name}".encode()
 
 
 def _shared_store() -> Any:

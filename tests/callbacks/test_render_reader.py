@@ -246,7 +246,9 @@ def test_tapes_of_a_trial_that_does_not_go_on_are_listed_as_tapes_if_their_drive
     callback.log_trial_result(1, other, {"training_iteration": 1, "score": 1.0})
     callback.log_trial_end(other)
     callback.on_experiment_end([other])
-    assert {line["status"] for line in valid_lines((tmp_path / "storage/t1/media/index.jsonl").read_bytes())} == {"tape"}
+    assert {line["status"] for line in valid_lines((tmp_path / "storage/t1/media/index.jsonl").read_bytes())} == {
+        "tape"
+    }
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import signal
+import time
 from pathlib import Path
 
 import gymnasium as gym
@@ -200,6 +201,40 @@ def test_a_process_that_dies_is_named_and_started_again():
             process.render(tape)
         frames_so_far()
         process.render(tape, env_runner=1)
+        assert frames_so_far() == recorded
+
+
+class Hangs(Odd):
+    def step(self, action):
+        time.sleep(3600)
+
+
+def test_an_env_that_hangs_is_named_and_costs_its_clip_alone(monkeypatch):
+    def make(config):
+        return Odd(**config) if config.worker_index else Hangs(**config)
+
+    monkeypatch.setattr("tune_media.replay.process._SILENT_SECONDS", 30.0)
+    tape, recorded = directly(Odd("RandomState"), VideoOptions(), episodes=1)
+    with RenderProcess(Recipe.of(make, {"kind": "RandomState"}).content, frame=noted) as process:
+        process.render(tape, env_runner=1)
+        assert frames_so_far() == recorded
+        monkeypatch.setattr("tune_media.replay.process._SILENT_SECONDS", 0.5)  # it is warm
+        with pytest.raises(RenderError, match="did not come back from a call within") as caught:
+            process.render(tape)
+        assert not caught.value.has_died
+        monkeypatch.undo()
+
+
+def test_a_request_that_was_interrupted_leaves_no_answer_to_the_next_one():
+    def interrupt(step, steps):
+        raise KeyboardInterrupt
+
+    tape, recorded = directly(Odd("RandomState"), VideoOptions(), episodes=1)
+    with RenderProcess(Recipe.of(make_odd, {"kind": "RandomState"}).content, frame=noted) as process:
+        with pytest.raises(KeyboardInterrupt):
+            process.render(tape, on_step=interrupt)
+        frames_so_far()
+        assert process.render(tape)[""].frames == len(recorded)
         assert frames_so_far() == recorded
 
 

@@ -85,6 +85,11 @@ def test_an_env_that_does_not_is_recorded_directly_and_it_is_said_once(prover, k
     assert prover.problems() == []
 
 
+def test_a_process_that_dies_tells_nothing_of_the_env(prover):
+    assert proven(prover, samples_of(odd_envs.DiesElsewhere)) is None
+    assert prover.problems() == []
+
+
 def test_a_proof_that_fails_later_ends_the_replays_for_good(prover):
     samples = samples_of(odd_envs.CountsEpisodes)
     decide(samples[0].recipe.hash, Verdict(True))

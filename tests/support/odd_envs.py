@@ -1,6 +1,7 @@
 """Envs whose pictures, or whose episodes, do not follow from their resets and actions."""
 
 import os
+import signal
 import time
 
 import gymnasium as gym
@@ -72,3 +73,12 @@ class CannotBeMade(Plain):
         super().__init__(config)
         if os.getpid() != self.config["process"]:
             raise OSError("the port is taken")
+
+
+class DiesElsewhere(Plain):
+    """Ends any process but the one that made it first, as for want of memory."""
+
+    def step(self, action):
+        if os.getpid() != self.config["process"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)

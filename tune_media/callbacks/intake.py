@@ -210,17 +210,19 @@ class Intake:
         for entry in entries:
             if entry.is_episodes:
                 continue
-            if type(entry.medium) in MEDIA:
+            if type(entry.medium) in MEDIA or not entry.medium.is_rendered:
+                kind = "media"
                 try:
-                    packed = packed_medium(entry)
+                    if entry.medium.is_rendered:
+                        packed = packed_medium(entry)
+                    else:
+                        from tune_media.callbacks.render_reader import packed_tape  # loads the encoder, as the clip did
+
+                        kind, packed = TAPE, packed_tape(entry)
                 except Exception as error:  # the user's own facts of it; it costs itself alone
                     self._session.faults.report("the store", f"writing {entry.path}", error)
-                    packed = packed_name(entry, lost=FAILED, note=error_text(error)), None
-                found.append((NewRow(trial_id, "media", *packed), None))
-            elif not entry.medium.is_rendered:
-                from tune_media.callbacks.render_reader import packed_tape  # loads the encoder, as the clip has done
-
-                found.append((NewRow(trial_id, TAPE, *packed_tape(entry)), None))
+                    kind, packed = "media", (packed_name(entry, lost=FAILED, note=error_text(error)), None)
+                found.append((NewRow(trial_id, kind, *packed), None))
             else:
                 data, content = packed_name(entry, lost=FAILED, note=_KILLED), None
                 in_memory += entry.medium.nbytes

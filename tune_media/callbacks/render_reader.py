@@ -243,7 +243,12 @@ class RenderReader(Reader):
             tape, hash, recipe, episode = unpack(waiting.row.content() or b"")
             video = TapedClip(tape, Recipe(hash, recipe), episode).rendered_by(self._pool)
         except RenderError as error:
-            if not self._pool.is_over:  # or the process was told to end
+            if self._pool.is_over:  # this process was told to end
+                return
+            if error.has_died:  # for want of memory, say: that tells nothing of the env
+                self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", error)
+                self._leave(waiting, "the process that renders died of it twice")
+            else:
                 self._refuse(waiting, error)
             return
         except ContentLostError as error:
@@ -283,10 +288,12 @@ class RenderReader(Reader):
     def _leave_stale(self) -> None:
         """Leave clips that have waited long, if newer ones of their keys wait: rendering is slower than recording."""
         waiting = self._all()
-        newest = {one.group: one.row.seq for one in waiting}
+        newest: dict[tuple[str, str, str], int] = {}
+        for one in waiting:
+            newest[one.group] = max(newest.get(one.group, 0), one.entry.training_iteration)
         for one in waiting:
             is_late = time.monotonic() - one.since > _STALE_SECONDS
-            if is_late and one.row.seq != newest[one.group]:
+            if is_late and one.entry.training_iteration < newest[one.group]:
                 self._leave(one, "rendering is slower than recording, and newer clips waited")
                 self._warn()
 
@@ -338,6 +345,6 @@ class RenderReader(Reader):
             with self._lock:
                 status, _ = self._ends.get(trial, (None, 0.0))
                 is_whole = all(waiting.row.trial != trial for waiting in self._waiting.values())
-            if status is not None:
-                self._outbox.end(trial, status, is_whole=is_whole)
-                self.goes_on(trial)
+                if status is not None:  # under the lock: no start of the trial comes between
+                    self._outbox.end(trial, status, is_whole=is_whole)
+                    del self._ends[trial]

@@ -18,6 +18,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -33,10 +36,14 @@ from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, diffe
 from tune_media.replay.rendering import render_tape
 from tune_media.replay.tape import Tape
 from tune_media.values.options import VideoOptions
-from tune_media.values.secrets import error_text
+from tune_media.values.secrets import error_text, redacted
 
 _LOG_TAIL = 2000  # characters of the log of a process that died, in the message
 _STEPS_PER_LINE = 20
+_MOST_ENVS = 4  # that a process keeps; an env runner and a sub-env have one each
+_SILENT_SECONDS = 300.0  # after which an env that does not come back from a call is taken to hang
+_PARENT_SECONDS, _WATCH_SECONDS = 5.0, 1.0
+_BACKGROUND = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}  # as RLlib's env runners have them
 _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
     "that no seed and no generator of its own reaches"
@@ -87,6 +94,7 @@ class RenderProcess:
         self._setup = {"recipe": recipe, "env": env, "frame": frame, "niceness": niceness}
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
+        self._told_at, self._hangs = 0.0, False
 
     def __enter__(self) -> RenderProcess:
         return self
@@ -118,14 +126,15 @@ class RenderProcess:
         """
         with tempfile.TemporaryDirectory(prefix="tune_media-render-") as folder:
             place = {"env_runner": env_runner, "env_index": env_index, "folder": folder}
-            for answer in self._answers({"tape": tape, "video": video, **place}):
-                if "step" in answer:
-                    if on_step is not None:
-                        on_step(answer["step"], answer["steps"])
-                elif "error" in answer:
-                    raise RenderError(answer["error"], answer["at"])
-                else:
-                    return {view: _clip_in(Path(folder), facts) for view, facts in answer["clips"].items()}
+            with self._kept_in_step():
+                for answer in self._answers({"tape": tape, "video": video, **place}):
+                    if "step" in answer:
+                        if on_step is not None:
+                            on_step(answer["step"], answer["steps"])
+                    elif "error" in answer:
+                        raise RenderError(answer["error"], answer["at"])
+                    else:
+                        return {view: _clip_in(Path(folder), facts) for view, facts in answer["clips"].items()}
         raise RenderError("the process that renders ended without an answer", has_died=True)
 
     def check(self) -> str | None:
@@ -134,11 +143,12 @@ class RenderProcess:
         Raises:
             RenderError: The env cannot be made or reset, or the process died.
         """
-        for answer in self._answers({"check": True}):
-            if "error" in answer:
-                raise RenderError(answer["error"])
-            problem: str | None = answer["problem"]
-            return problem
+        with self._kept_in_step():
+            for answer in self._answers({"check": True}):
+                if "error" in answer:
+                    raise RenderError(answer["error"])
+                problem: str | None = answer["problem"]
+                return problem
         raise RenderError("the process that renders ended without an answer", has_died=True)
 
     def close(self) -> None:
@@ -165,6 +175,26 @@ class RenderProcess:
         if process is not None:
             process.kill()
 
+    @contextlib.contextmanager
+    def _kept_in_step(self) -> Iterator[None]:
+        """End the process if its answer is not read, after Ctrl-C say: the next request would get it."""
+        try:
+            yield
+        except RenderError:
+            raise
+        except BaseException:
+            self.kill()
+            self.close()
+            raise
+
+    def _watch(self, is_answered: threading.Event) -> None:
+        """End the process if it tells nothing for long; a thread of its own."""
+        while not is_answered.wait(_WATCH_SECONDS):
+            if time.monotonic() - self._told_at > _SILENT_SECONDS:
+                self._hangs = True
+                self.kill()
+                return
+
     def _answers(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if self._process is None or self._process.poll() is not None:
             self.close()
@@ -172,16 +202,26 @@ class RenderProcess:
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        if self._log is not None:
+            self._log.truncate(0)
+        self._told_at, self._hangs, is_answered = time.monotonic(), False, threading.Event()
+        threading.Thread(target=self._watch, args=(is_answered,), name="tune_media watch", daemon=True).start()
         try:
             _send(self._process.stdin, request)
             for line in self._process.stdout:
+                self._told_at = time.monotonic()
                 yield json.loads(line)
         except (OSError, ValueError) as error:
             raise RenderError(f"{self._death()} ({error_text(error)})", has_died=True) from error
-        raise RenderError(self._death(), has_died=True)
+        finally:
+            is_answered.set()
+        died = self._death()
+        if self._hangs:
+            raise RenderError(f"the env did not come back from a call within {_SILENT_SECONDS:g} s")
+        raise RenderError(died, has_died=True)
 
     def _start(self) -> None:
-        self._log = tempfile.TemporaryFile(prefix="tune_media-render-")  # noqa: SIM115 - closed with the process
+        self._log = tempfile.TemporaryFile("a+b", prefix="tune_media-render-")  # noqa: SIM115 - closed with the process
         command = [sys.executable, "-m", "tune_media.replay.process"]
         package = str(Path(__file__).parents[2])
         path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -191,7 +231,7 @@ class RenderProcess:
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,  # Ctrl-C is for the process that asks; this one ends when its requests end
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": path, **(_BACKGROUND if self._setup["niceness"] else {})},
         )
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # it has died; whoever reads its answers says so
@@ -207,8 +247,8 @@ class RenderProcess:
                 code = "none"
         tail = ""
         if self._log is not None:
-            self._log.seek(0)
-            tail = self._log.read().decode(errors="replace")[-_LOG_TAIL:].strip()
+            self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - _LOG_TAIL))
+            tail = redacted(self._log.read().decode(errors="replace").strip())
         self.close()
         return f"the process that renders died (exit code {code}){': ' if tail else ''}{tail}"
 
@@ -220,6 +260,7 @@ def main() -> None:
     os.dup2(2, 1)  # what envs print
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.path.insert(0, str(Path.cwd()))
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     setup = _received(requests)
     assert setup is not None
     with contextlib.suppress(OSError):
@@ -252,8 +293,15 @@ def main() -> None:
         stage.close()
 
 
+def _end_with_parent(parent: int) -> None:
+    """End when the process that started this one was killed, also while an env hangs; a thread of its own."""
+    while os.getppid() == parent:
+        time.sleep(_PARENT_SECONDS)
+    os._exit(1)
+
+
 class _Stage:
-    """The envs in which the tapes of one recipe are played: one for each env runner and sub-env.
+    """The envs in which the tapes of one recipe are played: one for an env runner's sub-env; a few are kept.
 
     Args:
         recipe, env, frame: See ``RenderProcess``.
@@ -272,7 +320,7 @@ class _Stage:
         own_frame = _found(frame) if isinstance(frame, str) and is_path else frame
         self._frame = self._recipe.frame if own_frame is None else own_frame
         self._name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
-        self._renderers: dict[tuple[int, int], Renderer] = {}
+        self._renderers: OrderedDict[tuple[int, int], Renderer] = OrderedDict()
 
     def render(
         self,
@@ -331,7 +379,11 @@ class _Stage:
             self._drop(place)
 
     def _renderer(self, place: tuple[int, int]) -> Renderer:
-        if place not in self._renderers:
+        if place in self._renderers:
+            self._renderers.move_to_end(place)
+        else:
+            while len(self._renderers) >= _MOST_ENVS:
+                self._drop(next(iter(self._renderers)))
             try:
                 env = self._recipe.make(*place)
             except Exception as error:

@@ -15,7 +15,7 @@ import os
 import pickle
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -227,7 +227,7 @@ def facts_here(env: Any = None) -> dict[str, Any]:
 
     Example:
         >>> sorted(facts_here())
-        ['cpu', 'environment', 'libm', 'os', 'path', 'versions', 'wrappers']
+        ['cpu', 'environment', 'libm', 'os', 'path', 'sources', 'versions', 'wrappers']
     """
     layers = [] if env is None else list(inside(env))
     modules = {*_PACKAGES, *(type(layer).__module__.partition(".")[0] for layer in layers)}
@@ -238,6 +238,7 @@ def facts_here(env: Any = None) -> dict[str, Any]:
         "os": platform.platform(),
         "libm": " ".join(platform.libc_ver()),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+        "sources": _sources(layers),
         "wrappers": [*(type(layer).__name__ for layer in layers[:-1]), *([describe(env)] if layers else [])],
         "path": [path for path in sys.path if Path(path).is_absolute() and not path.startswith(_INSTALLED)],
     }
@@ -270,6 +271,17 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         if then["environment"].get(name) != now["environment"].get(name)
     ]
     return told
+
+
+def _sources(layers: Sequence[Any]) -> dict[str, str]:
+    """Return a hash of each file of the user's that has the code of a layer: edited code may play otherwise."""
+    found = {}
+    for module in {type(layer).__module__ for layer in layers}:
+        file = getattr(sys.modules.get(module), "__file__", None)
+        if file is not None and not file.startswith(_INSTALLED):
+            with contextlib.suppress(OSError):
+                found[module] = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    return dict(sorted(found.items()))
 
 
 def _pickled(value: Any) -> bytes:

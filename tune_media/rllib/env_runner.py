@@ -242,6 +242,11 @@ class EnvRunnerRecording:
             self._sub_envs.start_seeds_over()
         return self.place
 
+    def end_round(self) -> None:
+        """The winners of a round are about to be handed over: a training iteration has no other beginning."""
+        if self._section == TRAIN:
+            self.replays.begin_round()
+
     def answer(self, received: Collection[str]) -> Answer:
         """Return the finished episodes, without those of an answer that the Algorithm has received.
 
@@ -276,6 +281,7 @@ class EnvRunnerRecording:
             self.recorder.starts.counts(),
             unseen_ends=unseen_ends,
             recipes=self._recipes(data),
+            may_be_proven=self.replays.may_render_later,
         )
         return self._last
 
@@ -290,8 +296,6 @@ class EnvRunnerRecording:
         for id in seen:
             self._fetched.forget(id)
         kept = self.recorder.candidates.take(winners, seen)
-        if self._section == TRAIN:
-            self.replays.begin_round()  # a training iteration has no other beginning
         return Winners({id: dataclasses.replace(winner, tape=None) for id, winner in kept.items()})
 
     def go_on_from(self, starts: Mapping[str, Mapping[str, int]]) -> None:

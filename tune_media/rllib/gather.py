@@ -322,7 +322,22 @@ class _Choice:
         )
         result |= laid_out(self._plan.selectors, chosen, kept, taken.lost) | {DATA: batch}
         matched = [answer.unfinished for answer in self._answers if answer.data]
-        return Collected(result, batch.metrics(), self._problems, unfinished, matched, _samples(kept, tapes, recipes))
+        return Collected(
+            result, batch.metrics(), self._problems, unfinished, matched, self._samples(kept, tapes, recipes)
+        )
+
+    def _samples(
+        self, kept: Mapping[str, Candidate], episodes: Mapping[str, EpisodeData], recipes: Mapping[str, bytes]
+    ) -> list[Sample]:
+        """Return the winners that were rendered while they ran and have tapes of which clips may be made."""
+        proven = {episode.record.id for answer in self._answers if answer.may_be_proven for episode in answer.data}
+        found = []
+        for id, winner in kept.items():
+            recipe, tape = _recipe_of(episodes[id], recipes), episodes[id].tape
+            if id in proven and winner.clips and recipe is not None and tape:
+                checks = {view: clip.checks for view, clip in winner.clips.items()}
+                found.append(Sample(recipe, tape, winner.record, checks))
+        return found
 
     def _episodes(self) -> list[EpisodeData]:
         """Return all episodes, in the order in which they ended; those that RLlib does not count are late."""
@@ -386,19 +401,6 @@ def _with_taped_clip(
         lost[winner.record.id] = "no clip: its tape cannot be stored"
         return winner
     return replace(winner, late=TapedClip(episode.tape, recipe, winner.record))
-
-
-def _samples(
-    kept: Mapping[str, Candidate], episodes: Mapping[str, EpisodeData], recipes: Mapping[str, bytes]
-) -> list[Sample]:
-    """Return the winners that were rendered while they ran and have tapes, too."""
-    found = []
-    for id, winner in kept.items():
-        recipe, tape = _recipe_of(episodes[id], recipes), episodes[id].tape
-        if winner.clips and recipe is not None and tape:
-            checks = {view: clip.checks for view, clip in winner.clips.items()}
-            found.append(Sample(recipe, tape, winner.record, checks))
-    return found
 
 
 def _recipe_of(episode: EpisodeData, recipes: Mapping[str, bytes]) -> Recipe | None:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.render_pool import RenderPool, background_niceness
+from tune_media.replay.render_pool import IDLE_SECONDS, RenderPool, background_niceness
 from tune_media.replay.tape import Tape
 from tune_media.replay.verdicts import Verdict, claim, decide, verdict_on
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.secrets import error_text
+from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class Prover:
         self._pool = RenderPool(niceness=background_niceness())
         self._work: queue.SimpleQueue[Recipe | list[Sample]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
         self.is_busy = False
         self._claimed: set[str] = set()  # recipes that no other trial proves meanwhile
         self._checking: threading.Event | None = None
@@ -72,10 +73,14 @@ class Prover:
         if not samples or self.is_busy:
             return
         recipe = samples[0].recipe.hash
-        if recipe not in self._claimed and verdict_on(recipe) is None and not claim("proof", recipe):
-            return
-        self._claimed.add(recipe)
-        self._put(sorted(samples, key=lambda sample: -Tape.unpacked(sample.tape).number)[:_MOST_SAMPLES])
+        verdict = verdict_on(recipe)
+        if verdict is None:
+            may = recipe in self._claimed or claim("proof", recipe)
+            self._claimed.add(recipe)
+        else:
+            may = verdict.repeats and claim("later proof", recipe)
+        if may:
+            self._put(list(samples))
 
     def problems(self) -> list[str]:
         """Return what was found since the last call; the first call waits for the check, which began before training.
@@ -96,14 +101,22 @@ class Prover:
 
     def _put(self, work: Recipe | list[Sample]) -> None:
         self.is_busy = True
-        self._work.put(work)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="tune_media prover", daemon=True)
-            self._thread.start()
+        with self._lock:
+            self._work.put(work)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tune_media prover", daemon=True)
+                self._thread.start()
 
     def _run(self) -> None:
         while True:
-            work = self._work.get()
+            try:
+                work = self._work.get(timeout=IDLE_SECONDS)
+            except queue.Empty:
+                with self._lock:
+                    if self._work.empty():
+                        self._thread = None
+                        return
+                continue
             try:
                 if isinstance(work, Recipe):
                     problem = self._pool.check(work)
@@ -119,6 +132,7 @@ class Prover:
 
     def _decide(self, samples: Sequence[Sample]) -> None:
         recipe = samples[0].recipe.hash
+        samples = sorted(samples, key=lambda sample: -Tape.unpacked(sample.tape).number)[:_MOST_SAMPLES]
         for sample in samples:
             reason = self._difference(sample)
             if reason is not None:
@@ -130,12 +144,18 @@ class Prover:
             decide(recipe, Verdict(True))
 
     def _difference(self, sample: Sample) -> str | None:
-        """Return how a replay differs from an episode; None: it does not."""
+        """Return how a replay differs from an episode; None: it does not.
+
+        Raises:
+            RenderError: The process died, or was ended; this says nothing of the env.
+        """
         place = {"env_runner": sample.record.env_runner or 0, "env_index": sample.record.env_index or 0}
         try:
             clips = self._pool.render(sample.recipe, sample.tape, **place)
         except RenderError as error:
-            return f"does not repeat its episodes in another process: {error}"
+            if error.has_died or self._pool.is_over:
+                raise
+            return f"does not repeat its episodes in another process: {redacted(str(error))}"
         if set(sample.checks) != {""}:
             return f"shows several views: {', '.join(sorted(sample.checks))}"
         before, again = sample.checks[""], clips[""].checks

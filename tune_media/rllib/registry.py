@@ -45,6 +45,7 @@ class Answer:
         starts: Number of episodes that each sub-env has begun.
         kept: The candidates themselves, if they were asked for at once, with their clips.
         recipes: The recipes that the episodes' tapes refer to, by their hash.
+        may_be_proven: Whether clips may be made of the tapes, so that these are to be proven.
         unseen_ends: Number of episodes whose end RLlib counted without calling its hooks.
     """
 
@@ -60,6 +61,7 @@ class Answer:
     starts: dict[int, int] = field(default_factory=dict)
     kept: Winners = field(default_factory=Winners)
     recipes: dict[str, bytes] = field(default_factory=dict)
+    may_be_proven: bool = False
     unseen_ends: int = 0
 
 
@@ -88,6 +90,7 @@ def take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[
     """Hand over the winners that are on an env runner, and drop all other episodes that took part."""
 
     def hand_over(recording: EnvRunnerRecording) -> Winners:
+        recording.end_round()
         return recording.take(winners, seen)
 
     taken = _answered(
@@ -101,6 +104,7 @@ def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> Answe
 
     def hand_over(recording: EnvRunnerRecording) -> Answer:
         answer = recording.answer(received)
+        recording.end_round()
         return replace(answer, kept=recording.take(answer.candidates, [episode.record.id for episode in answer.data]))
 
     return _answered(env_runner, name, hand_over, _only_problems)
