@@ -11,6 +11,7 @@ import inspect
 import os
 import posixpath
 import re
+import uuid
 from typing import Any
 
 OLDEST = (2, 50, 1)
@@ -197,6 +198,14 @@ def trial_of(algorithm: Any) -> tuple[str | None, bool]:
 
     folder = tune.get_context().get_trial_dir()
     return (os.path.basename(os.path.normpath(folder)) if folder else None), False  # noqa: PTH119 - a path on any storage
+
+
+def experiment_of(algorithm: Any) -> str:
+    """Return what tells the Tune experiment that an Algorithm runs in from all others; outside Tune, the Algorithm."""
+    storage = getattr(algorithm, "_storage", None)
+    if storage is None:
+        return uuid.uuid4().hex
+    return f"{storage.experiment_fs_path} {getattr(storage, '_timestamp', '')}"
 
 
 _KV_NAMESPACE = b"tune_media"

@@ -23,6 +23,9 @@ PARQUET = "*/episode_data/data-*.parquet"
 LEARN = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 1}
 
 
+DIRECT = {"render": "direct", "check_frame": False}  # no env elsewhere writes, too
+
+
 def ppo(log_dir, stack, runners=0, **more):
     told = evaluation(runners, evaluation_config={"env_config": {"log_dir": str(log_dir), "evaluation": True}})
     settings = {"evaluation": {**told, "evaluation_interval": 2, **more.pop("evaluation", {})}, **more, **STACKS[stack]}
@@ -86,7 +89,7 @@ def told(request, ray_session, tmp_path_factory):
     config = ppo(storage, request.param, 1, env_runners={"rollout_fragment_length": 4})
     config.callbacks(
         tm.rllib.record_episodes(
-            sections=("train", "evaluation"), keep=("best", "worst"), trajectories=True, window=5, strict=True
+            sections=("train", "evaluation"), keep=("best", "worst"), trajectories=True, window=5, strict=True, **DIRECT
         )
     )
     results = fit(config, storage / "out")
@@ -283,11 +286,11 @@ class Tally:
 @pytest.mark.parametrize("stack", list(STACKS))
 @pytest.mark.parametrize("recorder_first", [True, pytest.param(False, marks=pytest.mark.any_ray)])
 def test_values_of_other_hooks_are_among_the_episodes(ray_session, tmp_path, stack, recorder_first):
-    recorder = tm.rllib.record_episodes(sections="train", keep=tm.selection.best(by="shots"), strict=True)
+    recorder = tm.rllib.record_episodes(sections="train", keep=tm.selection.best(by="shots"), strict=True, **DIRECT)
     both = [recorder, Hooks] if recorder_first else [Hooks, recorder]
     config = ppo(tmp_path, stack)
     if recorder_first:  # what comes later is not known when the recorder chooses
-        both[0] = tm.rllib.record_episodes(sections="train", keep="best", strict=True)
+        both[0] = tm.rllib.record_episodes(sections="train", keep="best", strict=True, **DIRECT)
     if stack == "old":
         from ray.rllib.algorithms.callbacks import make_multi_callbacks
 

@@ -853,7 +853,7 @@ PACKAGE = Path(tm.__file__).parent
 
 
 def test_nothing_is_unpickled_from_disk():
-    """Copies in memory aside, the one pickle that is read is the recipe of an env, by the process that renders it."""
+    """Copies in memory aside, the pickles that are read are recipes, by the process that renders, and checkpoints."""
     unpickles = re.compile(
         r"\b(?:c?pickle|cloudpickle|dill|joblib|marshal|shelve|torch|jsonpickle)\.(?:load|loads|open|Unpickler)\b"
         r"|allow_pickle|\bnp\.load\b|read_pickle|\beval\(|\bexec\(|yaml\.(?:unsafe_)?load\b"
@@ -873,4 +873,10 @@ def test_nothing_is_unpickled_from_disk():
     ]
     figure = ("convert.py", 'pickle.loads(pickle.dumps(figure)).savefig(file, format="png")')
     selector = ("will_record.py", "choose = pickle.loads(cloudpickle.dumps(selector.choose))")
-    assert found == [("process.py", message), *(("recipe.py", line) for line in recipe), selector, figure]
+    checkpoints = [
+        ("checkpoints.py", "state = {} if content is None else cloudpickle.load(io.BytesIO(content))"),
+        ("process.py", message),
+    ]
+    player = ("checkpoint_player.py", "return cloudpickle.load(opened)")
+    weights = ("ray_names.py", "env_runner.set_state(cloudpickle.load(file))")
+    assert found == [*checkpoints, *(("recipe.py", line) for line in recipe), player, weights, selector, figure]

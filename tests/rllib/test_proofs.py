@@ -119,7 +119,7 @@ def test_an_env_without_frames_is_known_before_the_first_evaluation(prover):
     without = Recipe.of(odd_envs.HasNoPicture, config, odd_envs.HasNoPicture(config))
     cannot = Recipe.of(odd_envs.CannotBeMade, {"process": os.getpid()})
     for each in (recipe, without, without, cannot):
-        prover.check(each)
+        prover.check(each, "an experiment")
     until = time.monotonic() + 120
     while prover.is_busy and time.monotonic() < until:
         time.sleep(0.02)

@@ -22,6 +22,7 @@ class FakeEnvRunner:
     def __init__(self, index=1):
         self.worker_index = index
         self.config = SimpleNamespace(
+            env=None,
             in_evaluation=False,
             enable_env_runner_and_connector_v2=True,
             num_envs_per_env_runner=1,

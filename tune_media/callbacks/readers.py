@@ -203,7 +203,7 @@ class BackendReader(Reader):
         super().__init__(name, session.outbox, backend.niceness)
         self.backend, self._session, self._key = backend, session, key
         self._trials: dict[str, TrialInfo] = {}  # that the backend has started, and not ended
-        self._begun: set[str] = set()  # trials that have started in this process
+        self._begun: set[str] = set()  # trials that have started while rows of an earlier process were left out
         self._refused: set[str] = set()  # trials that it could not start
         self._rows: deque[Row] = deque()
         self._backs: list[tuple[Row, int]] = []  # rows that wait and say that a trial went back, and to where
@@ -272,7 +272,7 @@ class BackendReader(Reader):
 
     def call_in_loop(self, method: str, trial: Trial, *arguments: Any) -> None:
         """Call a method of the backend with a trial, if it is one that Tune's loop calls itself."""
-        if method == "start":
+        if method == "start" and self._at < self._left_out_to:
             self._begun.add(trial.trial_id)
         if method in self.backend.in_loop:
             with self.guard(_NAMES[method]):
@@ -443,6 +443,8 @@ class BackendReader(Reader):
     def _pass(self, row: Row) -> None:
         self._rows.popleft()
         self._part, self._at = 0, row.seq
+        if self._at >= self._left_out_to:
+            self._begun.clear()
         is_called = _METHODS.get(row.kind, "") not in {"", *self.backend.in_loop}
         if is_called or time.monotonic() - self._committed_at > _COMMIT_SECONDS:
             self._commit()  # what the backend has taken is not delivered again after a kill

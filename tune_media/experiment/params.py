@@ -21,13 +21,14 @@ def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
         >>> dict(flat_values({"schedule": "<function warm at 0x7f01>"}))
         {'schedule': '<function warm>'}
     """
-    for name, value in values.items():
+    for key, value in values.items():
+        name = _whole_characters(key)
         if isinstance(value, Mapping):
             yield from flat_values(value, f"{prefix}{name}/")
         elif isinstance(value, str) and value.startswith("<"):  # Tune writes an object as its repr
-            yield f"{prefix}{name}", without_address(value)
+            yield f"{prefix}{name}", _whole_characters(without_address(value))
         elif _is_scalar(value):
-            yield f"{prefix}{name}", value
+            yield f"{prefix}{name}", _whole_characters(value) if isinstance(value, str) else value
         elif isinstance(value, list) and len(value) <= _MAX_LIST and all(map(_is_scalar, value)):
             yield f"{prefix}{name}", json.dumps(value)
 
@@ -52,3 +53,12 @@ def _is_scalar(value: Any) -> bool:
 
 def _comparable(value: Any) -> str:
     return without_address(repr(value))
+
+
+def _whole_characters(text: Any) -> str:
+    """Return text without halves of characters, which no page, table or terminal takes.
+
+    >>> _whole_characters(f"a half: {chr(0xD800)}")
+    'a half: ?'
+    """
+    return text if isinstance(text, str) and text.isascii() else str(text).encode("utf-8", "replace").decode()

@@ -42,6 +42,7 @@ class Replayer(Taping):
             whether that is worth it.
 
     Example:
+        >>> from tune_media.recording.plan import Plan
         >>> from tune_media.selection import as_selectors
         >>> recorder = EpisodeRecorder(Plan("eval", as_selectors("best"), render="replay"))
         >>> Replayer(recorder).mode

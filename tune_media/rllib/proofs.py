@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.render_pool import IDLE_SECONDS, RenderPool, background_niceness
+from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.tape import Tape
 from tune_media.replay.verdicts import Verdict, claim, decide, verdict_on
 from tune_media.values.episode_record import EpisodeRecord
@@ -23,6 +23,7 @@ from tune_media.values.secrets import error_text, redacted
 logger = logging.getLogger(__name__)
 
 _MOST_SAMPLES = 4  # of a round
+_IDLE_SECONDS = 1.0  # until the thread ends
 _CHECK_SECONDS = 20.0  # how long the first result waits for the frame check; it takes 2 s, beside the first iteration
 
 
@@ -62,9 +63,9 @@ class Prover:
         self._checking: threading.Event | None = None
         self._found: queue.SimpleQueue[str] = queue.SimpleQueue()
 
-    def check(self, recipe: Recipe) -> None:
-        """Have a frame of an env of a recipe rendered, unless another trial does it."""
-        if claim("check", recipe.hash):
+    def check(self, recipe: Recipe, experiment: str) -> None:
+        """Have a frame of an env of a recipe rendered, unless another trial of the experiment does it."""
+        if claim(f"check in {experiment}", recipe.hash):
             self._checking = self._checking or threading.Event()
             self._put(recipe)
 
@@ -110,7 +111,7 @@ class Prover:
     def _run(self) -> None:
         while True:
             try:
-                work = self._work.get(timeout=IDLE_SECONDS)
+                work = self._work.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
                 with self._lock:
                     if self._work.empty():
@@ -121,7 +122,7 @@ class Prover:
                 if isinstance(work, Recipe):
                     problem = self._pool.check(work)
                     if problem is not None:
-                        self._found.put(problem)
+                        self._found.put(f"no clip: {problem}")  # as the recording of an episode names it
                 else:
                     self._decide(work)
             except Exception as error:

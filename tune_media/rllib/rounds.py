@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from tune_media.ray_compat import experiment_of
 from tune_media.recording.choosing import DATA
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
@@ -154,10 +155,10 @@ class Rounds:
             for found in Requests().call(group, request, _timeout(algorithm)).answers.values():
                 for problem in found:
                     self._problems.add(problem.text)
-            recipe = functools.partial(recipe_to_check, name=self._plan.name)
+            recipe, experiment = functools.partial(recipe_to_check, name=self._plan.name), experiment_of(algorithm)
             for found in Requests().call(group, recipe, _timeout(algorithm)).answers.values():
                 if found is not None:
-                    self._prover.check(found)
+                    self._prover.check(found, experiment)
 
     def _collect(self, algorithm: Any, of_round: Round) -> Collected:
         section = of_round.section
