@@ -118,7 +118,10 @@ without a clip).
         """Note what is to come with a later result of a trial; see ``recording_problems.pending``."""
         with self._lock:
             for key, count in counts.items():
-                self._pending.setdefault(key, {})[trial_id] = count
+                of_key = self._pending.setdefault(key, {})
+                of_key.pop(trial_id, None)
+                if count:
+                    of_key[trial_id] = count
 
     def line(self) -> str:
         """Return the last line."""
