@@ -28,6 +28,7 @@ NAVIGATION = {
         "howto/cluster-s3",
         "howto/restore-pbt",
         "howto/headless",
+        "howto/evaluate",
         "howto/disk-use",
     ],
     "Migrate": [
