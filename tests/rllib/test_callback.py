@@ -28,6 +28,9 @@ from tune_media.rllib import ray_names  # noqa: E402
 
 NEWER_METRICS = Version(ray.__version__) >= Version("2.52")  # an evaluation's return_max is of this round only
 
+# The pictures of the tests' env count its episodes, so no tape shows them again; tests of tapes are elsewhere.
+record_episodes = functools.partial(tm.rllib.record_episodes, render="direct", check_frame=False)
+
 
 def fit(config, storage, name, iterations, callbacks):
     tuner = tune.Tuner(
@@ -54,7 +57,7 @@ def evaluated(ray_session, tmp_path_factory):
     """8 iterations, an evaluation every third, 4 episodes on 2 env runners, best and worst kept."""
     storage = tmp_path_factory.mktemp("evaluated")
     callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True)), tm.TBXMediaLoggerCallback()]
-    config = ppo(tm.rllib.record_episodes(keep=("best", "worst")), **EVALUATION)
+    config = ppo(record_episodes(keep=("best", "worst")), **EVALUATION)
     results = fit(config, storage, "with_clips", 8, callbacks)
     return results, storage / "with_clips"
 
@@ -136,7 +139,7 @@ def test_results_and_the_experiment_state_stay_small(evaluated, tmp_path):
 
 
 def test_the_result_grid_holds_paths(ray_session, tmp_path):
-    config = ppo(tm.rllib.record_episodes(keep="best"), evaluation_interval=2, evaluation_duration=2)
+    config = ppo(record_episodes(keep="best"), evaluation_interval=2, evaluation_duration=2)
     results = fit(config, tmp_path, "grid", 2, [tm.TBXMediaLoggerCallback()])
     path = results[0].metrics["evaluation"]["env_runners"]["episodes"]["best"]
     assert isinstance(path, str)
@@ -155,7 +158,7 @@ def run_plain(config, iterations):
 
 def test_training_episodes_of_chosen_sub_envs(ray_session, tmp_path):
     config = ppo(
-        tm.rllib.record_episodes(sections="train", keep="all", env_indices=[1], name="trained"),
+        record_episodes(sections="train", keep="all", env_indices=[1], name="trained"),
     ).env_runners(num_envs_per_env_runner=3)
     total = 0
     for result in run_plain(config, 4).values():
@@ -169,7 +172,7 @@ def test_training_episodes_of_chosen_sub_envs(ray_session, tmp_path):
 
 def test_both_sections_with_a_local_evaluation_runner_and_chosen_env_runners(ray_session):
     config = ppo(
-        [tm.rllib.record_episodes(sections=("train", "evaluation"), keep="last", env_runners=[0])],
+        [record_episodes(sections=("train", "evaluation"), keep="last", env_runners=[0])],
         evaluation_interval=1,
         evaluation_duration=1,
     )
@@ -190,11 +193,9 @@ def test_two_recorders_and_the_users_own_callbacks_in_one_list(ray_session):
     also = []
     config = ppo(evaluation_interval=1, evaluation_duration=2).callbacks(
         [
-            tm.rllib.record_episodes(keep="best"),
+            record_episodes(keep="best"),
             Own,
-            tm.rllib.record_episodes(
-                keep=tm.selection.best(2), video=tm.VideoOptions(height=64, width=96), name="small"
-            ),
+            record_episodes(keep=tm.selection.best(2), video=tm.VideoOptions(height=64, width=96), name="small"),
         ],
         on_episode_end=lambda episode, **kwargs: also.append(episode.id_),
     )
@@ -207,7 +208,7 @@ def test_two_recorders_and_the_users_own_callbacks_in_one_list(ray_session):
 
 def test_an_env_that_does_not_render_trains_on_and_says_why(ray_session, caplog):
     config = ppo(
-        tm.rllib.record_episodes(),
+        record_episodes(),
         env_config={"render_mode": None},
         evaluation_interval=1,
         evaluation_duration=1,
@@ -221,7 +222,7 @@ def test_an_env_that_does_not_render_trains_on_and_says_why(ray_session, caplog)
 
 def test_records_without_frames_when_no_video_is_wanted(ray_session):
     config = ppo(
-        tm.rllib.record_episodes(keep="all", video=None),
+        record_episodes(keep="all", video=None),
         env_config={"render_mode": None},
         evaluation_interval=1,
         evaluation_duration=3,
@@ -233,7 +234,7 @@ def test_records_without_frames_when_no_video_is_wanted(ray_session):
 
 def test_two_recorders_of_one_name_are_told_apart(ray_session, caplog):
     config = ppo(
-        [tm.rllib.record_episodes(keep="best"), tm.rllib.record_episodes(keep="worst")],
+        [record_episodes(keep="best"), record_episodes(keep="worst")],
         evaluation_interval=1,
         evaluation_duration=2,
     )
@@ -245,7 +246,7 @@ def test_two_recorders_of_one_name_are_told_apart(ray_session, caplog):
 
 def test_a_selector_that_raises_costs_a_warning_and_no_env_runner(ray_session, caplog):
     wrong = tm.selection.where(lambda episode: episode.metrics["success"] > 0, name="won")
-    config = ppo(tm.rllib.record_episodes(keep=wrong), evaluation_interval=1, evaluation_duration=2)
+    config = ppo(record_episodes(keep=wrong), evaluation_interval=1, evaluation_duration=2)
     result = run_plain(config, 1)[1]
     assert result["evaluation"]["env_runners"]["num_episodes"] == 2
     assert any("KeyError" in message for message in caplog.messages)
@@ -254,7 +255,7 @@ def test_a_selector_that_raises_costs_a_warning_and_no_env_runner(ray_session, c
 def test_the_same_seeds_in_every_run_show_the_same_episodes(ray_session):
     def run():
         config = ppo(
-            tm.rllib.record_episodes(keep="all", seeds=[5, 6, 7, 8]),
+            record_episodes(keep="all", seeds=[5, 6, 7, 8]),
             evaluation_interval=1,
             evaluation_num_env_runners=2,
             evaluation_duration=4,
@@ -284,7 +285,7 @@ def test_what_is_known_of_an_episode_stands_in_its_record(ray_session):
         )
 
     config = ppo(
-        tm.rllib.record_episodes(keep="last"),
+        record_episodes(keep="last"),
         evaluation_interval=1,
         evaluation_duration=1,
         evaluation_config={"explore": False},
@@ -296,7 +297,7 @@ def test_what_is_known_of_an_episode_stands_in_its_record(ray_session):
 
 
 def test_a_checkpoint_loaded_in_between_does_no_harm(ray_session, tmp_path):
-    config = ppo(tm.rllib.record_episodes(keep="all"), evaluation_interval=1, evaluation_duration=2)
+    config = ppo(record_episodes(keep="all"), evaluation_interval=1, evaluation_duration=2)
     algorithm = config.build_algo()
     try:
         results = [algorithm.train()]
@@ -314,7 +315,7 @@ def test_a_checkpoint_loaded_in_between_does_no_harm(ray_session, tmp_path):
 @pytest.mark.parametrize("fail_at", [4, 1])
 def test_half_recorded_episodes_are_dropped_and_counted(ray_session, tmp_path, fail_at):
     config = ppo(
-        tm.rllib.record_episodes(keep="all"),
+        record_episodes(keep="all"),
         evaluation_interval=1,
         evaluation_duration=4,
         evaluation_config={"env_config": {"fail_at": fail_at, "log_dir": str(tmp_path)}},
@@ -335,7 +336,7 @@ def test_the_old_api_stack_chains_with_the_users_own_callbacks(ray_session):
             ended.append(episode.episode_id)
             episode.custom_metrics["mine"] = 1.0
 
-    recorder = tm.rllib.record_episodes(keep=("best", "worst"), seeds=2)
+    recorder = record_episodes(keep=("best", "worst"), seeds=2)
     config = (
         PPOConfig()
         .api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
@@ -356,7 +357,7 @@ def test_the_old_api_stack_chains_with_the_users_own_callbacks(ray_session):
 @pytest.mark.parametrize("stack", ["new", "old"])
 def test_numbers_of_the_users_own_choose_the_episode(ray_session, stack):
     config = ppo(
-        tm.rllib.record_episodes(
+        record_episodes(
             keep=("all", tm.selection.best(by="length_max")),
             collect=lambda step: {"length": step.step, "r": step.reward},
         ),
@@ -374,7 +375,7 @@ def test_numbers_of_the_users_own_choose_the_episode(ray_session, stack):
 
 
 def test_an_env_that_cannot_tell_its_task_trains_on(ray_session):
-    config = ppo(tm.rllib.record_episodes(keep="last"), evaluation_interval=1, evaluation_duration=1)
+    config = ppo(record_episodes(keep="last"), evaluation_interval=1, evaluation_duration=1)
     config.environment(CannotTellItsTask)
     assert run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]["last"].episode.task is None
 
@@ -386,7 +387,7 @@ class CannotTellItsTask(CountingEnv):
 
 def test_seeds_on_the_old_api_stack(ray_session):
     config = (
-        ppo(tm.rllib.record_episodes(keep="all", seeds=3), evaluation_interval=1, evaluation_duration=3)
+        ppo(record_episodes(keep="all", seeds=3), evaluation_interval=1, evaluation_duration=3)
         .api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
         .rl_module(model_config={})
         .training(model={"fcnet_hiddens": [8]})
@@ -409,7 +410,7 @@ def test_agents_that_leave_after_a_fragments_end_cost_no_episode(ray_session, tm
         multi_agent=multi_agent(),
         env_runners={"rollout_fragment_length": 8},
     )({"log_dir": str(tmp_path), "length": 12})
-    config.callbacks(tm.rllib.record_episodes(sections="train", keep="all", strict=True))
+    config.callbacks(record_episodes(sections="train", keep="all", strict=True))
     clips = run_plain(config, 1)[1]["env_runners"]["episodes"]["all"]
     written = written_by_the_env(tmp_path)
     assert len(clips) == len(written) == 8
@@ -427,7 +428,7 @@ def test_episodes_of_agents_that_end_together_with_the_last_one_are_not_lost(ray
         multi_agent=multi_agent(),
         evaluation=evaluation(0, 4, evaluation_config={"num_envs_per_env_runner": 3}),
     )({"length": 6})
-    config.callbacks(tm.rllib.record_episodes(keep="all", video=None, strict=True))
+    config.callbacks(record_episodes(keep="all", video=None, strict=True))
     found = run_plain(config, 1)[1]["evaluation"]["env_runners"]
     assert found["num_episodes"] == 6
     recorded = [episode.record.episode_return for episode in found["episodes"]["data"].counted()]
@@ -443,7 +444,7 @@ def test_triggers_and_windows_go_on_after_a_restore(ray_session, tmp_path, stack
     """They began anew: the trigger was told of episode 0 again, and a windowed mean covered one round."""
 
     def build():
-        recorder = tm.rllib.record_episodes(
+        recorder = record_episodes(
             sections="train",
             keep="all",
             video=None,
@@ -502,7 +503,7 @@ def test_the_first_evaluation_episode_has_the_task_that_was_just_set(ray_session
 
     from ray.rllib.algorithms.callbacks import make_multi_callbacks
 
-    both = [functools.partial(Evaluating, start=harder), tm.rllib.record_episodes(keep="all", video=None)]
+    both = [functools.partial(Evaluating, start=harder), record_episodes(keep="all", video=None)]
     config = ppo(make_multi_callbacks(both) if stack == "old" else both, evaluation_interval=1, evaluation_duration=2)
     if stack == "old":
         config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
@@ -524,7 +525,7 @@ def test_episodes_that_go_down_with_their_env_runner_are_counted_in_the_result(r
             ray.kill(env_runner, no_restart=False)
             wait_until(lambda: not is_running(process))  # until then it may still answer
 
-    both = [functools.partial(Evaluating, end=kill), tm.rllib.record_episodes(keep="all", video=None)]
+    both = [functools.partial(Evaluating, end=kill), record_episodes(keep="all", video=None)]
     algorithm = config.callbacks(both).build_algo()
     try:
         first = algorithm.train()["evaluation"]["env_runners"]
@@ -575,9 +576,7 @@ class SeedTellingEnv(CountingEnv):
 @pytest.mark.parametrize("stack", ["new", "old"])
 def test_the_seed_of_an_episode_is_the_one_of_its_last_reset(ray_session, stack):
     """On the old stack the first episode had the seed of a reset that RLlib repeats without a seed."""
-    recorder = tm.rllib.record_episodes(
-        sections="train", keep="all", video=None, collect=lambda step: {"given": told(step)}
-    )
+    recorder = record_episodes(sections="train", keep="all", video=None, collect=lambda step: {"given": told(step)})
     config = ppo(recorder).environment(SeedTellingEnv).debugging(seed=5)
     if stack == "old":
         config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
@@ -597,7 +596,7 @@ def told(step):
 def test_how_an_episode_of_pettingzoo_ended(ray_session, ends):
     """RLlib says that an episode is terminated if all its agents are truncated by flags of their own."""
     name = own_env(f"Ending{ends.capitalize()}Env")
-    config = ppo(tm.rllib.record_episodes(sections="train", keep="all", video=None)).environment(name)
+    config = ppo(record_episodes(sections="train", keep="all", video=None)).environment(name)
     config.multi_agent(**multi_agent())
     episodes = run_plain(config, 1)[1]["env_runners"]["episodes"]["data"].episodes
     assert len(episodes) >= 3
@@ -607,7 +606,7 @@ def test_how_an_episode_of_pettingzoo_ended(ray_session, ends):
 @pytest.mark.parametrize("is_everywhere", [False, True])
 def test_a_recorder_in_the_evaluation_config_only_says_where_it_belongs(ray_session, caplog, is_everywhere):
     """It recorded 9 clips in 3 rounds, held them, and said nothing."""
-    recorder = tm.rllib.record_episodes(keep="all")
+    recorder = record_episodes(keep="all")
     config = ppo(
         recorder if is_everywhere else None,
         evaluation_interval=1,
@@ -632,7 +631,7 @@ class NamedAlike(RLlibCallback):
 
 def test_metrics_of_the_user_with_the_recorders_names_cost_no_clip(ray_session):
     """All clips of the round, which had left the env runners by then, and their problems were lost."""
-    recorders = [tm.rllib.record_episodes(("train", "evaluation"), "best", name=name) for name in ("episodes", "small")]
+    recorders = [record_episodes(("train", "evaluation"), "best", name=name) for name in ("episodes", "small")]
     config = ppo([NamedAlike, *recorders], evaluation_interval=1, evaluation_duration=2)
     result = run_plain(config, 1)[1]
     for section in (result["env_runners"], result["evaluation"]["env_runners"]):
@@ -654,7 +653,7 @@ def test_training_episodes_are_recorded_after_an_evaluation_that_raised(ray_sess
         if next(faults, False):
             raise RuntimeError("the user's evaluation fails")
 
-    both = [functools.partial(Evaluating, end=fail), tm.rllib.record_episodes(sections="train", keep="all", video=None)]
+    both = [functools.partial(Evaluating, end=fail), record_episodes(sections="train", keep="all", video=None)]
     algorithm = ppo(both, evaluation_duration=1).build_algo()
     try:
         with pytest.raises(RuntimeError, match="the user's evaluation fails"):
@@ -666,7 +665,7 @@ def test_training_episodes_are_recorded_after_an_evaluation_that_raised(ray_sess
 
 
 def test_a_callback_that_serves_two_env_runners_does_not_mix_them():
-    callback = tm.rllib.record_episodes(sections="train")()
+    callback = record_episodes(sections="train")()
     first, second, evaluating = FakeEnvRunner(1), FakeEnvRunner(2), FakeEnvRunner(1)
     evaluating.config.in_evaluation = True
     for _ in range(2):
@@ -676,7 +675,7 @@ def test_a_callback_that_serves_two_env_runners_does_not_mix_them():
 
 
 def test_a_callback_holds_no_env_runner_and_its_copy_begins_anew():
-    callback, env_runner = tm.rllib.record_episodes(sections="train", name="small")(), FakeEnvRunner()
+    callback, env_runner = record_episodes(sections="train", name="small")(), FakeEnvRunner()
     callback._recording(env_runner)
     copy = cloudpickle.loads(cloudpickle.dumps(callback))
     assert repr(copy) == "EpisodeRecorderCallback('small')"
