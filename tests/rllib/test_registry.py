@@ -16,7 +16,7 @@ from tune_media.rllib import registry
         (lambda env_runner: registry.ask(env_runner, "episodes", ()), None),
         (lambda env_runner: registry.ask_and_take(env_runner, "episodes", ()), None),
         (lambda env_runner: registry.take(env_runner, "episodes", (), ()), Winners()),
-        (lambda env_runner: registry.problems_of(env_runner, "episodes"), []),
+        (lambda env_runner: registry.before_training(env_runner, "episodes").problems, []),
         (lambda env_runner: registry.go_on_from(env_runner, "episodes", {"1": {"0": 3}}), None),
     ],
 )
@@ -79,8 +79,8 @@ def test_winners_are_handed_over_and_losers_dropped():
 def test_a_problem_is_told_once():
     env_runner = FakeEnvRunner()
     recording_on(env_runner).recorder.problems.report("no camera", lost=1)
-    assert [problem.lost for problem in registry.problems_of(env_runner, "episodes")] == [1]
-    assert registry.problems_of(env_runner, "episodes") == []
+    assert [problem.lost for problem in registry.before_training(env_runner, "episodes").problems] == [1]
+    assert registry.before_training(env_runner, "episodes").problems == []
 
 
 def test_triggers_go_on_from_the_counts_of_the_same_env_runner():
@@ -111,7 +111,7 @@ def test_a_request_that_fails_costs_a_problem_and_not_the_env_runner(monkeypatch
 
     monkeypatch.setattr(recording, fails, fail)
     answer = request_of(env_runner)
-    problems = getattr(answer, "problems", None) or registry.problems_of(env_runner, "episodes")
+    problems = getattr(answer, "problems", None) or registry.before_training(env_runner, "episodes").problems
     assert [problem.text for problem in problems] == [
         "episodes may be missing: a request of the Algorithm raised KeyError: 'x'"
     ]

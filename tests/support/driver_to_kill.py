@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import numpy as np
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
-from tune_media.callbacks.outbox import FOLDER_VARIABLE
+from tests.support.killed_process import state_after_kill
 from tune_media.callbacks.readers import Reader
 from tune_media.storage.experiment_log import ExperimentLog
 from tune_media.storage.index import Index
@@ -28,7 +27,6 @@ from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 CALM = 3  # results before the one at which it is killed
 KEYS = ("best", "my key/best of 3?", "weights", "worst")  # ``best`` and ``worst`` share a file
 PLACES = ("append", "log", "file", "index", "tracker")
-_ROOT = Path(__file__).parents[2]
 
 
 def clip(level: int, size: int = 16) -> tm.Video:
@@ -93,12 +91,7 @@ def told(folder: Path) -> list[dict[str, Any]]:
 
 def kill_at(folder: Path, place: str) -> dict[str, Any]:
     """Run such a process, which is killed at a place; return the last state that Tune has saved of its callback."""
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT), FOLDER_VARIABLE: str(folder / "outbox")}
-    command = [sys.executable, __file__, str(folder), place]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 9, done.stderr
-    state: dict[str, Any] = pickle.loads((folder / "state").read_bytes())
-    return state
+    return state_after_kill(__file__, folder, place)
 
 
 def _write(file: Path, line: dict[str, Any]) -> None:

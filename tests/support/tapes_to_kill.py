@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,12 +15,12 @@ from typing import Any
 
 import tune_media as tm
 from tests.support.driven_sweep import Sweep
+from tests.support.killed_process import state_after_kill
 from tests.support.taped import taped_clip
-from tune_media.callbacks.outbox import FOLDER_VARIABLE, Outbox
+from tune_media.callbacks.outbox import Outbox
 from tune_media.storage.experiment_log import ExperimentLog
 
 PLACES = ("under way", "told to end", "rendered", "appended", "logged")
-_ROOT = Path(__file__).parents[2]
 
 
 class Tells(tm.Backend):
@@ -51,12 +50,7 @@ def calls(folder: Path) -> list[list[Any]]:
 
 def kill_at(folder: Path, place: str) -> dict[str, Any]:
     """Run such a process, which ends at a place; return the last state that Tune has saved of its callback."""
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT), FOLDER_VARIABLE: str(folder / "outbox")}
-    command = [sys.executable, __file__, str(folder), place]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 9, done.stderr
-    state: dict[str, Any] = pickle.loads((folder / "state").read_bytes())
-    return state
+    return state_after_kill(__file__, folder, place)
 
 
 def main(folder: Path, place: str) -> None:

@@ -129,8 +129,8 @@ class Backend:
 
     All of them are called by one thread of the backend's own, in order, and may take their time: Tune's loop never
     waits, and what is still to be delivered is in the outbox on the driver's disk. If the driver is killed, the
-    restored experiment goes on with it, and the calls of the last quarter of a second are made again, with the same
-    ``report.row`` or ``entry.row``. If a method raises, that is one warning and a count, and the next row is delivered,
+    restored experiment goes on with it, and the call that was under way is made again, with the same ``report.row`` or
+    ``entry.row``. If a method raises, that is one warning and a count, and the next row is delivered,
     unless ``is_away`` says that the error will pass: then it is tried again, in order. If ``start`` fails for good,
     nothing more of that trial is delivered, and the warning at the end names the trial.
 

@@ -1,4 +1,4 @@
-"""Holds the processes that play tapes: one for each recipe, ended when it has been idle for a minute."""
+"""Holds the process that plays tapes: of one recipe at a time, ended when it has been idle for a minute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import atexit
 import os
 import threading
 import time
-from collections import OrderedDict
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.replay.process import RenderError, RenderProcess
@@ -31,17 +30,17 @@ class RenderPool:
         is_over: Whether it was killed, so that it renders nothing more.
 
     Args:
-        most: The most processes that are held at a time; the one that was used longest ago is ended first.
-        niceness: How far they stand back behind other processes, 0 to 19.
+        niceness: How far the process stands back behind others, 0 to 19.
 
     Example:
         >>> pool = RenderPool()
         >>> pool.close()
     """
 
-    def __init__(self, most: int = 1, *, niceness: int = 0) -> None:
-        self._most, self._niceness = most, niceness
-        self._processes: OrderedDict[str, RenderProcess] = OrderedDict()
+    def __init__(self, *, niceness: int = 0) -> None:
+        self._niceness = niceness
+        self._process: RenderProcess | None = None
+        self._recipe = ""  # the hash of its recipe
         self._lock = threading.Lock()
         self._used_at = 0.0
         self._timer: threading.Timer | None = None
@@ -62,7 +61,7 @@ class RenderPool:
                 ended two processes.
         """
         with self._lock:
-            process = self._process(recipe)
+            process = self._process_of(recipe)
             try:
                 return process.render(tape, env_runner=env_runner, env_index=env_index)
             except RenderError as error:
@@ -76,36 +75,35 @@ class RenderPool:
         """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""
         with self._lock:
             try:
-                return self._process(recipe).check()
+                return self._process_of(recipe).check()
             except RenderError:
                 return None
             finally:
                 self._used_at = time.monotonic()
 
     def kill(self) -> None:
-        """End all processes at once, whatever they do: ``render`` raises, now and from now on."""
-        self.is_over = True
-        for process in list(self._processes.values()):
+        """End the process at once, whatever it does: ``render`` raises, now and from now on."""
+        self.is_over, process = True, self._process
+        if process is not None:
             process.kill()
 
     def close(self) -> None:
-        """End all processes; another tape starts one again."""
+        """End the process; another tape starts one again."""
         with self._lock:
             self._close()
 
-    def _process(self, recipe: Recipe) -> RenderProcess:
+    def _process_of(self, recipe: Recipe) -> RenderProcess:
         if self.is_over:
             raise RenderError("the processes that render were ended")
-        if recipe.hash not in self._processes:
-            while len(self._processes) >= self._most:
-                _, oldest = self._processes.popitem(last=False)
-                oldest.close()
-            self._processes[recipe.hash] = RenderProcess(recipe.content, niceness=self._niceness)
-        self._processes.move_to_end(recipe.hash)
+        if self._process is None or self._recipe != recipe.hash:
+            if self._process is not None:
+                self._process.close()
+            self._process = RenderProcess(recipe.content, niceness=self._niceness)
+            self._recipe = recipe.hash
         if self._timer is None:
             atexit.register(self._end_if_busy)
             self._begin_timer(IDLE_SECONDS)
-        return self._processes[recipe.hash]
+        return self._process
 
     def _begin_timer(self, seconds: float) -> None:
         self._timer = threading.Timer(seconds, self._end_if_idle)
@@ -132,6 +130,6 @@ class RenderPool:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._processes:
-            _, process = self._processes.popitem()
-            process.close()
+        if self._process is not None:
+            self._process.close()
+            self._process = None

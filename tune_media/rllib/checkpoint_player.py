@@ -22,6 +22,7 @@ from ray import cloudpickle
 from typing_extensions import override
 
 from tune_media.recording.plan import Plan
+from tune_media.replay.second_env import same_random_numbers
 from tune_media.rllib import ray_names
 from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.record import EpisodeRecorder
@@ -236,18 +237,16 @@ def same_process_state() -> Iterator[None]:
 
     Inside, torch uses one thread, as in RLlib's env runners: with several, sums are rounded differently.
     """
-    torch, own, numpys = sys.modules.get("torch"), random.getstate(), np.random.get_state()
-    threads, torchs = (0, None) if torch is None else (torch.get_num_threads(), torch.get_rng_state())
+    torch = sys.modules.get("torch")
+    threads = 0 if torch is None else torch.get_num_threads()
     if torch is not None:
         torch.set_num_threads(1)
     try:
-        yield
+        with same_random_numbers():
+            yield
     finally:
-        random.setstate(own)
-        np.random.set_state(numpys)
         if torch is not None:
             torch.set_num_threads(threads)
-            torch.set_rng_state(torchs)
 
 
 def _with_recorder(callbacks: Any, seeds: Sequence[int]) -> list[Any]:

@@ -65,6 +65,19 @@ class Answer:
     unseen_ends: int = 0
 
 
+@dataclass(frozen=True)
+class FirstAnswer:
+    """What an env runner tells before it plays.
+
+    Attributes:
+        problems: The problems that are known already.
+        recipe: How its envs are made, if a frame of one like them is to be rendered before training.
+    """
+
+    problems: list[RecordingProblem] = field(default_factory=list)
+    recipe: Recipe | None = None
+
+
 def recordings_of(env_runner: Any) -> dict[str, EnvRunnerRecording]:
     """Return the recordings of an env runner of this process, by the recorder's name."""
     return _RECORDINGS.setdefault(env_runner, {})
@@ -127,19 +140,14 @@ def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
     _answered(env_runner, name, leave_out, lambda recording: None)
 
 
-def problems_of(env_runner: Any, name: str) -> list[RecordingProblem]:
-    """Return the new problems of an env runner's recording."""
-    problems = _answered(env_runner, name, lambda recording: recording.recorder.problems.take(), lambda recording: [])
-    return problems or []
+def before_training(env_runner: Any, name: str) -> FirstAnswer:
+    """Return what an env runner's recording tells before it plays."""
 
+    def told(recording: EnvRunnerRecording) -> FirstAnswer:
+        recipe = recording.replays.recipe if recording.wants_frame_check else None
+        return FirstAnswer(recording.recorder.problems.take(), recipe)
 
-def recipe_to_check(env_runner: Any, name: str) -> Recipe | None:
-    """Return how the envs of an env runner are made, if a frame of one like them is to be rendered before training."""
-
-    def wanted(recording: EnvRunnerRecording) -> Recipe | None:
-        return recording.replays.recipe if recording.wants_frame_check else None
-
-    return _answered(env_runner, name, wanted, lambda recording: None)
+    return _answered(env_runner, name, told, lambda recording: FirstAnswer()) or FirstAnswer()
 
 
 def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int]]) -> None:

@@ -16,7 +16,7 @@ from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.gather import AsyncGather, Collected, EnvRunnersSeen, Round, collect
 from tune_media.rllib.problem_reports import ProblemReports
 from tune_media.rllib.proofs import Prover
-from tune_media.rllib.registry import evaluates, go_on_from, problems_of, recipe_to_check
+from tune_media.rllib.registry import before_training, evaluates, go_on_from
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import RoundChecks
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
@@ -150,15 +150,16 @@ class Rounds:
             self._plan, settings.sections, settings.env_runners, settings.env_indices, algorithm.config
         ):
             self._problems.add(reason)
-        request = functools.partial(problems_of, name=self._plan.name)
+        request, recipes = functools.partial(before_training, name=self._plan.name), {}
         for group in filter(None, (algorithm.env_runner_group, algorithm.eval_env_runner_group)):
             for found in Requests().call(group, request, _timeout(algorithm)).answers.values():
-                for problem in found:
+                for problem in found.problems:
                     self._problems.add(problem.text)
-            recipe, experiment = functools.partial(recipe_to_check, name=self._plan.name), experiment_of(algorithm)
-            for found in Requests().call(group, recipe, _timeout(algorithm)).answers.values():
-                if found is not None:
-                    self._prover.check(found, experiment)
+                if found.recipe is not None:
+                    recipes[found.recipe.hash] = found.recipe
+        experiment = experiment_of(algorithm)
+        for recipe in recipes.values():
+            self._prover.check(recipe, experiment)
 
     def _collect(self, algorithm: Any, of_round: Round) -> Collected:
         section = of_round.section
