@@ -10,6 +10,20 @@
 
   const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  /** Draw a vertical line at an x, over all that a chart shows. */
+  function drawVertical(plot, value) {
+    const x = Math.round(plot.valToPos(value, "x", true));
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.strokeStyle = cssColor("--accent");
+    ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.restore();
+  }
+
   /**
    * A line chart. Props: x (numbers), series ([{label, values, color, points}]), xLabel, height, onPick(x, index),
    * mark (x of a vertical line that stays), theme (drawn again if it changes).
@@ -71,16 +85,7 @@
     drawMark(plot) {
       const { mark } = this.props;
       if (mark == null) return;
-      const x = Math.round(plot.valToPos(mark, "x", true));
-      const { ctx, bbox } = plot;
-      ctx.save();
-      ctx.strokeStyle = cssColor("--accent");
-      ctx.lineWidth = 2 * devicePixelRatio;
-      ctx.beginPath();
-      ctx.moveTo(x, bbox.top);
-      ctx.lineTo(x, bbox.top + bbox.height);
-      ctx.stroke();
-      ctx.restore();
+      drawVertical(plot, mark);
     }
 
     /** Move the cursor to an x, as the video plays. */
@@ -99,5 +104,5 @@
     }
   }
 
-  tm.charts = { Chart, WHOLE };
+  tm.charts = { Chart, WHOLE, cssColor, drawVertical };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -5,13 +5,13 @@
   const { html, number, lastPart } = tm.ui;
   const { Component } = window.htmPreact;
   const model = tm.model;
+  const { cssColor, drawVertical } = tm.charts;
   const MOST_LINES = 60;
   const MOST_BANDS = 12;
   const MOST_STEPS = 400;
   const HEIGHT = 230;
   const NEAR = 30; // pixels from the pointer to a line that it is on
   const PEEK_AFTER_MS = 120; // a pointer that passes by loads no clip
-  const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   /** Return what the chart draws a line for: the configurations or the trials that the grid shows, the best ones first. */
   function linesOf(app, rows) {
@@ -151,16 +151,7 @@
     drawStep(plot) {
       const { step } = this.props.app.state;
       if (typeof step !== "number") return;
-      const x = Math.round(plot.valToPos(step, "x", true));
-      const { ctx, bbox } = plot;
-      ctx.save();
-      ctx.strokeStyle = cssColor("--accent");
-      ctx.lineWidth = 2 * devicePixelRatio;
-      ctx.beginPath();
-      ctx.moveTo(x, bbox.top);
-      ctx.lineTo(x, bbox.top + bbox.height);
-      ctx.stroke();
-      ctx.restore();
+      drawVertical(plot, step);
     }
 
     /** The pointer is near a line: show its value there, and the clip of that point. */
