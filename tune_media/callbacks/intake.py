@@ -211,18 +211,17 @@ class Intake:
             if entry.is_episodes:
                 continue
             if type(entry.medium) in MEDIA or not entry.medium.is_rendered:
-                kind = "media"
                 try:
                     if entry.medium.is_rendered:
-                        packed = packed_medium(entry)
+                        row = NewRow(trial_id, "media", *packed_medium(entry))
                     else:
-                        from tune_media.callbacks.render_reader import packed_tape  # loads the encoder, as the clip did
+                        from tune_media.callbacks.tape_renderer import tape_row  # loads the encoder, as the clip did
 
-                        kind, packed = TAPE, packed_tape(entry)
+                        row = tape_row(trial_id, entry)
                 except Exception as error:  # the user's own facts of it; it costs itself alone
                     self._session.faults.report("the store", f"writing {entry.path}", error)
-                    kind, packed = "media", (packed_name(entry, lost=FAILED, note=error_text(error)), None)
-                found.append((NewRow(trial_id, kind, *packed), None))
+                    row = NewRow(trial_id, "media", packed_name(entry, lost=FAILED, note=error_text(error)))
+                found.append((row, None))
             else:
                 data, content = packed_name(entry, lost=FAILED, note=_KILLED), None
                 in_memory += entry.medium.nbytes

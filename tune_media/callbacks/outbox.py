@@ -46,12 +46,15 @@ DATA_KINDS = ("result", "media", "episodes")
 """The kinds of rows that may be dropped if there is no room; all others are needed to keep order."""
 
 _NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")  # of an outbox's folder
-_COLUMNS = "seq, generation, trial, kind, data, content, file, nbytes, ready"
+_NEW_COLUMNS = "generation, trial, kind, data, content, file, nbytes, ready, recipe"
+_COLUMNS = f"seq, {_NEW_COLUMNS}"
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE rows (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, generation INTEGER, trial TEXT, kind TEXT, data BLOB, content BLOB,
-    file TEXT, nbytes INTEGER, ready INTEGER);
+    file TEXT, nbytes INTEGER, ready INTEGER, recipe TEXT);
+CREATE INDEX recipes_in_use ON rows (recipe) WHERE recipe IS NOT NULL;
+CREATE TABLE recipes (hash TEXT PRIMARY KEY, content BLOB);
 CREATE TABLE cursors (reader TEXT PRIMARY KEY, seq INTEGER);
 CREATE TABLE trials (trial TEXT PRIMARY KEY, data BLOB, has_ended INTEGER);
 """
@@ -78,6 +81,7 @@ class NewRow:
         data: Plain data, as ``pack`` wrote it.
         content: A large part of it, which becomes a file beside the rows; None if there is none.
         ready: False if the content is still to be made; see ``Outbox.complete``.
+        recipe: The hash and the content of a tape's recipe, which the outbox keeps once for all tapes that name it.
     """
 
     trial: str
@@ -85,6 +89,7 @@ class NewRow:
     data: bytes = b""
     content: bytes | None = None
     ready: bool = True
+    recipe: tuple[str, bytes] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,7 @@ class Row:
         file: The file with the content, or None.
         nbytes: The size of that file.
         ready: Whether the content has been made.
+        recipe: The hash of a tape's recipe; empty for other rows. See ``Outbox.recipe``.
     """
 
     seq: int
@@ -112,6 +118,7 @@ class Row:
     file: Path | None
     nbytes: int
     ready: bool
+    recipe: str
 
     def facts(self) -> Any:
         """Return its data."""
@@ -173,6 +180,7 @@ class Outbox:
         self.facts: dict[str, str] = dict(self._database.execute("SELECT name, value FROM facts").fetchall())
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
         last, nbytes = self._database.execute("SELECT max(seq), total(nbytes) FROM rows").fetchone()
+        nbytes += self._database.execute("SELECT total(length(content)) FROM recipes").fetchone()[0]
         given = self._database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'rows'").fetchone()
         self.last = max(last or 0, given[0] if given else 0)
         self.nbytes = int(nbytes)
@@ -260,19 +268,24 @@ class Outbox:
         large = [row.content for row in rows if row.content is not None and len(row.content) > _SMALL_BYTES]
         if large:
             self._make_room(sum(map(len, large)), most_bytes)
-        values: list[tuple[Any, ...]] = []
+        recipes = dict(row.recipe for row in rows if row.recipe is not None)
+        added = 0
         files: list[Path] = []
         try:
-            for row in rows:
-                small, name, nbytes = self._put_content(row.content, files)
-                values.append((self.generation, row.trial, row.kind, row.data, small, name, nbytes, int(row.ready)))
+            values = [self._values(row, files) for row in rows]
+            is_one_statement = not recipes and len(values) <= _MOST_INSERTED
             with self._lock:
-                last = self.last = self._insert(values)
+                with contextlib.nullcontext() if is_one_statement else self._transaction():
+                    for recipe in recipes.items():
+                        cursor = self._database.execute("INSERT OR IGNORE INTO recipes VALUES (?, ?)", recipe)
+                        added += cursor.rowcount * len(recipe[1])
+                    last = self._insert(values)
+                self.last = last
         except BaseException:
             for file in files:
                 file.unlink(missing_ok=True)
             raise
-        self._add_bytes(sum(value[6] for value in values))
+        self._add_bytes(sum(value[6] for value in values) + added)
         self._notify()
         return last
 
@@ -297,22 +310,27 @@ class Outbox:
         if row.content is not None:
             self._make_room(len(row.content), most_bytes)
         files: list[Path] = []
+        freed = 0
         try:
-            small, name, nbytes = self._put_content(row.content, files)
-            with self._lock, self._transaction():
-                tape = self._database.execute(
-                    "SELECT file, nbytes FROM rows WHERE seq = ? AND kind = ?", (seq, TAPE)
-                ).fetchone()
-                if tape is not None:
-                    if seq <= self._tidied_to:  # all readers have passed it
-                        self._database.execute("DELETE FROM rows WHERE seq = ?", (seq,))
-                    else:
-                        self._database.execute(
-                            "UPDATE rows SET kind = ?, content = NULL, file = NULL, nbytes = 0 WHERE seq = ?",
-                            (TAPE_DONE, seq),
-                        )
-                    values = (self.generation, row.trial, row.kind, row.data, small, name, nbytes, int(row.ready))
-                    self.last = self._insert([values])
+            values = self._values(row, files)
+            with self._lock:
+                last = self.last
+                with self._transaction():
+                    tape = self._database.execute(
+                        "SELECT file, nbytes, recipe FROM rows WHERE seq = ? AND kind = ?", (seq, TAPE)
+                    ).fetchone()
+                    if tape is not None:
+                        if seq <= self._tidied_to:  # all readers have passed it
+                            self._database.execute("DELETE FROM rows WHERE seq = ?", (seq,))
+                        else:
+                            self._database.execute(
+                                "UPDATE rows SET kind = ?, content = NULL, file = NULL, nbytes = 0, recipe = NULL "
+                                "WHERE seq = ?",
+                                (TAPE_DONE, seq),
+                            )
+                        freed = (tape[1] or 0) + self._drop_recipe(tape[2])
+                        last = self._insert([values])
+                self.last = last
         except BaseException:
             for file in files:
                 file.unlink(missing_ok=True)
@@ -323,26 +341,54 @@ class Outbox:
             return False
         if tape[0]:
             (self.folder / tape[0]).unlink(missing_ok=True)
-        self._add_bytes(nbytes - (tape[1] or 0))
+        self._add_bytes(values[6] - freed)
         self._notify()
         return True
 
-    def _insert(self, values: Sequence[tuple[Any, ...]]) -> int:
-        """Insert rows, as one transaction if none is open; return the number of the last one.
+    def recipe(self, hash: str) -> bytes:
+        """Return the recipe that tapes name.
 
-        It is one statement if it can be: Python gives the interpreter's lock to another thread at each statement, and
-        may get it back only 5 ms later.
+        Raises:
+            ContentLostError: It is not there.
+        """
+        with self._lock:
+            query = "SELECT content FROM recipes WHERE hash = ?"
+            found = None if self._is_closed else self._database.execute(query, (hash,)).fetchone()
+        if found is None:
+            raise ContentLostError(f"the recipe {hash} is not in the outbox on the driver's disk")
+        return bytes(found[0])
+
+    def _drop_recipe(self, hash: str) -> int:
+        """Delete a recipe that no row names any more; return how many bytes that frees."""
+        found = self._database.execute(
+            "SELECT length(content) FROM recipes WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM rows WHERE recipe = ?)",
+            (hash, hash),
+        ).fetchone()
+        if found is None:
+            return 0
+        self._database.execute("DELETE FROM recipes WHERE hash = ?", (hash,))
+        return int(found[0])
+
+    def _values(self, row: NewRow, files: list[Path]) -> tuple[Any, ...]:
+        """Return the columns of a new row, with a large content written into a file."""
+        small, name, nbytes = self._put_content(row.content, files)
+        recipe = row.recipe[0] if row.recipe is not None else None
+        return self.generation, row.trial, row.kind, row.data, small, name, nbytes, int(row.ready), recipe
+
+    def _insert(self, values: Sequence[tuple[Any, ...]]) -> int:
+        """Insert rows; return the number of the last one.
+
+        It is one statement up to ``_MOST_INSERTED`` rows: Python gives the interpreter's lock to another thread at
+        each statement, and may get it back only 5 ms later.
         """
         parts = [values[first : first + _MOST_INSERTED] for first in range(0, len(values), _MOST_INSERTED)]
         last = 0
-        with self._transaction() if len(parts) > 1 else contextlib.nullcontext():
-            for part in parts:
-                marks = ",".join(["(?,?,?,?,?,?,?,?)"] * len(part))
-                cursor = self._database.execute(
-                    f"INSERT INTO rows (generation, trial, kind, data, content, file, nbytes, ready) VALUES {marks}",
-                    [field for value in part for field in value],
-                )
-                last = int(cursor.lastrowid or 0)
+        for part in parts:
+            marks = ",".join(["(?,?,?,?,?,?,?,?,?)"] * len(part))
+            cursor = self._database.execute(
+                f"INSERT INTO rows ({_NEW_COLUMNS}) VALUES {marks}", [field for value in part for field in value]
+            )
+            last = int(cursor.lastrowid or 0)
         return last
 
     def complete(self, seq: int, data: bytes, content: bytes | None) -> None:
@@ -395,9 +441,9 @@ class Outbox:
             ).fetchall()
 
     def _row(self, found: tuple[Any, ...]) -> Row:
-        seq, generation, trial, kind, data, small, name, nbytes, ready = found
+        seq, generation, trial, kind, data, small, name, nbytes, ready, recipe = found
         file = self.folder / name if name else None
-        return Row(seq, (generation, seq), trial, kind, data, small, file, nbytes or 0, bool(ready))
+        return Row(seq, (generation, seq), trial, kind, data, small, file, nbytes or 0, bool(ready), recipe or "")
 
     def add_reader(self, reader: str, after: int | None = None) -> None:
         """Give a reader a cursor after a row, the last one if none is given, unless it has a cursor."""

@@ -1,15 +1,12 @@
-"""Readers of the outbox: one loop, written once, and the reader that calls a backend.
+"""Readers of the outbox, and the one that calls a backend.
 
 A reader reads on from its cursor, does what the rows ask for, waits while its storage or tracker is away, and advances.
-Its thread is a daemon: a storage or tracker that hangs keeps neither Tune's loop nor the end of the process waiting.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import sys
 import threading
 import time
 from collections import Counter, deque
@@ -19,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
+from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.storage.entry import entries_of
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import unpack
@@ -30,9 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tune_media")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
-_LOOK_SECONDS = 0.5  # how often a reader looks around if nobody wakes it
-_GATHER_SECONDS = 0.01  # from being woken to reading: results that come at once do not wait for their readers
 _COMMIT_SECONDS = 0.25  # how often a cursor is written down that only passes rows
 _BATCH = 64  # rows that are read at a time
 _MAX_NAMES = 5
@@ -55,31 +50,14 @@ class Chore:
     after: int = 0
 
 
-class Reader:
-    """A thread that works through the outbox. Subclasses say what a turn is.
-
-    Args:
-        name: Of the thread.
-        outbox: The outbox.
-        niceness: How far the thread stands back if the processor is busy, as for ``os.nice``; on Linux only.
-    """
+class Reader(OutboxThread):
+    """A thread that works through the rows of the outbox, and does chores in between."""
 
     def __init__(self, name: str, outbox: Outbox, niceness: int = 0) -> None:
-        self.name, self._outbox, self._niceness = name, outbox, niceness
-        self.is_away = False  # whether the last try failed, and will be repeated
+        super().__init__(name, outbox, niceness)
         self._at = 0  # the number of the last row that is done
         self._chores: deque[Chore] = deque()
         self._keys: set[Any] = set()
-        self._lock = threading.Lock()
-        self._is_closing = self._gave_up = False
-        self._pause = 0.0
-        self._thread: threading.Thread | None = None
-
-    def begin(self) -> None:
-        """Start the thread, unless it runs."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"tune_media {self.name}", daemon=True)
-            self._thread.start()
 
     def put_chore(self, what: str, work: Callable[[], None], key: Any = None) -> None:
         """Have work done after all rows that are there now; any thread calls this."""
@@ -89,62 +67,6 @@ class Reader:
             self._keys.add(key)
             self._chores.append(Chore(what, work, key, self._outbox.last))
         self._outbox.wake()
-
-    def close(self, seconds: float) -> bool:
-        """Wait until all is done, at most so long; return whether it is. After that the thread does nothing more."""
-        self._is_closing = True
-        self._outbox.wake()
-        if self._thread is not None:
-            self._thread.join(min(seconds, threading.TIMEOUT_MAX))
-        self._gave_up = self._thread is not None and self._thread.is_alive()
-        return not self._gave_up
-
-    def turn(self) -> bool:
-        """Do some work; return whether there may be more at once.
-
-        Raises:
-            Exception: It failed; ``failed`` is asked what to do.
-        """
-        raise NotImplementedError
-
-    def failed(self, error: Exception) -> bool:
-        """Take note that a turn raised; return whether to wait before the next one."""
-        raise NotImplementedError
-
-    def finished(self) -> bool:
-        """Say whether all is done, now that no rows come any more."""
-        raise NotImplementedError
-
-    def _run(self) -> None:
-        _stand_back(self._niceness)
-        while not self._gave_up:
-            version = self._outbox.version
-            try:
-                is_busy = self.turn()
-            except BaseException as raised:  # SystemExit, too: a thread that ends would leave all the rest undone
-                error = raised if isinstance(raised, Exception) else RuntimeError(f"{type(raised).__name__}: {raised}")
-                if self._gave_up:
-                    return
-                self.is_away = True
-                with contextlib.suppress(Exception):
-                    self.is_away = self.failed(error)
-                if self.is_away:
-                    self._rest()
-                continue
-            self.is_away, self._pause = False, 0.0
-            if is_busy:
-                continue
-            if self._is_closing and self.finished():
-                return
-            self._outbox.wait(version, _LOOK_SECONDS)
-            if not self._is_closing:
-                time.sleep(_GATHER_SECONDS)
-
-    def _rest(self) -> None:
-        self._pause = min(_LONGEST_PAUSE, 2 * self._pause or _FIRST_PAUSE)
-        until = time.monotonic() + (min(self._pause, 1.0) if self._is_closing else self._pause)
-        while time.monotonic() < until and not self._gave_up:
-            time.sleep(min(0.05, max(0.0, until - time.monotonic())))
 
     def _next_chore(self) -> Chore | None:
         """Return the first chore before which all rows are done."""
@@ -492,11 +414,3 @@ _NOUNS = {"start": "start(s)", "result": "result(s)", "media": "media", "episode
 def status_of(*, failed: bool) -> Status:
     """Return how a trial ended."""
     return "failed" if failed else "finished"
-
-
-def _stand_back(niceness: int) -> None:
-    """Leave the processor to others; on Linux alone each thread has a niceness of its own."""
-    if niceness and sys.platform == "linux":
-        with contextlib.suppress(OSError):  # a sandbox may forbid it
-            thread = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, thread, max(niceness, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -50,7 +50,7 @@ from tune_media.values.recording_problems import RecordingProblem
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
-    from tune_media.callbacks.render_reader import RenderReader
+    from tune_media.callbacks.tape_renderer import TapeRenderer
 
 logger = logging.getLogger("tune_media")
 
@@ -108,7 +108,7 @@ class MediaSession:
         reached = {} if is_adopted else dict(known.get("media") or {})
         self.storage = StorageReader(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key), reached)
         self._maker = Maker(self.outbox, self.faults)
-        self._renderer: RenderReader | None = None  # from the first clip on that came as a tape
+        self._renderer: TapeRenderer | None = None  # from the first clip on that came as a tape
         self._intake = Intake(self)
         self._known: dict[str, KnownMedia] = {}
         self._readers: dict[str, BackendReader] = {}
@@ -286,9 +286,9 @@ class MediaSession:
         if not rows:
             return
         if self._renderer is None:
-            from tune_media.callbacks.render_reader import RenderReader  # loads the encoder
+            from tune_media.callbacks.tape_renderer import TapeRenderer  # loads the encoder
 
-            self._renderer = RenderReader(self.outbox, self.faults, self.summary)
+            self._renderer = TapeRenderer(self.outbox, self.faults, self.summary)
             self._renderer.options = self.options
         self.summary.begins(self.storage.experiment)
         self._renderer.add(rows)

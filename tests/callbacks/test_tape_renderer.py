@@ -18,7 +18,7 @@ from tests.support.index_lines import valid_lines
 from tests.support.taped import taped_clip
 from tests.support.tapes_to_kill import PLACES, Tells, calls, kill_at
 from tests.support.trackers import read_mlflow, read_wandb
-from tune_media.callbacks import render_reader
+from tune_media.callbacks import tape_renderer
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.encoding import probe_video
@@ -151,7 +151,7 @@ def test_what_a_trial_leaves_behind_is_not_rendered_and_what_it_keeps_is(tmp_pat
 def test_if_rendering_is_slower_the_newest_are_rendered_and_the_rest_stays_tapes_and_is_said(
     tmp_path, gate, monkeypatch, caplog, capsys
 ):
-    monkeypatch.setattr(render_reader, "_STALE_SECONDS", 0.0)
+    monkeypatch.setattr(tape_renderer, "_STALE_SECONDS", 0.0)
     sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True)
     for iteration in range(1, 6):
         clips = {key: taped_clip(iteration, gate=str(gate)) for key in ("worst", "best")}
@@ -278,3 +278,17 @@ def test_loggers_of_ray_alone_render_nothing(tmp_path, monkeypatch):
     assert len(str(line["best"])) < 100
     assert len(pickle.dumps(clip)) < 4000
     assert pickle.loads(pickle.dumps(clip)).facts() == clip.facts()
+
+
+def test_the_recipe_of_many_tapes_is_once_in_the_outbox_and_goes_with_the_last_one(tmp_path, gate):
+    sweep = Sweep(tmp_path, strict=True)
+    clips = [taped_clip(number, gate=str(gate), level="x" * 100_000) for number in range(20)]
+    sweep.report(1, **{f"clip{number}": clip for number, clip in enumerate(clips)})
+    outbox = _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)].outbox
+    assert len(clips[0].recipe.content) < outbox.nbytes < 2 * len(clips[0].recipe.content)
+    gate.touch()
+    sweep.settle()
+    wait_until(lambda: outbox.nbytes == 0)
+    sweep.report(2, again=taped_clip(1, gate=str(gate), level="x" * 100_000))
+    sweep.end()
+    assert set(listed(sweep).values()) == {"stored"}

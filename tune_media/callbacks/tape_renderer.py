@@ -1,11 +1,12 @@
 """Renders the clips that came as tapes, beside training, and appends each finished clip to the outbox.
 
 A clip that is still to be rendered is a row of its own kind, which stays in the outbox until it is known what becomes
-of the clip. So this is no reader with a cursor: it takes tapes in any order, and holds up no other reader.
+of the clip. So the renderer has no cursor: it takes tapes in any order, and holds up no reader.
 """
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterable
@@ -16,8 +17,8 @@ from typing_extensions import override
 
 from tune_media.callbacks.backend import Status
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.outbox import ContentLostError, NewRow, Outbox, OutboxFullError, Row
-from tune_media.callbacks.readers import Reader, logger
+from tune_media.callbacks.outbox import TAPE, ContentLostError, NewRow, Outbox, OutboxFullError, Row
+from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.summary import Summary
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
@@ -31,6 +32,8 @@ from tune_media.values.plain import pack, unpack
 from tune_media.values.secrets import error_text
 from tune_media.values.video import Video
 
+logger = logging.getLogger("tune_media")
+
 _STALE_SECONDS = 60.0  # after so long a clip is not rendered any more if a newer one of its key waits
 _MOST_TAPES = 1000  # that wait
 _SHARE = 0.25  # of the room of the outbox that tapes may take
@@ -39,16 +42,17 @@ _KILL_SECONDS = 5.0  # until a thread whose process was killed has noticed
 _RENDERERS_NAME = "the render process"
 
 
-def packed_tape(entry: MediaEntry) -> tuple[bytes, bytes]:
-    """Return a clip that is still to be rendered as the data and the content of a row of the outbox.
+def tape_row(trial_id: str, entry: MediaEntry) -> NewRow:
+    """Return the row of a clip that is still to be rendered.
 
     Args:
+        trial_id: The trial.
         entry: Its medium is a ``TapedClip``.
     """
     clip = entry.medium
     assert isinstance(clip, TapedClip)
-    content = pack([clip.tape, clip.recipe.hash, clip.recipe.content, clip.episode])
-    return packed_name(entry, clip.facts(), recipe=clip.recipe.hash), content
+    data, recipe = packed_name(entry, clip.facts()), (clip.recipe.hash, clip.recipe.content)
+    return NewRow(trial_id, TAPE, data, pack([clip.tape, clip.episode]), recipe=recipe)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +62,11 @@ class _Waiting:
     Attributes:
         row: Its row.
         entry: Its place, with a medium without content.
-        recipe: The hash of its recipe.
         since: When it began to wait, by the monotonic clock.
     """
 
     row: Row
     entry: MediaEntry
-    recipe: str
     since: float
 
     @property
@@ -78,7 +80,7 @@ class _Waiting:
         return self.entry.key.rpartition("/")[2] == "best"
 
 
-class RenderReader(Reader):
+class TapeRenderer(OutboxThread):
     """Renders the tapes of an experiment, the best and the newest clips first.
 
     Tune's loop calls all methods without an underscore but ``turn``, ``failed`` and ``finished``.
@@ -108,10 +110,9 @@ class RenderReader(Reader):
     def add(self, rows: Iterable[Row]) -> None:
         """Have tapes rendered."""
         for row in rows:
-            facts = row.facts()
-            (entry,) = entries_of(facts, None, row.seq)
+            (entry,) = entries_of(row.facts(), None, row.seq)
             with self._lock:
-                self._waiting[row.seq] = _Waiting(row, entry, facts["recipe"], time.monotonic())
+                self._waiting[row.seq] = _Waiting(row, entry, time.monotonic())
             self._summary.taped()
             self._retain(row.trial, entry)
         self._make_room()
@@ -228,20 +229,21 @@ class RenderReader(Reader):
         waiting = self._all()
         if not waiting:
             return None
-        same = [one for one in waiting if one.recipe == self._recipe]
-        others = [one for one in waiting if one.recipe != self._recipe]
+        same = [one for one in waiting if one.row.recipe == self._recipe]
+        others = [one for one in waiting if one.row.recipe != self._recipe]
         if not same or (others and self._in_a_row >= _IN_A_ROW):
             same, self._in_a_row = others, 0
         chosen = max(same, key=lambda one: (one.row.trial in self._ends, one.is_best, one.row.seq))
-        self._recipe, self._in_a_row = chosen.recipe, self._in_a_row + 1
+        self._recipe, self._in_a_row = chosen.row.recipe, self._in_a_row + 1
         return chosen
 
     def _render(self, waiting: _Waiting) -> None:
         """Render a clip, and append it to the outbox, under each of its keys."""
         entry, facts = waiting.entry, {"at": list(waiting.row.stamp)}
         try:
-            tape, hash, recipe, episode = unpack(waiting.row.content() or b"")
-            video = TapedClip(tape, Recipe(hash, recipe), episode).rendered_by(self._pool)
+            tape, episode = unpack(waiting.row.content() or b"")
+            recipe = Recipe(waiting.row.recipe, self._outbox.recipe(waiting.row.recipe))
+            video = TapedClip(tape, recipe, episode).rendered_by(self._pool)
         except RenderError as error:
             if self._pool.is_over:  # this process was told to end
                 return
@@ -276,12 +278,12 @@ class RenderReader(Reader):
         """Count a clip that cannot be rendered, and have the env runners record directly."""
         entry, reason = waiting.entry, error_text(error)
         with self._faults.guard(_RENDERERS_NAME, "telling the env runners to record directly", background=True):
-            decide(waiting.recipe, Verdict(False, reason))
+            decide(waiting.row.recipe, Verdict(False, reason))
         told = RuntimeError(
             f"{reason}. The env runners render the episodes of this env while they run, from their next evaluation on; "
             "to do so from the start, pass render='direct' to the recorder"
         )
-        self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", told, kind=waiting.recipe)
+        self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", told, kind=waiting.row.recipe)
         facts: dict[str, Any] = {"lost": FAILED, "note": reason, "at": list(waiting.row.stamp)}
         self._append(waiting, packed_name(entry, entry.medium.facts(), **facts), None)
 
