@@ -237,12 +237,13 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
     show_default=True,
     help="best, worst, last, an episode's id, or a condition such as 'return < 20 and distance > 3'.",
 )
-@click.option("--height", type=click.IntRange(16), help="Height of the clips, pixels. Default: as rendered.")
+@click.option("--height", type=click.IntRange(16), help="Height of the clips, pixels. Default: as recorded.")
 @click.option("--every", type=click.IntRange(1), help="Keep every n-th frame. Default: as recorded.")
 @click.option("--overlay", multiple=True, help="step, reward, return, action or curve; may be repeated.")
 @click.option("--frame", metavar="MODULE:FUNCTION", help="A function of the env that returns the frame.")
 @click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
 @click.option("-o", "output", type=click.Path(file_okay=False), help="Folder to write. Default: <experiment>_clips.")
+@click.option("--storage", is_flag=True, help="Add the clips to the experiment instead, as if they had been recorded.")
 def render(
     experiment: str,
     trial: str | None,
@@ -253,6 +254,7 @@ def render(
     frame: str | None,
     env: str | None,
     output: str | None,
+    storage: bool,
 ) -> None:
     """Make clips of the episodes of EXPERIMENT, a folder or a URI, that were recorded as tapes, with a clip or without.
 
@@ -264,42 +266,49 @@ def render(
       tune-media render ~/ray_results/my_sweep -o clips
       tune-media render ~/ray_results/my_sweep --trial all --episodes worst --overlay return
       tune-media render ~/ray_results/my_sweep --episodes 'return < 20 and length > 3' --height 720
+      tune-media render ~/ray_results/my_sweep --episodes 'return < 20' --trial all --storage
     """
+    from tune_media.viewing.added_clips import AddedClips, check_no_driver
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.taped_episodes import choose, of_trial, render_all
+    from tune_media.viewing.taped_episodes import ClipFolder, Rendered, RenderOptions, choose, of_trial, render_each
 
+    if storage and output:
+        raise click.UsageError("-o and --storage exclude each other: the clips go into a folder or to the experiment.")
+    failed: list[Rendered] = []
     try:
+        options = RenderOptions(env, frame, height, every, overlay)
         catalog = load(experiment)
         of_trials = of_trial(catalog, trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all"))
         if not any(of_trials):
             raise click.ClickException(
-                f"No episode there has a tape. Episodes have tapes if they are recorded with tapes=True, or with "
-                f"render='replay': {experiment}"
+                f"No episode there has a tape. Episodes have tapes by default if their env can repeat them, and in any "
+                f"case with tapes=True or render='replay': {experiment}"
             )
         chosen = [episode for one in of_trials for episode in choose(one, which)]
         if not chosen:
             raise click.ClickException(f"None of {sum(map(len, of_trials))} episodes matches {which!r}.")
+        if storage:
+            check_no_driver(chosen)
         folder = Path(output) if output else Path(f"{Path(catalog.path).name}_clips")
-        steps = sum(int(episode.row["episode_length"]) for episode in chosen)
-        with click.progressbar(length=steps, label=f"{len(chosen)} episodes") as bar:
-            rendered = render_all(
-                chosen,
-                folder,
-                env=env,
-                frame=frame,
-                height=height,
-                every=every,
-                overlay=overlay,
-                progress=bar.update,
-            )
+        with AddedClips(options.name) if storage else ClipFolder(folder) as place:
+            missing = [episode for episode in chosen if not place.has(episode)]
+            steps = sum(int(episode.row["episode_length"]) for episode in missing)
+            with click.progressbar(length=steps, label=f"{len(missing)} episodes") as bar:
+                for rendered in render_each(missing, options, bar.update):
+                    if rendered.problem:
+                        failed.append(rendered)
+                    else:
+                        place.add(rendered)
     except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    for file in rendered.files:
-        click.echo(str(file))
-    for episode, reason in rendered.failed:
-        click.echo(f"episode {episode.id}: {reason}", err=True)
-    if rendered.failed:
-        raise click.ClickException(f"{len(rendered.failed)} of {len(chosen)} episodes have no clip.")
+    for file in place.files:
+        click.echo(file)
+    if len(missing) < len(chosen):
+        click.echo(f"{len(chosen) - len(missing)} of {len(chosen)} episodes have their clips already.")
+    for rendered in failed:
+        click.echo(f"episode {rendered.episode.id}: {rendered.problem}", err=True)
+    if failed:
+        raise click.ClickException(f"{len(failed)} of {len(chosen)} episodes have no clip.")
 
 
 @main.command(short_help="Play the checkpoints of a finished sweep on the same seeds.")

@@ -732,6 +732,22 @@ def outboxes_of(root: Path, storage: str) -> dict[Path, dict[str, str]]:
     return {folder: facts for folder, facts in found if facts is not None and facts.get("storage") == storage}
 
 
+def is_held(id: str) -> bool | None:
+    """Say whether a process, the driver, has the outbox with an id; None if the outbox is not on this machine.
+
+    Raises:
+        OSError: The folder of all outboxes cannot be made.
+    """
+    folder = outbox_root() / id
+    if not folder.exists():
+        return None
+    lock_file = _locked(folder)
+    if lock_file is None:
+        return True
+    lock_file.close()
+    return False
+
+
 def remove_expired(root: Path) -> None:
     """Remove the outboxes that nobody has adopted for a week, and name them."""
     for folder in root.iterdir():

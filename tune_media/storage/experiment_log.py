@@ -43,6 +43,7 @@ class ExperimentLog:
 
     Attributes:
         grows: Whether it is one file that grows.
+        has_earlier: Whether other processes had left parts that were not done when this one began.
 
     Example:
         >>> import tempfile
@@ -61,6 +62,7 @@ class ExperimentLog:
         self._folder = posixpath.join(experiment, FOLDER)
         self.grows = str(filesystem.type_name) == "local"
         self._earlier = {info.path: info.size for info in _parts_in(filesystem, self._folder)}  # by other processes
+        self.has_earlier = bool(self._earlier)
         self._count = 0
         self._parts: list[list[tuple[str, bytes]]] = []  # by level: the path and content of each part
 
@@ -143,6 +145,15 @@ def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool =
             if event is not None:
                 events.setdefault(event["trial"], {})[raw] = event
     return {trial: sorted(lines.values(), key=stamp_of) for trial, lines in events.items()}
+
+
+def unfinished_parts(filesystem: pyarrow.fs.FileSystem, experiment: str) -> list[pyarrow.fs.FileInfo]:
+    """Return the parts of an experiment's log that are not done: of a driver that lives, or was killed.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    return _parts_in(filesystem, posixpath.join(experiment, FOLDER))
 
 
 def _parts_in(filesystem: pyarrow.fs.FileSystem, folder: str, *, done: bool = False) -> list[pyarrow.fs.FileInfo]:

@@ -72,17 +72,30 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
             filesystem = filesystem_of_trial(place, filesystem, trial_ids)
         except FileNotFoundError:  # the pointer was changed, or the driver has written no index yet
             place = folder
-    path = path_of(place).rstrip("/")
-    newest, log = _log_of(filesystem, posixpath.dirname(path))
-    events = log.get(posixpath.basename(path), [])
-    index = Index(TrialLocation(filesystem, path, Path(), ""))
-    unlisted = index.load(events)
-    if not len(index):  # it has recorded nothing, or its index is lost
-        _, log = _log_of(filesystem, posixpath.dirname(path), done=True)
-        unlisted = index.load(log.get(posixpath.basename(path), []))
+    location = TrialLocation(filesystem, path_of(place).rstrip("/"), Path(), "")
+    index, unlisted, newest = opened_index(location)
     lines = [(json_bytes(line), line) for line in index.lines()]
     unrendered = sum(line.get("status") in UNRENDERED for _, line in lines)
     return TrialContents(place, lines, unlisted, time.time() - newest < _RUNNING_SECONDS, unrendered)
+
+
+def opened_index(location: TrialLocation) -> tuple[Index, int, float]:
+    """Return a trial's index, with the lines that only the experiment's log has.
+
+    Returns:
+        The index, the number of files that only the log has, and when the log was last written.
+
+    Raises:
+        OSError: The filesystem does not answer.
+    """
+    experiment, name = posixpath.split(location.path)
+    index = Index(location)
+    newest, log = _log_of(location.filesystem, experiment)
+    unlisted = index.load(log.get(name, []))
+    if not len(index):  # it has recorded nothing, or its index is lost
+        _, log = _log_of(location.filesystem, experiment, done=True)
+        unlisted = index.load(log.get(name, []))
+    return index, unlisted, newest
 
 
 def warn_of_unlisted(found: Mapping[str, TrialContents]) -> None:

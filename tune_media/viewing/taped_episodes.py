@@ -7,8 +7,8 @@ import logging
 import operator
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from tune_media.replay.recipe import Creator
 from tune_media.replay.tape import Tape
 from tune_media.storage.episode_files import parquet_name, recipe_name, tape_of, taped_rows
 from tune_media.storage.filesystem import read_if_there
-from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.options import VideoOptions
 from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text, redacted
@@ -135,75 +135,143 @@ class TapedEpisode:
             video = _options(tape, height=height) if video is None else replace(video, height=height)
         with _process(self, env, frame) as process:
             clips = process.render(tape, video, **self.place())
-        videos = {view: self._video(view, clip) for view, clip in clips.items()}
+        videos = self.videos(clips)
         return videos[""] if set(videos) == {""} else videos
 
     def place(self) -> dict[str, Any]:
         """Return the indices of the env runner and the sub-env that it was played on."""
         return {name: int(self.row[name] or 0) for name in ("env_runner", "env_index")}
 
-    def _video(self, view: str, clip: EncodedVideo) -> Video:
+    def videos(self, clips: Mapping[str, EncodedVideo]) -> dict[str, Video]:
+        """Return its encoded clips, by view, as clips that know their episode."""
         facts: dict[str, Any] = {
             name: self.row.get(name) for name in (*_FACTS, *_MORE_FACTS) if self.row.get(name) is not None
         }
-        record = EpisodeRecord(**facts, view=view or None, rendered="replay")
-        return Video.from_encoded(clip, episode=record, note=clip.note)
+        records = {view: EpisodeRecord(**facts, view=view or None, rendered=REPLAY) for view in clips}
+        return {view: Video.from_encoded(clip, episode=records[view], note=clip.note) for view, clip in clips.items()}
 
 
-@dataclass
-class Rendered:
-    """What became of the episodes that were to be rendered.
+@dataclass(frozen=True)
+class RenderOptions:
+    """How clips of tapes are rendered. If all is left out: as they were, or would have been, recorded.
 
     Attributes:
-        files: The clips that were written.
-        failed: The episodes of which none was, with the reason.
-    """
-
-    files: list[Path] = field(default_factory=list)
-    failed: list[tuple[TapedEpisode, str]] = field(default_factory=list)
-
-
-def render_all(
-    episodes: Iterable[TapedEpisode],
-    folder: Path,
-    *,
-    env: Creator | str | None = None,
-    frame: FrameFunction | str | None = None,
-    height: int | None = None,
-    every: int | None = None,
-    overlay: Sequence[str] = (),
-    progress: Callable[[int], None] = lambda steps: None,
-) -> Rendered:
-    """Write the clips of episodes into a folder, ``<folder>/<trial>/<step>-<section>-<return>-<id>.mp4``.
-
-    Each recipe has a process of its own, one after the other.
-
-    Args:
-        episodes: The episodes.
-        folder: The folder; it is made.
         env, frame, height: See ``TapedEpisode.render``.
         every: Keep every n-th frame. None: those that were, or would have been, recorded.
         overlay: See ``VideoOptions``.
-        progress: Told the number of steps that have been played since the last call.
 
     Raises:
         ValueError: An unknown overlay.
         ImportError: Overlays are wanted, and Pillow is not installed.
+
+    Example:
+        >>> RenderOptions().name, RenderOptions(height=720).name
+        ('', 'height=720')
     """
-    if overlay:
-        check_parts(overlay)
-    rendered = Rendered()
+
+    env: str | None = None
+    frame: str | None = None
+    height: int | None = None
+    every: int | None = None
+    overlay: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.overlay:
+            check_parts(self.overlay)
+
+    @property
+    def name(self) -> str:
+        """The options that are given, as text."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return " ".join(f"{name}={value}" for name, value in given.items() if value)
+
+    def video(self, tape: bytes) -> VideoOptions | None:
+        """Return how a tape is rendered; None: as it was recorded.
+
+        Raises:
+            ValueError: The tape cannot be read.
+        """
+        if not (self.height or self.every or self.overlay):
+            return None
+        return _options(tape, height=self.height, every=self.every, overlay=self.overlay)
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """What became of an episode that was to be rendered.
+
+    Attributes:
+        episode: The episode.
+        clips: Its clip by view; the name of the only view is the empty string.
+        problem: Why there is none; empty if there is.
+    """
+
+    episode: TapedEpisode
+    clips: Mapping[str, Video] = field(default_factory=dict)
+    problem: str = ""
+
+
+class ClipFolder:
+    """A folder that clips are written into, as ``<folder>/<trial>/<step>-<section>-<return>-<id>.mp4``.
+
+    Args:
+        folder: The folder; it is made.
+
+    Attributes:
+        files: The files that were written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.files: list[str] = []
+
+    def __enter__(self) -> ClipFolder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing is open."""
+
+    def has(self, episode: TapedEpisode) -> bool:
+        """Say whether an episode needs no clip: a folder's are written anew."""
+        return False
+
+    def add(self, rendered: Rendered) -> None:
+        """Write the clips of an episode.
+
+        Raises:
+            OSError: The folder cannot be written.
+        """
+        for view, clip in rendered.clips.items():
+            file = self._folder / _safe(rendered.episode.trial.name) / _file_name(rendered.episode.row, view)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(clip.data)
+            self.files.append(str(file))
+
+
+def render_each(
+    episodes: Iterable[TapedEpisode],
+    options: RenderOptions,
+    progress: Callable[[int], None] = lambda steps: None,
+) -> Iterator[Rendered]:
+    """Render episodes one after the other. Each recipe has a process of its own.
+
+    Args:
+        episodes: The episodes.
+        options: How they are rendered.
+        progress: Told the number of steps that have been played since the last call.
+    """
     by_recipe: dict[Any, list[TapedEpisode]] = {}
     for episode in episodes:
         by_recipe.setdefault((posixpath.dirname(episode.trial.media_path), episode.row["recipe"]), []).append(episode)
     for of_recipe in by_recipe.values():
         try:
-            with _process(of_recipe[0], env, frame) as process:
-                for episode in of_recipe:
-                    _render_one(episode, process, folder, rendered, (height, every, tuple(overlay)), progress)
+            process = _process(of_recipe[0], options.env, options.frame)
         except (RenderError, OSError) as error:  # the recipe is not there
-            rendered.failed += [(episode, redacted(str(error))) for episode in of_recipe]
-    return rendered
+            yield from (Rendered(episode, problem=redacted(str(error))) for episode in of_recipe)
+            continue
+        with process:
+            for episode in of_recipe:
+                yield _rendered(episode, process, options, progress)
 
 
 def of_trial(catalog: Catalog, name: str) -> list[list[TapedEpisode]]:
@@ -289,15 +357,9 @@ def _process(episode: TapedEpisode, env: Any, frame: Any) -> RenderProcess:
     return RenderProcess(recipe, env, frame)
 
 
-def _render_one(
-    episode: TapedEpisode,
-    process: RenderProcess,
-    folder: Path,
-    rendered: Rendered,
-    options: tuple[int | None, int | None, tuple[str, ...]],
-    progress: Callable[[int], None],
-) -> None:
-    height, every, overlay = options
+def _rendered(
+    episode: TapedEpisode, process: RenderProcess, options: RenderOptions, progress: Callable[[int], None]
+) -> Rendered:
     done, steps = 0, int(episode.row["episode_length"])
 
     def tell(step: int, total: int) -> None:
@@ -307,16 +369,12 @@ def _render_one(
 
     try:
         tape = episode.tape()
-        video = _options(tape, height=height, every=every, overlay=overlay)
-        clips = process.render(tape, video, on_step=tell, **episode.place())
-        for view, clip in clips.items():
-            file = folder / _safe(episode.trial.name) / _file_name(episode.row, view)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(clip.data)
-            rendered.files.append(file)
+        clips = process.render(tape, options.video(tape), on_step=tell, **episode.place())
+        rendered = Rendered(episode, episode.videos(clips))
     except (RenderError, OSError, KeyError, ValueError) as error:
-        rendered.failed.append((episode, redacted(str(error))))
+        rendered = Rendered(episode, problem=redacted(str(error)))
     progress(steps - done)
+    return rendered
 
 
 def _file_name(row: Mapping[str, Any], view: str) -> str:

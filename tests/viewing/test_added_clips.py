@@ -1,0 +1,136 @@
+"""``tune-media render --storage``: clips of tapes join their experiment as if they had been recorded."""
+
+import json
+
+import pyarrow.fs
+import pytest
+from click.testing import CliRunner
+
+import tune_media as tm
+from tests.support.experiment import media_files, rows_of
+from tests.support.stores import StoredTrial
+from tests.support.taped import STEPS, taped_clip
+from tune_media.callbacks.outbox import Outbox, outbox_root
+from tune_media.cli import main
+from tune_media.encoding import decode_video
+from tune_media.storage.entry import ONLY_TAPE, MediaEntry, line_of
+from tune_media.storage.experiment_log import ExperimentLog
+from tune_media.storage.index import event_line
+from tune_media.storage.location import TrialLocation
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
+
+PATH = "media/evaluation/episodes/best/step_000000007-0123456789ab.mp4"
+
+
+def render(*arguments):
+    return CliRunner().invoke(main, ["render", *map(str, arguments)])
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    """A trial whose winner was left a tape, and with an episode that nobody chose."""
+    folder = tmp_path / "sweep"
+    write(TrialLocation(pyarrow.fs.LocalFileSystem(), str(folder / "trial"), folder / "trial", "t1"))
+    (folder / "trial" / "params.json").write_text("{}")
+    return folder
+
+
+def write(location):
+    store = StoredTrial(location)
+    clips = [taped_clip(level, episode_return=float(level)) for level in (1, 2)]
+    episodes = [EpisodeData(one.episode, tape=one.tape, recipe=one.recipe.hash) for one in clips]
+    recipes = {one.recipe.hash: one.recipe.content for one in clips}
+    store.add(EpisodeBatch(tuple(episodes), recipes=recipes), "evaluation", "episodes/data", 7, 1)
+    winner = clips[1]
+    entry = MediaEntry(winner, "evaluation", "episodes/best", PATH, 7, 1, 5.0)
+    left = {**winner.facts(), "status": ONLY_TAPE, "note": "not rendered: the trial ended first"}
+    store.index.add(line_of(entry, location.trial_id, (1, 9), left))
+    store.finish()
+
+
+def index_lines(trial):
+    return [json.loads(line) for line in (trial / "media" / "index.jsonl").read_text().splitlines()]
+
+
+def shade_of(row):
+    return int(list(decode_video(row.read_bytes()))[-1].mean())
+
+
+def test_a_clip_that_was_left_a_tape_gets_its_file_and_keeps_its_place(experiment):
+    assert not len(tm.load(experiment))
+    found = render(experiment, "--storage")
+    assert found.exit_code == 0, found.output
+    assert [str(file) for file in media_files(experiment)] == [str(experiment / "trial" / PATH)]
+    (row,) = tm.load(experiment)
+    assert (row["path"], row["key"], row["at"], row["time"]) == (PATH, "episodes/best", [1, 9], 5.0)
+    assert (row["episode_return"], row["frames"]) == (2.0, STEPS + 1)
+    assert "note" not in row
+    assert abs(shade_of(row) - 160) < 4
+    (line,) = [line for line in index_lines(experiment / "trial") if line["kind"] == "video"]
+    assert line["status"] == "stored"
+
+
+def test_every_other_episode_gets_a_clip_of_its_own_and_twice_is_harmless(experiment):
+    found = render(experiment, "--storage", "--height", 16)
+    assert found.exit_code == 0, found.output
+    for _ in range(2):
+        found = render(experiment, "--storage", "--trial", "all", "--episodes", "return > 0")
+        assert found.exit_code == 0, found.output
+    assert "2 of 2 episodes have their clips already" in found.output
+    catalog = tm.load(experiment)
+    small, other = sorted(rows_of(catalog, key="episodes/rendered"), key=lambda row: row["height"])
+    assert (small["episode_return"], small["height"]) == (2.0, 16)
+    assert (other["episode_return"], other["step"], other["trial_id"]) == (1.0, 7, "t1")
+    assert len(catalog) == len(media_files(experiment)) == 3
+
+
+def test_a_killed_process_leaves_lines_that_readers_and_the_next_run_take(experiment, monkeypatch):
+    monkeypatch.setattr("tune_media.storage.index.Index.copy", lambda index: None)
+    monkeypatch.setattr(ExperimentLog, "finish", lambda log: None)
+    assert render(experiment, "--storage").exit_code == 0
+    monkeypatch.undo()
+    assert len(tm.load(experiment)) == 1
+    again = render(experiment, "--storage")
+    assert (again.exit_code, len(media_files(experiment))) == (0, 1), again.output
+    index = index_lines(experiment / "trial")
+    assert [line["status"] for line in index if line["kind"] == "video"] == ["stored"]
+
+
+def test_while_a_driver_lives_nothing_is_written(experiment):
+    outbox = Outbox.create(outbox_root(), {"storage": str(experiment)})
+    log = ExperimentLog(pyarrow.fs.LocalFileSystem(), str(experiment), f"{outbox.id}-{outbox.generation}")
+    log.append([event_line("back", "trial", "t1", (1, 20), training_iteration=9)])
+    found = render(experiment, "--storage")
+    assert found.exit_code == 1
+    assert "is being written: its driver, on this machine" in found.output
+    assert not media_files(experiment)
+    outbox.close(remove=False)  # it was killed: its log is not done, and a restore writes the index once more
+    found = render(experiment, "--storage")
+    assert found.exit_code == 0, found.output
+    (mine,) = [file for file in (experiment / ".tune_media_log").iterdir() if file.name.startswith("render-")]
+    assert not mine.name.endswith(".done.jsonl")
+    assert len(tm.load(experiment)) == 1
+    outbox.folder.rename(outbox.folder.with_name("gone"))
+    assert "a driver on another machine wrote" in render(experiment, "--storage").output
+
+
+def test_on_s3_it_is_the_same(tmp_path, monkeypatch):
+    moto = pytest.importorskip("moto.server")
+    server = moto.ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        variables = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "a"}
+        for name, value in {**variables, "AWS_SECRET_ACCESS_KEY": "s", "AWS_DEFAULT_REGION": "us-east-1"}.items():
+            monkeypatch.setenv(name, value)
+        filesystem, _ = pyarrow.fs.FileSystem.from_uri("s3://results?allow_bucket_creation=true")
+        filesystem.create_dir("results")
+        write(TrialLocation(filesystem, "results/sweep/trial", tmp_path, "t1"))
+        for _ in range(2):
+            found = render("s3://results/sweep", "--storage", "--trial", "all", "--episodes", "return > 0")
+            assert found.exit_code == 0, found.output
+        catalog = tm.load("s3://results/sweep")
+        assert sorted(row["key"] for row in catalog) == ["episodes/best", "episodes/rendered"]
+        assert all(abs(shade_of(row) - 80 * row["episode_return"]) < 4 for row in catalog)
+    finally:
+        server.stop()

@@ -1,0 +1,236 @@
+"""Clips that are rendered after the sweep and join its experiment, as if they had been recorded.
+
+The order is the driver's: the line of a clip is in the experiment's log before its file is on the storage, and the
+trial's index follows.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import posixpath
+import re
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow.fs
+
+from tune_media.callbacks.outbox import is_held
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage.entry import DELETED, LOST, STORED, UNRENDERED, MediaEntry, file_set
+from tune_media.storage.episode_files import parquet_name
+from tune_media.storage.experiment_log import ExperimentLog, stamp_of, unfinished_parts
+from tune_media.storage.filesystem import write_once
+from tune_media.storage.index import Index
+from tune_media.storage.index_lines import Line
+from tune_media.storage.location import TrialLocation
+from tune_media.storage.names import file_name, safe_key
+from tune_media.storage.trial_contents import opened_index
+from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.number import whole_number
+from tune_media.values.video import Video
+from tune_media.viewing.taped_episodes import Rendered, TapedEpisode
+
+KEY = "rendered"
+"""The last part of the key of clips of episodes that no selector chose: ``<recorder>/rendered``."""
+
+_MINE = "render-"  # how the names of this module's log parts begin
+_DRIVERS = re.compile(r"(\d{8}-\d{6}-[0-9a-f]{8})-\d")  # those of a driver begin with the id of its outbox
+_SILENT_SECONDS = 120.0  # a driver on another machine that has logged nothing for so long is taken for dead
+
+
+class AddedClips:
+    """Adds clips to the trials of an experiment. One thread calls all methods.
+
+    A clip that the index lists as not rendered, or as lost, gets its file and keeps its place. Every other clip gets
+    the key ``<recorder>/rendered``. The id of a clip follows from its episode and the options, so that a clip that is
+    there already is not added again.
+
+    Args:
+        options: How the clips are rendered, as text; empty: as they were, or would have been, recorded.
+
+    Example:
+        >>> with AddedClips() as added:
+        ...     added.files
+        []
+    """
+
+    def __init__(self, options: str = "") -> None:
+        self._options = options
+        self._name = f"{_MINE}{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
+        self._logs: dict[str, ExperimentLog] = {}
+        self._indexes: dict[str, Index] = {}
+        self.files: list[str] = []
+
+    def __enter__(self) -> AddedClips:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def has(self, episode: TapedEpisode) -> bool:
+        """Say whether the clip of an episode is there already.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        stored = [line for line in self._lines_of(episode) if line.get("status") == STORED]
+        mine = [line for line in stored if line["id"] == self._id(episode, line.get("view") or "")]
+        recorded = [line for line in stored if not line["key"].startswith(f"{episode.row['recorder']}/{KEY}")]
+        return bool(mine or (recorded and not self._options))
+
+    def add(self, rendered: Rendered) -> None:
+        """Store the clips of an episode, and list them.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        trial = rendered.episode.trial
+        index, log = self._index(trial), self._log(trial)
+        name = posixpath.basename(trial.media_path.rstrip("/"))
+        lines: list[Line] = []
+        files: dict[str, bytes] = {}
+        for video, place in self._placed(rendered):
+            entry = MediaEntry(
+                video,
+                place["section"],
+                place["key"],
+                place["path"],
+                whole_number(place.get("step")),
+                whole_number(place.get("training_iteration")),
+                place.get("time", 0.0),
+                tuple(place.get("lineage") or ()),
+            )
+            made = file_set([entry], str(place["trial_id"]), stamp_of(place))
+            files |= made.files
+            lines += [{**_about_episode(place), **line} for line in made.lines]
+        log.append({**line, "trial": name} for line in lines)
+        for path, content in files.items():
+            full = posixpath.join(trial.media_path, path)
+            write_once(trial.media_filesystem, full, content)
+            self.files.append(full)
+        for line in lines:
+            index.add(line)
+
+    def close(self) -> None:
+        """Complete the indexes.
+
+        While a driver's log is not done, this log is not either: that driver, or a restore, may still write an index
+        without these lines, and readers take them from the log.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        for index in self._indexes.values():
+            index.copy()
+        for log in self._logs.values():
+            if not log.has_earlier:
+                log.finish()
+        self._indexes, self._logs = {}, {}
+
+    def _placed(self, rendered: Rendered) -> Iterator[tuple[Video, Line]]:
+        """Yield each clip of an episode with the fields of its line that say where it belongs."""
+        episode, clips = rendered.episode, rendered.clips
+        waiting = [line for line in self._lines_of(episode) if line.get("status") in (*UNRENDERED, *LOST)]
+        if waiting and not self._options and set(clips) == {""}:
+            for line in waiting:
+                yield _with_id(clips[""], line["id"]), line
+            return
+        row, report = episode.row, self._report_of(episode)
+        for view, clip in clips.items():
+            video = _with_id(clip, self._id(episode, view))
+            key = "/".join(filter(None, (str(row["recorder"]), KEY, view)))
+            path = posixpath.join("media", safe_key(row["section"]), safe_key(key))
+            path = posixpath.join(path, file_name(int(row["step"] or 0), video))
+            yield video, {**report, "section": row["section"], "key": key, "path": path}
+
+    def _id(self, episode: TapedEpisode, view: str) -> str:
+        text = "\n".join((episode.row["section"], episode.row["recorder"], episode.id, view, self._options))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def _lines_of(self, episode: TapedEpisode) -> list[Line]:
+        """Return the lines of an episode's clips by its recorder."""
+        row = episode.row
+        return [
+            line
+            for line in self._index(episode.trial).lines()
+            if line.get("kind") == Video.kind
+            and line.get("status") != DELETED
+            and line.get("episode_id") == episode.id
+            and line["section"] == row["section"]
+            and line["key"].startswith(f"{row['recorder']}/")
+        ]
+
+    def _report_of(self, episode: TapedEpisode) -> Line:
+        """Return what the line of an episode's report says of its result."""
+        names = ("training_iteration", "step", "time", "trial_id", "lineage", "at", "rolled_back")
+        for line in self._index(episode.trial).lines():
+            is_report = line.get("kind") == EpisodeBatch.kind
+            if is_report and posixpath.join(episode.trial.media_path, parquet_name(line["path"])) == episode.path:
+                return {name: line[name] for name in names if name in line}
+        raise FileNotFoundError(f"the index of trial {episode.trial.name} does not list {episode.path} any more")
+
+    def _index(self, trial: TrialFiles) -> Index:
+        if trial.media_path not in self._indexes:
+            location = TrialLocation(trial.media_filesystem, trial.media_path.rstrip("/"), Path(), "")
+            self._indexes[trial.media_path], *_ = opened_index(location)
+        return self._indexes[trial.media_path]
+
+    def _log(self, trial: TrialFiles) -> ExperimentLog:
+        experiment = posixpath.dirname(trial.media_path.rstrip("/"))
+        if experiment not in self._logs:
+            self._logs[experiment] = ExperimentLog(trial.media_filesystem, experiment, self._name)
+        return self._logs[experiment]
+
+
+def driver_of(filesystem: pyarrow.fs.FileSystem, experiment: str) -> str | None:
+    """Return what tells that a driver writes to an experiment; None if nothing does.
+
+    Args:
+        filesystem: The storage.
+        experiment: The experiment's folder on it.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    for info in unfinished_parts(filesystem, experiment):
+        found = _DRIVERS.match(info.base_name)
+        if found is None:
+            continue
+        held, silent = is_held(found.group(1)), time.time() - (info.mtime_ns or 0) / 1e9
+        if held:
+            return f"its driver, on this machine, has the outbox {found.group(1)}"
+        if held is None and silent < _SILENT_SECONDS:
+            return f"a driver on another machine wrote {info.path} {silent:.0f} s ago"
+    return None
+
+
+def check_no_driver(episodes: Sequence[TapedEpisode]) -> None:
+    """Make sure that no driver writes to the experiments of episodes.
+
+    Raises:
+        ValueError: One does.
+        OSError: The storage does not answer.
+    """
+    places = {posixpath.dirname(one.trial.media_path.rstrip("/")): one.trial.media_filesystem for one in episodes}
+    for experiment, filesystem in places.items():
+        why = driver_of(filesystem, experiment)
+        if why is not None:
+            raise ValueError(
+                f"{experiment} is being written: {why}. That driver renders the clips of its tapes itself; run "
+                "`tune-media render --storage` when it has ended, or write the clips into a folder: -o FOLDER. If the "
+                f"driver was killed, this works {_SILENT_SECONDS:g} s after its last file."
+            )
+
+
+def _about_episode(place: Line) -> Line:
+    """Return the fields of a line that the clip's own do not replace, but for those of a clip without a file."""
+    return {name: value for name, value in place.items() if name not in ("status", "note", "row")}
+
+
+def _with_id(clip: Video, id: str) -> Video:
+    video = copy.copy(clip)
+    video.reidentify(id, None)
+    return video
