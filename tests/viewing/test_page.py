@@ -301,3 +301,43 @@ def test_all_episodes_are_a_table(browser, seeds, host, tmp_path):
         assert viewer.errors == []
         viewer.page.go_back()
         viewer.wait("document.querySelector('.episodes')")
+
+
+def test_each_hyperparameter_stands_against_the_score_and_pins_live_in_the_link(browser, seeds, tmp_path):
+    scores = {f"lr={lr}_{seed}": value for lr, values in RETURNS.items() for seed, value in enumerate(values)}
+    with served("gallery", seeds, tmp_path) as url, viewer_page(browser, "gallery") as viewer:
+        viewer.open(url, "params=true")
+        viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
+        viewer.wait("document.querySelectorAll('.scatter .cross').length === 2")  # of the trial that failed
+        assert [text.split()[0] for text in viewer.all(".scatter figcaption")] == ["lr", "seed"]
+        dots, means = (viewer.all(f".scatter figure:first-child {mark}", "1") for mark in (".mark circle", ".mean"))
+        assert (len(dots), len(means)) == (len(scores), 2)
+        viewer.frame.focus(".scatter-place")
+        viewer.page.keyboard.press("ArrowRight")
+        best = max(scores, key=scores.__getitem__)
+        viewer.wait("document.querySelector('.scatter .peek video')?.readyState >= 2")
+        assert viewer.all(".scatter .peek p")[1].endswith("30 #1")
+        viewer.page.keyboard.press("Enter")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        assert viewer.frame.evaluate("tuneMedia.app.instance.state.trial") == best
+        viewer.frame.click(".play")
+        viewer.frame.evaluate("tuneMedia.app.instance.group.showFrame(3)")
+        viewer.press("p")
+        viewer.frame.fill(".note", "<b>the lucky one & its fall")
+        viewer.press("Escape")  # out of the note
+        viewer.press("Escape")
+        viewer.press("Escape")
+        viewer.frame.focus(".card[data-trial='lr=0.2_0']")
+        viewer.press("p")
+        viewer.wait("document.querySelectorAll('.pins li').length === 2")
+        address = viewer.page.url
+        viewer.page.goto("about:blank")
+        viewer.open(address)
+        viewer.wait("document.querySelectorAll('.pins li').length === 2")
+        assert viewer.all(".pins .note", "e.value") == ["<b>the lucky one & its fall", ""]
+        viewer.frame.click(".pins li:first-child .link")
+        viewer.wait("document.querySelector('.frame')?.innerText === '4'")  # the frame that was pinned
+        assert viewer.all(".heading .note", "e.value") == ["<b>the lucky one & its fall"]
+        viewer.open(url, "pins=[1,{},[%22gone%22],")  # no pins: a broken link
+        viewer.wait("document.querySelectorAll('.card').length > 0")
+        assert (viewer.all(".pins", "1"), viewer.errors) == ([], [])

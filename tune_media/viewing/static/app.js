@@ -12,7 +12,7 @@
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
     trial: "", clip: "", frame: 0, size: 280, cards: "", by: "",
-    chart: true, log: false, brush: "", where: "", order: "", orderDown: true, strange: false,
+    chart: true, log: false, brush: "", params: false, axes: "", flipped: "", pins: "", where: "", order: "", orderDown: true, strange: false,
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -25,7 +25,7 @@
       this.data = null;
       this.problem = null;
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, picking: "", grouping: false, toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, picking: "", grouping: false, axing: false, toast: "" };
       this.touched = false;
       this.curves = null; // the score of all trials over training
       this.judged = null; // the configurations, see model.decodeConfigurations
@@ -471,6 +471,7 @@
         ${state.view !== "episodes" && html`<${tm.bars.Transport} app=${this} />`}
         ${state.help && html`<${tm.keys.Help} app=${this} />`}
         ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
+        ${state.axing && html`<${tm.scatter.Axes} app=${this} />`}
         ${state.picking && html`<${tm.ui.Picker} title=${state.picking === "sort" ? "Sort by a metric" : "Winner by a metric"} names=${this.data.metricNames} label=${model.scoreLabel}
           onPick=${(name) => this.pick(name)} onClose=${() => this.setState({ picking: "" })} />`}
         <div class="toast" role="status">${state.toast}</div>

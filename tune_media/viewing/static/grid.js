@@ -8,7 +8,7 @@
   const SHOWN_PARAMS = 4;
   const FIRST_DRAWN = 60; // cards that are drawn before the first picture is there
   const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
-  const SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status"];
+  const SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status", "pinned"];
 
   /** Return the trials that the grid shows, each with its clip, in order. */
   function gridRows(app) {
@@ -60,7 +60,7 @@
       return Boolean(state.isVisible) && SHOWN.some((name) => props[name] !== this.props[name]);
     }
 
-    render({ app, trial, clip, rank }, { isVisible }) {
+    render({ app, trial, clip, rank, pinned }, { isVisible }) {
       const open = () => app.go({ view: clip ? "clip" : "trial", trial: trial.name, clip: clip ? clip.path : "" });
       const onKey = (event) => {
         if (event.target === event.currentTarget && event.key === "Enter") open();
@@ -69,6 +69,7 @@
       const choose = () => app.group.choose(this.base.querySelector("video"));
       return html`<article class=${`card${rank === 1 ? " winner" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${choose} data-trial=${trial.name} aria-label=${caption}>
         ${rank === 1 && html`<span class="ribbon">★ Winner</span>`}
+        <${tm.pins.CardPin} app=${app} trial=${trial} pinned=${pinned} />
         ${isVisible && clip
           ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
           : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>${!clip && html`<p>no clip under this choice</p>`}</div>`}
@@ -127,15 +128,17 @@
     const hidden = data.trials.length - rows.length;
     return html`<main class="grid-view">
       ${app.configurations ? html`<${tm.configurations.BestConfiguration} app=${app} />` : html`<${Winner} app=${app} />`}
+      <${tm.pins.PinsPanel} app=${app} />
       <${tm.curves.CurvesPanel} app=${app} />
+      <${tm.scatter.ScatterPanel} app=${app} />
       <div class="above-cards"><p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
         ? html`${plural(rows.length, "trial")} of ${number(data.trials.length)}
             ${" "}<button class="link" onClick=${() => app.set({ filter: "", brush: "" })}>show all</button>`
         : `${app.configurations ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.`}</p>
-        <${tm.configurations.CardsChoice} app=${app} /></div>
+        <span class="cards-choice"><${tm.scatter.ScatterSwitch} app=${app} /><${tm.configurations.CardsChoice} app=${app} /></span></div>
       <div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}`} style=${{ "--size": `${state.size}px` }}>
         ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${Card} key=${trial.id} app=${app}
-          trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status}
+          trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status} pinned=${tm.pins.isPinned(app, trial)}
           rank=${trial.rank} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
       </div>
     </main>`;
@@ -146,8 +149,8 @@
     const axis = app.axis;
     return tm.configurations.configurationRows(app, rows).slice(0, app.hasPicture ? Infinity : FIRST_DRAWN).map((one, place) => html`
       <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} axis=${axis} clip=${clipOf(one.typical, app.state)}
-        clips=${`${app.state.section}|${app.state.key}|${app.state.step}`} clipOf=${(trial) => clipOf(trial, app.state)} ...${app.meanAt(one)} color=${app.colorOf(one.trials[0])} />`);
+        clips=${`${app.state.section}|${app.state.key}|${app.state.step}`} clipOf=${(trial) => clipOf(trial, app.state)} pins=${app.state.pins} ...${app.meanAt(one)} color=${app.colorOf(one.trials[0])} />`);
   }
 
-  tm.grid = { GridView, gridRows, filteredRows };
+  tm.grid = { GridView, gridRows, filteredRows, clipOf };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -29,6 +29,7 @@
     [["↑"], "trial before", (app) => app.state.view !== "grid" && app.nextTrial(-1), "ArrowUp"],
     [["↓"], "trial after", (app) => app.state.view !== "grid" && app.nextTrial(1), "ArrowDown"],
     [["Esc"], "back", (app) => app.up(), "Escape"],
+    [["p"], "pin the trial or the clip: the link keeps it", (app) => tm.pins.toggleShown(app)],
     [["c"], "copy a link to this view", (app) => app.copyLink()],
     [["d"], "light or dark", (app) => app.toggleTheme()],
     [["?"], "this page", (app) => app.setState({ help: true })],
@@ -43,7 +44,7 @@
       target.blur();
       return;
     }
-    const typing = target.matches("input[type=search], textarea");
+    const typing = target.matches("input[type=search], input[type=text], textarea");
     const choosing = target.matches("select, input[type=range]") && /^(Arrow|Home|End| $)/.test(event.key);
     const pressing = target.matches("button, a") && event.key === " ";
     const scrolling = app.state.view === "grid" && SCROLLING.includes(event.key) && event.key.startsWith("Arrow");

@@ -1,0 +1,284 @@
+// Each hyperparameter against the score: a small chart for each, all with the same score axis and the same trials.
+(function (tm) {
+  "use strict";
+
+  const { html, number, plural, lastPart, titleOf, Dialog } = tm.ui;
+  const { Component } = window.htmPreact;
+  const model = tm.model;
+  const MOST_CHARTS = 6; // unless others are chosen
+  const MOST_TICKS = 6;
+  const CLOSEST_TICKS = 0.13; // of the axis
+  const LOG_FROM = 20; // the largest value is so many times the smallest: the axis is logarithmic
+  const EDGE = 0.05; // of the chart, at each end of an axis
+  const NEAR = 28; // pixels from the pointer to a trial that it is on
+  const STEP_ASIDE = 7; // pixels between trials with the same value, at most
+  const ASIDE = 36; // pixels that they take together, at most
+  const PEEK_AFTER_MS = 120; // a pointer that passes by loads no clip
+
+  const percent = (share) => `${(100 * share).toFixed(2)}%`;
+  const listed = (text) => (text ? text.split("\n") : []);
+
+  /** Return the hyperparameters that have a chart: the chosen ones, or those of the configurations first. */
+  function shownNames(app) {
+    const { params } = app.data;
+    const chosen = listed(app.state.axes).filter((name) => params.includes(name));
+    if (chosen.length) return chosen;
+    const first = app.judged ? params.filter((name) => app.judged.names.includes(name)) : params;
+    return [...first, ...params.filter((name) => !first.includes(name))].slice(0, MOST_CHARTS);
+  }
+
+  /** Return a function from values to shares of an axis, which is logarithmic if that is wanted and all are positive. */
+  function scaleOf(values, isLog) {
+    const low = Math.min(...values);
+    const high = Math.max(...values);
+    const place = isLog && low > 0 ? Math.log : (value) => value;
+    const span = place(high) - place(low);
+    return (value) => (span ? EDGE + ((1 - 2 * EDGE) * (place(value) - place(low))) / span : 0.5);
+  }
+
+  /** Return round numbers between two others. */
+  function roundNumbers(low, high, isLog) {
+    if (!(high > low)) return [low];
+    if (isLog && low > 0 && high / low >= 10) {
+      const powers = Array.from({ length: Math.floor(Math.log10(high)) - Math.ceil(Math.log10(low)) + 1 }, (_, at) => 10 ** (Math.ceil(Math.log10(low)) + at));
+      const every = Math.ceil(powers.length / MOST_TICKS);
+      return powers.filter((_, at) => at % every === 0);
+    }
+    const rough = (high - low) / 4;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = power * [1, 2, 5, 10].find((digit) => digit * power >= rough);
+    const first = Math.ceil(low / step);
+    return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, at) => Number(((first + at) * step).toPrecision(12)));
+  }
+
+  /** Return the axis of a hyperparameter: where each trial is, the ticks, and whether it is or can be logarithmic. */
+  function axisOf(name, trials, isFlipped) {
+    const values = trials.map((trial) => trial.params[name]);
+    const isNumeric = values.every((value) => typeof value === "number");
+    if (!isNumeric) {
+      const texts = [...new Set(trials.map((trial) => trial.texts[name]))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+      const share = (text) => (texts.indexOf(text) + 0.5) / texts.length;
+      return { name, at: (trial) => share(trial.texts[name]), ticks: spread(texts.map((text) => ({ text, at: share(text) }))), canBeLog: false, isLog: false };
+    }
+    const canBeLog = values.every((value) => value > 0) && Math.max(...values) > Math.min(...values);
+    const isLog = canBeLog && (Math.max(...values) / Math.min(...values) >= LOG_FROM) !== isFlipped;
+    const share = scaleOf(values, isLog);
+    const own = new Map(trials.map((trial) => [trial.params[name], trial.texts[name]]));
+    const ticks = own.size <= MOST_TICKS ? [...own].map(([value, text]) => ({ text, at: share(value) }))
+      : roundNumbers(Math.min(...values), Math.max(...values), isLog).map((value) => ({ text: number(value), at: share(value) }));
+    return { name, at: (trial) => share(trial.params[name]), ticks: spread(ticks), canBeLog, isLog };
+  }
+
+  /** Return the ticks that leave room for each other. */
+  function spread(ticks) {
+    const found = [];
+    for (const tick of ticks.sort((a, b) => a.at - b.at)) if (!found.length || tick.at - found[found.length - 1].at >= CLOSEST_TICKS) found.push(tick);
+    return found;
+  }
+
+  /** Return how many pixels each trial stands aside, so that those with the same value do not cover each other. */
+  function asides(trials, axis) {
+    const groups = new Map();
+    for (const trial of trials) {
+      const at = axis.at(trial).toFixed(3);
+      if (!groups.has(at)) groups.set(at, []);
+      groups.get(at).push(trial);
+    }
+    const found = new Map();
+    for (const group of groups.values()) {
+      const step = Math.min(STEP_ASIDE, ASIDE / group.length);
+      group.forEach((trial, place) => found.set(trial, (place - (group.length - 1) / 2) * step));
+    }
+    return found;
+  }
+
+  /** Lay out all charts: their axes, and where each trial is; the same object is returned until something changes. */
+  function layoutOf(app, held) {
+    const { data, state, judged, configurations } = app;
+    const passing = new Set(tm.grid.gridRows(app).rows.map(({ trial }) => trial));
+    const made = [data, data.winner, state.score, state.smaller, state.log, state.axes, state.flipped, judged, configurations, app.theme, [...passing].map((trial) => trial.number).join()];
+    if (held && made.every((part, at) => part === held.made[at])) return held;
+    const trials = data.trials.filter((trial) => !trial.abandoned);
+    const scored = trials.filter((trial) => trial.score != null);
+    const means = (configurations?.all || []).filter((one) => one.rank != null);
+    const scores = [...scored.map((trial) => trial.score), ...means.flatMap((one) => one.mean.filter((value) => value != null))];
+    const [low, high] = [Math.min(...scores), Math.max(...scores)];
+    const isLog = state.log && low > 0;
+    const height = scaleOf(scores, isLog);
+    const flipped = listed(state.flipped);
+    const charts = scored.length ? shownNames(app).map((name) => {
+      const axis = axisOf(name, trials, flipped.includes(name));
+      const aside = asides(trials, axis);
+      return {
+        ...axis, means: means.filter((one) => one.names.includes(name)).map((one) => ({ one, x: axis.at(one.typical), color: app.colorOf(one.trials[0]) })),
+        points: new Map(trials.map((trial) => [trial, { x: axis.at(trial), aside: aside.get(trial), y: trial.score == null ? 0 : height(trial.score) }])),
+      };
+    }) : [];
+    const ticks = spread(roundNumbers(low, high, isLog).map((value) => ({ text: number(value), at: height(value) })));
+    const colors = new Map(trials.map((trial) => [trial, app.colorOf(trial)]));
+    for (const one of means) for (const trial of one.trials) colors.set(trial, app.colorOf(one.trials[0]));
+    return { made, trials, passing, charts, ticks, height, colors, isLog, hasMeans: means.length > 0, failed: trials.filter(model.isFailed).length };
+  }
+
+  /** What does not move: grid lines, labels, trials and configurations. */
+  class Points extends Component {
+    shouldComponentUpdate(props) {
+      return props.chart !== this.props.chart;
+    }
+
+    render({ chart, layout }) {
+      const { height, passing, colors } = layout;
+      return html`<g>
+        ${layout.ticks.map(({ text, at }) => html`<line class="grid-line" x1="0" x2="100%" y1=${percent(1 - at)} y2=${percent(1 - at)} /><text class="y" x="-6" y=${percent(1 - at)}>${text}</text>`)}
+        ${chart.ticks.map(({ text, at }) => html`<line class="grid-line" x1=${percent(at)} x2=${percent(at)} y1="0" y2="100%" /><text class="x" x=${percent(at)} y="100%" dy="16">${shortened(text)}</text>`)}
+        ${chart.means.map(({ one: { mean: [value, low, high] }, x, color }) => html`<g style=${{ "--color": color }}>
+          ${low != null && html`<line class="interval" x1=${percent(x)} x2=${percent(x)} y1=${percent(1 - height(low))} y2=${percent(1 - height(high))} />`}
+          <g style=${{ transform: "translateX(-16px)" }}><svg x=${percent(x)} y=${percent(1 - height(value))} overflow="visible"><line class="mean" x1="0" x2="32" y1="0" y2="0" /></svg></g></g>`)}
+        ${layout.trials.map((trial) => html`<${Mark} trial=${trial} point=${chart.points.get(trial)} color=${colors.get(trial)} isPale=${!passing.has(trial)} />`)}
+      </g>`;
+    }
+  }
+
+  const shortened = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
+
+  /** A trial: a dot, or a cross if it failed. One without a score is at the bottom. */
+  function Mark({ trial, point, color, isPale, isChosen }) {
+    const name = `mark${isPale ? " pale" : ""}${isChosen ? " chosen" : ""}${trial.score == null ? " unscored" : ""}`;
+    const place = html`<svg x=${percent(point.x)} y=${percent(1 - point.y)} overflow="visible">
+      ${model.isFailed(trial) ? html`<path class="cross" d="M-4.5-4.5l9 9m0-9l-9 9" />` : html`<circle r=${isChosen ? 7 : 5} />`}</svg>`;
+    return html`<g class=${name} style=${{ transform: `translateX(${point.aside.toFixed(1)}px)`, "--color": color }}>${place}</g>`;
+  }
+
+  class Scatter extends Component {
+    constructor() {
+      super();
+      this.state = { peek: null };
+      this.plots = [];
+    }
+
+    componentWillUnmount() {
+      clearTimeout(this.timer);
+    }
+
+    /** The pointer is on a chart: choose the trial that is nearest to it. */
+    point(event, at) {
+      const box = this.plots[at].getBoundingClientRect();
+      const { charts, trials } = this.layout;
+      const [left, top] = [event.clientX - box.left, event.clientY - box.top];
+      let [nearest, least] = [null, NEAR];
+      for (const trial of trials) {
+        const { x, y, aside } = charts[at].points.get(trial);
+        const distance = Math.hypot(x * box.width + aside - left, (1 - y) * box.height - top);
+        if (distance < least) [nearest, least] = [trial, distance];
+      }
+      this.choose(nearest, at);
+    }
+
+    /** Show what a trial is, and after a moment its clip; in all charts it is marked. */
+    choose(trial, at) {
+      const { peek } = this.state;
+      if (trial === (peek?.trial || null) && at === peek?.at) return;
+      clearTimeout(this.timer);
+      if (!trial) {
+        if (peek) this.setState({ peek: null });
+        return;
+      }
+      this.setState({ peek: { trial, at, clip: tm.grid.clipOf(trial, this.props.app.state), isLoaded: trial === peek?.trial && peek.isLoaded } });
+      this.timer = setTimeout(() => this.setState(({ peek: now }) => ({ peek: now && { ...now, isLoaded: true } })), PEEK_AFTER_MS);
+    }
+
+    /** Arrow keys go from trial to trial by their score; Enter opens the one that is chosen. */
+    onKey(event) {
+      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!by && !(event.key === "Enter" && this.state.peek)) return;
+      event.preventDefault();
+      event.stopPropagation();
+      if (!by) {
+        this.open();
+        return;
+      }
+      const { trials } = this.layout;
+      const sorted = [...trials].sort((a, b) => model.compare(a.score, b.score, -1));
+      const before = sorted.indexOf(this.state.peek?.trial);
+      this.choose(sorted[before < 0 ? 0 : (before + by + sorted.length) % sorted.length], this.state.peek?.at || 0);
+    }
+
+    open() {
+      const { peek } = this.state;
+      if (peek) this.props.app.go({ view: peek.clip ? "clip" : "trial", trial: peek.trial.name, clip: peek.clip ? peek.clip.path : "" });
+    }
+
+    flip(name) {
+      const { app } = this.props;
+      const flipped = listed(app.state.flipped);
+      app.set({ flipped: (flipped.includes(name) ? flipped.filter((other) => other !== name) : [...flipped, name]).join("\n") });
+    }
+
+    render({ app }, { peek }) {
+      const layout = layoutOf(app, this.layout);
+      this.layout = layout;
+      const { charts } = layout;
+      const label = model.scoreLabel(app.state.score);
+      const count = app.data.params.length;
+      return html`<section class="panel scatter">
+        <div class="panel-head"><h2>Hyperparameters and ${label}</h2>
+          <button class="chip" aria-pressed=${app.state.log} onClick=${() => app.set({ log: !app.state.log })} title="Logarithmic scale of the score">log</button>
+          ${count > 1 && html`<button class="chip" onClick=${() => app.setState({ axing: true })}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
+          <span class="muted">${layout.hasMeans ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}${layout.failed ? "✕: failed. " : ""}Point at one to see its clip, click to open it.</span></div>
+        ${app.state.log && !layout.isLog && html`<p class="muted">Not all scores are positive, so their axis stays linear.</p>`}
+        <div class="scatter-place" tabindex="0" role="group" aria-label=${`${plural(layout.trials.length, "trial")} by ${label}; arrow keys choose one, Enter opens it`} onKeyDown=${(event) => this.onKey(event)}
+            onPointerLeave=${() => this.choose(null)} onBlur=${() => this.choose(null)}>
+          ${charts.map((chart, at) => html`<figure key=${chart.name}>
+            <div class="plot" onPointerMove=${(event) => this.point(event, at)} onClick=${() => this.open()}>
+              <svg ref=${(plot) => { this.plots[at] = plot; }} width="100%" height="100%" overflow="visible" aria-hidden="true">
+                <${Points} chart=${chart} layout=${layout} />
+                ${peek && chart.points.has(peek.trial) && html`<${Mark} trial=${peek.trial} point=${chart.points.get(peek.trial)} color=${layout.colors.get(peek.trial)} isChosen />`}
+              </svg>
+              ${peek?.at === at && chart.points.has(peek.trial) && html`<${Peek} app=${app} peek=${peek} point=${chart.points.get(peek.trial)} color=${layout.colors.get(peek.trial)} />`}
+            </div>
+            <figcaption title=${chart.name}>${lastPart(chart.name)}${chart.canBeLog && html` <button class="chip" aria-pressed=${chart.isLog} onClick=${() => this.flip(chart.name)} aria-label=${`Logarithmic scale of ${chart.name}`}>log</button>`}</figcaption>
+          </figure>`)}
+          ${!charts.length && html`<p class="muted">No trial has a score yet.</p>`}
+        </div>
+      </section>`;
+    }
+  }
+
+  /** What is known of the trial under the pointer, and its clip, which plays. */
+  function Peek({ app, peek: { trial, clip, isLoaded }, point, color }) {
+    const side = point.x > 0.5 ? { right: `calc(${percent(1 - point.x)} + 22px)` } : { left: `calc(${percent(point.x)} + 22px)` };
+    return html`<div class="peek" style=${side} role="status">
+      ${isLoaded && clip && (clip.kind === "image" ? html`<img src=${clip.url} alt="" />` : html`<video key=${clip.url} src=${clip.url} muted autoplay loop playsinline></video>`)}
+      <p><i class="swatch" style=${{ background: color }}></i><b>${titleOf(trial)}</b></p>
+      <p>${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>${trial.rank && html` <span class="rank">#${trial.rank}</span>`}</p>
+      ${model.isFailed(trial) && html`<p class="problem">failed${trial.error && `: ${trial.error}`}</p>`}
+    </div>`;
+  }
+
+  /** The panel, if it is wanted and there is a hyperparameter to show. */
+  function ScatterPanel({ app }) {
+    return isPossible(app) && app.state.params && app.hasPicture ? html`<${Scatter} app=${app} />` : null;
+  }
+
+  const isPossible = ({ data }) => data.params.length > 0 && data.trials.length > 1;
+
+  /** The button that shows and hides the panel. */
+  function ScatterSwitch({ app }) {
+    return isPossible(app) && html`<button aria-pressed=${app.state.params} onClick=${() => app.set({ params: !app.state.params })} title="Each hyperparameter against the score">Hyperparameters</button>`;
+  }
+
+  /** The dialog in which the hyperparameters are chosen that have a chart. */
+  function Axes({ app }) {
+    const chosen = new Set(shownNames(app));
+    const toggle = (name) => {
+      if (!chosen.delete(name)) chosen.add(name);
+      app.set({ axes: app.data.params.filter((own) => chosen.has(own)).join("\n") });
+    };
+    return html`<${Dialog} label="Hyperparameters" onClose=${() => app.setState({ axing: false })}>
+      <h2>Hyperparameters</h2>
+      <ul class="names checks">${app.data.params.map((name) => html`<li><label><input type="checkbox" checked=${chosen.has(name)} onChange=${() => toggle(name)} /> ${name}</label></li>`)}</ul>
+    <//>`;
+  }
+
+  tm.scatter = { ScatterPanel, ScatterSwitch, Axes };
+})((window.tuneMedia = window.tuneMedia || {}));
