@@ -39,6 +39,7 @@ MISTAKES = [
     ("tm.JsonMediaLoggerCallback(tm.Retention(last=2))", "MediaOptions(retention=..."),
     ("tm.JsonMediaLoggerCallback(media=tm.MediaOptions)", "got the class MediaOptions"),
     ("tm.JsonMediaLoggerCallback.setup()", "callbacks=[tune_media.JsonMediaLoggerCallback()]"),
+    ("tm.JsonMediaLoggerCallback().on_environment_created", "not of RLlib: pass it to tune.RunConfig(callbacks=[...])"),
     ("tm.MediaLoggerCallback(tm.Backend)", "instance of a tune_media.Backend, got the class Backend"),
     ("tm.gym.RecordEpisodes('CartPole-v1')", "make it with gymnasium.make("),
     ("tm.gym.RecordEpisodes(None)", "make it with gymnasium.make("),
@@ -112,6 +113,7 @@ def test_a_mistake_gets_a_message_of_ours(mistake, words, tmp_path, monkeypatch)
     [
         ("tm.WandbMediaLoggerCallback(3)", "project=...) takes text"),
         ("tm.WandbMediaLoggerCallback('p', upload_timeout=None)", "upload_timeout=...) takes a number, got None"),
+        ("tm.WandbMediaLoggerCallback('p', mode='offlne')", "no mode 'offlne'; did you mean 'offline'?"),
         ("tm.MLflowMediaLoggerCallback(3)", "tracking_uri=...) takes text"),
         ("tm.MLflowMediaLoggerCallback(tags='a')", "tags=...) takes a dict"),
         ("tm.MLflowMediaLoggerCallback(nested=1)", "nested=...) takes True or False"),
@@ -119,7 +121,7 @@ def test_a_mistake_gets_a_message_of_ours(mistake, words, tmp_path, monkeypatch)
 )
 def test_a_mistake_with_a_tracker_gets_a_message_of_ours(mistake, words):
     pytest.importorskip("mlflow" if "MLflow" in mistake else "wandb")
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises((TypeError, ValueError)) as caught:
         eval(mistake, {"tm": tm})
     assert words in str(caught.value)
 

@@ -64,6 +64,7 @@ def test_episodes_that_had_not_arrived_at_the_end_are_counted(tmp_path, capsys):
 def test_without_a_reason_the_last_line_says_what_to_add(tmp_path, capsys):
     line = last_line(tmp_path, capsys, [{"score": 1}])
     assert line.startswith("tune_media: nothing was recorded, because: no result held any media: add record_episodes(")
+    assert "in a loop of your own, report what RecordEpisodes.take() returns" in line  # not only advice for RLlib
 
 
 @pytest.mark.parametrize("count", [1, 5, 7])

@@ -87,6 +87,13 @@ def test_a_picture_that_cannot_be_recorded_names_the_env_and_the_remedy(picture,
         Renderer(Shows(picture)).frames(0)
 
 
+def test_an_env_that_draws_with_numpy_gets_no_advice_on_displays():
+    for text in ("the display buffer has 3 rows", "negligible"):
+        with pytest.raises(FrameError, match=text) as caught:
+            Renderer(Shows(ValueError(text))).frames(0)
+        assert "MUJOCO_GL" not in str(caught.value)
+
+
 def test_an_env_can_be_named_after_another_in_messages():
     with pytest.raises(FrameError, match="env 'CountingEnv' returned None"):
         Renderer(Shows(None), name="'CountingEnv'").frames(0)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tune_media.values.checks import as_shown, check_flag, check_positive, check_text, is_number
+from tune_media.values.checks import as_shown, check_flag, check_positive, check_text, is_number, name_some
 
 
 def test_a_value_is_shown_on_one_short_line():
@@ -46,3 +46,7 @@ def test_text_and_flags_take_nothing_else():
         check_text("x", None, "'a'", or_none=False)
     with pytest.raises(TypeError, match="x takes True or False, got 1"):
         check_flag("x", 1)
+
+
+def test_many_names_are_cut():
+    assert name_some(map(str, range(13))).endswith("'9' and 3 more")

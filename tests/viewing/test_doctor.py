@@ -67,6 +67,12 @@ def test_frames_that_would_make_no_clip(picture, words):
     assert __import__("re").search(words, problem)
 
 
+def test_an_env_that_does_not_draw_with_mujoco_gets_no_advice_on_it(monkeypatch):
+    monkeypatch.delitem(sys.modules, "mujoco", raising=False)
+    (problem,) = examine(lambda: Picture(np.zeros((32, 32, 3), np.uint8))).problems
+    assert problem.endswith("look at what env.render() draws before the first step")
+
+
 def test_a_process_that_dies_is_told(ray_session):
     (problem,) = examine_in_actor("tests.viewing.test_doctor:Dies", {}).problems
     assert "SDL_VIDEODRIVER" in problem

@@ -10,7 +10,6 @@ from tune_media.viewing.places import (
     experiments_in,
     find_folders,
     is_trial,
-    name_some,
 )
 
 
@@ -47,10 +46,6 @@ def test_experiments_inside_a_folder_are_named(tmp_path):
     assert not OTHER_FOLDERS.match("checkpoint_frequency=5_lr=0.1_3")
     assert [inner.name for inner in folder.subfolders()] == ["notes", "sweep"]
     assert is_trial(Folder(folder.filesystem, str(tmp_path / "sweep" / "trial_c")))
-
-
-def test_many_names_are_cut():
-    assert name_some(map(str, range(13))).endswith("'9' and 3 more")
 
 
 def test_pyarrow_may_send_many_requests_at_a_time_and_a_larger_number_stays():

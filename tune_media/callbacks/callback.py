@@ -64,6 +64,14 @@ class MediaLoggerCallback(LoggerCallback):
         self._family: list[MediaLoggerCallback] = [self]  # the callbacks of this kind that share an experiment
         self._state: dict[str, Any] = {}
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("on_"):  # a hook of RLlib's, which looks for it in what config.callbacks() was given
+            raise AttributeError(
+                f"{type(self).__name__} is a callback of Tune, not of RLlib: pass it to "
+                "tune.RunConfig(callbacks=[...]), and pass tune_media.rllib.record_episodes() to config.callbacks(...)."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @property
     def name(self) -> str:
         """The backend's name, for warnings."""

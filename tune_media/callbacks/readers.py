@@ -91,8 +91,8 @@ class Missing:
         with self._lock:
             self._lacks.setdefault(trial_id, Counter())[noun] += count
 
-    def say(self, name: str, waited: float, allowed: float) -> None:
-        """Warn of everything that was added, once; of nothing if there is nothing."""
+    def say(self, name: str, more: str = "") -> None:
+        """Warn of everything that was added, once, with one sentence more; of nothing if there is nothing."""
         with self._lock:
             lacks, self._lacks = self._lacks, {}
         if not lacks:
@@ -101,13 +101,12 @@ class Missing:
         names = ", ".join(sorted(lacks)[:_MAX_NAMES]) + (", ..." if len(lacks) > _MAX_NAMES else "")
         logger.warning(
             "tune_media: %s lacks %s of %d trial(s): %s. Everything is in the trials' folders. The warnings above say "
-            "why. The end of the experiment waited %.1f s for it, and may wait %g s.",
+            "why.%s",
             name,
             ", ".join(f"{count} {noun}" for noun, count in sorted(total.items())),
             len(lacks),
             names,
-            waited,
-            allowed,
+            more,
         )
 
 
@@ -213,7 +212,10 @@ class BackendReader(Reader):
             with self.guard("finishing"):
                 self.backend.finish()
             return
+        waited = ""
         if not self.close(self.seconds_left()):
+            seconds = time.monotonic() - begun
+            waited = f" The end of the experiment waited {seconds:.1f} s for it, and may wait {allowed:g} s."
             for trial, kind, count in self._outbox.count_after(self._at):
                 if kind in _NOUNS:
                     self._missing.add(trial, _NOUNS[kind], count)
@@ -224,7 +226,7 @@ class BackendReader(Reader):
                 self.name,
                 "its own time limit" if own else f"MediaOptions(flush_seconds={self.options.flush_seconds:g})",
             )
-        self._missing.say(self.name, time.monotonic() - begun, allowed)
+        self._missing.say(self.name, waited)
 
     def turn(self) -> bool:
         """Deliver the next row, or do the next chore."""

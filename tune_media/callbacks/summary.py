@@ -19,8 +19,8 @@ logger = logging.getLogger("tune_media")
 _MAX_NAMES = 5
 _MAX_PROBLEMS = 100  # different texts
 _NOT_ASKED = (
-    "no result held any media: add record_episodes(...) to .callbacks() of the RLlib config, or report a "
-    "tune_media.Video. `tune-media doctor` checks an env"
+    "no result held any media: add record_episodes(...) to .callbacks() of the RLlib config; in a loop of your own, "
+    "report what RecordEpisodes.take() returns, or a tune_media.Video. `tune-media doctor` checks an env"
 )
 
 

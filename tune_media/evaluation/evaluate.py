@@ -33,13 +33,12 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.rllib.checkpoint_player import CONNECTORS, PlayedAs, PlayerSettings
 from tune_media.selection import Selector, as_selectors
 from tune_media.storage.filesystem import read_if_there, write_atomically
-from tune_media.values.checks import as_shown
+from tune_media.values.checks import as_shown, name_some
 from tune_media.values.episodes import summarized
 from tune_media.values.names import name_digest
 from tune_media.values.options import VideoOptions
 from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.catalog import Catalog, load
-from tune_media.viewing.places import name_some
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 if TYPE_CHECKING:

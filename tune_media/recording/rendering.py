@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -25,7 +26,12 @@ Frames = dict[str, Any]
 
 GYM_EXAMPLE = "gymnasium.make('CartPole-v1', render_mode='rgb_array')"
 RLLIB_EXAMPLE = "config.environment(env_config={'render_mode': 'rgb_array'})"
-_GL_WORDS = ("glfw", "egl", "osmesa", "opengl", "display", "x11", "gladload", "framebuffer", "gl context")
+_GL_WORDS = re.compile(
+    r"\b(glfw\w*|egl\w*|osmesa\w*|\w*opengl\w*|x11|\w*gladload\w*|framebuffer|gl context"
+    r"|(video|display|open|no)\W+(display|device|driver))\b",
+    re.IGNORECASE,
+)
+"""How libraries that draw with OpenGL, or in a window, say that they cannot. A single «display» may be any env's."""
 _PACKAGE_OF = {
     "pygame": "pip install 'gymnasium[classic-control]'",
     "Box2D": "pip install 'gymnasium[box2d]'",
@@ -219,7 +225,7 @@ def remedy_for(error: Exception) -> str:
     for package, command in _PACKAGE_OF.items():
         if package in (missing.split(".")[0], *text.replace("'", " ").replace("`", " ").split()):
             return f". Install it: {command}"
-    if any(word in text.lower() for word in _GL_WORDS):
+    if _GL_WORDS.search(text):
         return (
             ". There is no display here: before Ray is started, set MUJOCO_GL=egl (GPU) or MUJOCO_GL=osmesa (Debian's "
             "libosmesa6), or SDL_VIDEODRIVER=dummy for pygame"

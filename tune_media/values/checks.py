@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 from tune_media.values.foreign import shown
 
 _MAX_SHOWN = 80  # characters of a value in a message
+_MAX_NAMES = 10
 
 
 def as_shown(value: Any) -> str:
@@ -23,6 +26,32 @@ def as_shown(value: Any) -> str:
         return f"the class {value.__name__}"
     text = " ".join(shown(value).split())
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 4].rstrip(', ')} ..."
+
+
+def did_you_mean(name: object, known: Iterable[str], there_are: str = "there are") -> str:
+    """Return the end of a message about a name that is not there: the name that was meant, or those that there are.
+
+    >>> did_you_mean("retrun", ["return", "length"])
+    "did you mean 'return'?"
+    >>> did_you_mean("x", ["return", "length"], "the fields are")
+    "the fields are 'return', 'length'."
+    """
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(str(name), names, 1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"{there_are} {name_some(names)}." if names else "there are none."
+
+
+def name_some(names: Iterable[str]) -> str:
+    """Return a few names as text, and how many there are besides.
+
+    >>> name_some(["a", "b"])
+    "'a', 'b'"
+    """
+    names = list(names)
+    text = ", ".join(repr(name) for name in names[:_MAX_NAMES])
+    return text + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
 
 
 def is_number(value: Any) -> bool:

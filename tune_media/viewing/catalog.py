@@ -21,7 +21,7 @@ from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_contents import warn_of_unlisted, warn_of_unrendered
-from tune_media.values.checks import number_range
+from tune_media.values.checks import name_some, number_range
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
 from tune_media.viewing import comparison, data_frames, notebook
@@ -33,7 +33,6 @@ from tune_media.viewing.places import (
     experiments_in,
     find_folders,
     is_trial,
-    name_some,
 )
 from tune_media.viewing.statistics import paired_difference
 

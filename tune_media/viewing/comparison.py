@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import posixpath
 from collections import defaultdict
@@ -16,6 +15,7 @@ import pyarrow.parquet
 from tune_media.experiment.status import FAILED, TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.episode_files import parquet_name
+from tune_media.values.checks import did_you_mean
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge, rank, table_of
@@ -37,12 +37,12 @@ def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
 
     >>> scores_by([], "loss")
     Traceback (most recent call last):
-    ValueError: no trial has the metric 'loss'.
+    ValueError: no trial has the metric 'loss'; there are none.
     """
     values = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
     if all(value is None for value in values):
-        near = difflib.get_close_matches(metric, {name for trial in trials for name in trial.last_metrics}, 1)
-        raise ValueError(f"no trial has the metric {metric!r}" + (f"; did you mean {near[0]!r}?" if near else "."))
+        known = [name for trial in trials for name in trial.last_metrics]
+        raise ValueError(f"no trial has the metric {metric!r}; {did_you_mean(metric, known)}")
     return values
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tune_media.experiment.params import differing
+from tune_media.values.checks import did_you_mean
 from tune_media.values.foreign import without_address
-from tune_media.viewing.places import name_some
 from tune_media.viewing.statistics import Estimate, Scores, difference, estimate, interquartile_mean
 
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
@@ -186,7 +186,7 @@ def _full_names(params: Sequence[Mapping[str, Any]], by: Sequence[str]) -> list[
     for wanted in by:
         full = wanted if wanted in known else next((name for name in known if name.rpartition("/")[2] == wanted), None)
         if full is None:
-            raise ValueError(f"by= has {wanted!r}, which is no hyperparameter; there are {name_some(known)}.")
+            raise ValueError(f"by= has {wanted!r}, which is no hyperparameter; {did_you_mean(wanted, known)}")
         names.append(full)
     return names
 

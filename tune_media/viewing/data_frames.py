@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import logging
 import math
@@ -12,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_columns, parquet_name
+from tune_media.values.checks import did_you_mean
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text
-from tune_media.viewing.places import name_some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,9 +133,7 @@ def _check_field(rows: Iterable[dict[str, Any]], name: str) -> None:
         known.update(names)
         numbers |= {name: None for name in names if name not in numbers and not math.isnan(value_of(row, name))}
     if name not in known:
-        near = difflib.get_close_matches(name, numbers, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"the fields are {name_some(numbers)}."
-        raise ValueError(f"best: no row has {name!r}; {hint}")
+        raise ValueError(f"best: no row has {name!r}; {did_you_mean(name, numbers, 'the fields are')}")
 
 
 def _episodes_in(trial: TrialFiles, path: str) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ import inspect
 import os
 import re
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -102,8 +103,8 @@ def examine_in_actor(name: str, config: dict[str, Any]) -> Diagnosis:
         return report
     except ray.exceptions.RayActorError as error:
         problem = (
-            f"the process died while the env was made or rendered ({type(error).__name__}): a GL library that finds no "
-            "display does that; set MUJOCO_GL=egl or osmesa, or SDL_VIDEODRIVER=dummy, before Ray is started"
+            f"the process died while the env was made or rendered ({type(error).__name__}); if it draws with OpenGL "
+            "or in a window, set MUJOCO_GL=egl or osmesa, or SDL_VIDEODRIVER=dummy, before Ray is started"
         )
         return Diagnosis(problems=[problem])
     finally:
@@ -246,10 +247,12 @@ def _look_at(pictures: list[Any]) -> list[str]:
     """Say what is wrong with frames that could be encoded."""
     if all(picture.max() == picture.min() for picture in pictures):
         colour = "black" if pictures[0].max() == 0 else "of one colour"
-        return [
-            f"every frame is {colour}: the renderer draws nothing. With MuJoCo, set MUJOCO_GL=egl or osmesa before Ray "
-            "is started; otherwise look at what env.render() draws before the first step"
-        ]
+        remedy = (
+            "set MUJOCO_GL=egl or osmesa before Ray is started"
+            if "mujoco" in sys.modules
+            else "look at what env.render() draws before the first step"
+        )
+        return [f"every frame is {colour}: the renderer draws nothing; {remedy}"]
     if all(np.array_equal(picture, pictures[0]) for picture in pictures):
         return [
             f"all {len(pictures)} frames are the same, though random actions were taken: render() may return an old "

@@ -20,10 +20,10 @@ import pyarrow.parquet
 from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.episode_files import parquet_name
+from tune_media.values.checks import did_you_mean
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.secrets import error_text
 from tune_media.viewing.payload import finite
-from tune_media.viewing.places import name_some
 
 logger = logging.getLogger("tune_media")
 
@@ -189,7 +189,7 @@ class EpisodeTable:
         for full in self.columns:
             if full.partition("/")[2] == wanted or full.rpartition("/")[2] == wanted:
                 return full
-        raise ValueError(f"there is no column {name!r}; there are {name_some(self.columns)}.")
+        raise ValueError(f"there is no column {name!r}; {did_you_mean(name, self.columns)}")
 
     def mask(self, where: str) -> Mask:
         """Return which episodes a filter lets through.

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tune_media.values.checks import name_some
 from tune_media.values.score import clip_rank, does_count
 from tune_media.viewing.catalog import Catalog, CatalogRow
-from tune_media.viewing.places import name_some
 
 MAX_TILES = 64
 

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ OTHER_FOLDERS = re.compile(
 )
 """The names of folders that the viewer does not take for an experiment's or a trial's."""
 
-_MAX_NAMED = 10
 _MAX_ASKED = 5  # folders of an experiment, the first of which may be none of a trial
 _REQUESTS = 64  # at a time: nearly all of a request to an object store is waiting
 
@@ -111,17 +110,6 @@ def experiments_in(folder: Folder) -> list[str]:
 def is_trial(folder: Folder) -> bool:
     """Whether a folder is a trial's: it has Tune's ``params.json``, an index of media, or tells where that is."""
     return any(map(folder.has_file, (PARAMS, INDEX_PATH, LOCATION_FILE)))
-
-
-def name_some(names: Iterable[str]) -> str:
-    """Return a few names as text, and how many there are besides.
-
-    >>> name_some(["a", "b"])
-    "'a', 'b'"
-    """
-    names = list(names)
-    text = ", ".join(repr(name) for name in names[:_MAX_NAMED])
-    return text + (f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else "")
 
 
 def allow_many_requests() -> int:

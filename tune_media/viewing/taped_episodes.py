@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import operator
 import posixpath
@@ -23,12 +22,12 @@ from tune_media.replay.recipe import Creator
 from tune_media.replay.tape import Tape
 from tune_media.storage.episode_files import parquet_name, recipe_name, tape_of, taped_rows
 from tune_media.storage.filesystem import read_if_there
+from tune_media.values.checks import did_you_mean, name_some
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.options import VideoOptions
 from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.video import Video
-from tune_media.viewing.places import name_some
 
 if TYPE_CHECKING:
     from tune_media.viewing.catalog import Catalog
@@ -430,9 +429,7 @@ def _check_name(name: str, episodes: Sequence[TapedEpisode]) -> None:
     if all(_number(episode.row, name) is None for episode in episodes):
         known = {key for episode in episodes for key in (*_NAMES, *episode.row, *episode.row["metrics"])}
         numbers = [key for key in sorted(known) if any(_number(one.row, key) is not None for one in episodes)]
-        near = difflib.get_close_matches(name, numbers, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(numbers)}"
-        raise ValueError(f"no episode with a tape has a number {name!r}; {hint}")
+        raise ValueError(f"no episode with a tape has a number {name!r}; {did_you_mean(name, numbers)}")
 
 
 def _number(row: Mapping[str, Any], name: str) -> float | None:

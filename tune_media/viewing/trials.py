@@ -29,8 +29,9 @@ from tune_media.experiment.trial_files import (
 )
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import LOCATION_FILE
+from tune_media.values.checks import name_some
 from tune_media.values.secrets import error_text
-from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at, name_some
+from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at
 
 logger = logging.getLogger(__name__)
 

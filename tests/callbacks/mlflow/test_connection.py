@@ -38,6 +38,7 @@ def test_a_uri_that_cannot_work_is_an_error_at_setup(uri, message):
     with pytest.raises(ValueError, match=message) as caught:
         set_up(uri)
     assert str(caught.value).startswith("MLflowMediaLoggerCallback(tracking_uri='")
+    assert any(f". {remedy}" in str(caught.value) for remedy in ("Pass ", "Install "))
     assert "hunter2" not in str(caught.value)
 
 

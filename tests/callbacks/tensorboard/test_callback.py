@@ -60,7 +60,7 @@ def test_the_command_that_shows_all_clips_is_printed_once(tmp_path, capsys):
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "tensorboard --logdir" in line]
     assert line == (
         "To see all clips in TensorBoard, run: "
-        f"`tensorboard --logdir '{folder / 'driver/staging'}' --samples_per_plugin images=1000`"
+        f"`tensorboard --logdir '{folder / 'storage'}' --samples_per_plugin images=1000`"
     )
 
 

@@ -15,7 +15,6 @@ def test_an_argument_that_wandb_does_not_know_is_an_error_where_it_is_given():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"mode": "offlne"}, "'offlne'"),
         ({"project": "team/p"}, "Invalid project name 'team/p'"),
         ({"tags": ["x" * 100]}, "Tags must be between 1 and 64 characters"),
         ({"resume": "maybe"}, "'allow', 'must', 'never' or 'auto'"),

@@ -179,4 +179,4 @@ def _message(tracking_uri: str | None, error: Exception) -> str:
     elif private_names.status_of(error) in _REFUSED:
         remedy = "Pass tracking_token=, or set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."
     shown = redacted(repr(tracking_uri))
-    return f"MLflowMediaLoggerCallback(tracking_uri={shown}): MLflow cannot use this URI: {text} {remedy}"
+    return f"MLflowMediaLoggerCallback(tracking_uri={shown}): MLflow cannot use this URI: {text.rstrip('.')}. {remedy}"

@@ -97,7 +97,8 @@ class TensorBoardBackend(Backend):
     def start(self, trial: TrialInfo) -> None:
         if trial.ray in event_writers(self._rays) or self._is_second:
             return  # paused, cloned or retried: it goes on in the file that it has, with the clips still to come
-        self._announce(trial.location.local_path.parent)
+        place = trial.location  # Tune copies event files there while trials run
+        self._announce(Path(place.path if is_local(place.filesystem) else place.local_path).parent)
         TBXLoggerCallback.log_trial_start(self._rays, trial.ray)
         events = self._events.setdefault(trial.trial_id, TrialEvents(event_writers(self._rays)[trial.ray]))
         events.ray, event_writers(self._rays)[trial.ray] = trial.ray, events.writer  # it may have media already

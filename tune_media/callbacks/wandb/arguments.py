@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from tune_media.callbacks.wandb import private_names
+from tune_media.values.checks import as_shown, did_you_mean
 from tune_media.values.foreign import shown as shown_value
 from tune_media.values.secrets import keep_secret, redacted
 
@@ -37,6 +38,23 @@ def check_names(arguments: dict[str, Any]) -> None:
     if unknown:
         names = ", ".join(map(repr, unknown))
         raise TypeError(f"WandbMediaLoggerCallback: neither it nor wandb.init has an argument {names}.")
+
+
+def check_mode(mode: Any) -> None:
+    """Check the argument ``mode``, or the environment variable ``WANDB_MODE``.
+
+    Raises:
+        ValueError: W&B has no such mode.
+
+    Example:
+        >>> check_mode("offlne")
+        Traceback (most recent call last):
+        ValueError: WandbMediaLoggerCallback(mode=...): W&B has no mode 'offlne'; did you mean 'offline'?
+    """
+    known = private_names.modes()
+    if mode and mode not in known:
+        hint = did_you_mean(mode, known, "the modes are")
+        raise ValueError(f"WandbMediaLoggerCallback(mode=...): W&B has no mode {as_shown(mode)}; {hint}")
 
 
 def without_secrets(settings: Any) -> Any:
@@ -112,6 +130,7 @@ def check_values(arguments: dict[str, Any]) -> None:
     import wandb
 
     mode = arguments.get("mode") or os.environ.get("WANDB_MODE")
+    check_mode(mode)
     try:
         settings = arguments.get("settings")
         if isinstance(settings, dict):  # an object of W&B's has been checked when it was made

@@ -14,7 +14,7 @@ from ray.air.integrations.wandb import WandbLoggerCallback
 from typing_extensions import override
 
 from tune_media.callbacks.callback import MediaLoggerCallback
-from tune_media.callbacks.wandb.arguments import check_names, take_key, without_secrets
+from tune_media.callbacks.wandb.arguments import check_mode, check_names, take_key, without_secrets
 from tune_media.callbacks.wandb.backend import WandbBackend
 from tune_media.values.checks import check_positive, check_text
 from tune_media.values.options import MediaOptions
@@ -85,6 +85,7 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         if importlib.util.find_spec("wandb") is None:
             raise ImportError("WandbMediaLoggerCallback needs W&B: pip install 'tune-media[wandb]'")
         check_names(kwargs)
+        check_mode(kwargs.get("mode"))
         check_text("WandbMediaLoggerCallback(project=...)", project, "'walkers'")
         check_text("WandbMediaLoggerCallback(group=...)", group, "'seeds'")
         if isinstance(excludes, str):

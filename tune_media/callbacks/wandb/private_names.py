@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 _SETTING_OF_ARGUMENT = {
     "dir": "root_dir",
@@ -39,6 +39,13 @@ def run_info_hook(run: Any) -> None:
     from ray.air.integrations import wandb
 
     wandb._run_wandb_process_run_info_hook(run)
+
+
+def modes() -> tuple[str, ...]:
+    """Return the modes that W&B knows, such as ``offline``."""
+    import wandb
+
+    return get_args(wandb.Settings.model_fields["mode"].annotation)
 
 
 def settings_of(arguments: dict[str, Any]) -> dict[str, Any]:
