@@ -31,7 +31,8 @@ BELOW = {  # wing: the wings that it may import
         *("selection", "steps", "ray_compat"),
     },
     "evaluation": {"viewing", "rllib", "replay", "recording", "experiment", "storage", "values", "selection"},
-    "export": {"viewing", "callbacks", "replay", "experiment", "storage", "values"},
+    "datasets": {"viewing", "replay", "recording", "storage", "values", "encoding"},
+    "export": {"datasets", "viewing", "callbacks", "experiment", "values"},
     "cli": {"evaluation", "export", "callbacks", "replay", "viewing", "rllib", "values"},
     "trial_names": {"values"},
 }

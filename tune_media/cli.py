@@ -12,6 +12,8 @@ import click
 from tune_media._version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tune_media.callbacks.export import Exported
 
 _MAX_SHOWN = 20  # problems
@@ -357,8 +359,8 @@ def evaluate(
       tune-media evaluate ~/ray_results/my_sweep --trials best:1 --checkpoint all --seeds 7
     """
     try:
-        from tune_media.evaluation.evaluate import EvaluatedCheckpoint, Progress
         from tune_media.evaluation.evaluate import evaluate as play
+        from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Progress
         from tune_media.evaluation.request import parsed_env_config
         from tune_media.evaluation.table import checkpoint_line, remarks, tables
     except ImportError as error:
@@ -414,13 +416,13 @@ def evaluate(
         raise click.ClickException(f"{len(failed)} of {len(found.checkpoints)} checkpoints lack episodes.")
 
 
-@main.command(short_help="Log a finished experiment to W&B, MLflow, TensorBoard or Minari.")
+@main.command(short_help="Log a finished experiment to a tracker, or make a dataset of it.")
 @click.argument("experiment")
 @click.option(
     "--to",
     "tracker",
     required=True,
-    type=click.Choice(["wandb", "mlflow", "tensorboard", "minari"]),
+    type=click.Choice(["wandb", "mlflow", "tensorboard", "minari", "lerobot"]),
     help="Where to.",
 )
 @click.option("--project", help="W&B: the project. Default: WANDB_PROJECT_NAME.")
@@ -431,10 +433,12 @@ def evaluate(
 @click.option("--artifact-location", help="MLflow: where a new experiment keeps artifacts. Default: MLflow's own.")
 @click.option("--nested", is_flag=True, help="MLflow: put the runs under one run of the sweep.")
 @click.option("--dataset", help="Minari: the name of the dataset, such as cartpole/ppo-v0.")
-@click.option("--episodes", help="Minari: the episodes, such as 'return > 400'. Default: all with tapes or steps.")
-@click.option("-o", "output", type=click.Path(file_okay=False), help="TensorBoard: the log directory to write.")
+@click.option("--episodes", help="Minari, LeRobot: the episodes, such as 'return > 400'. Default: all that can be.")
+@click.option("--task", help="LeRobot: what the agent is to do. Default: the name of the env.")
+@click.option("--no-pictures", is_flag=True, help="LeRobot: the dataset has no pictures.")
+@click.option("-o", "output", type=click.Path(file_okay=False), help="TensorBoard, LeRobot: the folder to write.")
 def export(experiment: str, tracker: str, output: str | None, **options: Any) -> None:
-    """Log EXPERIMENT, a folder or a URI, to a tracker that was away, or that it was never logged to.
+    """Log EXPERIMENT, a folder or a URI, to a tracker that was away or never there, or make a dataset of its episodes.
 
     Experiments of Ray's own loggers, without clips, can be exported, too. It is safe to export an experiment again.
 
@@ -444,6 +448,7 @@ def export(experiment: str, tracker: str, output: str | None, **options: Any) ->
       tune-media export ~/ray_results/my_sweep --to wandb --project walkers
       tune-media export s3://bucket/my_sweep --to tensorboard -o my_sweep_tensorboard
       tune-media export ~/ray_results/my_sweep --to minari --dataset walker/ppo-v0 --episodes 'return > 400'
+      tune-media export ~/ray_results/my_sweep --to lerobot -o walker_lerobot --episodes 'return > 400'
     """
     given = {name: value for name, value in options.items() if value}
     of = {
@@ -451,17 +456,22 @@ def export(experiment: str, tracker: str, output: str | None, **options: Any) ->
         "mlflow": ("tracking_uri", "experiment_name", "artifact_location", "nested"),
         "tensorboard": (),
         "minari": ("dataset", "episodes"),
+        "lerobot": ("episodes", "task", "no_pictures"),
     }[tracker]
     foreign = [f"--{name.replace('_', '-')}" for name in given if name not in of]
-    if foreign or (output is None) == (tracker == "tensorboard"):
+    writes_folder = tracker in ("tensorboard", "lerobot")
+    if foreign or (output is None) == writes_folder:
         wrong = " and ".join(foreign) or "-o"
-        needs = "needs -o" if tracker == "tensorboard" and not foreign else f"does not take {wrong}"
+        needs = "needs -o" if writes_folder and not foreign else f"does not take {wrong}"
         raise click.UsageError(f"--to {tracker} {needs}; `tune-media export --help` says which options it takes.")
     if tracker == "minari" and "dataset" not in given:
         raise click.UsageError("--to minari needs --dataset, such as cartpole/ppo-v0.")
     try:
         if tracker == "minari":
             click.echo(_export_to_minari(experiment, **given))
+            return
+        if tracker == "lerobot":
+            click.echo(_export_to_lerobot(experiment, str(output), **given))
             return
         done = _export_to(tracker, experiment, output, given)
     except (ImportError, OSError, TypeError, ValueError) as error:
@@ -496,12 +506,30 @@ def _export_to(tracker: str, experiment: str, output: str | None, given: dict[st
 def _export_to_minari(experiment: str, dataset: str, episodes: str | None = None) -> str:
     """Make a dataset, and return a sentence about it."""
     from tune_media.export import to_minari
+
+    made = to_minari(experiment, dataset, where=_matching(experiment, episodes))
+    return f"Minari has the dataset {dataset}: {made.total_episodes} episodes, {made.total_steps} steps."
+
+
+def _export_to_lerobot(
+    experiment: str, output: str, episodes: str | None = None, task: str | None = None, no_pictures: bool = False
+) -> str:
+    """Make a dataset, and return a sentence about it."""
+    from tune_media.export import to_lerobot
+
+    made = to_lerobot(experiment, output, where=_matching(experiment, episodes), task=task, pictures=not no_pictures)
+    return f"{output} is a LeRobot dataset of {made.episodes} episodes, {made.frames} frames."
+
+
+def _matching(experiment: str, episodes: str | None) -> Callable[[dict[str, Any]], bool] | None:
+    """Return whether an episode is wanted, as a function; None: all are."""
     from tune_media.viewing.catalog import load
     from tune_media.viewing.taped_episodes import choose
 
-    wanted = None if episodes is None else {one.id for one in choose(load(experiment).taped_episodes(), episodes)}
-    made = to_minari(experiment, dataset, where=lambda row: wanted is None or row["episode_id"] in wanted)
-    return f"Minari has the dataset {dataset}: {made.total_episodes} episodes, {made.total_steps} steps."
+    if episodes is None:
+        return None
+    wanted = {one.id for one in choose(load(experiment).taped_episodes(), episodes)}
+    return lambda row: row["episode_id"] in wanted
 
 
 @main.command(short_help="Find out why an env is not recorded.")

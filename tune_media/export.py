@@ -1,23 +1,16 @@
-"""A finished experiment for other tools: a tracker, TensorBoard, or a Minari dataset for offline learning."""
+"""A finished experiment for other tools: a tracker, TensorBoard, or a dataset for offline learning."""
 
 from __future__ import annotations
 
-import copy
-import json
-import logging
+import itertools
 import posixpath
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute
 import pyarrow.fs
-import pyarrow.parquet
 
 from tune_media.experiment.state import Snapshots
-from tune_media.storage.episode_files import FOLDER
 from tune_media.values.checks import as_shown
 from tune_media.values.options import MediaOptions
 from tune_media.values.secrets import error_text
@@ -27,9 +20,7 @@ if TYPE_CHECKING:
     from tune_media.callbacks.backend import Backend
     from tune_media.callbacks.callback import MediaLoggerCallback
     from tune_media.callbacks.export import Exported
-    from tune_media.viewing.taped_episodes import TapedEpisode
-
-logger = logging.getLogger("tune_media")
+    from tune_media.datasets.lerobot import LeRobotWriter
 
 
 def to_tracker(
@@ -183,132 +174,82 @@ def to_minari(
     """
     try:
         import minari
-        from minari.data_collector import EpisodeBuffer
     except ImportError as error:
         raise ImportError("to_minari needs Minari: pip install 'minari[arrow]'") from error
-    options.setdefault("data_format", "arrow")
+    from tune_media.datasets.episode_steps import TapePlayer, chosen_rows, recorded_steps
+    from tune_media.datasets.minari import buffers_of
+
     catalog = load(path, filesystem)
-    rows: list[dict[str, Any]] = catalog.episodes().to_dict("records")  # type: ignore[assignment]
-    episodes = {row["episode_id"]: row for row in rows if where is None or where(row)}
-    buffers: list[Any] = []
-    taken: set[str] = set()
-    for table in _step_tables(catalog):
-        pairs = zip(table["recorder"].to_pylist(), table["episode_id"].to_pylist(), strict=True)
-        for recorder, id in dict.fromkeys(pairs):
-            if id not in episodes or id in taken:
-                continue
-            taken.add(id)  # two recorders may have kept the same episode
-            of_recorder = pa.compute.equal(table["recorder"], recorder)
-            steps = table.filter(pa.compute.and_(of_recorder, pa.compute.equal(table["episode_id"], id)))
-            buffers.append(
-                EpisodeBuffer(
-                    id=len(buffers),
-                    seed=_seed(episodes[id]),
-                    observations=_values(steps, "observation"),
-                    actions=_values(steps.slice(1), "action"),
-                    rewards=steps["reward"].to_pylist()[1:],
-                    terminations=steps["terminated"].to_pylist()[1:],
-                    truncations=steps["truncated"].to_pylist()[1:],
-                    infos={},
-                )
-            )
-    taped = [one for one in catalog.taped_episodes() if one.id in episodes and one.id not in taken]
-    envs: dict[Any, Any] = {}
-    for episode in {one.id: one for one in taped}.values():
-        try:
-            steps_again = _played_again(episode, envs)
-        except Exception as error:  # of one episode; the others are taken
-            logger.warning("to_minari: episode %s is left out: %s", episode.id, error_text(error))
-            continue
-        buffers.append(EpisodeBuffer(id=len(buffers), seed=_seed(episodes[episode.id]), **steps_again, infos={}))
-    if not buffers:
-        raise ValueError(
-            f"{path} has no such episodes with tapes or steps; record them with record_episodes(tapes=True) or "
-            "record_episodes(trajectories=True, keep=...)."
-        )
-    if "env" not in options and not {"observation_space", "action_space"} <= options.keys():
-        if not envs:
+    rows = chosen_rows(catalog, where)
+    recorded = list(recorded_steps(catalog, rows))
+    rest = {id: row for id, row in rows.items() if id not in {steps.row["episode_id"] for steps in recorded}}
+    with TapePlayer() as player:
+        buffers = buffers_of(itertools.chain(recorded, player.steps_of_all(rest, catalog.taped_episodes())))
+        if not buffers:
             raise ValueError(
-                "to_minari needs env=, or observation_space= and action_space=, to say what the arrays are."
+                f"{path} has no such episodes with tapes or steps; record them with record_episodes(tapes=True) or "
+                "record_episodes(trajectories=True, keep=...)."
             )
-        env = next(iter(envs.values()))
-        options |= {"observation_space": env.observation_space, "action_space": env.action_space}
-    dataset = minari.create_dataset_from_buffers(dataset_id=dataset_id, buffer=buffers, **options)
-    for env in envs.values():
-        env.close()
-    return dataset
+        spaces = {}
+        if "env" not in options and not {"observation_space", "action_space"} <= options.keys():
+            if player.env is None:
+                raise ValueError(
+                    "to_minari needs env=, or observation_space= and action_space=, to say what the arrays are."
+                )
+            spaces = {name: getattr(player.env, name) for name in ("observation_space", "action_space")}
+        return minari.create_dataset_from_buffers(
+            dataset_id=dataset_id, buffer=buffers, **{"data_format": "arrow", **spaces, **options}
+        )
 
 
-def _played_again(episode: TapedEpisode, envs: dict[Any, Any]) -> dict[str, Any]:
-    """Play an episode again, and return its observations, actions, rewards and ends.
+def to_lerobot(
+    path: str | Path,
+    output: str | Path,
+    *,
+    where: Callable[[dict[str, Any]], bool] | None = None,
+    task: str | None = None,
+    pictures: bool = True,
+    filesystem: pyarrow.fs.FileSystem | None = None,
+) -> LeRobotWriter:
+    """Make a LeRobot dataset (format v3.0) of the episodes that have tapes.
+
+    The episodes are played again here, and each step is checked, as by ``to_minari``. A frame has the observation and
+    the picture before a step, the action, and ``next.reward``, ``next.done`` and ``next.truncated``. Arrays keep their
+    types. The seed, the return and the trial of each episode are columns of ``meta/episodes``.
 
     Args:
-        episode: The episode.
-        envs: The envs that have been made, by recipe and place; it gets the one of this episode.
+        path: The experiment's folder, as for ``tune_media.load``.
+        output: The folder to write, which must not be there or be empty. ``LeRobotDataset("any/name", root=output)``
+            reads it.
+        where: A function of an episode that returns whether to take it, see ``to_minari``. None: all.
+        task: What the agent is to do, as text. None: the name of the env.
+        pictures: Whether the envs are rendered: ``observation.image``, or ``observation.images.<view>`` if there are
+            several views. An env that does not render has no pictures; a warning says so.
+        filesystem: A pyarrow filesystem that ``path`` is on.
+
+    Returns:
+        What was written: its ``episodes`` and ``frames`` are their numbers.
 
     Raises:
-        ReplayDiffers: The replay is not the episode.
-        ValueError: Nobody knows how the env is made.
-        Exception: Whatever making the env raises.
+        FileExistsError: ``output`` is not empty.
+        ValueError: There are no such episodes.
+
+    Example:
+        ``to_lerobot("~/ray_results/my_sweep/evaluations/last-seeds-0-39", "walker_lerobot")``
+
+        >>> to_lerobot("results/my_sweep", "my_dataset")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        FileNotFoundError: There is no folder ...
     """
-    from tune_media.replay.player import ReplayDiffers, replay
-    from tune_media.replay.recipe import LoadedRecipe
-    from tune_media.replay.tape import Tape
+    from tune_media.datasets.episode_steps import TapePlayer, chosen_rows
+    from tune_media.datasets.lerobot import LeRobotWriter
 
-    tape, place = Tape.unpacked(episode.tape()), episode.place()
-    key = (episode.row["recipe"], *place.values())
-
-    def steps() -> list[Any]:
-        if key not in envs:
-            recipe = episode.recipe()
-            if recipe is None:
-                raise ValueError("how its env is made is not stored with it")
-            envs[key] = LoadedRecipe.of(recipe).make(**place)
-        return [(step.action, copy.deepcopy(step.observation), step.reward) for step in replay(envs[key], tape)]
-
-    try:
-        played = steps()
-    except ReplayDiffers:  # the env may carry something over from the episodes that were played in it
-        envs.pop(key).close()
-        played = steps()
-    before_the_end, terminated = [False] * (len(played) - 2), bool(episode.row["terminated"])
-    return {
-        "observations": [observation for _, observation, _ in played],
-        "actions": [action for action, _, _ in played[1:]],
-        "rewards": [float(reward) for _, _, reward in played[1:]],
-        "terminations": [*before_the_end, terminated],
-        "truncations": [*before_the_end, not terminated],
-    }
-
-
-def _seed(facts: Mapping[str, Any]) -> int | None:
-    seed = facts["seed"]
-    return None if seed is None or np.isnan(seed) else int(seed)
-
-
-def _step_tables(catalog: Any) -> Iterator[pa.Table]:
-    """Yield the files of steps of an experiment."""
-    for trial in catalog.trials:
-        for folder in dict.fromkeys(map(posixpath.dirname, trial.report_paths)):
-            filesystem = trial.media_filesystem
-            for info in filesystem.get_file_info(pyarrow.fs.FileSelector(folder)):
-                if posixpath.basename(folder) == FOLDER and info.base_name.startswith("steps-"):
-                    with filesystem.open_input_file(info.path) as file:
-                        yield pyarrow.parquet.read_table(file)
-
-
-def _values(steps: pa.Table, name: str) -> Any:
-    """Return a column as a list of arrays or numbers; columns ``<name>/<key>`` as a dict, or a tuple, of these."""
-    if name in steps.column_names:
-        field = steps.schema.field(name)
-        shape = (field.metadata or {}).get(b"shape")
-        values = steps[name].to_pylist()
-        if shape is None:
-            return values
-        dtype = field.type.value_type.to_pandas_dtype()
-        return [np.asarray(value, dtype).reshape(json.loads(shape)) for value in values]
-    inside = [column[len(name) + 1 :] for column in steps.column_names if column.startswith(f"{name}/")]
-    keys = list(dict.fromkeys(column.partition("/")[0] for column in inside))
-    if all(key.isdigit() for key in keys):
-        return tuple(_values(steps, f"{name}/{key}") for key in sorted(keys, key=int))
-    return {key: _values(steps, f"{name}/{key}") for key in keys}
+    catalog = load(path, filesystem)
+    writer = LeRobotWriter(Path(output).expanduser())
+    with TapePlayer(with_clips=pictures) as player:
+        for steps in player.steps_of_all(chosen_rows(catalog, where), catalog.taped_episodes()):
+            writer.add(steps, player.fps)
+        if not writer.episodes:
+            raise ValueError(f"{path} has no such episodes with tapes; record them with record_episodes(tapes=True).")
+        writer.finish(task or player.env_name)
+    return writer

@@ -19,7 +19,7 @@ import tune_media as tm
 from tests.support.experiment import media_files
 from tune_media.cli import main
 from tune_media.encoding import decode_video
-from tune_media.evaluation.evaluate import Progress
+from tune_media.evaluation.evaluation import Progress
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 SEEDS = 6

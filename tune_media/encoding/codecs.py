@@ -55,7 +55,14 @@ def working_codec() -> str:
 
 
 def add_stream(
-    container: OutputContainer, codec: str, rate: Fraction, width: int, height: int, crf: int, preset: str
+    container: OutputContainer,
+    codec: str,
+    rate: Fraction,
+    width: int,
+    height: int,
+    crf: int,
+    preset: str,
+    keyframes_every: int | None = None,
 ) -> VideoStream:
     """Add a video stream to an open file.
 
@@ -67,6 +74,7 @@ def add_stream(
         height: Pixels, even.
         crf: Constant rate factor of x264 and VP9.
         preset: x264's speed preset.
+        keyframes_every: Every how many frames there is one that can be decoded alone. None: as the encoder likes.
 
     Example:
         >>> import av
@@ -82,6 +90,8 @@ def add_stream(
         options |= {"crf": str(crf)}
     stream = cast("VideoStream", container.add_stream(codec, rate=rate, options=options))
     stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+    if keyframes_every is not None:
+        stream.codec_context.gop_size = keyframes_every
     stream.codec_context.thread_count = 1  # faster than "auto" at the size of most envs
     return stream
 

@@ -84,6 +84,7 @@ class VideoEncoder:
         crf: Constant rate factor of x264 and VP9; lower is better and larger.
         preset: x264's speed preset, from ``ultrafast`` to ``veryslow``.
         max_frames: Frames after which the clip is cut, with a note that says so. None: never.
+        keyframes_every: Every how many frames there is one that can be decoded alone. None: as the encoder likes.
 
     Raises:
         TypeError: ``fps`` is not a number.
@@ -106,10 +107,12 @@ class VideoEncoder:
         crf: int = 23,
         preset: str = "veryfast",
         max_frames: int | None = None,
+        keyframes_every: int | None = None,
     ) -> None:
         self.fps = _checked_fps(fps)
         self._height, self._width = height, width
         self._crf, self._preset, self._max_frames = crf, preset, max_frames
+        self._keyframes_every = keyframes_every
         self._state = _State.READY
         self._frames = 0
         self._checks: list[int] = []
@@ -216,7 +219,9 @@ class VideoEncoder:
             self._file, "w", format="mp4", options={"movflags": "+faststart"}, io_open=self._file.reopen
         )
         rate = Fraction(self.fps).limit_denominator(10_000)
-        self._stream = add_stream(self._container, codec, rate, width, height, self._crf, self._preset)
+        self._stream = add_stream(
+            self._container, codec, rate, width, height, self._crf, self._preset, self._keyframes_every
+        )
         self._state = _State.OPEN
 
     def _picture(self, rgb: Frame) -> av.VideoFrame:

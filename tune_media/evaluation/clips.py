@@ -29,11 +29,12 @@ class ClipRenderer:
         video: Size, speed, quality and overlays. None: the frames that would have been recorded.
 
     Attributes:
+        selectors: As given.
         problems: The reasons why clips are missing.
     """
 
     def __init__(self, selectors: Sequence[Selector], video: VideoOptions | None = None) -> None:
-        self._selectors, self._video = selectors, video
+        self.selectors, self._video = selectors, video
         self._processes: dict[str, RenderProcess] = {}
         self._useless: dict[str, str] = {}  # why the envs of a recipe show nothing, by its hash
         self.problems: list[str] = []
@@ -60,7 +61,7 @@ class ClipRenderer:
             OSError: The storage does not answer.
         """
         by_id = {episode.id: episode for episode in episodes}
-        chosen = winners([_record(episode.row) for episode in episodes], self._selectors)
+        chosen = winners([_record(episode.row) for episode in episodes], self.selectors)
         made: dict[str, dict[str, Video]] = {}
         for name, records in chosen.items():
             for record in records:

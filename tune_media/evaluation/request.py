@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tune_media.rllib.checkpoint_player import CONNECTORS
 from tune_media.values.checks import as_shown
 from tune_media.values.names import name_digest, safe_name
 
@@ -68,6 +69,36 @@ class Request:
     env: str | None = None
     policy: str | None = None
     conditions: tuple[Condition, ...] = (Condition(),)
+
+    @classmethod
+    def of(
+        cls,
+        checkpoint: Any,
+        seeds: Any,
+        episodes: int | None,
+        explore: Any,
+        connectors: Any,
+        env: Any,
+        policy: Any,
+        env_config: Any,
+    ) -> Request:
+        """Check the arguments of ``tune_media.evaluate`` that say what is played.
+
+        Raises:
+            ValueError: One cannot work.
+            TypeError: One is of the wrong type.
+        """
+        if policy is not None and env is None:
+            raise ValueError("evaluate(policy=...) needs env=, a function of the env_config that makes the env.")
+        return cls(
+            as_checkpoint(checkpoint),
+            as_seeds(seeds, episodes),
+            _as_flag("explore", explore),
+            _as_connectors(connectors),
+            _function_name("env", env),
+            _function_name("policy", policy),
+            as_conditions(env_config),
+        )
 
     @property
     def default_name(self) -> str:
@@ -182,7 +213,6 @@ def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:
         if not sign or not name:
             raise ValueError(f"key=value or key=a,b,c, not {text!r}")
         whole = _value(values)
-        whole = _value(values)
         found[name] = [whole] if not isinstance(whole, str) else [_value(value) for value in values.split(",")]
     return found
 
@@ -221,3 +251,24 @@ def _value(text: str) -> Any:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _as_flag(name: str, value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"evaluate({name}=...) takes True, False or None, got {as_shown(value)}.")
+    return value
+
+
+def _as_connectors(value: Any) -> str | None:
+    if value is not None and value not in CONNECTORS:
+        raise ValueError(f"evaluate(connectors=...) takes 'evaluation', 'training' or None, got {as_shown(value)}.")
+    return None if value is None else str(value)
+
+
+def _function_name(argument: str, value: Any) -> str | None:
+    """Return the name of a function, by which an evaluation that goes on knows it again."""
+    if value is None or isinstance(value, str):
+        return value
+    if not callable(value):
+        raise TypeError(f"evaluate({argument}=...) takes a function or 'module:function', got {as_shown(value)}.")
+    return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"

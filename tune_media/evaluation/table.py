@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tune_media.evaluation.evaluate import EvaluatedCheckpoint, Evaluation
+from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation
 from tune_media.viewing.table import printable
 
 _MAX_NAME = 48

@@ -1,0 +1,1 @@
+"""Episodes of a finished experiment as datasets for offline learning: Minari's and LeRobot's."""

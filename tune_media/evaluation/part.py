@@ -1,0 +1,174 @@
+"""One checkpoint under one condition: its episodes, its clips and its line of the table."""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoints_of
+from tune_media.evaluation.clips import ClipRenderer, clips_there
+from tune_media.evaluation.evaluated_trial import RECORDER, SECTION, EvaluatedTrial
+from tune_media.evaluation.evaluation import EvaluatedCheckpoint
+from tune_media.evaluation.interval import mean_interval
+from tune_media.evaluation.jobs import Played
+from tune_media.evaluation.request import Condition, Request
+from tune_media.experiment.params import differing
+from tune_media.experiment.results import json_object
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.rllib.checkpoint_player import PlayedAs
+from tune_media.storage.filesystem import read_if_there
+from tune_media.values.episodes import summarized
+from tune_media.values.names import name_digest
+from tune_media.viewing.taped_episodes import TapedEpisode
+
+
+@dataclass
+class Part:
+    """One checkpoint under one condition.
+
+    Attributes:
+        trial: Its trial.
+        condition: The condition.
+        checkpoint: The checkpoint.
+        store: Where its episodes go.
+        folder: The path of that folder.
+        params: The hyperparameters of the trial that differ between the evaluated trials.
+        played_as: What was used to play it; None: no episode has been played.
+        error: Why episodes are missing, or None.
+    """
+
+    trial: TrialFiles
+    condition: Condition
+    checkpoint: StoredCheckpoint
+    store: EvaluatedTrial
+    folder: str
+    params: Mapping[str, Any]
+    played_as: PlayedAs | None = None
+    error: str | None = None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the episodes that are stored."""
+        return self.store.episodes(self.checkpoint.training_iteration)
+
+    def missing(self, seeds: Sequence[int]) -> tuple[int, ...]:
+        """Return the seeds whose episodes are not stored."""
+        there = {row["seed"] for row in self.rows()}
+        return tuple(seed for seed in seeds if seed not in there)
+
+    def line(self) -> EvaluatedCheckpoint:
+        """Return its line of the table."""
+        returns = [float(row["episode_return"]) for row in self.rows()]
+        low, high = mean_interval(returns)
+        known = self.played_as
+        return EvaluatedCheckpoint(
+            self.trial.name,
+            self.condition.label,
+            self.checkpoint.name,
+            self.checkpoint.training_iteration,
+            len(returns),
+            float(np.mean(returns)) if returns else math.nan,
+            low,
+            high,
+            None if known is None else known.explore,
+            None if known is None else known.connectors,
+            None if known is None else known.note,
+            self.error,
+            self.params,
+        )
+
+    def add(self, played: Played) -> None:
+        """Store episodes that have been played, and note why no more of them were.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        self.error = played.error or self.error
+        self.played_as = played.played_as or self.played_as
+        if not played.episodes or played.played_as is None:
+            return
+        iteration, config = self.checkpoint.training_iteration, self.trial.read_config()
+        own = config.get("env_config")
+        changed = {**(own if isinstance(own, dict) else {}), **dict(self.condition.overrides)}
+        self.store.begin({**config, "env_config": changed} if changed else config)
+        self.store.note_played_as(iteration, vars(played.played_as))
+        self.store.add_episodes(iteration, self.checkpoint.step, played.episodes, played.recipes)
+
+    def finish(self, renderer: ClipRenderer) -> None:
+        """Make the clips that are missing, and write the result, in the shape of RLlib's, if there is none yet.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        iteration, step = self.checkpoint.training_iteration, self.checkpoint.step
+        if self.played_as is None or self.store.result(iteration) is not None:
+            return
+        if renderer.selectors:
+            trial = TrialFiles(posixpath.basename(self.folder), self.trial.filesystem, self.folder).read()
+            taped = [one for one in TapedEpisode.of_trial(trial) if one.row["training_iteration"] == iteration]
+            for name, clip in renderer.clips(taped, clips_there(self.store.clips(iteration), RECORDER)):
+                self.store.add_clip(iteration, step, name, clip)
+        facts = {
+            SECTION: {"env_runners": self._summary()},
+            "config": {"env_config": dict(self.condition.overrides)},
+            "checkpoint": self.checkpoint.name,
+            "explored": self.played_as.explore,
+            "connectors": self.played_as.connectors,
+            "note": self.played_as.note,
+            "evaluated_at": time.time(),
+            "seeds": len(self.rows()),
+        }
+        self.store.finish(iteration, facts if step == iteration else {"timesteps_total": step, **facts})
+
+    def _summary(self) -> dict[str, Any]:
+        rows, line = self.rows(), self.line()
+        returns = [row["episode_return"] for row in rows]
+        return {
+            "episode_return_mean": line.return_mean,
+            "episode_return_min": min(returns),
+            "episode_return_max": max(returns),
+            "episode_return_mean_low": line.return_low,
+            "episode_return_mean_high": line.return_high,
+            "episode_len_mean": float(np.mean([row["episode_length"] for row in rows])),
+            "num_episodes": len(rows),
+            "custom_metrics": summarized(dict(row["metrics"]) for row in rows),
+        }
+
+
+def parts_of(trials: Sequence[TrialFiles], request: Request, name: str, folder: str) -> Iterator[Part]:
+    """Yield the parts of an evaluation, trial by trial.
+
+    Args:
+        trials: The trials; one without such a checkpoint has no part.
+        request: What is to be evaluated.
+        name: The name of the evaluation.
+        folder: Its folder.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    names = differing([trial.params for trial in trials])
+    for trial in trials:
+        params = {name: trial.params.get(name) for name in names}
+        checkpoints = checkpoints_of(trial, request.checkpoint)
+        for condition in request.conditions if checkpoints else ():
+            of_trial = posixpath.join(folder, f"{posixpath.basename(trial.path.rstrip('/'))}{condition.suffix}")
+            id = f"{_trial_id(trial)}-{name_digest(f'{name} {condition.label}')[:6]}"
+            store = EvaluatedTrial(trial.filesystem, of_trial, id)
+            for checkpoint in checkpoints:
+                known = store.played_as(checkpoint.training_iteration)
+                played_as = None if known is None else PlayedAs(**known)
+                yield Part(trial, condition, checkpoint, store, of_trial, params, played_as)
+
+
+def _trial_id(trial: TrialFiles) -> str:
+    """Return the id of a trial, out of its index or its results; the name of its folder if neither has one."""
+    content = read_if_there(trial.filesystem, posixpath.join(trial.path, "result.json")) or b""
+    first = json_object(content.partition(b"\n")[0])
+    known = first.get("trial_id") or next(iter(sorted(trial.trial_ids)), None)
+    return str(known or posixpath.basename(trial.path.rstrip("/")))
