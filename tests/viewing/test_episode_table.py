@@ -7,7 +7,8 @@ import tune_media as tm
 from tests.support.recorded import make_trial
 from tests.support.stores import StoredTrial
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
-from tune_media.viewing.episode_table import EpisodeFiles, robust_z
+from tune_media.viewing.episode_files import EpisodeFiles
+from tune_media.viewing.episode_table import robust_z
 
 scipy_stats = pytest.importorskip("scipy.stats")
 
@@ -51,6 +52,10 @@ def test_filters_and_orders_are_those_of_pandas(catalog, table):
         "(seed = 3 or seed=4) and config/lr=0.1": frame["seed"].isin([3, 4]) & (frame["config/lr"] == 0.1),
         "rare = None": ~rare,
         'rare!=None and "trial"=b': rare & (frame["trial"] == "b"),
+        "length=50..100 B20 | seed=..1": frame["episode_length"].between(50, 100)
+        & frame["episode_id"].str.contains("b20")
+        | (frame["seed"] <= 1),
+        "unknown": ~frame["trial"].isin(["a", "b"]),
     }
     for where, expected in filters.items():
         found = table.rows(where, "return", descending=True, limit=10)
@@ -63,7 +68,13 @@ def test_filters_and_orders_are_those_of_pandas(catalog, table):
 
 
 def test_what_cannot_be_read_says_why(table):
-    wrong = {"foo < 3": "no column 'foo'", "return <": "needs a comparison", "(seed=1": "lacks", "seed=1)": "too much"}
+    wrong = {
+        "foo < 3": "no column 'foo'",
+        "return <": "needs a value",
+        "< 3": "needs a comparison",
+        "(seed=1": "lacks",
+        "seed=1)": "too much",
+    }
     wrong |= {"return < many": "compares numbers", "trial < b": "texts"}
     for where, message in wrong.items():
         with pytest.raises(ValueError, match=message):
@@ -97,9 +108,9 @@ def test_a_new_report_is_read_and_a_rolled_back_one_is_left_out(tmp_path):
     def report(step):
         store.add(EpisodeBatch((EpisodeData(tm.EpisodeRecord(f"e{step}", 1.0, 2), {}),)), "train", "x/data", step)
         store.finish()
-        return len(files.table(tm.load(tmp_path / "exp").trials))
+        return files.table(tm.load(tmp_path / "exp").trials).rows()["total"]
 
     assert [report(10), report(20)] == [1, 2]
     store.goes_on(10)
     store.finish()
-    assert len(files.table(tm.load(tmp_path / "exp").trials)) == 0
+    assert files.table(tm.load(tmp_path / "exp").trials).rows()["rows"] == []

@@ -7,6 +7,7 @@ import pytest
 import tune_media as tm
 from tests.support.browser import chromium, served, viewer_page
 from tests.support.viewing import write_snapshot, write_trial
+from tune_media.viewing.episode_files import EpisodeFiles
 
 pytestmark = pytest.mark.slow
 
@@ -277,7 +278,7 @@ def test_all_curves_are_on_one_chart(browser, seeds, host, tmp_path):
         assert viewer.errors == []
 
 
-@pytest.mark.parametrize("host", ["watch", "tensorboard"])
+@pytest.mark.parametrize("host", ["watch", "tensorboard", "gallery"])
 def test_all_episodes_are_a_table(browser, seeds, host, tmp_path):
     frame = tm.load(seeds).episodes()
     with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
@@ -301,6 +302,33 @@ def test_all_episodes_are_a_table(browser, seeds, host, tmp_path):
         assert viewer.errors == []
         viewer.page.go_back()
         viewer.wait("document.querySelector('.episodes')")
+        if host == "gallery":
+            assert_answers(viewer, EpisodeFiles().table(tm.load(seeds).trials))
+
+
+FILTERS = ["return < 8 and seed = None", "lr=0.1..0.15 (seed!=3 | length>=5)", "not trial=failed", "FAILED return=..10"]
+
+
+def assert_answers(viewer, table):
+    """A gallery, which has no server, answers as the server does."""
+    ask = "(wanted) => tuneMedia.app.instance.source.episodes(wanted)"
+    for where in FILTERS:
+        wanted = {"where": where, "sort": "return", "descending": 1, "limit": 7, "offset": 2, "histogram": "return"}
+        found, expected = (
+            viewer.frame.evaluate(ask, wanted),
+            table.rows(where, "return", descending=True, offset=2, limit=7),
+        )
+        counted = table.histogram("return", where)
+        assert 0 < expected["count"] < expected["total"], where
+        assert {name: found[name] for name in expected} == expected, where
+        assert (found["histogram"]["counts"], found["histogram"]["outliers"]) == (
+            counted["counts"],
+            counted["outliers"],
+        )
+        assert found["histogram"]["edges"] == pytest.approx(counted["edges"])
+    found, expected = viewer.frame.evaluate(ask, {"strangest": 5}), table.strangest(5)
+    assert (found["rows"], found["places"]) == (expected["rows"], expected["places"])
+    assert [z for _, z in found["why"]] == pytest.approx([z for _, z in expected["why"]])
 
 
 def test_each_hyperparameter_stands_against_the_score_and_pins_live_in_the_link(browser, seeds, tmp_path):
@@ -341,3 +369,5 @@ def test_each_hyperparameter_stands_against_the_score_and_pins_live_in_the_link(
         viewer.open(url, "pins=[1,{},[%22gone%22],")  # no pins: a broken link
         viewer.wait("document.querySelectorAll('.card').length > 0")
         assert (viewer.all(".pins", "1"), viewer.errors) == ([], [])
+        viewer.open(url, "score=training_iteration")  # a gallery has curves and configurations of every metric
+        viewer.wait("document.querySelector('.curves .u-over') && document.querySelector('.card.configuration')")

@@ -2,107 +2,71 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import posixpath
-import re
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet
 
 from tune_media.experiment.params import differing
-from tune_media.experiment.trial_files import Line, TrialFiles
-from tune_media.storage.episode_files import parquet_name
 from tune_media.values.checks import did_you_mean
-from tune_media.values.episodes import UNKNOWN
-from tune_media.values.secrets import error_text
+from tune_media.viewing.conditions import Mask, Numbers, Rows, Texts, mask
 from tune_media.viewing.payload import finite
 
-logger = logging.getLogger("tune_media")
-
-_TEXTS = ("trial", "section", "task", "note", "episode_id")
-_FACTS = ("section", "step", "training_iteration", "episode_return", "episode_length", "terminated", "seed", "task")
-_READ = [*_FACTS, "recorder", "episode_id", "note", "metrics", "clips"]
-_SHORT = {"return": "episode_return", "length": "episode_length", "iteration": "training_iteration"}
+SHORT = {"return": "episode_return", "length": "episode_length", "iteration": "training_iteration"}
 _NOT_STRANGE = ("step", "training_iteration", "seed")  # numbers that tell nothing of what happened in an episode
-_TOKEN = re.compile(r'\s*(?:([()])|(<=|>=|!=|==|=|<|>)|("[^"]*"|[^\s()<>=!"]+))')
+_CONFIG = "config/"
 _BINS = 30
 _STRANGE = 3.5  # of a robust z score, as Iglewicz and Hoaglin have it
-_THREADS = 16
-
-Mask = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.float64]
 
 
-class EpisodeFiles:
-    """Reads the episode files of trials; each file once, since none changes. Any thread may ask.
-
-    >>> EpisodeFiles().table([]).rows()["count"]
-    0
-    """
-
-    def __init__(self) -> None:
-        self._read: dict[tuple[str, str], pa.Table | None] = {}
-        self._made: tuple[Any, EpisodeTable] | None = None
-        self._lock = threading.Lock()
-
-    def table(self, trials: Sequence[TrialFiles]) -> EpisodeTable:
-        """Return the table of the episodes that the trials have not left behind."""
-        reports = [(trial, line) for trial in trials for line in trial.report_lines if not line.get("rolled_back")]
-        files = dict.fromkeys((trial.path, line["path"]) for trial, line in reports)
-        with self._lock:
-            if self._made is None or self._made[0] != list(files):
-                own = {(trial.path, line["path"]): (trial, line) for trial, line in reports}
-                new = [key for key in files if key not in self._read]
-                with ThreadPoolExecutor(_THREADS) as pool:
-                    self._read |= zip(new, pool.map(lambda key: _read(*own[key]), new), strict=True)
-                tables = [(own[key][0], found) for key in files if (found := self._read[key]) is not None]
-                self._made = list(files), EpisodeTable.of(tables)
-            return self._made[1]
-
-
+@dataclass
 class EpisodeTable:
     """Episodes as columns: facts, hyperparameters that differ (``config/<name>``), and metrics (``metrics/<name>``).
 
-    Args:
-        columns: The values of each column: numbers with NaN for missing ones, or texts.
-        clips: The path of a clip of each episode, or None.
+    Attributes:
+        columns: The values of each column; missing numbers are NaN.
+        clips: The path of a clip by the row of its episode, for those that have one.
+        params: The hyperparameters of each trial, in the order of the texts of the column ``trial``.
+        counting: Which rows count; the others were left behind. None: all.
+        read: The share of the trials whose episodes are in the table.
+
+    >>> table = EpisodeTable({"episode_return": np.array([3.0, 1.0, 2.0])})
+    >>> table.rows("return > 1", "return")["rows"]
+    [[2], [3]]
     """
 
-    def __init__(self, columns: Mapping[str, Numbers | npt.NDArray[Any]], clips: Sequence[str | None]) -> None:
-        self.columns = dict(columns)
-        self.clips = clips
+    columns: Mapping[str, Numbers | Texts]
+    clips: Mapping[int, str] = field(default_factory=dict)
+    params: Sequence[Mapping[str, Any]] = ()
+    counting: Mask | None = None
+    read: float = 1.0
+    _strangest: dict[tuple[int, str], tuple[Rows, list[Any]]] = field(default_factory=dict, repr=False)
 
-    @classmethod
-    def of(cls, tables: Sequence[tuple[TrialFiles, pa.Table]]) -> EpisodeTable:
-        """Join the tables of trials."""
-        if not tables:
-            return cls({}, [])
-        trials = [trial for trial, _ in tables]
-        counts = [len(table) for _, table in tables]
-        joined = pa.concat_tables([table for _, table in tables])
-        columns: dict[str, Any] = {"trial": np.repeat(np.array([trial.name for trial in trials], object), counts)}
-        for name in _FACTS:
-            columns[name] = _texts(joined[name]) if name in _TEXTS else _numbers(joined[name])
-        for name in differing([trial.params for trial in trials]):
-            values = [trial.params.get(name) for trial in trials]
-            columns[f"config/{name}"] = np.repeat(_plain(values), counts)
-        metrics = joined["metrics"].combine_chunks()
-        for name in pc.unique(metrics.keys).to_pylist() if len(joined) else []:
-            columns[f"metrics/{name}"] = _numbers(pc.map_lookup(metrics, pa.scalar(name), "first"))
-        columns["episode_id"] = _texts(joined["episode_id"])
-        clips = [next((path for path, _ in found or ()), None) for found in joined["clips"].to_pylist()]
-        return cls(columns, clips)
+    def __post_init__(self) -> None:
+        configs = [f"{_CONFIG}{name}" for name in differing(self.params)]
+        facts = [name for name in self.columns if not name.startswith("metrics/") and name != "episode_id"]
+        others = [name for name in self.columns if name not in facts and name != "episode_id"]
+        self.names = [*facts, *configs, *others, *(["episode_id"] if "episode_id" in self.columns else [])]
+        """The names of all columns."""
+        self._count = len(next(iter(self.columns.values()), ()))
+        self._total = self._count if self.counting is None else int(self.counting.sum())
 
     def __len__(self) -> int:
-        return len(self.clips)
+        return self._count
+
+    def found(self, where: str = "") -> Rows:
+        """Return the rows that count and that a filter lets through.
+
+        Raises:
+            ValueError: The filter cannot be read.
+        """
+        if not where.strip() and self.counting is None:
+            return np.arange(len(self))
+        passing = mask(where, self)
+        return np.flatnonzero(passing if self.counting is None else passing & self.counting)
 
     def rows(
         self, where: str = "", sort: str = "", *, descending: bool = False, offset: int = 0, limit: int = 100
@@ -110,27 +74,23 @@ class EpisodeTable:
         """Return a page of the episodes that a filter lets through.
 
         Args:
-            where: Comparisons with ``and``, ``or``, ``not`` and parentheses: ``return < 20 and distance_avg > 3``. The
-                last part of a column's name is enough.
+            where: See ``viewing.conditions``. The last part of a column's name is enough.
             sort: A column. Missing values come last.
             descending: Whether the largest comes first.
             offset: The number of the first row.
             limit: How many rows at most.
 
         Returns:
-            ``count``, ``total``, ``columns``, ``rows`` (lists), and ``places`` (for each row its trial and its clip).
+            ``count``, ``total``, ``read`` (the share of the trials that are in the table yet), ``columns``, ``rows``
+            (lists), and ``places`` (for each row its trial and its clip).
 
         Raises:
             ValueError: The filter cannot be read, or there is no such column.
-
-        >>> table = EpisodeTable({"episode_return": np.array([3.0, 1.0, 2.0])}, [None] * 3)
-        >>> table.rows("return > 1", "return")["rows"]
-        [[2], [3]]
         """
-        found = np.flatnonzero(self.mask(where))
-        if sort:
-            found = found[_order(self.columns[self.resolve(sort)][found], descending)]
-        return {"count": len(found), "total": len(self), **self._page(found[offset : offset + limit])}
+        found = self.found(where)
+        last = offset + limit
+        page = found[_first(self._keys(self.resolve(sort), found, descending), last)] if sort else found[:last]
+        return {"count": len(found), **self._page(page[offset:])}
 
     def strangest(self, count: int = 10, where: str = "") -> dict[str, Any]:
         """Return the episodes that differ most from the others in one of their numbers, the strangest first.
@@ -141,34 +101,39 @@ class EpisodeTable:
         Returns:
             As ``rows``, with ``why``: for each row the column and its z score.
         """
-        found = np.flatnonzero(self.mask(where))
-        names = [n for n, v in self.columns.items() if v.dtype == float and n not in _NOT_STRANGE]
-        names = [name for name in names if not name.startswith("config/")]
-        if not len(found) or not names:
-            return {"count": 0, "total": len(self), **self._page(found[:0]), "why": []}
-        scores = np.nan_to_num(np.abs([robust_z(self.columns[name][found]) for name in names]), posinf=0.0)
-        column = scores.argmax(axis=0)
-        strangeness = scores.max(axis=0)
-        order = np.argsort(-strangeness, kind="stable")[:count]
-        why = [[names[column[at]], float(strangeness[at])] for at in order]
-        return {"count": len(order), "total": len(self), **self._page(found[order]), "why": why}
+        if (count, where) not in self._strangest:
+            self._strangest[count, where] = self._find_strangest(count, where)
+        found, why = self._strangest[count, where]
+        return {"count": len(found), **self._page(found), "why": why}
+
+    def _find_strangest(self, count: int, where: str) -> tuple[Rows, list[Any]]:
+        found = self.found(where)
+        names = [name for name, values in self.columns.items() if name not in _NOT_STRANGE and not _is_text(values)]
+        most, column = np.zeros(len(found)), np.zeros(len(found), np.int64)
+        for number, name in enumerate(names):
+            scores = np.nan_to_num(np.abs(robust_z(self.numbers(name)[found])), posinf=0.0)
+            column[scores > most] = number
+            most = np.maximum(most, scores)
+        order = _first(-most, count if names else 0)
+        return found[order], [[names[column[at]], float(most[at])] for at in order]
 
     def histogram(self, name: str, where: str = "") -> dict[str, Any]:
         """Return how often values of a column occur: ``edges``, ``counts``, and ``outliers``, a count for each bin.
 
         A column of texts has none, and empty lists.
 
-        >>> table = EpisodeTable({"x": np.array([1.0, 1.0, 2.0])}, [None] * 3)
+        >>> table = EpisodeTable({"x": np.array([1.0, 1.0, 2.0])})
         >>> sum(table.histogram("x")["counts"])
         3
         """
         full = self.resolve(name)
-        values = self.columns[full]
-        values = values[self.mask(where) & np.isfinite(values)] if values.dtype == float else values[:0]
-        if not len(values):
+        values = self.column(full)
+        known = np.empty(0) if isinstance(values, Texts) else values[self.found(where)]
+        known = known[np.isfinite(known)]
+        if not len(known):
             return {"name": full, "edges": [], "counts": [], "outliers": []}
-        counts, edges = np.histogram(values, _BINS)
-        strange = values[np.abs(robust_z(values)) > _STRANGE]
+        counts, edges = np.histogram(known, _BINS)
+        strange = known[np.abs(robust_z(known)) > _STRANGE]
         return {
             "name": full,
             "edges": edges.tolist(),
@@ -182,101 +147,66 @@ class EpisodeTable:
         Raises:
             ValueError: There is none.
         """
-        wanted = _SHORT.get(name, name)
-        for full in self.columns:
-            if full == wanted:
-                return full
-        for full in self.columns:
+        wanted = SHORT.get(name, name)
+        if wanted in self.names:
+            return wanted
+        for full in self.names:
             if full.partition("/")[2] == wanted or full.rpartition("/")[2] == wanted:
                 return full
-        raise ValueError(f"there is no column {name!r}; {did_you_mean(name, self.columns)}")
+        raise ValueError(f"there is no column {name!r}; {did_you_mean(name, self.names)}")
 
-    def mask(self, where: str) -> Mask:
-        """Return which episodes a filter lets through.
+    def column(self, name: str) -> Numbers | Texts:
+        """Return a column.
 
         Raises:
-            ValueError: The filter cannot be read.
-
-        >>> table = EpisodeTable({"a": np.array([1.0, 2.0, 3.0]), "b": np.array([0.0, 1.0, 1.0])}, [None] * 3)
-        >>> table.mask("(a = 1 or a >= 3) and not b = 1").tolist()
-        [True, False, False]
+            ValueError: There is none.
         """
-        return _Filter(where, self).read() if where.strip() else np.ones(len(self), bool)
+        full = self.resolve(name)
+        return self.columns[full] if full in self.columns else _at(self._of_trials(full), self._trial.at)
 
-    def _page(self, found: npt.NDArray[np.int64]) -> dict[str, Any]:
-        columns = [[_json(value) for value in values[found].tolist()] for values in self.columns.values()]
-        trials = self.columns["trial"][found].tolist() if "trial" in self.columns else [None] * len(found)
-        places = [[trial, self.clips[at]] for trial, at in zip(trials, found.tolist(), strict=True)]
+    def numbers(self, name: str) -> Numbers:
+        """Return a column of numbers; one of texts has only missing ones."""
+        values = self.column(name)
+        return np.full(len(self), np.nan) if isinstance(values, Texts) else values
+
+    def texts(self) -> list[Texts]:
+        """Return the columns of texts."""
+        return [values for values in map(self.column, self.names) if isinstance(values, Texts)]
+
+    def _keys(self, name: str, found: Rows, descending: bool) -> Numbers:
+        """Return numbers by which some rows are sorted; missing values come last."""
+        values = self.column(name)
+        keys = values.ranks(found) if isinstance(values, Texts) else values[found]
+        return np.where(np.isnan(keys), np.inf, -keys if descending else keys)
+
+    @property
+    def _trial(self) -> Texts:
+        trial = self.columns["trial"]
+        assert isinstance(trial, Texts)
+        return trial
+
+    def _of_trials(self, name: str) -> Numbers | Texts:
+        """Return a hyperparameter of each trial."""
+        return _plain([params.get(name.removeprefix(_CONFIG)) for params in self.params])
+
+    def values_of(self, name: str, found: Rows) -> list[Any]:
+        """Return the values of some rows as JSON has them."""
+        values = self.columns.get(name)
+        if values is None:
+            values = _at(self._of_trials(name), self._trial.at[found])
+            found = np.arange(len(found))
+        return values.take(found) if isinstance(values, Texts) else [_json(value) for value in values[found].tolist()]
+
+    def _page(self, found: Rows) -> dict[str, Any]:
+        columns = [self.values_of(name, found) for name in self.names]
+        trials = self.values_of("trial", found) if "trial" in self.columns else [None] * len(found)
         return {
-            "columns": list(self.columns),
+            "total": self._total,
+            "read": self.read,
+            "columns": self.names,
             "rows": [list(row) for row in zip(*columns, strict=True)],
-            "places": places,
+            "places": [[trial, self.clips.get(at)] for trial, at in zip(trials, found.tolist(), strict=True)],
         }
-
-
-class _Filter:
-    """Reads a filter from left to right: ``or`` of ``and`` of ``not``, parentheses and comparisons."""
-
-    def __init__(self, text: str, table: EpisodeTable) -> None:
-        self._table = table
-        self._tokens: list[str] = []
-        at = 0
-        while at < len(text.rstrip()):
-            match = _TOKEN.match(text, at)
-            if not match:
-                raise ValueError(f"the filter cannot be read from {text[at:].strip()!r} on.")
-            self._tokens.append(next(filter(None, match.groups())))
-            at = match.end()
-
-    def read(self) -> Mask:
-        mask = self._any()
-        if self._tokens:
-            raise ValueError(f"the filter has {self._tokens[0]!r} too much.")
-        return mask
-
-    def _next(self, *words: str) -> bool:
-        """Take the next token if it is one of these."""
-        if self._tokens and self._tokens[0].lower() in words:
-            self._tokens.pop(0)
-            return True
-        return False
-
-    def _any(self) -> Mask:
-        mask = self._all()
-        while self._next("or"):
-            mask = mask | self._all()
-        return mask
-
-    def _all(self) -> Mask:
-        mask = self._one()
-        while self._next("and") or (self._tokens and self._tokens[0].lower() not in ("or", ")")):
-            mask = mask & self._one()
-        return mask
-
-    def _one(self) -> Mask:
-        if self._next("not"):
-            return ~self._one()
-        if self._next("("):
-            mask = self._any()
-            if not self._next(")"):
-                raise ValueError("the filter lacks a ')'.")
-            return mask
-        if len(self._tokens) < 3 or self._tokens[1] not in _COMPARE:
-            raise ValueError(f"the filter needs a comparison such as return<20, not {' '.join(self._tokens[:3])!r}.")
-        name, operator, text = (self._tokens.pop(0).strip('"') for _ in range(3))
-        values = self._table.columns[self._table.resolve(name)]
-        return _compared(values, operator, text)
-
-
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "=": np.equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-}
 
 
 def robust_z(values: Numbers) -> Numbers:
@@ -296,63 +226,32 @@ def robust_z(values: Numbers) -> Numbers:
     return np.nan_to_num((values - median) / unit, nan=0.0) if unit else np.zeros(len(values))
 
 
-def _compared(values: npt.NDArray[Any], operator: str, text: str) -> Mask:
-    is_missing = text.lower() in ("none", "null")
-    if values.dtype == float:
-        if is_missing:
-            return np.asarray(np.isnan(values) != (operator == "!="), bool)
-        try:
-            number = {"true": 1.0, "false": 0.0}.get(text.lower())
-            number = float(text) if number is None else number
-        except ValueError:
-            raise ValueError(f"the filter compares numbers with {text!r}.") from None
-        if operator in ("=", "==", "!="):
-            return np.asarray(np.isclose(values, number, rtol=1e-9, atol=0.0) != (operator == "!="), bool)
-        return np.asarray(_COMPARE[operator](values, number), bool)
-    wanted = None if is_missing else text
-    if operator not in ("=", "==", "!="):
-        raise ValueError(f"the filter asks if texts are {operator} {text!r}.")
-    return np.array([(value == wanted) != (operator == "!=") for value in values], bool)
+def _first(keys: Numbers, count: int) -> Rows:
+    """Return the places of the smallest keys in their order, without sorting all of them.
+
+    >>> _first(np.array([3.0, 1.0, 2.0, 1.0]), 3).tolist()
+    [1, 3, 2]
+    """
+    if count < len(keys):
+        candidates = np.flatnonzero(keys <= np.partition(keys, count)[count])
+        return candidates[np.argsort(keys[candidates], kind="stable")][:count]
+    return np.argsort(keys, kind="stable")
 
 
-def _order(values: npt.NDArray[Any], descending: bool) -> npt.NDArray[np.int64]:
-    if values.dtype == float:
-        return np.argsort(np.where(np.isnan(values), np.inf, -values if descending else values), kind="stable")
-    missing = np.array([value is None for value in values], bool)
-    texts = np.where(missing, "", values).astype(str)
-    _, rank = np.unique(texts, return_inverse=True)
-    return np.lexsort((-rank if descending else rank, missing))
+def _at(values: Numbers | Texts, rows: npt.NDArray[Any]) -> Numbers | Texts:
+    """Return the values of some rows as a column."""
+    return Texts(values.at[rows], values.texts) if isinstance(values, Texts) else values[rows]
 
 
-def _read(trial: TrialFiles, line: Line) -> pa.Table | None:
-    try:
-        filesystem, folder = trial.place
-        path = posixpath.join(folder, parquet_name(line["path"]))
-        with filesystem.open_input_file(path) as file:
-            table = pyarrow.parquet.ParquetFile(file).read(columns=_READ)  # read_table would load pyarrow.dataset
-    except (OSError, ValueError, pa.ArrowException) as error:
-        logger.warning("tune_media: cannot read the episodes in %r: %s", line["path"], error_text(error))
-        return None
-    return table.filter(pc.not_equal(table["episode_id"], UNKNOWN))
+def _is_text(values: Numbers | Texts) -> bool:
+    return isinstance(values, Texts)
 
 
-def _numbers(column: Any) -> Numbers:
-    return (
-        np.asarray(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False), float)
-        if isinstance(column, pa.Array)
-        else np.asarray(pc.cast(column, pa.float64()).to_numpy(), float)
-    )
-
-
-def _texts(column: Any) -> npt.NDArray[Any]:
-    return np.array(column.to_pylist(), object)
-
-
-def _plain(values: Sequence[Any]) -> npt.NDArray[Any]:
+def _plain(values: Sequence[Any]) -> Numbers | Texts:
     """Return hyperparameters as numbers if all are, else as texts."""
     if all(value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)) for value in values):
         return np.array([math.nan if value is None else value for value in values], float)
-    return np.array([None if value is None else str(value) for value in values], object)
+    return Texts.of([None if value is None else str(value) for value in values])
 
 
 def _json(value: Any) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tune_media.experiment.results import RESULTS
@@ -20,17 +21,22 @@ from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
+from tune_media.viewing.conditions import Texts
 from tune_media.viewing.curves import Curves
 from tune_media.viewing.episode_details import episode_details
+from tune_media.viewing.episode_files import EpisodeFiles
 from tune_media.viewing.payload import (
     CLIP,
+    column,
     configurations_key,
     configurations_payload,
     first_payload,
     index_payload,
+    is_return,
     json_content,
     metrics_payload,
     scores_of,
+    shown_params,
 )
 from tune_media.viewing.places import find_folders
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -44,6 +50,8 @@ _THREADS = 4
 _PRELOAD = '<link rel="preload" href="data/first.json" as="fetch" crossorigin>\n'  # a page from disk may not fetch
 _KINDS = ("video", "image")  # that the page shows; other media would be published unseen
 _NOT_COPIED = ("index.html", "tensorboard.js")
+_MAX_EPISODES = 100_000  # in the table of a gallery: some 50 MB
+_MAX_JUDGED = 4000  # trials times metrics whose configurations a gallery holds
 
 
 @dataclass
@@ -159,18 +167,47 @@ class Gallery:
         known = known_returns(name for found in metrics for name in found)
         yield "curves", json_content({name: curves.of(self.trials, name) for name in known})
         sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})
-        wanted = [(name, "") for name in known] + [(CLIP, section) for section in sections]
+        names = sorted({name for found in metrics for name in found}.difference(known))
+        others = names if len(names) * len(self.trials) <= _MAX_JUDGED else []
+        wanted = [(name, "") for name in (*known, *others)] + [(CLIP, section) for section in sections]
         judged = {
             configurations_key(name, section, sign): configurations_payload(
-                self.trials, self._statuses, scores_of(self.trials, name, section), sign=sign
+                self.trials,
+                self._statuses,
+                scores_of(self.trials, name, section),
+                sign=sign,
+                with_pairs=is_return(name),
             )
             for name, section in wanted
             for sign in (1, -1)
         }
         yield "configurations", json_content(judged)
+        yield from self._episodes()
         for trial in self.trials:
             clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self._lines_of(trial)}
             yield f"trial-{trial.id}", json_content({"curves": self._curves(trial), "clips": clips})
+
+    def _episodes(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the table of all episodes, a file a column, so that the page reads only what it shows."""
+        table = EpisodeFiles().table(self.trials)
+        rows = table.found()
+        if len(rows) > _MAX_EPISODES:
+            newest = np.argsort(table.numbers("step")[rows], kind="stable")[-_MAX_EPISODES:]
+            rows, left_out = rows[np.sort(newest)], len(rows) - _MAX_EPISODES
+        else:
+            left_out = 0
+        shown = {f"config/{name}" for name in shown_params(self.trials)}
+        names = [name for name in table.names if not name.startswith("config/") or name in shown]
+        texts = [name for name in names if isinstance(table.column(name), Texts)]
+        about = {"count": len(rows), "left_out": left_out, "columns": names, "texts": texts}
+        yield "episodes", json_content(about)
+        for number, name in enumerate(names):
+            yield f"episodes-{number}", json_content(column(table.values_of(name, rows)))
+        copied = {(trial.name, line["path"]) for trial, line in self.files.values()}
+        of_trials = table.values_of("trial", rows) if names else []
+        clips = [table.clips.get(row) for row in rows.tolist()]
+        shown_clips = [path if (trial, path) in copied else None for trial, path in zip(of_trials, clips, strict=True)]
+        yield "episodes-clips", json_content(column(shown_clips))
 
     def _lines_of(self, trial: TrialFiles) -> list[Line]:
         if trial.id not in self._lines:

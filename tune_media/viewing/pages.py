@@ -13,6 +13,7 @@ from tune_media.viewing.payload import (
     etag_of,
     first_payload,
     index_payload,
+    is_return,
     json_content,
     metrics_payload,
     scores_of,
@@ -113,7 +114,9 @@ class TrialPages:
         version = metric, section, by, sign, statuses, [(t.name, t.state, t.results_version) for t in trials]
         scores = scores_of(trials, metric, section)
         return self._page(
-            "configurations", version, lambda: configurations_payload(trials, statuses, scores, by, sign=sign)
+            "configurations",
+            version,
+            lambda: configurations_payload(trials, statuses, scores, by, sign=sign, with_pairs=is_return(metric)),
         )
 
     def _page(self, name: str, version: Any, payload: Callable[[], Any]) -> Page:

@@ -59,7 +59,7 @@ def index_payload(
         >>> index_payload([], "nothing")["clips"]["count"]
         0
     """
-    params = differing([trial.params for trial in trials])[:_MAX_PARAMS]
+    params = shown_params(trials)
     rows = [(number, line) for number, trial in enumerate(trials) for line in lines_of(trial)]
     lines = [line for _, line in rows]
     clips: dict[str, Any] = {
@@ -87,6 +87,15 @@ def index_payload(
         ],
         "clips": clips,
     }
+
+
+def shown_params(trials: Sequence[TrialFiles]) -> list[str]:
+    """Return the names of the hyperparameters that the page shows: those that differ, and not too many.
+
+    >>> shown_params([])
+    []
+    """
+    return differing([trial.params for trial in trials])[:_MAX_PARAMS]
 
 
 def first_payload(
@@ -136,6 +145,15 @@ def scores_of(trials: Sequence[TrialFiles], metric: str, section: str) -> list[f
     if metric == CLIP:
         return clip_scores(trials, section)
     return [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
+
+
+def is_return(metric: str) -> bool:
+    """Say whether a score is the return of episodes, so that the returns on equal seeds compare it, too.
+
+    >>> is_return("episode_return_mean"), is_return("clip"), is_return("loss")
+    (True, True, False)
+    """
+    return metric == CLIP or metric in RETURNS
 
 
 def configurations_key(metric: str, section: str, sign: int) -> str:

@@ -33,7 +33,7 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import is_local
 from tune_media.values.secrets import error_text, redacted
 from tune_media.viewing.episode_details import episode_details
-from tune_media.viewing.episode_table import EpisodeFiles
+from tune_media.viewing.episode_files import EpisodeFiles
 from tune_media.viewing.pages import Page, TrialPages
 from tune_media.viewing.payload import etag_of, json_content
 from tune_media.viewing.trials import Trials
@@ -49,6 +49,7 @@ SHOWN = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png", ".jpg": 
 _FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
 _CHUNK = 65536
 _MAX_ROWS = 1000  # of a page of episodes
+_PATIENCE = 0.25  # seconds that a page of episodes waits for files; the page asks again for the others
 _ONE_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))", re.IGNORECASE)
 
 
@@ -129,7 +130,7 @@ class ViewerApp:
         args = request.args
         limit = min(args.get("limit", 100, int), _MAX_ROWS)
         try:
-            table = self._episode_files.table(self.trials.all())
+            table = self._episode_files.table(self.trials.all(), _PATIENCE)
             where, strangest = args.get("where", ""), min(args.get("strangest", 0, int), _MAX_ROWS)
             found = (
                 table.strangest(strangest, where)

@@ -7,6 +7,7 @@
   const PAGE = 100;
   const STRANGEST = 10;
   const TYPING_MS = 250;
+  const AGAIN_MS = 700; // while the server reads files
   const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
   const SHORT = { episode_return: "return", episode_length: "length", training_iteration: "iteration", episode_id: "id" };
   const header = (name) => SHORT[name] || name.replace(/^metrics\//, "").replace(/^config\//, "⚙ ");
@@ -41,19 +42,20 @@
       this.timer = setTimeout(() => this.load(asked, 0), isTyping ? TYPING_MS : 0);
     }
 
-    async load(asked, offset) {
+    async load(asked, offset, limit = PAGE) {
       const { app } = this.props;
       const { where, order, orderDown, strange } = app.state;
       this.setState({ isReading: true });
       try {
         const page = await app.source.episodes({
-          where, offset, limit: PAGE, ...(order ? { sort: order, histogram: order } : { histogram: "episode_return" }),
+          where, offset, limit, ...(order ? { sort: order, histogram: order } : { histogram: "episode_return" }),
           ...(orderDown ? { descending: 1 } : {}), ...(strange ? { strangest: STRANGEST } : {}),
         });
         if (asked !== this.asked) return;
         const before = offset ? this.state.found : null;
         const found = before ? { ...page, rows: [...before.rows, ...page.rows], places: [...before.places, ...page.places] } : page;
         this.setState({ found, problem: null, isReading: false });
+        if (page.read < 1) this.timer = setTimeout(() => this.load(asked, 0, Math.max(PAGE, found.rows.length)), AGAIN_MS);
       } catch (error) {
         if (asked === this.asked) this.setState({ problem: error.message, isReading: false });
       }
@@ -72,7 +74,7 @@
       return html`<main class="episodes-view">
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
           <div class="heading-title"><h2 tabindex="-1">All episodes</h2>
-            <p class="muted" role="status">${found ? (found.count === found.total ? plural(found.total, "episode") : `${number(found.count)} of ${plural(found.total, "episode")}`) : ""}${isReading ? " reading …" : ""}</p></div></header>
+            <p class="muted" role="status">${found ? (found.count === found.total ? plural(found.total, "episode") : `${number(found.count)} of ${plural(found.total, "episode")}`) : ""}${found?.left_out > 0 ? `, the newest; ${number(found.left_out)} older ones are not in this gallery` : ""}${found?.read < 1 ? ` so far: ${Math.floor(100 * found.read)} % of the trials are read …` : isReading ? " reading …" : ""}</p></div></header>
         <div class="panel-head">
           <input class="filter where" type="search" aria-label="Filter episodes" value=${state.where} placeholder="return < 20 and length > 100"
             title="Comparisons of any column, with and, or, not and parentheses" onInput=${(event) => app.set({ where: event.target.value })} />

@@ -2,6 +2,8 @@
 (function (tm) {
   "use strict";
 
+  const MOST_TRIALS = 200; // whose files a gallery reads for one chart
+
   /** Data from the server: TensorBoard's tab and `tune-media watch`. URLs are relative to the page. */
   function serverSource({ live }) {
     async function get(url) {
@@ -55,12 +57,24 @@
       return loaded.get(name);
     }
     const details = (trial) => load(`trial-${trial.id}`);
+    /** Return a metric of all trials over training from the files of the trials; null if these are many. */
+    async function curvesOf(metric) {
+      const { trials } = await load("index");
+      if (trials.length > MOST_TRIALS) return null;
+      const found = (await Promise.all(trials.map(details))).map(({ curves: { step, metrics } }) => {
+        const values = new Map(Object.entries(metrics)).get(metric) || [];
+        const rows = values.map((_, row) => row).filter((row) => values[row] != null);
+        return { step: rows.map((row) => step[row]), value: rows.map((row) => values[row]) };
+      });
+      return { trials: trials.map(({ id }) => id), step: found.map(({ step }) => step), value: found.map(({ value }) => value) };
+    }
     return {
       live: false,
       first: () => load("first"),
       index: once(() => load("index")),
       metrics: once(() => load("metrics")),
-      curves: async (metric) => new Map(Object.entries(await load("curves"))).get(metric) || null,
+      episodes: tm.episodeColumns.table(load),
+      curves: async (metric) => new Map(Object.entries(await load("curves"))).get(metric) || curvesOf(metric),
       configurations: async ({ key, by }) => (by.length ? null : new Map(Object.entries(await load("configurations"))).get(key) || null),
       trial: async (trial) => (await details(trial)).curves,
       clip: async (clip) => (await details(clip.trial)).clips[clip.path] || { record: {}, series: {} },

@@ -1,0 +1,195 @@
+"""The language of filters: comparisons of columns, with ``and``, ``or``, ``not``, parentheses, ranges and words.
+
+``return < 20 (task=hard or task=None) not lr=0.001..0.01 "my name" >= 3 trial_7``: what stands side by side must hold
+together; a word without a comparison is looked for in all texts. The page reads the same language in filter.js.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
+
+_TOKEN = re.compile(r'\s*(?:([()])|(<=|>=|!=|==|=|<|>)|((?:"[^"]*"|[^\s()<>=!"])+))')
+_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_RANGE = re.compile(rf"({_NUMBER})?\.\.({_NUMBER})?")
+_OR, _AND = ("or", "|", "||"), ("and", "&", "&&")
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "=": np.equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A column of texts, most of which occur many times.
+
+    Attributes:
+        at: For each row the number of its text; -1 if it has none.
+        texts: The different texts.
+
+    >>> column = Texts.of(["a", None, "b", "a"])
+    >>> column.equal("a").tolist(), column.equal(None).tolist(), column.take(np.array([1, 2]))
+    ([True, False, False, True], [False, True, False, False], [None, 'b'])
+    """
+
+    at: npt.NDArray[np.int32]
+    texts: pa.StringArray
+
+    @classmethod
+    def of(cls, values: Sequence[str | None]) -> Texts:
+        """Return the column of some texts."""
+        places: dict[str, int] = {}
+        at = [-1 if value is None else places.setdefault(value, len(places)) for value in values]
+        return cls(np.array(at, np.int32), pa.array(list(places), pa.string()))
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def equal(self, text: str | None) -> Mask:
+        """Say which rows have a text; None: which have none."""
+        return self.at < 0 if text is None else self._of_rows(pc.equal(self.texts, text))
+
+    def contain(self, text: str) -> Mask:
+        """Say which rows have a text that another one is part of, in upper or lower case."""
+        return self._of_rows(pc.match_substring(self.texts, text, ignore_case=True))
+
+    def ranks(self, rows: Rows) -> Numbers:
+        """Return for some rows the place of their text in the alphabet; NaN if they have none."""
+        ranks = np.empty(len(self.texts) + 1)
+        ranks[pc.sort_indices(self.texts).to_numpy()] = np.arange(len(self.texts))
+        ranks[-1] = np.nan  # of the rows that have -1
+        return ranks[self.at[rows]]
+
+    def take(self, rows: Rows) -> list[str | None]:
+        """Return the texts of some rows."""
+        return [None if at < 0 else self.texts[at].as_py() for at in self.at[rows].tolist()]
+
+    def _of_rows(self, holds: Any) -> Mask:
+        of_texts: Mask = holds.to_numpy(zero_copy_only=False).astype(bool)
+        return np.append(of_texts, False)[self.at]
+
+
+class Columns(Protocol):
+    """What a filter is read against."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def column(self, name: str) -> Numbers | Texts:
+        """Return a column by a name that somebody typed.
+
+        Raises:
+            ValueError: There is none.
+        """
+
+    def texts(self) -> Sequence[Texts]:
+        """Return the columns that words are looked for in."""
+
+
+def mask(text: str, columns: Columns) -> Mask:
+    """Return which rows a filter lets through.
+
+    Raises:
+        ValueError: The filter cannot be read, or there is no such column.
+    """
+    return _Filter(text, columns).read() if text.strip() else np.ones(len(columns), bool)
+
+
+class _Filter:
+    """Reads a filter from left to right: ``or`` of ``and`` of ``not``, parentheses, comparisons and words."""
+
+    def __init__(self, text: str, columns: Columns) -> None:
+        self._columns = columns
+        self._tokens: list[str] = []
+        at = 0
+        while at < len(text.rstrip()):
+            match = _TOKEN.match(text, at)
+            if not match:
+                raise ValueError(f"the filter cannot be read from {text[at:].strip()!r} on.")
+            self._tokens.append(next(filter(None, match.groups())))
+            at = match.end()
+
+    def read(self) -> Mask:
+        found = self._any()
+        if self._tokens:
+            raise ValueError(f"the filter has {self._tokens[0]!r} too much.")
+        return found
+
+    def _next(self, *words: str) -> bool:
+        """Take the next token if it is one of these."""
+        if self._tokens and self._tokens[0].lower() in words:
+            self._tokens.pop(0)
+            return True
+        return False
+
+    def _any(self) -> Mask:
+        found = self._all()
+        while self._next(*_OR):
+            found = found | self._all()
+        return found
+
+    def _all(self) -> Mask:
+        found = self._one()
+        while self._next(*_AND) or (self._tokens and self._tokens[0].lower() not in (*_OR, ")")):
+            found = found & self._one()
+        return found
+
+    def _one(self) -> Mask:
+        if self._next("not"):
+            return ~self._one()
+        if self._next("("):
+            found = self._any()
+            if not self._next(")"):
+                raise ValueError("the filter lacks a ')'.")
+            return found
+        if not self._tokens or self._tokens[0] in (*_COMPARE, ")"):
+            raise ValueError(f"the filter needs a comparison such as return<20, not {' '.join(self._tokens[:3])!r}.")
+        name = self._tokens.pop(0).replace('"', "")
+        if not self._tokens or self._tokens[0] not in _COMPARE:
+            found = np.zeros(len(self._columns), bool)
+            for column in self._columns.texts():
+                found |= column.contain(name)
+            return found
+        operator = self._tokens.pop(0)
+        if not self._tokens or self._tokens[0] in (*_COMPARE, "(", ")"):
+            raise ValueError(f"the filter needs a value after {name}{operator}.")
+        return _compared(self._columns.column(name), operator, self._tokens.pop(0).replace('"', ""))
+
+
+def _compared(values: Numbers | Texts, operator: str, text: str) -> Mask:
+    is_negated, is_equality = operator == "!=", operator in ("=", "==", "!=")
+    is_missing = text.lower() in ("none", "null")
+    if isinstance(values, Texts):
+        if not is_equality:
+            raise ValueError(f"the filter asks if texts are {operator} {text!r}.")
+        return np.asarray(values.equal(None if is_missing else text) != is_negated, bool)
+    if is_missing:
+        return np.asarray(np.isnan(values) != is_negated, bool)
+    bounds = _RANGE.fullmatch(text) if is_equality else None
+    if bounds and (bounds[1] or bounds[2]):
+        low, high = float(bounds[1] or "-inf"), float(bounds[2] or "inf")
+        return np.asarray(((values >= low) & (values <= high)) != is_negated, bool)
+    try:
+        number = {"true": 1.0, "false": 0.0}.get(text.lower())
+        number = float(text) if number is None else number
+    except ValueError:
+        raise ValueError(f"the filter compares numbers with {text!r}.") from None
+    if is_equality:
+        return np.asarray(np.isclose(values, number, rtol=1e-9, atol=0.0) != is_negated, bool)
+    return np.asarray(_COMPARE[operator](values, number), bool)

@@ -1,0 +1,255 @@
+"""Reads the episodes of all trials from their Parquet files, beside the requests for pages of them."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from tune_media.experiment.trial_files import Line, TrialFiles
+from tune_media.storage.episode_files import parquet_name
+from tune_media.values.episodes import UNKNOWN
+from tune_media.values.secrets import error_text
+from tune_media.viewing.conditions import Mask, Texts
+from tune_media.viewing.episode_table import EpisodeTable
+
+logger = logging.getLogger("tune_media")
+
+_NUMBERS = ("step", "training_iteration", "episode_return", "episode_length", "terminated", "seed")
+_TEXTS = ("section", "task")
+_SHOWN = ("trial", "section", *_NUMBERS, "task")
+_READ = [*_TEXTS, *_NUMBERS, "episode_id", "metrics", "clips"]
+_THREADS = 16
+_AT_ONCE = 32  # files whose episodes join the table together
+_FIRST = 2.0  # seconds to wait for the first episodes, on a slow disk
+_ROOM = 1024  # rows for which there is room at the start
+
+
+class EpisodeFiles:
+    """Reads the episode files of trials, each once, since none changes. Any thread may ask for what is read.
+
+    >>> EpisodeFiles().table([]).rows()["count"]
+    0
+    """
+
+    def __init__(self) -> None:
+        self._episodes = _Episodes()
+        self._wanted: dict[str, TrialFiles] = {}
+        self._done: dict[str, tuple[TrialFiles, Any]] = {}  # by its path, each trial and the state of it that was read
+        self._files: dict[str, dict[str, int]] = {}  # of each trial: the number of each file
+        self._made: tuple[Any, EpisodeTable] | None = None  # of the version that it was made of
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Condition()
+
+    def table(self, trials: Sequence[TrialFiles], patience: float | None = None) -> EpisodeTable:
+        """Return the table of the episodes that the trials have not left behind.
+
+        Args:
+            trials: The trials.
+            patience: Seconds to wait for files that have not been read yet; then the table has those that were read.
+                None: until all are.
+        """
+        with self._lock:
+            self._wanted = {trial.path: trial for trial in trials}
+            if self._thread is None and self._stale():
+                self._thread = threading.Thread(target=self._read_all, daemon=True)
+                self._thread.start()
+            self._lock.wait_for(lambda: self._thread is None, patience)
+            self._lock.wait_for(lambda: self._thread is None or len(self._episodes) > 0, _FIRST)
+            read = 1 - len(self._stale()) / len(self._wanted) if self._wanted else 1.0
+            version = self._episodes.version, tuple(self._wanted), read
+            if self._made is None or self._made[0] != version:
+                self._made = version, self._episodes.table(self._wanted, read)
+            return self._made[1]
+
+    def _stale(self) -> list[TrialFiles]:
+        return [trial for trial in self._wanted.values() if self._done.get(trial.path) != (trial, trial.state)]
+
+    def _read_all(self) -> None:
+        """Read the files of all trials that have changed; the thread ends when there are none."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            while True:
+                with self._lock:
+                    todo = self._stale()
+                    if not todo:
+                        self._thread = None
+                        self._lock.notify_all()
+                        return
+                for part in self._parts(todo):
+                    new = [(trial, line) for trial, _, lines in part for line in lines]
+                    tables = list(pool.map(lambda item: _read(*item), new))
+                    with self._lock:
+                        self._take(part, tables)
+                        self._lock.notify_all()
+
+    def _parts(self, trials: Sequence[TrialFiles]) -> Iterator[list[tuple[TrialFiles, Any, list[Line]]]]:
+        """Yield trials with the lines of some new files; with the last of a trial's comes the state that they make."""
+        part: list[tuple[TrialFiles, Any, list[Line]]] = []
+        for trial in trials:
+            state = trial.state
+            known = self._files.setdefault(trial.path, {})
+            lines = {line["path"]: line for line in trial.report_lines}
+            left = {path for path, line in lines.items() if line.get("rolled_back")}
+            with self._lock:
+                for path, number in known.items():
+                    self._episodes.mark(number, left=path in left or path not in lines)
+            new = [line for path, line in lines.items() if path not in known and path not in left]
+            while len(new) > _AT_ONCE:
+                yield [(trial, None, new[:_AT_ONCE])]
+                new = new[_AT_ONCE:]
+            part.append((trial, state, new))
+            if sum(len(lines) for _, _, lines in part) >= _AT_ONCE:
+                yield part
+                part = []
+        yield part
+
+    def _take(self, part: list[tuple[TrialFiles, Any, list[Line]]], tables: Sequence[pa.Table | None]) -> None:
+        at = 0
+        taken = []
+        for trial, state, lines in part:
+            for line in lines:
+                number = self._episodes.new_file()
+                self._files[trial.path][line["path"]] = number
+                table = tables[at]
+                at += 1
+                if table is not None:
+                    taken.append((trial.path, number, table))
+            if state is not None:
+                self._done[trial.path] = trial, state
+        self._episodes.add(taken)
+
+
+class _Episodes:
+    """The columns of all episodes that were read; they grow, so that a new report costs no look at the others."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._count = 0
+        self._room = 0
+        self._columns: dict[str, npt.NDArray[Any]] = {}  # longer than the number of rows
+        self._texts: dict[str, dict[str, int]] = {name: {} for name in ("path", *_TEXTS)}
+        self._ids: list[pa.StringArray] = []
+        self._clips: dict[int, str] = {}
+        self._is_left: list[bool] = []  # of each file
+
+    def __len__(self) -> int:
+        return self._count
+
+    def new_file(self) -> int:
+        """Return the number of a file."""
+        self._is_left.append(False)
+        return len(self._is_left) - 1
+
+    def mark(self, file: int, *, left: bool) -> None:
+        """Note whether the trial has left behind the episodes of a file."""
+        if self._is_left[file] != left:
+            self._is_left[file] = left
+            self.version += 1
+
+    def add(self, tables: Sequence[tuple[str, int, pa.Table]]) -> None:
+        """Add the episodes of some files; of each, the path of its trial and its number."""
+        if not tables:
+            return
+        self.version += 1
+        counts = [len(table) for _, _, table in tables]
+        joined = pa.concat_tables([table for _, _, table in tables], promote_options="default")
+        is_known = pc.not_equal(joined["episode_id"], UNKNOWN)
+        joined, keep = joined.filter(is_known), is_known.to_numpy()
+        new = slice(self._count, self._count + len(joined))
+        if new.stop > self._room:
+            self._grow(_ROOM + new.stop * 5 // 4)
+        paths = [self._text("path", path) for path, _, _ in tables]
+        self._put("path", new, np.repeat(np.array(paths, np.int32), counts)[keep])
+        self._put("file", new, np.repeat(np.array([file for _, file, _ in tables], np.int32), counts)[keep])
+        for name in _NUMBERS:
+            self._put(name, new, pc.cast(joined[name], pa.float64()).to_numpy())
+        for name in _TEXTS:
+            texts = [self._text(name, text) for text in joined[name].to_pylist()]
+            self._put(name, new, np.array(texts, np.int32))
+        for name, values in _flat(joined["metrics"], len(joined)):
+            self._put(f"metrics/{name}", new, values)
+        for row, found in enumerate(joined["clips"].to_pylist() if "clips" in joined.column_names else (), new.start):
+            if found:
+                self._clips[row] = found[0][0]
+        self._ids += joined["episode_id"].chunks
+        self._count = new.stop
+
+    def table(self, trials: dict[str, TrialFiles], read: float) -> EpisodeTable:
+        """Return the table of the episodes of some trials, by path."""
+        own = {name: values[: self._count] for name, values in self._columns.items()}
+        path, file = own.pop("path", np.empty(0, np.int32)), own.pop("file", np.empty(0, np.int32))
+        if self._count:
+            self._ids = [pa.concat_arrays(self._ids)]
+        else:
+            return EpisodeTable({}, read=read)
+        known = [trials.get(text) for text in self._texts["path"]]
+        columns: dict[str, Any] = {
+            name: Texts(values, pa.array(list(self._texts[name]), pa.string())) if name in _TEXTS else values
+            for name, values in own.items()
+        }
+        names = [
+            posixpath.basename(text) if trial is None else trial.name
+            for text, trial in zip(self._texts["path"], known, strict=True)
+        ]
+        columns["trial"] = Texts(path, pa.array(names, pa.string()))
+        ordered = {name: columns.pop(name) for name in _SHOWN} | columns
+        ordered["episode_id"] = Texts(np.arange(self._count, dtype=np.int32), self._ids[0])
+        counting: Mask | None = None
+        if any(self._is_left) or None in known:
+            gone = np.array([trial is None for trial in known])
+            counting = ~np.array(self._is_left)[file] & ~gone[path]
+        params = [{} if trial is None else trial.params for trial in known]
+        return EpisodeTable(ordered, self._clips, params, counting, read)
+
+    def _text(self, name: str, text: str | None) -> int:
+        known = self._texts[name]
+        return -1 if text is None else known.setdefault(text, len(known))
+
+    def _put(self, name: str, rows: slice, values: npt.NDArray[Any]) -> None:
+        if name not in self._columns:
+            self._columns[name] = _empty(self._room, values.dtype)
+        self._columns[name][rows] = values
+
+    def _grow(self, room: int) -> None:
+        for name, values in self._columns.items():
+            self._columns[name] = _empty(room, values.dtype)
+            self._columns[name][: self._count] = values[: self._count]
+        self._room = room
+
+
+def _empty(count: int, dtype: Any) -> npt.NDArray[Any]:
+    return np.full(count, np.nan if np.issubdtype(dtype, np.floating) else -1, dtype)
+
+
+def _flat(maps: pa.ChunkedArray, count: int) -> Iterable[tuple[str, npt.NDArray[np.float64]]]:
+    """Yield each name of a column of maps with the values of all rows."""
+    joined = maps.combine_chunks()
+    offsets = joined.offsets.to_numpy()
+    keys = joined.keys[offsets[0] : offsets[-1]].dictionary_encode() if count else pa.array([]).dictionary_encode()
+    values = joined.items[offsets[0] : offsets[-1]].to_numpy(zero_copy_only=False) if count else np.empty(0)
+    row = np.repeat(np.arange(count), np.diff(offsets))
+    for number, name in enumerate(keys.dictionary.to_pylist()):
+        own = keys.indices.to_numpy() == number
+        column = np.full(count, np.nan)
+        column[row[own]] = values[own]
+        yield name, column
+
+
+def _read(trial: TrialFiles, line: Line) -> pa.Table | None:
+    try:
+        filesystem, folder = trial.place
+        path = posixpath.join(folder, parquet_name(line["path"]))
+        with filesystem.open_input_file(path) as file:
+            return pyarrow.parquet.ParquetFile(file).read(columns=_READ)  # read_table would load pyarrow.dataset
+    except (OSError, ValueError, pa.ArrowException) as error:
+        logger.warning("tune_media: cannot read the episodes in %r: %s", line["path"], error_text(error))
+        return None

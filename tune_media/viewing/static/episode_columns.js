@@ -1,0 +1,120 @@
+// All episodes of a gallery as one table. The server answers the same questions from Parquet files (episode_table.py);
+// a page from disk has no server, so here each column is a file, and the page filters, sorts and counts.
+(function (tm) {
+  "use strict";
+
+  const SHORT = { return: "episode_return", length: "episode_length", iteration: "training_iteration" };
+  const NOT_STRANGE = new Set(["step", "training_iteration", "seed"]);
+  const BINS = 30;
+  const STRANGE = 3.5; // of a robust z score
+  const last = (name) => name.split("/").pop();
+  const isConfig = (name) => name.startsWith("config/");
+
+  /** Return a function that answers what the table asks for; `load(name)` reads a data file of the gallery. */
+  function table(load) {
+    const loaded = new Map();
+    let about = null;
+
+    /** Read columns, each once, as arrays. */
+    async function read(names) {
+      about = about || (await load("episodes"));
+      await Promise.all(names(about).map(async (name) => {
+        if (loaded.has(name)) return;
+        const column = await load(`episodes-${name === null ? "clips" : about.columns.indexOf(name)}`);
+        const value = tm.model.reader(column);
+        loaded.set(name, Array.from({ length: about.count }, (_, row) => value(row)));
+      }));
+    }
+
+    function resolve(name) {
+      const wanted = SHORT[name] || name;
+      const { columns } = about;
+      return columns.find((full) => full === wanted) || columns.find((full) => full.slice(full.indexOf("/") + 1) === wanted || last(full) === wanted) || null;
+    }
+
+    function found(where) {
+      const rows = Array.from({ length: about.count }, (_, row) => row);
+      if (!where.trim()) return rows;
+      const texts = about.texts.map((name) => loaded.get(name));
+      const find = (name) => {
+        const full = resolve(name);
+        const values = full && loaded.get(full);
+        return values && ((row) => (full === "terminated" && values[row] != null ? Boolean(values[row]) : values[row]));
+      };
+      const filter = tm.filter.parse(where, find, (row) => texts.map((values) => values[row] ?? "").join("\n"));
+      if (filter.problem) throw new Error(filter.problem.replace("hyperparameter or metric", "column"));
+      return rows.filter((row) => filter.test(row, null));
+    }
+
+    function sorted(rows, name, isDown) {
+      const values = loaded.get(name);
+      return [...rows].sort((a, b) => tm.model.compare(values[a], values[b], isDown ? -1 : 1) || a - b);
+    }
+
+    const isNumeric = (name) => !about.texts.includes(name);
+    const numbersOf = (rows, name) => Float64Array.from(rows, (row) => Number(loaded.get(name)[row] ?? NaN));
+
+    function strangest(rows, count) {
+      const names = about.columns.filter((name) => isNumeric(name) && !isConfig(name) && !NOT_STRANGE.has(name));
+      const most = new Float64Array(rows.length);
+      const why = new Array(rows.length).fill(names[0]);
+      for (const name of names) {
+        robustZ(numbersOf(rows, name)).forEach((z, at) => {
+          if (Math.abs(z) > most[at]) [most[at], why[at]] = [Math.abs(z), name];
+        });
+      }
+      const order = rows.map((_, at) => at).sort((a, b) => most[b] - most[a] || a - b).slice(0, names.length ? count : 0);
+      return { rows: order.map((at) => rows[at]), why: order.map((at) => [why[at], most[at]]) };
+    }
+
+    function histogram(rows, name) {
+      const values = isNumeric(name) ? numbersOf(rows, name).filter(Number.isFinite) : [];
+      if (!values.length) return { name, edges: [], counts: [], outliers: [] };
+      let [low, high] = values.reduce(([least, most], value) => [Math.min(least, value), Math.max(most, value)], [Infinity, -Infinity]);
+      if (low === high) [low, high] = [low - 0.5, high + 0.5];
+      const counts = new Array(BINS).fill(0);
+      const outliers = new Array(BINS).fill(0);
+      const z = robustZ(values);
+      values.forEach((value, at) => {
+        const bin = Math.min(BINS - 1, Math.floor((BINS * (value - low)) / (high - low)));
+        counts[bin]++;
+        if (Math.abs(z[at]) > STRANGE) outliers[bin]++;
+      });
+      return { name, edges: Array.from({ length: BINS + 1 }, (_, at) => low + ((high - low) * at) / BINS), counts, outliers };
+    }
+
+    return async function answer({ where = "", sort = "", descending, offset = 0, limit = 100, strangest: strange, histogram: counted }) {
+      await read(({ columns }) => [...columns, null]);
+      const name = sort && resolve(sort);
+      let rows = found(where);
+      const answered = { total: about.count, left_out: about.left_out, read: 1, columns: about.columns, count: rows.length };
+      if (counted) answered.histogram = histogram(rows, resolve(counted) || counted);
+      if (strange) {
+        ({ rows, why: answered.why } = strangest(rows, strange));
+        answered.count = rows.length;
+      } else if (name) rows = sorted(rows, name, descending);
+      const page = strange ? rows : rows.slice(offset, offset + limit);
+      const value = (column, row) => loaded.get(column)[row];
+      return {
+        ...answered, rows: page.map((row) => about.columns.map((column) => value(column, row))), places: page.map((row) => [value("trial", row), value(null, row)]),
+      };
+    };
+  }
+
+  /** Return the distance of each number from the median, in units of the median distance, see episode_table.robust_z. */
+  function robustZ(values) {
+    const known = values.filter(Number.isFinite);
+    if (!known.length) return new Float64Array(values.length);
+    const middle = median(known);
+    const distances = known.map((value) => Math.abs(value - middle));
+    const unit = median(distances) / 0.6745 || (distances.reduce((sum, value) => sum + value, 0) / distances.length) * 1.253314;
+    return values.map((value) => (unit && Number.isFinite(value) ? (value - middle) / unit : 0));
+  }
+
+  function median(values) {
+    const order = Float64Array.from(values).sort();
+    return (order[(order.length - 1) >> 1] + order[order.length >> 1]) / 2;
+  }
+
+  tm.episodeColumns = { table };
+})((window.tuneMedia = window.tuneMedia || {}));
