@@ -101,7 +101,7 @@ def test_mistakes_are_told(experiment, tmp_path):
     for arguments, text in (
         (("--episodes", "retrn < 3"), "did you mean 'return'?"),
         (("--episodes", "return < -3"), "matches 'return < -3'"),
-        (("--episodes", "return less than <"), "is no comparison"),
+        (("--episodes", "return less than <"), "the filter needs a value after than<"),
         (("--episodes", "nosuchid"), "no episode with a tape has the id 'nosuchid'"),
         (("--trial", "nosuchtrial"), "no trials have 'nosuchtrial' in their name"),
         (("--env", "tests.support.envs:CountingEnv"), "the env that env= makes does not play this episode"),

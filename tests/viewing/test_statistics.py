@@ -69,6 +69,14 @@ def test_equal_seeds_are_compared_in_pairs():
     assert difference(np.array(list(first.values())), heights).has_zero
 
 
+def test_an_interval_over_many_values_is_bounded_in_memory():
+    values = np.random.default_rng(5).normal(3.0, 1.0, 100_000)
+    found = estimate(values)
+    assert found == estimate(values)
+    assert found.low < values.mean() < found.high
+    assert found.high - found.low == pytest.approx(2 * 1.96 / np.sqrt(len(values)), rel=0.15)
+
+
 def test_one_run_has_no_interval():
     assert np.isnan(estimate(np.array([3.0])).low)
     assert difference(np.array([3.0]), np.array([1.0, 2.0])).has_zero

@@ -17,3 +17,4 @@ def test_episodes_that_the_trial_left_behind_are_chosen_only_if_there_are_no_oth
     assert [one.id for one in choose([*left, *kept], which)] == [id]
     assert {one.id for one in choose(left, which)} <= {"x", "y"}
     assert [one.id for one in choose([*left, *kept], "return > 5")] == ["x", "t"]
+    assert [one.id for one in choose([*left, *kept], "(return=1..2 or section=train) not iteration=2")] == ["a", "t"]

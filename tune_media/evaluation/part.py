@@ -15,7 +15,6 @@ from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoints_of
 from tune_media.evaluation.clips import ClipRenderer, clips_there
 from tune_media.evaluation.evaluated_trial import RECORDER, SECTION, EvaluatedTrial
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint
-from tune_media.evaluation.interval import mean_interval
 from tune_media.evaluation.jobs import Played
 from tune_media.evaluation.request import Condition, Request
 from tune_media.experiment.params import differing
@@ -25,6 +24,7 @@ from tune_media.rllib.checkpoint_player import PlayedAs
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.episodes import summarized
 from tune_media.values.names import name_digest
+from tune_media.viewing.statistics import Estimate, estimate
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 
@@ -64,7 +64,7 @@ class Part:
     def line(self) -> EvaluatedCheckpoint:
         """Return its line of the table."""
         returns = [float(row["episode_return"]) for row in self.rows()]
-        low, high = mean_interval(returns)
+        mean = estimate(np.array(returns)) if returns else Estimate(math.nan)
         known = self.played_as
         return EvaluatedCheckpoint(
             self.trial.name,
@@ -72,9 +72,9 @@ class Part:
             self.checkpoint.name,
             self.checkpoint.training_iteration,
             len(returns),
-            float(np.mean(returns)) if returns else math.nan,
-            low,
-            high,
+            mean.value,
+            mean.low,
+            mean.high,
             None if known is None else known.explore,
             None if known is None else known.connectors,
             None if known is None else known.note,

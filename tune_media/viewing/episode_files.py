@@ -30,6 +30,7 @@ _SHOWN = ("trial", "section", *_NUMBERS, "task")
 _READ = [*_TEXTS, *_NUMBERS, "episode_id", "metrics", "clips"]
 _THREADS = 16
 _AT_ONCE = 32  # files whose episodes join the table together
+_AT_FIRST = 4
 _FIRST = 2.0  # seconds to wait for the first episodes, on a slow disk
 _ROOM = 1024  # rows for which there is room at the start
 
@@ -83,6 +84,7 @@ class EpisodeFiles:
                     if not todo:
                         self._thread = None
                         self._lock.notify_all()
+                        pa.default_memory_pool().release_unused()
                         return
                 for part in self._parts(todo):
                     new = [(trial, line) for trial, _, lines in part for line in lines]
@@ -103,9 +105,9 @@ class EpisodeFiles:
                 for path, number in known.items():
                     self._episodes.mark(number, left=path in left or path not in lines)
             new = [line for path, line in lines.items() if path not in known and path not in left]
-            while len(new) > _AT_ONCE:
-                yield [(trial, None, new[:_AT_ONCE])]
-                new = new[_AT_ONCE:]
+            while len(new) > (count := _AT_ONCE if len(self._episodes) else _AT_FIRST):
+                yield [(trial, None, new[:count])]
+                new = new[count:]
             part.append((trial, state, new))
             if sum(len(lines) for _, _, lines in part) >= _AT_ONCE:
                 yield part

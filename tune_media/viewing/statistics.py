@@ -5,7 +5,6 @@ These are the statistics of Agarwal et al., "Deep Reinforcement Learning at the 
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,9 @@ import numpy.typing as npt
 
 LEVEL = 0.95
 RESAMPLES = 5000
+_FEWEST_RESAMPLES = 500  # of many scores
+_MAX_NUMBERS = 20_000_000  # that all resamples of some scores draw
+_AT_ONCE = 1_000_000  # numbers
 _TRIMMED = 0.25  # of the scores at each end
 
 Scores = npt.NDArray[np.float64]
@@ -91,19 +93,21 @@ def resampled(tables: Scores, statistic: Statistic, seed: int = 0) -> Scores:
         seed: Of the draws, which are the same for each table.
 
     Returns:
-        An array of shape (tables, samples).
+        An array of shape (tables, samples). There are 5,000 samples, and fewer of more than 4,000 scores.
 
     >>> resampled(np.ones((2, 3, 1)), mean).shape
     (2, 5000)
     """
     _, runs, tasks = tables.shape
-    draws = _draws(runs, tasks, seed)
-    return np.stack([statistic(table[draws, np.arange(tasks)].reshape(RESAMPLES, runs * tasks)) for table in tables])
-
-
-@functools.lru_cache(maxsize=4)
-def _draws(runs: int, tasks: int, seed: int) -> npt.NDArray[np.int64]:
-    return np.random.default_rng(seed).integers(0, runs, (RESAMPLES, runs, tasks))
+    size, random = runs * tasks, np.random.default_rng(seed)
+    left = max(_FEWEST_RESAMPLES, min(RESAMPLES, _MAX_NUMBERS // size))
+    parts = []
+    while left:
+        count = min(left, max(1, _AT_ONCE // size))
+        draws = random.integers(0, runs, (count, runs, tasks))
+        parts.append(np.stack([statistic(table[draws, np.arange(tasks)].reshape(count, size)) for table in tables]))
+        left -= count
+    return np.concatenate(parts, axis=1)
 
 
 def interval(samples: Scores) -> tuple[float, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import operator
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from tune_media.encoding.encoder import EncodedVideo
@@ -28,6 +28,8 @@ from tune_media.values.options import VideoOptions
 from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.video import Video
+from tune_media.viewing.conditions import Numbers, Texts, mask
+from tune_media.viewing.episode_table import SHORT
 
 if TYPE_CHECKING:
     from tune_media.viewing.catalog import Catalog
@@ -35,17 +37,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tune_media")
 
 BEST, WORST, LAST, ALL = "best", "worst", "last", "all"
-_NAMES = {"return": "episode_return", "length": "episode_length", "iteration": "training_iteration"}
-_COMPARISON = re.compile(r"\s*([\w./@-]+?)\s*(<=|>=|==|!=|<|>|=)\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*")
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "=": operator.eq,
-    "!=": operator.ne,
-}
 _FACTS = ("episode_id", "episode_return", "episode_length", "seed", "env_runner", "env_index", "section")
 _MORE_FACTS = ("training_iteration", "env_steps", "terminated", "explored", "weights_version", "task", "metrics")
 
@@ -324,8 +315,8 @@ def choose(episodes: Sequence[TapedEpisode], which: str) -> list[TapedEpisode]:
             return [by_id(episodes, which)]
         except KeyError as error:
             raise ValueError(str(error.args[0])) from error
-    matches = _condition(which, episodes)
-    return [episode for episode in episodes if matches(episode.row)]
+    matches = mask(which, _Rows(episodes))
+    return [episode for episode, is_wanted in zip(episodes, matches, strict=True) if is_wanted]
 
 
 def by_id(episodes: Sequence[TapedEpisode], id: str) -> TapedEpisode:
@@ -396,42 +387,39 @@ def _options(
     return VideoOptions(height=height, every=every or Tape.unpacked(tape).every, overlay=tuple(overlay))
 
 
-def _condition(text: str, episodes: Sequence[TapedEpisode]) -> Callable[[Mapping[str, Any]], bool]:
-    """Return the function that says whether an episode's row matches comparisons joined by ``and`` and ``or``.
+@dataclass(frozen=True)
+class _Rows:
+    """The columns and the metrics of episodes, as a filter is read against them."""
 
-    Raises:
-        ValueError: It cannot be read, or no episode has a value of such a name.
-    """
-    alternatives = []
-    for part in re.split(r"\s+or\s+", text.strip()):
-        comparisons = []
-        for comparison in re.split(r"\s+and\s+", part):
-            match = _COMPARISON.fullmatch(comparison)
-            if match is None:
-                raise ValueError(
-                    f"{comparison!r} is no comparison of a name with a number, such as 'return < 20 and distance > 3'"
-                )
-            name, sign, number = match.groups()
-            _check_name(name, episodes)
-            comparisons.append((name, _OPERATORS[sign], float(number)))
-        alternatives.append(comparisons)
+    episodes: Sequence[TapedEpisode]
 
-    def matches(row: Mapping[str, Any]) -> bool:
-        return any(
-            all((value := _number(row, name)) is not None and holds(value, number) for name, holds, number in each)
-            for each in alternatives
-        )
+    def __len__(self) -> int:
+        return len(self.episodes)
 
-    return matches
+    def column(self, name: str) -> Numbers | Texts:
+        """Return the values of a name.
 
+        Raises:
+            ValueError: No episode has a value of this name.
+        """
+        values = [_value(episode.row, name) for episode in self.episodes]
+        if all(value is None for value in values):
+            known = {key for episode in self.episodes for key in (*SHORT, *episode.row, *episode.row["metrics"])}
+            there = [key for key in sorted(known) if any(_value(one.row, key) is not None for one in self.episodes)]
+            raise ValueError(f"no episode with a tape has a value {name!r}; {did_you_mean(name, there)}")
+        if any(isinstance(value, str) for value in values):
+            return Texts.of([None if value is None else str(value) for value in values])
+        return np.array([np.nan if value is None else value for value in values], float)
 
-def _check_name(name: str, episodes: Sequence[TapedEpisode]) -> None:
-    if all(_number(episode.row, name) is None for episode in episodes):
-        known = {key for episode in episodes for key in (*_NAMES, *episode.row, *episode.row["metrics"])}
-        numbers = [key for key in sorted(known) if any(_number(one.row, key) is not None for one in episodes)]
-        raise ValueError(f"no episode with a tape has a number {name!r}; {did_you_mean(name, numbers)}")
+    def texts(self) -> list[Texts]:
+        """Return the columns of texts."""
+        columns = [self.column(name) for name in ("trial", "section", "task", "episode_id") if self._has(name)]
+        return [column for column in columns if isinstance(column, Texts)]
+
+    def _has(self, name: str) -> bool:
+        return any(_value(episode.row, name) is not None for episode in self.episodes)
 
 
-def _number(row: Mapping[str, Any], name: str) -> float | None:
-    value = row["metrics"].get(name, row.get(_NAMES.get(name, name)))
-    return float(value) if isinstance(value, (int, float)) else None
+def _value(row: Mapping[str, Any], name: str) -> float | str | None:
+    value = row["metrics"].get(name, row.get(SHORT.get(name, name)))
+    return value if isinstance(value, (int, float, str)) else None

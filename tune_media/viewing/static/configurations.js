@@ -101,7 +101,7 @@
       return html`<article class=${`card configuration${rank === 1 ? " winner" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${() => app.group.choose(this.base.querySelector("video"))}
           data-trial=${trial.name} aria-label=${`${rank === 1 ? "Best configuration. " : ""}${title}: ${plural(one.n, "run")}`}>
         ${rank === 1 && html`<span class="ribbon">★ Best</span>`}
-        <${tm.pins.CardPin} app=${app} trial=${trial} pinned=${tm.pins.isPinned(app, trial)} />
+        ${isVisible && html`<${tm.pins.CardPin} app=${app} trial=${trial} pinned=${tm.pins.isPinned(app, trial)} />`}
         ${clip ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
           : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clipOf(trial)) }}>${isVisible && html`<p>no clip under this choice</p>`}</div>`}
         <div class="facts">${isVisible && html`

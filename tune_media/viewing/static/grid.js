@@ -69,7 +69,7 @@
       const choose = () => app.group.choose(this.base.querySelector("video"));
       return html`<article class=${`card${rank === 1 ? " winner" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${choose} data-trial=${trial.name} aria-label=${caption}>
         ${rank === 1 && html`<span class="ribbon">★ Winner</span>`}
-        <${tm.pins.CardPin} app=${app} trial=${trial} pinned=${pinned} />
+        ${isVisible && html`<${tm.pins.CardPin} app=${app} trial=${trial} pinned=${pinned} />`}
         ${isVisible && clip
           ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
           : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>${!clip && html`<p>no clip under this choice</p>`}</div>`}
