@@ -18,7 +18,7 @@ from werkzeug.test import Client
 import tune_media as tm
 from tests.support.browser import tensorboard_url
 from tests.support.viewing import write_trial
-from tune_media.export import _step_tables
+from tune_media.datasets.episode_steps import recorded_steps
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.payload import url_path
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -198,8 +198,8 @@ def steps_on_s3(s3, tmp_path):
 
 
 def test_steps_are_exported_from_the_filesystem_of_each_trial(steps_on_s3):
-    folders = [str(steps_on_s3 / "far"), str(steps_on_s3 / "near")]
-    tables = list(_step_tables(tm.load(folders)))
-    assert sorted(table["episode_id"][0].as_py() for table in tables) == ["far-steps", "near-steps"]
-    both = ["s3://results/steps", folders[1]]
-    assert len(list(_step_tables(tm.load(both)))) == 2
+    far, near = str(steps_on_s3 / "far"), str(steps_on_s3 / "near")
+    rows = {f"{name}-steps": {"episode_id": f"{name}-steps"} for name in ("far", "near")}
+    for folders in ([far, near], ["s3://results/steps", near]):
+        found = recorded_steps(tm.load(folders), rows)
+        assert sorted(steps.row["episode_id"] for steps in found) == ["far-steps", "near-steps"]
