@@ -15,8 +15,10 @@ from ray.tune.callback import CallbackList
 import tune_media as tm
 from tests.support.driver_to_kill import CALM, KEYS, PLACES, Tells, calls, kill_at, report, told
 from tests.support.fake_trial import FakeTrial
+from tests.support.faults import wait_until
 from tests.support.index_lines import parse_index
 from tune_media.callbacks.outbox import FOLDER_VARIABLE, NewRow, Outbox, remove_expired
+from tune_media.callbacks.session import _SESSIONS
 
 
 @pytest.fixture(autouse=True)
@@ -232,11 +234,15 @@ def test_a_restore_with_no_trial_left_to_run_delivers_to_all_callbacks(tmp_path,
     assert "waited for" not in caplog.text
 
 
-def test_rows_that_wait_for_a_callback_that_a_restore_has_not_are_counted(tmp_path, outboxes, caplog):
+def test_rows_that_wait_for_a_callback_that_a_restore_has_not_are_counted_and_do_not_stay(tmp_path, outboxes, caplog):
+    """Its cursor stood still, and held all rows and contents until the end of the restored experiment."""
     state = kill_at(tmp_path, "append")
     callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path)
     callback.set_state(state)
     callback.log_trial_start(trial)
+    callback.log_trial_result(CALM + 2, trial, {"training_iteration": CALM + 2})
+    outbox = _SESSIONS[trial.storage.experiment_driver_staging_path].outbox
+    wait_until(lambda: not outbox.read(0) and not outbox.nbytes)
     callback.log_trial_end(trial)
     callback.on_experiment_end([trial])
     (said,) = [record.getMessage() for record in caplog.records if "waited for tells" in record.getMessage()]

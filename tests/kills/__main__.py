@@ -35,12 +35,13 @@ import wandb  # noqa: F401
 import tune_media.callbacks.mlflow.callback
 import tune_media.callbacks.mlflow.run
 import tune_media.callbacks.session
+import tune_media.callbacks.tape_renderer
 import tune_media.callbacks.tensorboard.callback
 import tune_media.callbacks.wandb.callback
 import tune_media.callbacks.wandb.run
 import tune_media.viewing.catalog  # noqa: F401
 from tests.kills.check import check_after_kill, check_end
-from tests.kills.driver import POINTS, Places, drive, filesystem_of, kill_at
+from tests.kills.driver import POINTS, RENDER_POINTS, Places, drive, filesystem_of, kill_at
 from tests.kills.mlflow_server import MODES, Proxy, free_port, phases
 from tests.support.trackers import MlflowServer
 
@@ -167,6 +168,7 @@ def run_round(
     mode: str,
     mlflow_server: MlflowServer | None,
     machine_lost: bool,
+    has_tapes: bool,
     counts: Counter[str],
 ) -> list[str]:
     """Kill an experiment's drivers one to three times, and let the last one end; return what is wrong."""
@@ -179,8 +181,9 @@ def run_round(
     if server:
         result_of(lambda: filesystem_of(server).create_dir(f"kills{seed}"), folder)
     counts[f"rounds with MLflow: {mode}"] += 1
+    counts["rounds with tapes"] += has_tapes
     with mlflow_of(home, folder, mode, rng, mlflow_server) as address:
-        places = Places(folder, server, experiment, address, f"kills {seed}")
+        places = Places(folder, server, experiment, address, f"kills {seed}", has_tapes)
         return _kill_and_check(places, rng, machine_lost=machine_lost, counts=counts)
 
 
@@ -190,6 +193,8 @@ def _kill_and_check(places: Places, rng: random.Random, *, machine_lost: bool, c
     lost, stored, process = -1, {}, 0
     for process in range(rng.randint(1, 3)):
         point, when, count = rng.choice(POINTS), rng.choice(["before", "after"]), int(rng.expovariate(1 / 12)) + 1
+        if places.has_tapes and rng.random() < 0.5:
+            point, count = rng.choice(RENDER_POINTS), int(rng.expovariate(1 / 3)) + 1
         at = point, when, count
         is_at_point, delay = rng.random() < 0.5, rng.uniform(0.05, 4.5)
         own_seed = rng.randrange(10**6)
@@ -242,17 +247,15 @@ def _checked(places: Places, lost: int, stored: Any) -> tuple[list[str], Counter
 
 
 def _round_in_process(
-    home: Path, seed: int, server: str, mlflow_server: MlflowServer | None, mode: str, lost: float
+    home: Path, seed: int, server: str, mlflow_server: MlflowServer | None, mode: str, lost: float, tapes: float
 ) -> int:
     """Run a round in a process of its own, and leave what it finds in a file; return the process's id."""
 
     def work() -> None:
-        begun, counts = time.monotonic(), Counter[str](rounds=1)
-        is_lost = random.Random(-seed).random() < lost
+        begun, counts, rng = time.monotonic(), Counter[str](rounds=1), random.Random(-seed)
+        how = {"machine_lost": rng.random() < lost, "has_tapes": rng.random() < tapes}
         try:
-            problems = run_round(
-                home, seed, server, mode=mode, mlflow_server=mlflow_server, machine_lost=is_lost, counts=counts
-            )
+            problems = run_round(home, seed, server, mode=mode, mlflow_server=mlflow_server, counts=counts, **how)
         except RuntimeError as error:
             problems = [str(error)]
         found = problems, counts, time.monotonic() - begun
@@ -297,6 +300,7 @@ def main() -> int:
         metavar="SHARE",
         help="the driver's folders are deleted at each kill; in all rounds, or in a share of them",
     )
+    parser.add_argument("--tapes", type=float, default=0.3, metavar="SHARE", help="rounds with clips that are rendered")
     parser.add_argument("--mlflow", choices=[*MODES, "all"], default="all", help="what MLflow is in each round")
     parser.add_argument("--keep", action="store_true", help="keep the folders of rounds with problems")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no round after so long")
@@ -316,7 +320,9 @@ def main() -> int:
             while running or (counts["kills"] < given.kills and time.monotonic() < until):
                 while len(running) < given.jobs and counts["kills"] < given.kills and time.monotonic() < until:
                     mode = modes[seed % len(modes)]
-                    running[_round_in_process(home, seed, server, mlflow_server, mode, given.machine_lost)] = seed
+                    running[
+                        _round_in_process(home, seed, server, mlflow_server, mode, given.machine_lost, given.tapes)
+                    ] = seed
                     seed += 1
                 for pid in [pid for pid in running if ended(pid, 0) is not None]:
                     _tell(home, running.pop(pid), counts, keep=given.keep)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.fs
 
 import tune_media as tm
-from tests.kills.driver import RAW, TRIALS, Places, filesystem_of, read_lines
+from tests.kills.driver import RAW, TAPED, TRIALS, Places, filesystem_of, read_lines
 from tests.kills.trackers import check_trackers
 from tests.kills.truth import Stored, TrialThere, Truth
 
@@ -89,7 +89,8 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
     # An outbox without tables is of a driver that was killed while it made it: it has nothing, and expires.
     made = [outbox for outbox in (folder / "outbox").iterdir() if has_tables(outbox / "outbox.sqlite")]
     left = [str(path.relative_to(folder)) for outbox in made for path in outbox.iterdir()]
-    problems += [f"left in the outbox: {left[:5]}"] if left else []
+    left += [path.name for path in (folder / "driver/tmp").glob("tune_media-*")]
+    problems += [f"left on the driver: {left[:5]}"] if left else []
     everything = files_below(filesystem, experiment)
     problems += [f"{path} is left" for path in everything if path.endswith(".partial")]
     logs = [path for path in everything if path.startswith(".tune_media_log/") and not path.endswith(".done.jsonl")]
@@ -134,6 +135,8 @@ def _check_storage(
         if line["status"] != "stored":
             if key == RAW and line.get("note") == NOT_MADE:
                 counts["raw clips that were not made"] += 1
+            elif key == TAPED and line["status"] == "tape" and not any(map(truth.counts, having)):
+                counts["clips that stay tapes"] += 1
             else:
                 problems.append(f"{key} {path} is {line['status']}: {line.get('note')}")
             continue

@@ -23,11 +23,12 @@ from ray.train._internal.storage import _FilesystemSyncer
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
+from tests.support.taped import taped_clip
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 TRIALS = {"t1": 6, "t2": 9}  # results of each trial
-SHARED, RAW = "my key/best of 3?", "raw"
-CLIP_KEYS = ("best", SHARED)
+SHARED, RAW, TAPED = "my key/best of 3?", "raw", "taped"
+CLIP_KEYS = ("best", SHARED, TAPED)
 
 POINTS = (
     "tune_media.callbacks.outbox:Outbox.append",
@@ -61,6 +62,15 @@ POINTS = (
 )
 """Methods and functions before or after which a driver kills itself."""
 
+RENDER_POINTS = (
+    "tune_media.callbacks.outbox:Outbox.replace_tape",
+    "tune_media.callbacks.tape_renderer:TapeRenderer._render",
+    "tune_media.callbacks.tape_renderer:TapeRenderer._append_clip",
+    "tune_media.callbacks.tape_renderer:TapeRenderer._append_ends",
+    "tune_media.callbacks.storage_reader:StorageReader._list_waiting",
+)
+"""More of them, of drivers that render clips."""
+
 
 @dataclass(frozen=True)
 class Places:
@@ -72,6 +82,7 @@ class Places:
         experiment: The experiment's folder on the storage.
         mlflow: The address of MLflow's server or database.
         mlflow_experiment: The name of the MLflow experiment.
+        has_tapes: Whether some clips come as tapes, as with ``render="auto"``.
     """
 
     folder: Path
@@ -79,6 +90,7 @@ class Places:
     experiment: str
     mlflow: str
     mlflow_experiment: str
+    has_tapes: bool
 
 
 def filesystem_of(server: str) -> pyarrow.fs.FileSystem:
@@ -180,7 +192,7 @@ class Trial(FakeTrial):
         command(**arguments)
 
 
-def make_result(trial_id: str, iteration: int, number: int) -> dict[str, Any]:
+def make_result(trial_id: str, iteration: int, number: int, *, has_tapes: bool) -> dict[str, Any]:
     """Return a result with media of several kinds."""
     frames = [np.full((16, 24, 3), (7 * number + 40 * index) % 256, np.uint8) for index in range(3)]
     clip = tm.Video(frames, fps=5)
@@ -191,6 +203,8 @@ def make_result(trial_id: str, iteration: int, number: int) -> dict[str, Any]:
     result[RAW] = rng.integers(0, 255, (4, 16, 24, 3), np.uint8)
     record = tm.EpisodeRecord(f"{trial_id} {number}", float(number), 5, metrics={"speed": 1.0})
     result["episodes"] = {"data": EpisodeBatch((EpisodeData(record, {}),))}
+    if has_tapes and iteration % 2:
+        result[TAPED] = taped_clip(number % 12, float(number))
     if iteration % 3 == 0:
         result["large"] = tm.Artifact(np.random.default_rng(number).bytes(50_000), name="large.bin")
     return result
@@ -235,6 +249,7 @@ def drive(places: Places, process: int, seed: int) -> None:
     rng, filesystem = random.Random(seed), filesystem_of(places.server)
     use_folder(folder / "driver" / "tmp")
     os.environ["TUNE_MEDIA_OUTBOX"] = str(folder / "outbox")
+    os.environ["TUNE_MEDIA_RENDER_NICENESS"] = "0"  # the machine is busy, and the end does not wait for ever
     truth, state_file = folder / "truth.jsonl", folder / "snapshot.pickle"
     callbacks = callbacks_of(places, process)
     trials = {id: Trial(folder, id, filesystem, places.experiment, staging) for id in TRIALS}
@@ -245,18 +260,19 @@ def drive(places: Places, process: int, seed: int) -> None:
         for callback, state in zip(callbacks, saved["states"], strict=True):
             if state is not None:
                 callback.set_state(state)
-        reached, ended = saved["reached"], saved["ended"]
+        reached, ended = saved["checkpoints"], saved["ended"]
         for id, trial in trials.items():
             trial.last_result = saved["last"][id]
             trial.checkpoint = bool(trial.last_result)  # Ray reads the storage's result.json only if there is one
-            reached[id] = max(0, reached[id] - (0 if id in ended else rng.randrange(2)))
     every_trial, every = list(trials.values()), CallbackList(callbacks)
     every.setup(stop=None, num_samples=1, total_num_samples=1)
 
     def save() -> None:
         states = [callback.get_state() for callback in callbacks]
         last = {id: trial.last_result for id, trial in trials.items()}
-        snapshot = {"states": states, "reached": dict(reached), "ended": set(ended), "last": last}
+        behind = {id: 0 if id in ended else min(reached[id], rng.randrange(2)) for id in TRIALS}
+        checkpoints = {id: reached[id] - behind[id] for id in TRIALS}  # the last one may be older than the last result
+        snapshot = {"states": states, "checkpoints": checkpoints, "ended": set(ended), "last": last}
         try:
             every_trial[0].sync()
         except OSError as error:  # Tune says so, too, and goes on without a snapshot
@@ -268,6 +284,8 @@ def drive(places: Places, process: int, seed: int) -> None:
     number = sum(line["event"] == "report" for line in read_lines(truth))
     for id in ended:
         trials[id].status = "TERMINATED"
+    if not state_file.exists():
+        save()  # without it, nothing could be restored
     for id in trials.keys() - ended:
         write_line(truth, {"event": "start", "trial": id, "process": process})
         every.on_trial_start(iteration=0, trials=every_trial, trial=trials[id])
@@ -281,7 +299,7 @@ def drive(places: Places, process: int, seed: int) -> None:
             write_line(truth, {"event": "end", "trial": id, "process": process})
         else:
             number, reached[id] = number + 1, reached[id] + 1
-            result = make_result(id, reached[id], number)
+            result = make_result(id, reached[id], number, has_tapes=places.has_tapes)
             _report(every, truth, every_trial, trial, result, process)
         if rng.random() < 0.3:
             save()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -51,6 +52,9 @@ class PlainContext:
 
     def wait_for_storage(self) -> bool:
         return True
+
+    def scratch(self) -> Path:
+        return Path(tempfile.mkdtemp())
 
     def seconds_left(self) -> float:
         return float("inf")

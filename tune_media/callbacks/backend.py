@@ -10,6 +10,7 @@ import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from tune_media.ray_compat import callbacks_of_experiment
@@ -119,6 +120,9 @@ class Context(Protocol):
 
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored, as long as the end may take; return whether it is."""
+
+    def scratch(self) -> Path:
+        """Return a new folder on this machine's disk. What a killed process leaves there goes with its outbox."""
 
     def seconds_left(self) -> float:
         """Return how long the end of the experiment may still take, seconds; infinite before it has begun."""

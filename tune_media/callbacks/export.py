@@ -6,6 +6,7 @@ import contextlib
 import functools
 import logging
 import posixpath
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -108,6 +109,10 @@ class ExportContext:
     def wait_for_storage(self) -> bool:
         """Return True: everything is stored."""
         return True
+
+    def scratch(self) -> Path:
+        """Return a new folder on this machine's disk."""
+        return Path(tempfile.mkdtemp(prefix="tune_media-"))
 
     def seconds_left(self) -> float:
         """Return infinity: nobody waits."""

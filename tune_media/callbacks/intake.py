@@ -151,7 +151,7 @@ class Intake:
                 place = (found.section, found.key, placed.path, step, iteration, at, known.lineage)
                 entries.append(MediaEntry(medium, *place))
             if placed.comes_again:
-                rows.append(NewRow(known.trial_id, "again", pack({"id": placed.id})))
+                rows.append(NewRow(known.trial_id, "again", pack({"id": placed.id, "is_earlier": placed.is_earlier})))
             return placed.path
         return f"not stored: {medium.kind} {found.section}/{found.key}"
 

@@ -572,6 +572,10 @@ class Outbox:
         """Have all that wait look again."""
         self._notify()
 
+    def scratch(self) -> Path:
+        """Return a new folder for other files of the process, which goes with the outbox."""
+        return Path(tempfile.mkdtemp(prefix="scratch-", dir=self.folder))
+
     def close(self, *, remove: bool) -> None:
         """Close it.
 

@@ -11,7 +11,8 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
@@ -187,6 +188,10 @@ class BackendReader(Reader):
         """Wait until everything is stored, as long as the end may take; return whether it is."""
         return self._session.wait_for_storage()
 
+    def scratch(self) -> Path:
+        """Return a new folder on this machine's disk."""
+        return self._outbox.scratch()
+
     def seconds_left(self) -> float:
         """Return how long the end may still take; infinite before it has begun."""
         return float("inf") if self._deadline is None else max(0.0, self._deadline - time.monotonic())
@@ -331,6 +336,8 @@ class BackendReader(Reader):
             self.backend.end(trial, facts["status"])
             self._trials.pop(row.trial, None)
         elif row.kind == "again":
+            if facts["is_earlier"] and not trial.is_restored:  # Tune's snapshot did not say that it had begun
+                trial = self._trials[row.trial] = replace(trial, is_restored=True)
             self.backend.media_again(trial, facts["id"], row.seq)
         elif row.kind == "checkpoint":
             self.backend.checkpoint(trial, facts["path"])

@@ -124,7 +124,7 @@ class MediaSession:
         self._waited = 0.0  # for the storage, at the end
         self._exit_by: float | None = None
         self._is_settled = True
-        self._has_ended = False
+        self._has_results = self._has_ended = False
         self._give_up_half_made()
         self._render(self.outbox.read_kinds(0, (TAPE,)))
 
@@ -225,6 +225,9 @@ class MediaSession:
     def read(self, trial: Trial, result: dict[str, Any]) -> Report:
         """Replace the media of a result by their paths, and append it to the outbox; once for all callbacks."""
         self.faults.raise_first()
+        if not self._has_results:  # by now all callbacks were told that the trial starts
+            self._has_results = True
+            self._retire_readers()
         self._is_settled = False
         return self._intake.read(trial, result)
 
@@ -447,6 +450,10 @@ class MediaSession:
                 self._renderer.interrupt()
             else:
                 self._renderer.finish(self.time_left())
+        self._retire_readers()
+
+    def _retire_readers(self) -> None:
+        """Let go of what waits for callbacks that an earlier process had, and the restored experiment has not."""
         retired = self.outbox.remove_readers_but([STORAGE, *self._readers])
         for name, rows in retired.items():
             if rows:

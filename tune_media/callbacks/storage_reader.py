@@ -371,7 +371,8 @@ class StorageReader(Reader):
         elif row.kind == "end":
             store.is_over = True
         elif row.kind in ("back", "again"):
-            event = event_line(row.kind, store.name, row.trial, row.stamp, **row.facts())
+            fact = "id" if row.kind == "again" else "training_iteration"
+            event = event_line(row.kind, store.name, row.trial, row.stamp, **{fact: row.facts()[fact]})
             if row.kind == "again" or len(store.index) or store.waiting:
                 store.apply(event)
                 self._events.append(event)

@@ -1,7 +1,8 @@
 """A process that plays tapes of one recipe, so that no simulator is shared with a trainer, or with another recipe.
 
 ``RenderProcess`` starts it and hands it tapes, one after the other. The other side is ``main``: it reads requests from
-its standard input, and answers with a line of JSON each. Everything that the user's env prints goes to its log.
+its standard input, and answers with a line of JSON each, and the bytes of the clips behind it. Nothing is left on the
+disk if both processes are killed. Everything that the user's env prints goes to its log.
 
 It imports RLlib only if the function that makes the envs does.
 """
@@ -124,17 +125,16 @@ class RenderProcess:
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
         """
-        with tempfile.TemporaryDirectory(prefix="tune_media-render-") as folder:
-            place = {"env_runner": env_runner, "env_index": env_index, "folder": folder}
-            with self._kept_in_step():
-                for answer in self._answers({"tape": tape, "video": video, **place}):
-                    if "step" in answer:
-                        if on_step is not None:
-                            on_step(answer["step"], answer["steps"])
-                    elif "error" in answer:
-                        raise RenderError(answer["error"], answer["at"])
-                    else:
-                        return {view: _clip_in(Path(folder), facts) for view, facts in answer["clips"].items()}
+        place = {"env_runner": env_runner, "env_index": env_index}
+        with self._kept_in_step():
+            for answer in self._answers({"tape": tape, "video": video, **place}):
+                if "step" in answer:
+                    if on_step is not None:
+                        on_step(answer["step"], answer["steps"])
+                elif "error" in answer:
+                    raise RenderError(answer["error"], answer["at"])
+                else:
+                    return {view: self._clip(facts) for view, facts in answer["clips"].items()}
         raise RenderError("the process that renders ended without an answer", has_died=True)
 
     def check(self) -> str | None:
@@ -150,6 +150,20 @@ class RenderProcess:
                 problem: str | None = answer["problem"]
                 return problem
         raise RenderError("the process that renders ended without an answer", has_died=True)
+
+    def _clip(self, facts: dict[str, Any]) -> EncodedVideo:
+        """Return a clip, whose bytes come behind the answer with its facts.
+
+        Raises:
+            RenderError: The process died.
+        """
+        assert self._process is not None
+        assert self._process.stdout is not None
+        nbytes = facts.pop("nbytes")
+        data = self._process.stdout.read(nbytes)
+        if len(data) < nbytes:
+            raise RenderError(self._death(), has_died=True)
+        return EncodedVideo(data, **{**facts, "checks": tuple(facts["checks"])})
 
     def close(self) -> None:
         """End the process."""
@@ -256,7 +270,7 @@ class RenderProcess:
 def main() -> None:
     """Answer the requests of a ``RenderProcess``, until its end of the pipe is closed."""
     requests = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what envs print
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.path.insert(0, str(Path.cwd()))
@@ -270,8 +284,9 @@ def main() -> None:
     except Exception as error:
         stage = RenderError(f"the env cannot be made again: {_told(error)}")
 
-    def answer(**content: Any) -> None:
-        answers.write(json.dumps(content) + "\n")
+    def answer(*contents: bytes, **facts: Any) -> None:
+        answers.write(json.dumps(facts).encode() + b"\n")
+        answers.writelines(contents)
         answers.flush()
 
     while (request := _received(requests)) is not None:
@@ -281,10 +296,9 @@ def main() -> None:
             if "check" in request:
                 answer(problem=stage.problem())
                 continue
-            folder = Path(request.pop("folder"))
             clips = stage.render(**request, on_step=lambda step, steps: answer(step=step, steps=steps))
-            facts = {view: _written(folder, number, clip) for number, (view, clip) in enumerate(clips.items())}
-            answer(clips=facts)
+            facts = {view: _facts_of(clip) for view, clip in clips.items()}
+            answer(*(clip.data for clip in clips.values()), clips=facts)
         except RenderError as error:
             answer(error=str(error), at=error.step)
         except Exception as error:
@@ -432,15 +446,10 @@ def _told(error: Exception) -> str:
     return f"{error_text(error)}{remedy_for(error)}"
 
 
-def _written(folder: Path, number: int, clip: EncodedVideo) -> dict[str, Any]:
-    """Write a clip into a folder, and return its facts and the file's name."""
-    (folder / f"{number}").write_bytes(clip.data)
+def _facts_of(clip: EncodedVideo) -> dict[str, Any]:
+    """Return the facts of a clip, and how many bytes it takes."""
     facts = {field.name: getattr(clip, field.name) for field in dataclasses.fields(clip) if field.name != "data"}
-    return {**facts, "file": f"{number}"}
-
-
-def _clip_in(folder: Path, facts: dict[str, Any]) -> EncodedVideo:
-    return EncodedVideo((folder / facts.pop("file")).read_bytes(), **{**facts, "checks": tuple(facts["checks"])})
+    return {**facts, "nbytes": len(clip.data)}
 
 
 def _send(stream: IO[bytes], message: Mapping[str, Any]) -> None:

@@ -27,12 +27,14 @@ class Placed:
         path: Its file, relative to the trial's folder.
         is_new: Whether it is still to be stored and listed under its key.
         comes_again: Whether it was recorded before the trial went back, and is now recorded again.
+        is_earlier: Whether only an earlier process had recorded it.
     """
 
     id: str
     path: str
     is_new: bool
     comes_again: bool = False
+    is_earlier: bool = False
 
 
 class KnownMedia:
@@ -136,7 +138,8 @@ class KnownMedia:
         with self._lock:
             if medium.may_repeat in self._by_content:
                 id = self._by_content[medium.may_repeat]
-                return Placed(id, self._paths[id], is_new=False, comes_again=self._comes_again(id))
+                is_earlier = id not in self._seen_in
+                return Placed(id, self._paths[id], False, self._comes_again(id), is_earlier)
             path = self._paths.get(medium.id)
         if path is None and own_path is not None:
             path = own_path()
@@ -146,10 +149,11 @@ class KnownMedia:
                 path = posixpath.join("media", safe_key(section), safe_key(key), file_name(step, medium))
                 if path in self._taken:  # another medium's id begins with the same digits
                     path = posixpath.join(posixpath.dirname(path), file_name(step, medium, whole_id=True))
+            is_earlier = medium.id not in self._seen_in
             comes_again = self._comes_again(medium.id)
             self._remember((medium.id, section, key), path)
             self._taken.add(path)
-        return Placed(medium.id, path, is_new, comes_again)
+        return Placed(medium.id, path, is_new, comes_again, is_earlier)
 
     def descends_from(self, lineage: Iterable[str]) -> None:
         """From now on the trial is a clone of the checkpoint that ``lineage`` begins with."""

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 from tune_media.storage.entry import DELETED
 from tune_media.storage.episode_files import FOLDER as EPISODE_FOLDER
+from tune_media.storage.episode_files import parquet_name, steps_name
 from tune_media.storage.experiment_log import Event
 from tune_media.storage.filesystem import half_written
 from tune_media.storage.index import Index, event_line
-from tune_media.storage.index_lines import INDEX_PATH
+from tune_media.storage.index_lines import INDEX_PATH, is_line
 from tune_media.storage.location import LOCATION_FILE, TrialLocation
 from tune_media.storage.own_files import delete_own, is_deletable
 from tune_media.storage.retention import KeptFiles, StoredFile
@@ -65,6 +66,7 @@ class TrialStore:
         self._deleted = [event["path"] for event in unfinished if event.get("event") == DELETED]
         if unfinished:
             self._delete_half_written()
+            self._delete_unnamed_tables(unfinished)
         with contextlib.suppress(OSError):  # that of an end at which the storage was away
             (self.location.local_path / INDEX_PATH).unlink()
 
@@ -80,6 +82,20 @@ class TrialStore:
         for inner in ("media", EPISODE_FOLDER):
             for path in half_written(filesystem, posixpath.join(folder, inner)):
                 delete_own(filesystem, folder, posixpath.join(inner, path))
+
+    def _delete_unnamed_tables(self, events: Iterable[Event]) -> None:
+        """Delete the Parquet files of reports whose JSON, which comes after them, a killed process had not written.
+
+        If its outbox is there, they are written again.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        for line in filter(is_line, events):
+            is_report = line.get("kind") == "episodes" and line.get("trial_id") == self.location.trial_id
+            if is_report and not self.index.names(line["path"]):
+                for name in (parquet_name(line["path"]), steps_name(line["path"])):
+                    delete_own(self.location.filesystem, self.location.path, name)
 
     def keep(self, retention: Retention | None) -> None:
         """From now on keep these media."""

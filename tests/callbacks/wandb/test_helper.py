@@ -47,8 +47,8 @@ def died():
     return ray.exceptions.RayActorError()
 
 
-def test_a_helper_that_died_is_replaced_and_its_runs_begin_again(actors):
-    helper = WandbHelper(lambda: float("inf"))
+def test_a_helper_that_died_is_replaced_and_its_runs_begin_again(actors, tmp_path):
+    helper = WandbHelper(tmp_path, lambda: float("inf"))
     helper.begin("t", {"trial": "t"})
     actors[0].answers = [died()]
     with pytest.raises(HelperDiedError, match="helper process failed"):
@@ -57,10 +57,10 @@ def test_a_helper_that_died_is_replaced_and_its_runs_begin_again(actors):
     assert actors[1].calls == [("begin", "t", {"trial": "t"}), ("log", "t", {"score": 1})]
 
 
-def test_a_helper_that_dies_again_and_again_is_given_up(actors, monkeypatch):
+def test_a_helper_that_dies_again_and_again_is_given_up(actors, monkeypatch, tmp_path):
     dying = lambda folder: actors.append(Actor()) or setattr(actors[-1], "answers", [died()]) or actors[-1]  # noqa: E731
     monkeypatch.setattr(module, "_start_actor", dying)
-    helper = WandbHelper(lambda: float("inf"))
+    helper = WandbHelper(tmp_path, lambda: float("inf"))
     for _ in range(2):
         with pytest.raises(HelperDiedError):
             helper.begin("t", {})
@@ -70,8 +70,8 @@ def test_a_helper_that_dies_again_and_again_is_given_up(actors, monkeypatch):
     assert len(actors) == 3
 
 
-def test_an_error_of_wandb_is_raised_as_it_is_and_the_run_goes_on(actors):
-    helper = WandbHelper(lambda: float("inf"))
+def test_an_error_of_wandb_is_raised_as_it_is_and_the_run_goes_on(actors, tmp_path):
+    helper = WandbHelper(tmp_path, lambda: float("inf"))
     helper.begin("t", {})
     actors[0].answers = [ray.exceptions.RayTaskError("log", "traceback", ValueError("no number"))]
     with pytest.raises(ValueError, match="no number"):
@@ -80,9 +80,9 @@ def test_an_error_of_wandb_is_raised_as_it_is_and_the_run_goes_on(actors):
     assert len(actors) == 1
 
 
-def test_a_helper_that_hangs_at_the_end_is_not_asked_again(actors):
+def test_a_helper_that_hangs_at_the_end_is_not_asked_again(actors, tmp_path):
     left = iter([float("inf"), 1.0, 0.6, 0.1])
-    helper = WandbHelper(lambda: next(left))
+    helper = WandbHelper(tmp_path, lambda: next(left))
     helper.begin("t", {})
     actors[0].answers = [None]
     for _ in range(2):
@@ -91,8 +91,8 @@ def test_a_helper_that_hangs_at_the_end_is_not_asked_again(actors):
     assert len(actors[0].calls) == 2
 
 
-def test_a_run_that_has_not_begun_or_has_ended_is_an_error(actors):
-    helper = WandbHelper(lambda: float("inf"))
+def test_a_run_that_has_not_begun_or_has_ended_is_an_error(actors, tmp_path):
+    helper = WandbHelper(tmp_path, lambda: float("inf"))
     with pytest.raises(RuntimeError, match="the run of trial t has not begun"):
         helper.ask("log", "t", {})
     helper.begin("t", {})
@@ -103,8 +103,8 @@ def test_a_run_that_has_not_begun_or_has_ended_is_an_error(actors):
     assert actors[0].calls[-2:] == [("close",), "killed"]
 
 
-def test_the_folder_goes_unless_a_run_is_left_in_it(actors):
-    helper = WandbHelper(lambda: float("inf"))
+def test_the_folder_goes_unless_a_run_is_left_in_it(actors, tmp_path):
+    helper = WandbHelper(tmp_path, lambda: float("inf"))
     left = helper.folder / "t1" / "wandb" / "offline-run-1"
     left.mkdir(parents=True)
     (helper.folder / "t2" / "wandb").mkdir(parents=True)

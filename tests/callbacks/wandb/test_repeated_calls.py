@@ -8,11 +8,13 @@ import shutil
 import numpy as np
 import pyarrow.fs
 import pytest
+from ray.tune.callback import CallbackList
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
+from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.run import MEDIA_ROW, NUMBERS_ROW
 from tune_media.callbacks.wandb.runs import WandbRuns
@@ -113,6 +115,25 @@ def test_a_run_is_written_anew_with_media_of_a_storage_that_only_its_filesystem_
     held = read_wandb(tmp_path / "storage/t1")
     assert held.scalars["score"] == {1: 0.5}
     assert list(held.clips["train/rollout"]) == [1]
+
+
+def test_a_medium_that_only_a_lost_driver_had_logged_is_in_the_run_if_it_comes_again(backend_of, tmp_path):
+    """Tune's snapshot did not say that the trial had begun: its run never got what was known already."""
+    clip = np.random.default_rng(0).integers(0, 255, (4, 16, 24, 3), np.uint8)
+    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"clip": clip.copy()}])
+    trial = FakeTrial(tmp_path)
+    every = CallbackList([tm.JsonMediaLoggerCallback(), tm.WandbMediaLoggerCallback(project="p", mode="offline")])
+    every.on_trial_start(iteration=0, trials=[trial], trial=trial)
+    session = _SESSIONS[trial.storage.experiment_driver_staging_path]
+    assert session.known_of(trial).wait_until_complete(60)
+    for iteration, result in enumerate([{"clip": clip.copy()}, {"score": 2.0}], 1):
+        result["training_iteration"] = iteration
+        every.on_trial_result(iteration=iteration, trials=[trial], trial=trial, result=result)
+    every.on_trial_complete(iteration=2, trials=[trial], trial=trial)
+    every.on_experiment_end(trials=[trial])
+    assert len(wandb_runs(tmp_path / "storage/t1")) == 1
+    held = read_wandb(tmp_path / "storage/t1")
+    assert (list(held.clips["train/clip"]), held.scalars["score"]) == ([1], {2: 2.0})
 
 
 def test_a_helper_that_dies_while_a_run_is_written_anew_replaces_nothing(backend_of, tmp_path, monkeypatch):

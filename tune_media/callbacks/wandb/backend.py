@@ -78,7 +78,7 @@ class WandbBackend(Backend):
     def start(self, trial: TrialInfo) -> None:
         if self._helper is None:
             kind = DirectHelper if self._exports else WandbHelper
-            self._helper = kind(self.context.seconds_left)
+            self._helper = kind(self.context.scratch(), self.context.seconds_left)
         if self._helper.has(trial.trial_id):
             return
         if trial.is_restored and is_offline(self._rays.kwargs):
@@ -108,6 +108,11 @@ class WandbBackend(Backend):
         if not is_later and not is_excluded(entry, self._rays.excludes):
             self._started.ask("show", trial.trial_id, as_item(entry))
 
+    @override
+    def media_again(self, trial: TrialInfo, id: str, row: int) -> None:
+        if trial.is_restored and is_offline(self._rays.kwargs):  # an earlier process may have had it, and its run
+            self._to_write_anew.add(trial.trial_id)
+
     def last_rows(self, trial_id: str) -> dict[str, int]:
         """Return ``Report.row`` of the last numbers, and ``MediaEntry.row`` of the last media, that W&B had of a run.
 
@@ -130,7 +135,7 @@ class WandbBackend(Backend):
             Exception: As the other methods; the former run is still there then.
         """
         if self._helper is None:
-            self._helper = WandbHelper(self.context.seconds_left)
+            self._helper = WandbHelper(self.context.scratch(), self.context.seconds_left)
         self._begin(trial, {**self._settings(trial), "anew": True})
         for call in calls:
             if isinstance(call, Report):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,12 @@ class WandbHelper:
     A run that a dead helper had begun is begun again by the next one, before the call that is made.
 
     Args:
+        folder: An empty folder, for W&B's files.
         seconds_left: Returns how long the end of the experiment may still take; infinite before it.
     """
 
-    def __init__(self, seconds_left: Callable[[], float]) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="tune_media-wandb-"))
+    def __init__(self, folder: Path, seconds_left: Callable[[], float]) -> None:
+        self.folder = folder
         self._seconds_left = seconds_left
         self._settings: dict[str, dict[str, Any]] = {}  # of the runs that have not ended
         self._begun: set[str] = set()  # by the helper that is alive
