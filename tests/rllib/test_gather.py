@@ -154,7 +154,7 @@ def test_an_env_runner_that_owes_an_answer_still_begins_the_next_evaluation(plac
     group, _, seen = place
     group.hung = {1}
     assert round_of(group, seen).chosen == {}
-    seen.begin_round(group, "episodes", 5.0)
+    seen.begin_round(group, "episodes")
     assert group.sent == [("ask", 1), ("begin_round", 1)]
     assert [asked for _, asked in group.timeouts] == [[1]]
 

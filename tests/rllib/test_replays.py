@@ -37,7 +37,7 @@ def recorded(env=Lake, sub_envs=1, env_config=None, evaluation=True, **arguments
 
     def play(episodes=3):
         if evaluation:
-            seen.begin_round(group, "episodes", None)
+            seen.begin_round(group, "episodes")
         env_runner.sample(num_episodes=episodes, random_actions=True)
         env_runner.get_metrics()
         return collect(group, recording.recorder.plan, seen, Round(section, 1))
@@ -149,7 +149,7 @@ def test_sub_envs_out_of_reach_are_recorded_directly_and_it_is_said_once():
     try:
         texts = []
         for _ in range(2):
-            seen.begin_round(group, "episodes", None)
+            seen.begin_round(group, "episodes")
             env_runner.sample(num_episodes=2, random_actions=True)
             collected = collect(
                 group, recordings_of(env_runner)["episodes"].recorder.plan, seen, Round("evaluation", 1)

@@ -107,6 +107,10 @@ class Candidates:
         self._held.clear()
         self._data = {id: replace(data, is_late=True) for id, data in self._data.items()}
 
+    def held(self) -> list[Candidate]:
+        """Return the candidates, in the order in which they ended."""
+        return list(self._held.values())
+
     def records(self) -> list[EpisodeRecord]:
         """Return the records of the candidates, in the order in which they ended."""
         return [candidate.record for candidate in self._held.values()]

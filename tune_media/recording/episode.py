@@ -195,6 +195,11 @@ class Candidate:
     tape: Tape | None = None
     late: Video | None = None
 
+    @property
+    def is_light(self) -> bool:
+        """Whether it holds neither clips nor pictures nor steps."""
+        return not self.clips and not self.media and self.trajectory is None
+
     def of_record(self, record: EpisodeRecord, media: Mapping[str, Image | Artifact] | None = None) -> Candidate:
         """Return it with a record that says more, and with further pictures and files."""
         return replace(self, record=record, media={**self.media, **(media or {})})

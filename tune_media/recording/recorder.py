@@ -48,6 +48,7 @@ class EpisodeRecorder:
         starts: Counts the episodes that begin, for the trigger.
         abandoned: Number of episodes that were being recorded and never ended.
         looks_at_info, looks_at_steps: Whether ``step`` needs the info; its action and observation, too.
+        looks_at_every_step: Whether values may be taken from steps without an info, too.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class EpisodeRecorder:
         self.clock = RenderClock()
         self.abandoned = 0
         self.looks_at_steps, self.looks_at_info = plan.looks_at_steps, plan.looks_at_info
+        self.looks_at_every_step = self.collector.may_find({})
         self._on_finished = on_finished
         self._running: dict[Hashable, RunningEpisode] = {}
         self.starts = Starts(plan.trigger, self.clock)
@@ -138,6 +140,10 @@ class EpisodeRecorder:
     def running(self, slot: Hashable) -> RunningEpisode | None:
         """Return the episode that is being recorded in ``slot``, or None."""
         return self._running.get(slot)
+
+    def only_counts(self, episode: RunningEpisode) -> bool:
+        """Say whether of a step of a running episode whose info is empty nothing but the reward is needed."""
+        return episode.clips is None and episode.steps is None and not self.looks_at_every_step
 
     def step(
         self,

@@ -25,6 +25,9 @@ States = dict[str, Any]
 env), and the name of its attribute, or of an attribute of that."""
 
 _LAZY = "_np_random"  # where Gymnasium keeps the generator of an env or a space; None: it is not made yet
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+_HOLD_NONE = frozenset({type(None), bool, int, float, str, bytes, tuple, list, dict, set, np.ndarray, np.float64})
+"""The types of most attributes of an env: no generator, and nothing that has one as its attribute."""
 
 
 class _Place(NamedTuple):
@@ -153,12 +156,19 @@ def _restoring(game: Any) -> Callable[[], None]:
 def _places_in(env: Any) -> Iterator[_Place]:
     """Yield the place of each generator once: wrappers hand out the one of the env inside them."""
     known: set[int] = set()
+    within: Any = None  # its generators are known already
     for depth, layer in enumerate(reversed(list(inside(env)))):
         own = getattr(layer, "__dict__", {})
-        places = [_Place(f"{depth}/{name}", layer, name) for name, value in list(own.items()) if _is_generator(value)]
+        places, parts = [], []
+        for name, value in list(own.items()):  # each reset asks, and an env may have a hundred attributes
+            if type(value) in _HOLD_NONE or value is within:
+                continue
+            if isinstance(value, _GENERATORS):
+                places.append(_Place(f"{depth}/{name}", layer, name))
+            parts.append((name, value))
         if own.get(_LAZY) is None and getattr(type(layer), _LAZY, 0) is None:
             places.append(_Place(f"{depth}/{_LAZY}", layer, _LAZY))
-        for name, value in list(own.items()):
+        for name, value in parts:
             places += _of_space(f"{depth}/{name}", value) or _of_part(f"{depth}/{name}", value)
         for place in places:
             generator = place.generator
@@ -166,6 +176,7 @@ def _places_in(env: Any) -> Iterator[_Place]:
             if key not in known:
                 known.add(key)
                 yield place
+        within = layer
 
 
 def _of_space(name: str, value: Any) -> list[_Place]:
@@ -185,17 +196,13 @@ def _of_part(name: str, value: Any) -> list[_Place]:
     own = getattr(value, "__dict__", None)
     if type(own) is not dict or isinstance(value, (type, ModuleType)) or callable(value):
         return []
-    return [_Place(f"{name}/{key}", value, key) for key, inner in list(own.items()) if _is_generator(inner)]
+    return [_Place(f"{name}/{key}", value, key) for key, inner in list(own.items()) if isinstance(inner, _GENERATORS)]
 
 
 def _emulators_in(env: Any) -> Iterator[tuple[str, Any]]:
     for depth, layer in enumerate(reversed(list(inside(env)))):
         if hasattr(type(layer), "clone_state") and hasattr(layer, "ale"):
             yield f"{depth}/ale", layer
-
-
-def _is_generator(value: Any) -> bool:
-    return isinstance(value, (np.random.Generator, np.random.RandomState, random.Random))
 
 
 def _state_of(generator: Any) -> Any:

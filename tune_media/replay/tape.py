@@ -55,11 +55,15 @@ class Actions:
         self._like: np.ndarray[Any, Any] | np.generic | None = None  # the first action, if all are like it
         self._packed = bytearray()
         self._texts: list[str] = []
-        self._count = 0
-        self.nbytes = 0
+        self._count = self._text_bytes = 0
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they take."""
+        return len(self._packed) + self._text_bytes
 
     def append(self, action: Any) -> None:
         """Copy an action.
@@ -71,12 +75,13 @@ class Actions:
             self._like = action.copy()
         if self._like is not None and not _is_like(action, self._like):
             self._unpack()
-        if self._like is not None:
-            self._packed += action.tobytes()
-            self.nbytes = len(self._packed)
-        else:
+        if self._like is None:
             self._texts.append(to_json(action))
-            self.nbytes += len(self._texts[-1]) + _OVERHEAD
+            self._text_bytes += len(self._texts[-1]) + _OVERHEAD
+        elif type(action) is np.ndarray:
+            self._packed += action.tobytes()
+        else:
+            self._packed.extend(action)  # a number's own bytes, in a third of the time of tobytes()
         self._count += 1
 
     def __getitem__(self, index: int) -> Any:
@@ -107,7 +112,6 @@ class Actions:
             if len(content) != actions._count * size:
                 raise ValueError(f"{len(content)} bytes are not {actions._count} actions")
             actions._packed = bytearray(_transposed(content, size))
-            actions.nbytes = len(content)
         else:
             for action in from_json(content):
                 actions.append(action)
@@ -117,7 +121,7 @@ class Actions:
         """Hold actions of any type from now on."""
         self._texts = [to_json(self[index]) for index in range(self._count)]
         self._like, self._packed = None, bytearray()
-        self.nbytes = sum(len(one) + _OVERHEAD for one in self._texts)
+        self._text_bytes = sum(len(one) + _OVERHEAD for one in self._texts)
 
 
 class Checks:
@@ -268,8 +272,9 @@ class Tape:
         """
         if self.fault is not None:
             return
-        self.checks.append(check)
-        if self.actions.nbytes + 4 * len(self.checks) > MAX_BYTES:
+        values = self.checks.values
+        values.append(check)
+        if self.actions.nbytes + 4 * len(values) > MAX_BYTES:
             self.fault = f"its actions take more than {MAX_BYTES // 2**20} MB (step {len(self)})"
 
     def stepped(self, action: Any, check: int) -> None:
@@ -374,11 +379,11 @@ def step_checksum(observation: Any, reward: Any, terminated: Any, truncated: Any
         False
     """
     if type(observation) is np.ndarray and observation.dtype.kind in "iufb" and observation.flags.c_contiguous:
-        start = crc32c(observation.data, start) if observation.size else start
+        start = crc32c(observation.data, start)
     else:
         start = checksum(observation, start)
     if isinstance(reward, float) and terminated in _TRUTH and truncated in _TRUTH:
-        return int(crc32c(_PACK(reward, terminated, truncated), start))
+        return crc32c(_PACK(reward, terminated, truncated), start)
     return checksum((reward, terminated, truncated), start)
 
 
@@ -394,4 +399,6 @@ def _transposed(content: bytes | bytearray, rows: int) -> bytes:
 
 
 def _is_like(action: Any, first: np.ndarray[Any, Any] | np.generic) -> bool:
-    return type(action) is type(first) and action.dtype == first.dtype and action.shape == first.shape
+    if type(action) is not np.ndarray:  # NumPy's numbers of one type have one dtype
+        return type(action) is type(first)
+    return type(first) is np.ndarray and action.dtype == first.dtype and action.shape == first.shape

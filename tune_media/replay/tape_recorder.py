@@ -22,6 +22,7 @@ _IN_MID_GAME = (
     "games do after each lost life (EpisodicLifeEnv). Make the evaluation envs without that wrapper, or pass "
     "render='direct'"
 )
+_GOES_ON = b"--"
 _MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
 
 
@@ -132,9 +133,9 @@ class TapeRecorder:
         Raises:
             Exception: Whatever the env raises.
         """
-        if not self.is_on or self._is_inside or self.tape is None:
-            return self._step(action)
         tape = self.tape
+        if tape is None or self._is_inside or not self.is_on:
+            return self._step(action)
         tape.acts(action)
         self._is_inside, self._core_acted = True, False
         try:
@@ -144,10 +145,11 @@ class TapeRecorder:
         if not self._core_acted:
             self._add_step(result)
         if result[2] is False and result[3] is False:
-            self._check = crc32c(b"--", self._check)
+            self._check = crc32c(_GOES_ON, self._check)
         else:
             self._add(result, slice(2, -1))
-        tape.fault = tape.fault or self._fault
+        if self._fault is not None:
+            tape.fault = tape.fault or self._fault
         tape.has_stepped(self._check)
         return result
 

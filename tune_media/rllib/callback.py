@@ -78,24 +78,38 @@ class EpisodeRecorderCallback(RLlibCallback):
             recording.new_sub_env(worker, sub_environment, getattr(env_context, "vector_index", None) or 0)
 
     @override
-    def on_episode_start(self, *, episode: Any, env_index: int, **hooked: Any) -> None:
-        env_runner, env = _place(hooked)
+    def on_episode_start(
+        self, *, episode: Any, env_index: int, env_runner: Any = None, env: Any = None, **hooked: Any
+    ) -> None:
+        if env_runner is None:  # the old API stack
+            env_runner, env = hooked["worker"], hooked["base_env"]
         recording = self._recording(env_runner, env_index)
         if recording is not None:
             recording.start(episode, env_runner, env, env_index)
 
     @override
-    def on_episode_step(self, *, episode: Any, env_index: int, **hooked: Any) -> None:
-        env_runner, env = _place(hooked)
+    def on_episode_step(
+        self, *, episode: Any, env_index: int, env_runner: Any = None, env: Any = None, **hooked: Any
+    ) -> None:
+        if env_runner is None:
+            env_runner, env = hooked["worker"], hooked["base_env"]
         recording = self._recording(env_runner, env_index)
         if recording is not None:
             recording.step(episode, env_runner, env, env_index)
 
     @override
     def on_episode_end(
-        self, *, episode: Any, env_index: int, prev_episode_chunks: Sequence[Any] = (), **hooked: Any
+        self,
+        *,
+        episode: Any,
+        env_index: int,
+        env_runner: Any = None,
+        env: Any = None,
+        prev_episode_chunks: Sequence[Any] = (),
+        **hooked: Any,
     ) -> None:
-        env_runner, env = _place(hooked)
+        if env_runner is None:
+            env_runner, env = hooked["worker"], hooked["base_env"]
         recording = self._recording(env_runner, env_index)
         if recording is None:
             return
@@ -175,10 +189,3 @@ class EpisodeRecorderCallback(RLlibCallback):
 
 def _nobody() -> None:
     """Return no env runner."""
-
-
-def _place(hooked: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the env runner and the env that a hook was called with."""
-    if "worker" in hooked and "base_env" in hooked and hooked.get("env_runner") is None:
-        return hooked["worker"], hooked["base_env"]
-    return hooked["env_runner"], hooked["env"]

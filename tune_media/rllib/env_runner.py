@@ -8,6 +8,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from tune_media.recording.episode import Candidate
 from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import sub_env
@@ -178,8 +179,12 @@ class EnvRunnerRecording:
         self._sub_envs.at(index)
         recorded = self.recorder.running(index)
         if recorded is None:
-            self.recorder.clock.tick()
             return
+        if recorded.episode_length and self.recorder.only_counts(recorded):  # nearly always, if it is taped
+            reward = self.stack.plain_reward(env_runner, index)
+            if reward is not None:
+                recorded.count(reward)
+                return
         with self.recorder.guard(index, "a step"):
             last = self.stack(episode, env_runner, env, index).transition(
                 recorded.episode_return, whole=self.recorder.looks_at_steps
@@ -279,11 +284,17 @@ class EnvRunnerRecording:
             Unfinished(self.recorder.longest_running(), *self.recorder.collector.never_matched()),
             abandoned,
             self.recorder.starts.counts(),
+            kept=Winners(self._light_candidates(in_time)),
             unseen_ends=unseen_ends,
             recipes=self._recipes(data),
             may_be_proven=self.replays.may_render_later,
         )
         return self._last
+
+    def _light_candidates(self, ids: Collection[str]) -> dict[str, Candidate]:
+        """Return those of some candidates that hold neither clips nor steps nor pictures; they stay here, too."""
+        found = [one for one in self.recorder.candidates.held() if one.record.id in ids and one.is_light]
+        return {one.record.id: dataclasses.replace(one, tape=None) for one in found}
 
     def _recipes(self, episodes: Sequence[EpisodeData]) -> dict[str, bytes]:
         """Return the recipes that the tapes of some episodes refer to, by their hash."""

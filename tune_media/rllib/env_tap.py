@@ -106,6 +106,13 @@ class EnvTap:
         self.last = Transition(observation, action, reward, terminated, info, truncated)
         return result
 
+    def plain_reward(self, index: int) -> float | None:
+        """Return the last reward of a sub-env whose info is empty; None if there is more to see in its last step."""
+        last = self.last
+        if last is None or type(last.reward) is not np.ndarray or type(last.info) is not list or last.info[index]:
+            return None
+        return float(last.reward[index])
+
     def reset(self, *args: Any, **kwargs: Any) -> Any:
         """Reset the env."""
         result = self._reset(*args, **kwargs)

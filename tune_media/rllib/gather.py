@@ -1,6 +1,7 @@
 """Collects the episodes of the env runners of an RLlib Algorithm: chooses over all of them, and fetches the chosen.
 
-An env runner is asked twice: for its finished episodes, and, when it is known who won, for its winners' clips.
+An env runner is asked for its finished episodes, and, when it is known who won, for the clips of its winners. Winners
+whose clips are made of tapes come with the first answer: nobody waits for a second one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tune_media.replay.taped_clip import TapedClip
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
 from tune_media.rllib.proofs import Sample
 from tune_media.rllib.registry import Answer, ask, ask_and_take, begin_round, take
-from tune_media.rllib.requests import Replies, Requests
+from tune_media.rllib.requests import LOCAL, Replies, Requests
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.rllib.settings import EVALUATION
 from tune_media.selection import Selector
@@ -109,6 +110,7 @@ class EnvRunnersSeen:
         self.recordings: dict[int, str] = {}
         self.starts: dict[str, dict[str, int]] = {}
         self._serials: dict[int, str] = {}
+        self._begun: set[int] | None = None  # those that have been told to begin a round
         self.requests = Requests()
 
     @property
@@ -116,12 +118,23 @@ class EnvRunnersSeen:
         """The serials of the last answers, for the next request."""
         return list(self._serials.values())
 
-    def begin_round(self, group: Any, name: str, timeout: float | None) -> None:
-        """Begin an evaluation on the env runners of a group, and hold those that take part; see ``registry``."""
+    def begin_round(self, group: Any, name: str) -> None:
+        """Begin an evaluation on the env runners of a group; see ``registry``.
+
+        Nobody waits: an env runner does so before the first sample that it is asked for.
+        """
         request = functools.partial(begin_round, name=name)
         self.requests.tell(group, request, only=self.requests.owing())
-        found = self.requests.call(group, request, timeout).answers.values()
-        self.recordings = dict(pair for pair in found if pair is not None)
+        local = self.requests.call(group, request, 0.0, only=[LOCAL]).answers.values()
+        self.recordings = dict(pair for pair in local if pair is not None)
+        self._begun = self.requests.ask(group, request)
+
+    def hold_begun(self, timeout: float | None) -> None:
+        """Hold the env runners that have begun the round: they have answered before they played."""
+        if self._begun is not None:
+            found = self.requests.arrived(timeout, only=self._begun).answers.values()
+            self.recordings |= dict(pair for pair in found if pair is not None)
+            self._begun = None
 
     def arrived(self, answers: Sequence[Answer]) -> list[int]:
         """Hold the answers that have arrived; return the indices of the env runners whose episodes are missing."""
@@ -143,13 +156,15 @@ def collect(group: Any, plan: Plan, seen: EnvRunnersSeen, of_round: Round) -> Co
         seen: The env runners of this section.
         of_round: The round.
     """
+    seen.hold_begun(of_round.timeout)
     request = functools.partial(ask, name=plan.name, received=seen.received)
     replies = seen.requests.call(group, request, of_round.timeout)
     by_index = {index: answer for index, answer in replies.answers.items() if answer is not None}
     answers = list(by_index.values())
 
     def fetch(wanted: set[str], present: set[str]) -> Winners:
-        taken = Winners()
+        taken = Winners({id: one for answer in answers for id, one in answer.kept.kept.items() if id in wanted})
+        wanted = wanted - taken.kept.keys()
         request = functools.partial(take, name=plan.name, winners=wanted, seen=present)
         holders = {index for index, answer in by_index.items() if wanted.intersection(answer.candidates)}
         seen.requests.tell(group, request, only=by_index.keys() - holders)  # these drop their losers

@@ -43,7 +43,7 @@ class Answer:
         unfinished: The paths of ``collect=`` and the episodes that it still waits for.
         abandoned: Number of episodes that began and never ended.
         starts: Number of episodes that each sub-env has begun.
-        kept: The candidates themselves, if they were asked for at once, with their clips.
+        kept: The candidates that hold no clips; if they were asked for at once, all of them, with their clips.
         recipes: The recipes that the episodes' tapes refer to, by their hash.
         may_be_proven: Whether clips may be made of the tapes, so that these are to be proven.
         unseen_ends: Number of episodes whose end RLlib counted without calling its hooks.

@@ -95,11 +95,11 @@ class Requests:
         self._owed |= sent
         return set(sent)
 
-    def arrived(self, timeout: float = 0.0, only: Collection[int] | None = None) -> Replies:
+    def arrived(self, timeout: float | None = 0.0, only: Collection[int] | None = None) -> Replies:
         """Return the answers that have arrived since the last time.
 
         Args:
-            timeout: How long to wait for them, seconds.
+            timeout: How long to wait for them, seconds. None: as long as it takes.
             only: The indices of the env runners. None: all.
         """
         owed = {index: reference for index, reference in self._owed.items() if only is None or index in only}

@@ -85,7 +85,7 @@ class Rounds:
                 if _is_busy(algorithm, EVALUATION):
                     self._async[EVALUATION].begin_round(group)
                 else:
-                    self._seen[EVALUATION].begin_round(group, self._plan.name, _timeout(algorithm))
+                    self._seen[EVALUATION].begin_round(group, self._plan.name)
 
     def end_evaluation(self, algorithm: Any, metrics: dict[str, Any]) -> None:
         """Put the episodes of an evaluation into its metrics, and the values of a ``custom_evaluation_function``."""

@@ -82,6 +82,12 @@ class NewStackEpisode:
         )
 
     @staticmethod
+    def plain_reward(env_runner: Any, index: int) -> float | None:
+        """Return the reward of the last step of a sub-env; None if the step is to be looked at as a whole."""
+        tap = tap_of(getattr(env_runner, "env", None))
+        return tap.plain_reward(index) if tap is not None and tap.is_batched else None
+
+    @staticmethod
     def is_over(env_runner: Any, index: int) -> bool:
         """Say whether the last step of a sub-env is known to have ended its episode."""
         tap = tap_of(_stepped_env(env_runner, None))
@@ -141,6 +147,11 @@ class OldStackEpisode:
             return tap.last
         reward = float(self._episode.total_reward) - return_so_far
         return Transition(reward=reward, info=self._episode.last_info_for() or {})
+
+    @staticmethod
+    def plain_reward(env_runner: Any, index: int) -> float | None:
+        """Return None: its envs are stepped one by one."""
+        return None
 
     def end_facts(self) -> dict[str, Any]:
         """Return the fields of its record that are known when it has ended."""
