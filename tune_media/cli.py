@@ -1,4 +1,4 @@
-"""The command line, ``tune-media``: demo, list, watch, render, evaluate, gallery, grid, export and doctor."""
+"""The command line, ``tune-media``: demo, list, watch, render, evaluate, gallery, pictures, export, doctor."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tune_media.callbacks.export import Exported
+    from tune_media.viewing.catalog import Catalog
 
 _MAX_SHOWN = 20  # problems
 _MUCH = 10**9  # bytes that are copied only after a question
@@ -149,13 +150,10 @@ def grid(
     from tune_media.viewing.grid import write_grid
     from tune_media.viewing.grid_choice import choose_tiles
 
-    if step not in ("best", "last") and not step.isdecimal():
-        raise click.BadParameter(f"best, last, or a step such as 4000, not {step!r}", param_hint="--step")
+    at = _step(step)
     try:
         catalog = load(experiment)
-        known = {trial.name for trial in catalog.trials}  # Tune's own names have commas
-        names = [name for text in trials for name in ([text] if text in known else text.split(",")) if name]
-        at = int(step) if step.isdecimal() else step
+        names = _trial_names(catalog, trials)
         tiles = choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
         with click.progressbar(length=100, label=f"{len(tiles)} clips") as bar:
             path = write_grid(
@@ -168,6 +166,82 @@ def grid(
     except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{len(tiles)} clips in {path} ({path.stat().st_size / 1e6:.1f} MB)")
+
+
+@main.command(short_help="Put frames of a clip, or of several, into one picture.")
+@click.argument("clip_or_experiment")
+@click.option("-o", "output", required=True, type=click.Path(dir_okay=False), help="The .png file to write.")
+@click.option("--frames", default=8, show_default=True, type=click.IntRange(1, 64), help="Frames of each clip.")
+@click.option("--width", default=1600, show_default=True, type=click.IntRange(64), help="Width of the picture, pixels.")
+@click.option(
+    "--trials", multiple=True, help="A trial, or several, separated by commas; may be repeated. Default: all."
+)
+@click.option("--step", help="best, last, or a step. Default: best.")
+@click.option("--over-training", metavar="TRIAL", help="The clips of one trial, from its first to its last step.")
+@click.option("--key", help="Key of the clips. Default: the best episodes of the evaluation.")
+def filmstrip(
+    clip_or_experiment: str,
+    output: str,
+    frames: int,
+    width: int,
+    trials: tuple[str, ...],
+    step: str | None,
+    over_training: str | None,
+    key: str | None,
+) -> None:
+    """Write frames of CLIP_OR_EXPERIMENT, an mp4 file or an experiment, as a picture with a row for each clip.
+
+    \b
+    Examples:
+      tune-media filmstrip ~/ray_results/my_sweep -o sweep.png
+      tune-media filmstrip ~/ray_results/my_sweep --over-training PPO_a1b2c --frames 6 -o learns.png
+      tune-media filmstrip clip.mp4 -o clip.png
+    """
+    from tune_media.viewing.catalog import load
+    from tune_media.viewing.filmstrip import filmstrip as picture_of
+    from tune_media.viewing.filmstrip import strip_of, strip_of_file
+    from tune_media.viewing.grid_choice import choose_tiles
+
+    path = Path(output).expanduser()
+    if path.suffix != ".png":
+        raise click.BadParameter(f"a .png file, not {output!r}", param_hint="-o")
+    at = _step(step or "best")
+    try:
+        if clip_or_experiment.endswith((".mp4", ".gif")):
+            if trials or step or over_training or key:
+                raise click.UsageError(f"{clip_or_experiment} is one clip; clips are chosen from an experiment.")
+            strips = [strip_of_file(Path(clip_or_experiment).expanduser())]
+        else:
+            catalog = load(clip_or_experiment)
+            names = _trial_names(catalog, trials)
+            tiles = choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
+            strips = [strip_of(tile) for tile in tiles]
+        picture = picture_of(strips, frames=frames, width=width)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture.data)
+    except (ImportError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    count = f"{len(strips)} clips" if len(strips) > 1 else "1 clip"
+    click.echo(f"{count} in {path} ({picture.width}x{picture.height} pixels)")
+
+
+def _step(text: str) -> str | int:
+    """Return what ``--step`` means.
+
+    Raises:
+        BadParameter: It is nothing of the kind.
+    """
+    if text in ("best", "last"):
+        return text
+    if not text.isdecimal():
+        raise click.BadParameter(f"best, last, or a step such as 4000, not {text!r}", param_hint="--step")
+    return int(text)
+
+
+def _trial_names(catalog: Catalog, texts: tuple[str, ...]) -> list[str]:
+    """Return the names of ``--trials``; Tune's own names have commas."""
+    known = {trial.name for trial in catalog.trials}
+    return [name for text in texts for name in ([text] if text in known else text.split(",")) if name]
 
 
 @main.command(short_help="Show the clips in the browser, live.")

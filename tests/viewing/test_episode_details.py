@@ -1,8 +1,13 @@
 import json
 
+import numpy as np
 import pytest
 
-from tests.support.viewing import write_trial
+import tune_media as tm
+from tests.support.stores import StoredTrial
+from tests.support.viewing import moving_bar, write_trial
+from tune_media.replay.tape import Tape
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.trials import LogDirectory, Trials
 
@@ -39,3 +44,19 @@ def test_a_broken_report_costs_the_series_and_no_error(trial, tmp_path, caplog):
 
 def test_a_clip_without_an_episode_has_its_record_only(trial):
     assert episode_details(trial, {"path": "x", "note": float("inf")})["record"] == {"path": "x", "note": None}
+
+
+def test_a_tape_tells_the_actions(tmp_path):
+    tape = Tape(seed=7)
+    tape.began(check=1)
+    for step in range(3):
+        tape.stepped(np.array([step / 2, -1.0], np.float32), check=step)
+    folder = write_trial(tmp_path / "trial", 1, steps=())
+    store = StoredTrial.in_folder(folder)
+    record = tm.EpisodeRecord("e", 1.0, 3, training_iteration=10)
+    store.add(tm.Video(moving_bar(4), fps=10, episode=record), step=10)
+    store.add(EpisodeBatch((EpisodeData(record, tape=tape.packed()),)), "evaluation", "episodes/data", 10)
+    store.finish()
+    (trial,) = Trials([LogDirectory.of(str(tmp_path))]).all()
+    (clip,) = trial.lines
+    assert episode_details(trial, clip)["actions"] == {"action/0": [0.0, 0.5, 1.0], "action/1": [-1.0] * 3}

@@ -22,6 +22,7 @@ from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_contents import warn_of_unlisted, warn_of_unrendered
 from tune_media.values.checks import name_some, number_range
+from tune_media.values.image import Image
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
 from tune_media.viewing import comparison, data_frames, notebook
@@ -82,6 +83,26 @@ class CatalogRow(dict[str, Any]):
         from tune_media.encoding import decode_video
 
         yield from decode_video(self.read_bytes())
+
+    def filmstrip(self, frames: int = 8, width: int = 1600) -> Image:
+        """Return frames of a clip in a row, evenly spread, with the env step of each: a picture for a paper.
+
+        Args:
+            frames: The number of frames.
+            width: Width of the picture, pixels.
+
+        Raises:
+            ValueError: The medium is not a clip.
+            ImportError: Pillow is not installed.
+
+        Example:
+            ``pathlib.Path("best.png").write_bytes(catalog.best().filmstrip().data)``
+        """
+        from tune_media.viewing.filmstrip import Strip, filmstrip  # it loads PyAV
+
+        if self.get("kind") != "video":
+            raise ValueError(f"{self['file']!r} is a medium of kind {self.get('kind')!r}; only clips have frames.")
+        return filmstrip([Strip(self.read_bytes(), self)], frames=frames, width=width)
 
 
 class Catalog(Sequence[CatalogRow]):

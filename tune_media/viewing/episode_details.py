@@ -1,4 +1,4 @@
-"""The details of one clip: its index line, the series of its episode, and the trajectory's steps if they were kept."""
+"""The details of one clip: its index line, its episode's series and actions, and its trajectory if it was kept."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import logging
 import posixpath
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.fs
 import pyarrow.parquet
 
 from tune_media.experiment.trial_files import Line, TrialFiles
+from tune_media.replay.tape import Tape
 from tune_media.storage.episode_files import parquet_name, steps_name
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.secrets import error_text
@@ -23,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _FACTS = ("trial_id", "section", "recorder", "training_iteration", "step", "episode_id")
 _MAX_NUMBERS = 200_000  # of a trajectory that go to the browser
+_MAX_ACTIONS = 16  # elements of a vector
 _ROUND = ("section", "training_iteration")
 
 
@@ -36,9 +39,17 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
 
     Returns:
         ``record`` (the index line), ``series`` (lists of numbers by name), ``every`` (the stride of thinned series),
-        ``values``, ``metrics``, ``steps`` (columns by name, row t belongs to frame t) and ``steps_note``.
+        ``values``, ``metrics``, ``actions`` (of an episode that has a tape, lists of numbers by name, one a step),
+        ``steps`` (columns by name, row t belongs to frame t) and ``steps_note``.
     """
-    details: dict[str, Any] = {"record": finite(line), "series": {}, "every": {}, "values": {}, "metrics": {}}
+    details: dict[str, Any] = {
+        "record": finite(line),
+        "series": {},
+        "every": {},
+        "values": {},
+        "metrics": {},
+        "actions": {},
+    }
     episode = line.get("episode_id")
     if not isinstance(episode, str):
         return details
@@ -60,7 +71,7 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
 
 
 def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
-    names = ["episode_id", "series", "every", "lists", "values", "metrics"]
+    names = ["episode_id", "series", "every", "lists", "values", "metrics", "tape"]
     row = _rows(filesystem, parquet_name(path), episode, names)
     if not row:
         return None
@@ -72,7 +83,26 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
         "every": dict(found["every"]),
         "values": finite(values),
         "metrics": finite(dict(found["metrics"])),
+        "actions": _actions(found.get("tape")),
     }
+
+
+def _actions(content: bytes | None) -> dict[str, list[Any]]:
+    """Return the actions of a tape, a list for each element of a vector; none of other actions than numbers."""
+    if not content:
+        return {}
+    try:
+        actions = Tape.unpacked(content).actions
+        table = np.array([actions[step] for step in range(min(len(actions), _MAX_NUMBERS))])
+    except ValueError as error:  # of a later version, or actions of different lengths
+        logger.info("tune_media: the actions of an episode are not shown: %s", error_text(error))
+        return {}
+    if table.dtype.kind not in "biuf" or not table.size:
+        return {}
+    if table.ndim == 1:
+        return {"action": finite(table.tolist())}
+    columns = table.reshape(len(table), -1)[:, :_MAX_ACTIONS].T.tolist()
+    return {f"action/{number}": finite(values) for number, values in enumerate(columns)}
 
 
 def _from_json(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:

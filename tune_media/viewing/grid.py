@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tune_media.viewing.grid_choice import Tile
+from tune_media.viewing.labels import INK, LINE, PALE, PAPER, WINNER, label
 
 _Picture = npt.NDArray[np.uint8]
 
-_PAPER, _INK, _PALE, _WINNER = (250, 250, 248), (25, 25, 30), (95, 95, 105), (0, 135, 90)
 _GAP = 8
-_LINE = 18  # height of a line of the label, pixels
 _MAX_FPS = 60.0
 
 
@@ -77,14 +75,14 @@ class _Grid:
         ratio = max(tile.row.get("height", 1) / tile.row.get("width", 1) for tile in tiles)
         self._tile_height = max(16, round(self._tile_width * ratio))
         rows = math.ceil(len(tiles) / columns)
-        step_x, step_y = self._tile_width + _GAP, self._tile_height + 2 * _LINE + _GAP
+        step_x, step_y = self._tile_width + _GAP, self._tile_height + 2 * LINE + _GAP
         size = (rows * step_y + _GAP, columns * step_x + _GAP, 3)
-        self._canvas = np.full((size[0] + size[0] % 2, size[1] + size[1] % 2, 3), _PAPER, np.uint8)
+        self._canvas = np.full((size[0] + size[0] % 2, size[1] + size[1] % 2, 3), PAPER, np.uint8)
         self._players = []
         for number, tile in enumerate(tiles):
             left, top = _GAP + number % columns * step_x, _GAP + number // columns * step_y
             self._label(tile, left, top)
-            self._players.append((_Player(tile), left, top + 2 * _LINE))
+            self._players.append((_Player(tile), left, top + 2 * LINE))
 
     def at(self, seconds: float) -> _Picture:
         """Return the picture at a time."""
@@ -104,14 +102,8 @@ class _Grid:
         self._canvas[top : top + height, left : left + width] = resize(frame, height=height, width=width)
 
     def _label(self, tile: Tile, left: int, top: int) -> None:
-        image, draw, font = _pillow()
-        strip = image.new("RGB", (self._tile_width, 2 * _LINE), _PAPER)
-        pen = draw.Draw(strip)
-        color = _WINNER if tile.mark else _PALE
-        title = _fitting_title(tile.title, lambda text: bool(pen.textlength(text, font) <= self._tile_width))
-        for line, (text, ink) in enumerate(((title, _INK), (tile.caption, color))):
-            pen.text((0, line * _LINE + 1), _fitting(text, self._tile_width, pen, font), ink, font)
-        self._canvas[top : top + 2 * _LINE, left : left + self._tile_width] = np.asarray(strip)
+        lines = [(tile.title, INK), (tile.caption, WINNER if tile.mark else PALE)]
+        self._canvas[top : top + 2 * LINE, left : left + self._tile_width] = label(lines, self._tile_width)
 
 
 class _Player:
@@ -132,33 +124,3 @@ class _Player:
                 return frame
             frame, self._at = following, self._at + 1
         return frame
-
-
-def _pillow() -> tuple[Any, Any, Any]:
-    try:
-        from PIL import Image, ImageDraw, ImageFont
-    except ImportError as error:
-        raise ImportError("A grid's labels are drawn with Pillow: pip install 'tune-media[overlay]'") from error
-    return Image, ImageDraw, ImageFont.load_default(_LINE - 4)
-
-
-def _fitting_title(text: str, fits: Callable[[str], bool]) -> str:
-    """Return ``name=value  name=value`` with shorter names, until it fits: the values tell trials apart.
-
-    >>> _fitting_title("learning_rate=0.001  gamma=0.9", lambda text: len(text) <= 24)
-    'learni…=0.001  gamma=0.9'
-    """
-    pairs = [part.rpartition("=") for part in text.split("  ")]
-    while not fits(text) and max(len(name) for name, _, _ in pairs) > 2:
-        at = max(range(len(pairs)), key=lambda number: len(pairs[number][0]))
-        name, equals, value = pairs[at]
-        pairs[at] = f"{name.rstrip('…')[: len(name) - 2]}…", equals, value
-        text = "  ".join(map("".join, pairs))
-    return text
-
-
-def _fitting(text: str, width: int, pen: Any, font: Any) -> str:
-    """Return a text, cut at its end if it is too wide."""
-    while text and pen.textlength(text, font) > width:
-        text = text[:-2] + "…" if len(text) > 2 else ""
-    return text

@@ -12,7 +12,7 @@
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
     trial: "", clip: "", frame: 0, size: 280, cards: "", by: "",
-    chart: true, log: false, brush: "", params: false, axes: "", flipped: "", pins: "", where: "", order: "", orderDown: true, strange: false,
+    chart: true, log: false, brush: "", params: false, axes: "", flipped: "", pins: "", ticked: "", seed: "", lines: "", terms: "", stack: "", where: "", order: "", orderDown: true, strange: false,
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -116,8 +116,9 @@
 
     begin() {
       this.readLink(() => {
-        const { state, clip } = this;
-        if (state.view === "clip" && state.frame && clip) this.group.time = state.frame / (clip.fps || 30);
+        const { state } = this;
+        const clip = state.view === "clip" ? this.clip : state.view === "compare" ? tm.compare.rowsOf(this).rows[0]?.clip : null;
+        if (state.frame && clip) this.group.time = state.frame / (clip.fps || 30);
         else if (!isCalm()) tm.ui.allLoad.then(() => setTimeout(() => this.group.play())); // all clips start together
       });
     }
@@ -143,7 +144,9 @@
         if (state.sort === "score") state.descending = !state.smaller;
       }
       if (state.view === "episodes" && !this.source.episodes) state.view = "grid";
-      if (!["grid", "episodes"].includes(state.view) && !this.data.trials.some((trial) => trial.name === state.trial)) state.view = "grid";
+      const isThere = (name) => this.data.trials.some((trial) => trial.name === name);
+      if (state.view === "compare" && !state.ticked.split("\n").some(isThere)) state.view = "grid";
+      if (!["grid", "episodes", "compare"].includes(state.view) && !isThere(state.trial)) state.view = "grid";
       this.rank(state);
       this.readConfigurations(state);
       return state;
@@ -322,7 +325,7 @@
     }
 
     async copyLink() {
-      this.set({ frame: this.state.view === "clip" ? this.group.frame : 0 });
+      this.set({ frame: ["clip", "compare"].includes(this.state.view) ? this.group.frame : 0 });
       await new Promise((resolve) => setTimeout(resolve, 50));
       this.toast((await copyText(this.host.address())) ? "Link copied" : "The browser did not allow it; copy the address instead");
     }
@@ -362,7 +365,7 @@
     /** Move the step slider, or in a trial to the clip before or after. */
     moveStep(by) {
       const { state } = this;
-      if (state.view === "grid") {
+      if (["grid", "compare"].includes(state.view)) {
         const at = state.step === "last" || state.step === "best" ? this.steps.length - 1 : this.steps.indexOf(state.step);
         const next = Math.min(Math.max(0, at + by), this.steps.length - 1);
         if (this.steps.length) this.set({ step: next === this.steps.length - 1 ? "last" : this.steps[next] });
@@ -460,6 +463,7 @@
       const { state, trial, clip } = this;
       const view = !this.data.trials.length || !Object.keys(this.data.sections).length ? html`<${Nothing} app=${this} />`
         : state.view === "episodes" ? html`<${tm.episodes.EpisodesView} app=${this} />`
+        : state.view === "compare" ? html`<${tm.compare.CompareView} app=${this} />`
         : state.view === "trial" && trial ? html`<${tm.trial.TrialView} app=${this} trial=${trial} />`
         : state.view === "clip" && clip ? html`<${tm.clip.ClipView} app=${this} trial=${trial} clip=${clip} isGone=${this.isGone} />`
         : state.view === "clip" && trial ? html`<${Deleted} app=${this} trial=${trial} />`
@@ -468,7 +472,7 @@
         <${tm.bars.TopBar} app=${this} />
         ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read again: ${this.problem}</p>`}
         ${view}
-        ${state.view !== "episodes" && html`<${tm.bars.Transport} app=${this} />`}
+        ${state.view !== "episodes" && html`<div class="dock"><${tm.compare.Tray} app=${this} /><${tm.bars.Transport} app=${this} /></div>`}
         ${state.help && html`<${tm.keys.Help} app=${this} />`}
         ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
         ${state.axing && html`<${tm.scatter.Axes} app=${this} />`}

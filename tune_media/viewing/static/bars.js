@@ -94,12 +94,12 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
         <button onClick=${() => group.stepFrame(1)} title="One frame on (.)" aria-label="One frame on">▶❘</button>
         <button onClick=${() => group.setLoop(!group.loop)} aria-pressed=${group.loop} title="Start again at the end, or hold the last frame (l)">
           ${group.loop ? "loop" : "hold"}</button>
-        ${app.state.view !== "clip" && html`<button class="alone" onClick=${() => app.setAlone(!group.alone)} aria-pressed=${group.alone}
+        ${!["clip", "compare"].includes(app.state.view) && html`<button class="alone" onClick=${() => app.setAlone(!group.alone)} aria-pressed=${group.alone}
           title="Play all clips, or only the one under the pointer (h)">${group.alone ? "one" : "all"}</button>`}
         <label class="field"><select class="speed" aria-label="Speed (< and >)" title="Speed (< and >)" onChange=${(event) => group.setSpeed(Number(event.target.value))}>
           ${SPEEDS.map((speed) => html`<option value=${speed} selected=${speed === group.speed}>${speed}×</option>`)}</select></label>
         <span class="clock" title="frame of the longest clip on the screen">${number(Math.min(group.frame + 1, frames))} / ${number(frames)}</span>
-        ${app.state.view === "grid" ? html`<${StepSlider} app=${app} />` : html`<${ClipSteps} app=${app} />`}
+        ${["grid", "compare"].includes(app.state.view) ? html`<${StepSlider} app=${app} />` : html`<${ClipSteps} app=${app} />`}
       </footer>`;
     }
   }

@@ -8,6 +8,8 @@
   // The distances of the ticks on an axis of whole numbers: no training iteration 1.5.
   const WHOLE = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 
+  const [PAD_LEFT, PAD_RIGHT] = [56, 12]; // style.css has them, too: a time line is as wide as the charts below it
+
   const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   /** Draw a vertical line at an x, over all that a chart shows. */
@@ -24,9 +26,49 @@
     ctx.restore();
   }
 
+  /** Return the lowest and the highest point of stacked values: what is negative is stacked downwards. */
+  function stackRange(series) {
+    let [low, high] = [0, 0];
+    for (let at = 0; at < (series[0]?.values.length || 0); at++) {
+      let [below, above] = [0, 0];
+      for (const { values } of series) {
+        if (values[at] < 0) below += values[at];
+        else above += values[at] || 0;
+      }
+      [low, high] = [Math.min(low, below), Math.max(high, above)];
+    }
+    return low === high ? [0, 1] : [low - 0.03 * (high - low), high + 0.03 * (high - low)];
+  }
+
+  /** Draw the values of each x as bars on top of each other. */
+  function drawStack(plot, x, series) {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    const half = Math.min(...x.slice(1).map((value, at) => value - x[at]), Infinity) / 2;
+    const width = Number.isFinite(half) ? half : 0.5;
+    x.forEach((value, at) => {
+      const [left, right] = [value - width, value + width].map((edge) => Math.round(plot.valToPos(edge, "x", true)));
+      let [below, above] = [0, 0];
+      for (const { values, color } of series) {
+        const own = values[at] || 0;
+        const from = own < 0 ? below : above;
+        if (own < 0) below += own;
+        else above += own;
+        const [start, end] = [from, from + own].map((edge) => plot.valToPos(edge, "y", true));
+        ctx.fillStyle = color;
+        ctx.fillRect(left, Math.min(start, end), Math.max(1, right - left), Math.abs(end - start));
+      }
+    });
+    ctx.restore();
+  }
+
   /**
    * A line chart. Props: x (numbers), series ([{label, values, color, points}]), xLabel, height, onPick(x, index),
-   * mark (x of a vertical line that stays), theme (drawn again if it changes).
+   * mark (x of a vertical line that stays), theme (drawn again if it changes), span (the ends of the x axis, which has no label
+   * then; those of x if there is none), stacked (whether the values of the series are bars on top of each other).
    */
   class Chart extends Component {
     componentDidMount() {
@@ -36,7 +78,7 @@
     }
 
     componentDidUpdate(before) {
-      const same = ["x", "series", "theme", "height"].every((name) => before[name] === this.props[name]);
+      const same = ["x", "series", "theme", "height", "stacked"].every((name) => before[name] === this.props[name]);
       if (!same) this.draw();
       else if (before.mark !== this.props.mark) this.plot?.redraw(false, false);
     }
@@ -52,24 +94,25 @@
 
     draw() {
       this.plot?.destroy();
-      const { x, series, xLabel, height } = this.props;
+      const { x, series, xLabel, height, span, stacked } = this.props;
       const axis = { stroke: cssColor("--muted"), grid: { stroke: cssColor("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
       this.plot = new window.uPlot({
         width: this.base.clientWidth || 600,
         height,
-        scales: { x: { time: false } },
-        axes: [{ ...axis, ...(x.every(Number.isInteger) ? { incrs: WHOLE } : {}), label: xLabel, labelSize: 18, labelFont: "11px system-ui", size: 34 }, { ...axis, size: 56 }],
+        padding: [8, PAD_RIGHT, 0, 0],
+        scales: { x: { time: false, ...(span ? { range: () => span } : {}) }, y: stacked ? { range: () => stackRange(series) } : {} },
+        axes: [{ ...axis, ...(x.every(Number.isInteger) ? { incrs: WHOLE } : {}), ...(span ? { size: 26 } : { label: xLabel, labelSize: 18, labelFont: "11px system-ui", size: 34 }) }, { ...axis, size: PAD_LEFT }],
         legend: { live: true },
         cursor: { drag: { setScale: false, x: false, y: false } },
         series: [
           { label: xLabel, value: (plot, value) => tm.ui.number(value) },
           ...series.map((line) => ({
-            label: line.label, stroke: line.color, width: 1.75, spanGaps: true, dash: line.dash,
-            points: { show: line.points || line.values.length < 2, size: 6, fill: line.color },
+            label: line.label, stroke: line.color, fill: stacked ? line.color : undefined, width: 1.75, spanGaps: true, dash: line.dash, ...(stacked ? { paths: () => null } : {}),
+            points: { show: stacked ? false : line.points || line.values.length < 2, size: 6, fill: line.color },
             value: (plot, value) => tm.ui.number(value),
           })),
         ],
-        hooks: { draw: [(plot) => this.drawMark(plot)] },
+        hooks: { drawAxes: [(plot) => stacked && drawStack(plot, x, series)], draw: [(plot) => this.drawMark(plot)] },
       }, [x, ...series.map((line) => line.values)], this.base);
       this.plot.over.addEventListener("click", (event) => this.pick(event));
       this.plot.over.addEventListener("pointermove", (event) => event.buttons === 1 && this.pick(event));
@@ -96,7 +139,7 @@
     }
 
     shouldComponentUpdate(props) {
-      return ["x", "series", "theme", "height", "mark"].some((name) => props[name] !== this.props[name]);
+      return ["x", "series", "theme", "height", "mark", "stacked"].some((name) => props[name] !== this.props[name]);
     }
 
     render({ label }) {

@@ -1,11 +1,13 @@
-// One clip, large: its episode's series with a cursor that follows the video both ways, its record, its steps.
+// One clip, large: its episode's time line, reward terms and series with a cursor that follows the video both ways, its
+// record, its steps.
 (function (tm) {
   "use strict";
 
   const { html, number, captionOf, downloadName, Player } = tm.ui;
   const { Component } = window.htmPreact;
   const { align, Heading } = tm.trial;
-  const CHART_HEIGHT = 210;
+  const { stepOf, frameOf, lastStep, seriesOf, rewardTerms, termCandidates, momentsOf } = tm.steps;
+  const CHART_HEIGHT = 190;
   const SHOWN_SERIES = 3;
   const SERIES_COLORS = ["--accent", "--second", "--third", "--fourth"];
   const RECORD = [
@@ -14,33 +16,6 @@
   ];
 
   const NAMES = new Set(["seed", "env runner", "env index", "weights version"]); // numbers that are names, not amounts
-
-  /** Env steps from one frame to the next: what the recorder says, else what the numbers of steps and frames suggest. */
-  function strideOf(clip) {
-    if (clip.stride) return clip.stride;
-    if (!clip.length || clip.frames < 2) return 1;
-    return Math.max(1, Math.round(clip.length / (clip.frames - 1)));
-  }
-
-  /** The env step that a frame shows. The final frame may follow sooner than the stride says. */
-  function stepOf(clip, frame) {
-    const step = frame * strideOf(clip);
-    return clip.stride && clip.length ? Math.min(step, clip.length) : step;
-  }
-
-  /** The frame that is nearest to an env step. */
-  function frameOf(clip, step) {
-    const last = Math.max(0, (clip.frames || 1) - 1);
-    const before = Math.min(Math.floor(step / strideOf(clip)), last);
-    const after = Math.min(before + 1, last);
-    return step - stepOf(clip, before) < stepOf(clip, after) - step ? before : after;
-  }
-
-  /** Return a series with the env step of each value. The first value may belong to the reset or to the first step. */
-  function withSteps(name, values, stride, clip, color) {
-    const offset = stride === 1 && clip.length && values.length === clip.length ? 1 : 0;
-    return { label: name, color, x: values.map((_, index) => index * stride + offset), y: values };
-  }
 
   class ClipView extends Component {
     constructor() {
@@ -75,27 +50,20 @@
       }
     }
 
-    /** Follow the frames of the video that is shown: their own time says which frame it is, `currentTime` does not. */
+    /** Follow the frames of the video that is shown. */
     watchVideo() {
       const video = [...this.props.app.group.members.keys()][0];
-      if (!video || video === this.video || !video.requestVideoFrameCallback) return;
+      if (!video || video === this.video) return;
       this.video = video;
-      const isFollowed = () => !this.ended && video === this.video;
-      const follow = (now, { mediaTime }) => {
-        if (!isFollowed()) return;
-        this.showFrame(Math.round(mediaTime * (this.props.clip.fps || 30)));
-        video.requestVideoFrameCallback(follow);
-      };
-      video.requestVideoFrameCallback(follow);
-      // A busy browser may show the frame that a pause went to before it calls back: there, the time is a frame's middle.
-      video.addEventListener("seeked", () => {
-        if (isFollowed() && video.paused) this.showFrame(tm.player.frameAt(video.currentTime, this.props.clip));
-      });
+      tm.player.follow(video, this.props.clip, (frame) => this.showFrame(frame), () => !this.ended && video === this.video);
     }
 
     showFrame(frame) {
-      const { clip } = this.props;
-      this.chart?.setCursor(stepOf(clip, frame));
+      const { app, clip } = this.props;
+      const step = stepOf(clip, frame);
+      this.chart?.setCursor(step);
+      this.terms?.setCursor(step);
+      app.timeline?.setStep(step);
       if (frame !== this.state.frame) this.setState({ frame });
     }
 
@@ -106,20 +74,43 @@
       app.group.showFrame(frameOf(clip, step));
     }
 
-    /** Lay out the series; the same objects are returned until something changes, so that the chart is not drawn again. */
+    /** Lay out the series; the same objects are returned until something changes, so that no chart is drawn again. */
     plotted() {
       const { app, clip } = this.props;
       const { details, toggled } = this.state;
-      const made = [details, toggled, app.theme];
+      const made = [details, toggled, app.theme, app.state.terms, app.state.stack];
       if (this.made && made.every((part, index) => part === this.made[index])) return this.laidOut;
       this.made = made;
-      const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-      const all = numericSeries(details);
-      const shown = all.filter(({ name }, index) => (toggled.has(name) ? index >= SHOWN_SERIES : index < SHOWN_SERIES));
-      const lines = shown.map(({ name, values }, index) =>
-        withSteps(name, values, details.every?.[name] || 1, clip, css(SERIES_COLORS[index % SERIES_COLORS.length])));
-      this.laidOut = { all, shown: new Set(shown.map(({ name }) => name)), ...align(lines) };
+      const inside = this.inside(details, clip);
+      const all = inside.series;
+      const terms = app.state.terms ? app.state.terms.split("\n") : inside.terms;
+      const quiet = new Set(inside.terms.length ? all.filter(({ name, kind, y }) => inside.terms.includes(name) || kind === "reward" || !y.some(Boolean)).map(({ name }) => name) : []); // they are stacked
+      const offered = all.filter(({ name }) => !quiet.has(name)).slice(0, SHOWN_SERIES).map(({ name }) => name);
+      const shown = all.filter(({ name }) => toggled.has(name) !== offered.includes(name));
+      const lines = shown.map(({ name, x, y }, index) => ({ label: name, color: tm.charts.cssColor(SERIES_COLORS[index % SERIES_COLORS.length]), x, y }));
+      const parts = all.filter(({ name }) => terms.includes(name));
+      const isSummed = app.state.stack ? app.state.stack === SUM : hasSpike(parts);
+      const stacked = parts.map(({ name, x, y }) => ({ label: name, color: colorOfTerm(inside, name), x, y: isSummed ? sumsOf(y) : y }));
+      const clips = [{ clip }];
+      this.laidOut = { ...inside, all, terms, clips, shown: new Set(shown.map(({ name }) => name)), chart: align(lines), isSummed, stack: align(stacked) };
       return this.laidOut;
+    }
+
+    /** What is found in the episode's steps; it is searched for once. */
+    inside(details, clip) {
+      if (this.insideOf === details) return this.found;
+      this.insideOf = details;
+      const series = seriesOf(details, clip);
+      this.found = {
+        series, terms: rewardTerms(series), candidates: termCandidates(series), moments: details ? momentsOf(series, clip, details.record) : NOTHING,
+      };
+      return this.found;
+    }
+
+    /** Stack the terms that the user chooses, instead of those that add up to the reward. */
+    toggleTerm(name, terms) {
+      const chosen = terms.includes(name) ? terms.filter((other) => other !== name) : [...terms, name];
+      this.props.app.set({ terms: chosen.join("\n") });
     }
 
     toggle(name) {
@@ -129,7 +120,7 @@
     }
 
     render({ app, trial, clip, isGone }, { details, problem, frame }) {
-      const plotted = plottedOrNothing(this, details);
+      const plotted = this.plotted();
       return html`<main class="clip-view">
         <${Heading} app=${app} trial=${trial}>
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button>
@@ -148,29 +139,60 @@
           <section class="panel record" tabindex="0" aria-label="Record"><h3>Record</h3>
             <${Record} record=${details?.record || fallbackRecord(clip)} more=${{ ...details?.metrics, ...details?.values }} /></section>
         </div>
-        <section class="panel">
-          <div class="panel-head"><h3>Over the episode</h3>
-            ${plotted.all.map(({ name }) => html`<button class="chip" aria-pressed=${plotted.shown.has(name)} onClick=${() => this.toggle(name)}>${name}</button>`)}
-            ${plotted.x.length > 0 && html`<span class="muted">Click or drag to go to the frame.</span>`}</div>
+        <section class="panel inside"><div class="panel-head"><h3>Over the episode</h3>
+            ${clip.kind === "video" && html`<button class="save" onClick=${() => tm.timeline.savePicture(app, this.base, [{ clip }], downloadName(clip).replace(/\.\w+$/, ""))} title="Save the filmstrip as a picture">Filmstrip as PNG</button>`}</div>
+          ${clip.kind === "video" && html`<${tm.timeline.Timeline} key=${clip.url} app=${app} clips=${plotted.clips} moments=${plotted.moments} onGo=${(step) => this.goTo(step)} />`}
           ${problem && html`<p class="problem">The episode's data could not be read: ${problem}</p>`}
-          ${plotted.x.length > 0
-            ? html`<${tm.charts.Chart} ref=${(chart) => { this.chart = chart; }} x=${plotted.x} series=${plotted.series} xLabel="env step"
-                height=${CHART_HEIGHT} theme=${app.theme} label="Series of the episode" onPick=${(step) => this.goTo(step)} />`
-            : details && html`<p class="muted">No series were recorded for this episode. Pass <code>collect=</code> to the recorder to get curves here.</p>`}
+          ${details && html`<${Terms} view=${this} plotted=${plotted} app=${app} clip=${clip} />`}
+          ${plotted.all.length > 0 && html`<div class="panel-head series-head"><h4>Series</h4>
+            ${plotted.all.map(({ name }) => html`<button class="chip" aria-pressed=${plotted.shown.has(name)} onClick=${() => this.toggle(name)}>${name}</button>`)}</div>`}
+          ${plotted.chart.x.length > 0
+            && html`<${tm.charts.Chart} ref=${(chart) => { this.chart = chart; }} x=${plotted.chart.x} series=${plotted.chart.series} xLabel="env step"
+                height=${CHART_HEIGHT} theme=${app.theme} span=${[0, lastStep(clip)]} label="Series of the episode" onPick=${(step) => this.goTo(step)} />`}
+          ${details && !plotted.all.length && html`<${NoSteps} app=${app} />`}
         </section>
         ${details?.steps && html`<${Steps} details=${details} row=${stepOf(clip, frame)} />`}
       </main>`;
     }
   }
 
-  const plottedOrNothing = (view, details) => (details ? view.plotted() : { all: [], shown: new Set(), x: [], series: [] });
+  const NOTHING = [];
+  const [STEP, SUM] = ["each step", "summed up"];
+  const SPIKE = 10;
 
-  /** Return the series that can be drawn: what was recorded, and of the trajectory the reward if it is not among them. */
-  function numericSeries(details) {
-    const recorded = Object.entries(details.series || {}).map(([name, values]) => ({ name, values }));
-    const rewards = details.steps?.reward;
-    if (rewards && !recorded.some(({ name }) => name === "reward")) recorded.unshift({ name: "reward", values: rewards });
-    return recorded.filter(({ values }) => values.some((value) => typeof value === "number") && values.every((value) => value == null || typeof value === "number"));
+  /** Say whether a few values are so much larger than the others that these could not be seen beside them. */
+  function hasSpike(parts) {
+    const sizes = parts.flatMap(({ y }) => y).filter(Boolean).map(Math.abs).sort((a, b) => a - b);
+    return sizes.length > 0 && sizes[sizes.length - 1] > SPIKE * sizes[Math.floor(0.9 * (sizes.length - 1))];
+  }
+
+  function sumsOf(values) {
+    let sum = 0;
+    return values.map((value) => (sum += value || 0));
+  }
+
+  const colorOfTerm = ({ candidates }, name) => tm.model.COLORS[candidates.findIndex((own) => own.name === name) % tm.model.COLORS.length];
+
+  /** The terms of the reward, stacked: those that add up to it, or those that the user chooses. */
+  function Terms({ view, plotted, app, clip }) {
+    const { candidates, terms, stack, isSummed } = plotted;
+    const reward = plotted.all.some(({ kind }) => kind === "reward");
+    if (candidates.length < 2) return null;
+    const told = app.state.terms ? "chosen by you" : terms.length ? "they add up to the reward at each step" : reward ? "no recorded values add up to the reward; choose some" : "choose values to stack";
+    return html`<div class="panel-head series-head"><h4>Reward terms</h4>
+        ${candidates.map(({ name }) => html`<button class="chip" aria-pressed=${terms.includes(name)} onClick=${() => view.toggleTerm(name, terms)}>
+          <i class="swatch" style=${{ background: colorOfTerm(plotted, name) }}></i>${name}</button>`)}
+        <${tm.ui.Choice} label="Reward terms" values=${[STEP, SUM]} value=${isSummed ? SUM : STEP} onChange=${(stack) => app.set({ stack })} />
+        <span class="muted">${told}${app.state.terms && html` · <button class="link" onClick=${() => app.set({ terms: "" })}>choose for me</button>`}</span></div>
+      ${stack.x.length > 0 && html`<${tm.charts.Chart} ref=${(chart) => { view.terms = chart; }} x=${stack.x} series=${stack.series} xLabel="env step" stacked
+        height=${CHART_HEIGHT} theme=${app.theme} span=${[0, lastStep(clip)]} label="Terms of the reward" onPick=${(step) => view.goTo(step)} />`}`;
+  }
+
+  /** What is said of an episode without data of its steps. */
+  function NoSteps({ app }) {
+    return html`<p class="muted no-steps">No values of this episode's steps were recorded, so there are no curves and no reward terms. To get them, record with
+      <code>collect=["reward_terms/*"]</code> (paths in the env's info), <code>collect=lambda step: {"reward": step.reward}</code>,
+      or <code>trajectories=True</code> for observations, actions and rewards${app.source.canGroup ? "" : html` (a gallery has these with <code>--steps</code>)`}.</p>`;
   }
 
   const fallbackRecord = (clip) => ({
@@ -197,5 +219,5 @@
     </section>`;
   }
 
-  tm.clip = { ClipView };
+  tm.clip = { ClipView, NoSteps };
 })((window.tuneMedia = window.tuneMedia || {}));

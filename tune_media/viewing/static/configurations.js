@@ -6,7 +6,7 @@
   const { Component } = window.htmPreact;
   const model = tm.model;
   const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
-  const SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "pins"];
+  const SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "pins", "ticked"];
 
   /** Return an estimate as texts: its value, and the ends of its interval, with the digits that the interval's width allows. */
   function estimateTexts([value, low, high], digits) {
@@ -98,10 +98,11 @@
       };
       const isTypical = trial === one.typical && one.n > 1;
       const failed = one.leftOut.filter(model.isFailed).length;
-      return html`<article class=${`card configuration${rank === 1 ? " winner" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${() => app.group.choose(this.base.querySelector("video"))}
+      return html`<article class=${`card configuration${rank === 1 ? " winner" : ""}${tm.compare.tickedOf(app).includes(trial.name) ? " ticked" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${() => app.group.choose(this.base.querySelector("video"))}
           data-trial=${trial.name} aria-label=${`${rank === 1 ? "Best configuration. " : ""}${title}: ${plural(one.n, "run")}`}>
         ${rank === 1 && html`<span class="ribbon">★ Best</span>`}
         ${isVisible && html`<${tm.pins.CardPin} app=${app} trial=${trial} pinned=${tm.pins.isPinned(app, trial)} />`}
+        ${isVisible && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
         ${clip ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
           : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clipOf(trial)) }}>${isVisible && html`<p>no clip under this choice</p>`}</div>`}
         <div class="facts">${isVisible && html`

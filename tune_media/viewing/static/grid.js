@@ -8,7 +8,7 @@
   const SHOWN_PARAMS = 4;
   const FIRST_DRAWN = 60; // cards that are drawn before the first picture is there
   const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
-  const SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status", "pinned"];
+  const SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status", "pinned", "ticked"];
 
   /** Return the trials that the grid shows, each with its clip, in order. */
   function gridRows(app) {
@@ -67,9 +67,10 @@
       };
       const caption = isVisible ? (rank === 1 ? "Winner. " : "") + (model.isFailed(trial) ? "Failed. " : "") + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
       const choose = () => app.group.choose(this.base.querySelector("video"));
-      return html`<article class=${`card${rank === 1 ? " winner" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${choose} data-trial=${trial.name} aria-label=${caption}>
+      return html`<article class=${`card${rank === 1 ? " winner" : ""}${tm.compare.tickedOf(app).includes(trial.name) ? " ticked" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${choose} data-trial=${trial.name} aria-label=${caption}>
         ${rank === 1 && html`<span class="ribbon">★ Winner</span>`}
         ${isVisible && html`<${tm.pins.CardPin} app=${app} trial=${trial} pinned=${pinned} />`}
+        ${isVisible && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
         ${isVisible && clip
           ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
           : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>${!clip && html`<p>no clip under this choice</p>`}</div>`}
@@ -138,7 +139,7 @@
         <span class="cards-choice"><${tm.scatter.ScatterSwitch} app=${app} /><${tm.configurations.CardsChoice} app=${app} /></span></div>
       <div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}`} style=${{ "--size": `${state.size}px` }}>
         ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${Card} key=${trial.id} app=${app}
-          trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status} pinned=${tm.pins.isPinned(app, trial)}
+          trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status} pinned=${tm.pins.isPinned(app, trial)} ticked=${state.ticked}
           rank=${trial.rank} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
       </div>
     </main>`;
@@ -149,7 +150,7 @@
     const axis = app.axis;
     return tm.configurations.configurationRows(app, rows).slice(0, app.hasPicture ? Infinity : FIRST_DRAWN).map((one, place) => html`
       <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} axis=${axis} clip=${clipOf(one.typical, app.state)}
-        clips=${`${app.state.section}|${app.state.key}|${app.state.step}`} clipOf=${(trial) => clipOf(trial, app.state)} pins=${app.state.pins} ...${app.meanAt(one)} color=${app.colorOf(one.trials[0])} />`);
+        clips=${`${app.state.section}|${app.state.key}|${app.state.step}`} clipOf=${(trial) => clipOf(trial, app.state)} pins=${app.state.pins} ticked=${app.state.ticked} ...${app.meanAt(one)} color=${app.colorOf(one.trials[0])} />`);
   }
 
   tm.grid = { GridView, gridRows, filteredRows, clipOf };

@@ -289,6 +289,6 @@
 
   tm.model = {
     reader, decode, addMetrics, stepsOf, clipAt, bestClip, clipsOf, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
-    knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, configurationTitle, hasZero, CLIP_SCORE, ABANDONED,
+    knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, configurationTitle, hasZero, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -242,5 +242,21 @@
     });
   }
 
-  tm.player = { Group, middle, frameAt };
+  /**
+   * Tell of each frame that a video shows, as long as it is followed: the frame's own time says which one it is,
+   * `currentTime` does not.
+   */
+  function follow(video, clip, show, isFollowed) {
+    if (!video.requestVideoFrameCallback) return;
+    const next = (now, { mediaTime }) => {
+      if (!isFollowed()) return;
+      show(Math.round(mediaTime * (clip.fps || 30)));
+      video.requestVideoFrameCallback(next);
+    };
+    video.requestVideoFrameCallback(next);
+    // A busy browser may show the frame that a pause went to before it calls back: there, the time is a frame's middle.
+    video.addEventListener("seeked", () => isFollowed() && video.paused && show(frameAt(video.currentTime, clip)));
+  }
+
+  tm.player = { Group, middle, frameAt, follow };
 })((window.tuneMedia = window.tuneMedia || {}));

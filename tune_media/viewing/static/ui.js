@@ -262,5 +262,5 @@
     }
   }
 
-  tm.ui = { html, Dialog, Picker, number, plural, lastPart, titleOf, captionOf, ratioOf, downloadName, Player, Sparkline, Choice, sight, firstPicture, allLoad };
+  tm.ui = { html, Dialog, Picker, number, plural, lastPart, titleOf, captionOf, ratioOf, downloadName, Player, Sparkline, Choice, sight, firstPicture, allLoad, FEW_PIXELS };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -1,0 +1,136 @@
+"""Several trials side by side, and the inside of an episode, in Chromium."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.browser import HOSTS, chromium, served, viewer_page
+from tests.support.stores import StoredTrial
+from tests.support.viewing import moving_bar
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
+
+pytestmark = pytest.mark.slow
+
+LENGTH = 40
+SPLIT = 13  # the env step at which the two trials begin to differ on the seed that both have
+
+
+def episode(trial, key, seed):
+    """Return a clip of an episode whose reward is the sum of two values, and the episode."""
+    steps = np.arange(1, LENGTH + 1)
+    thrust = np.where((steps > 5) & (steps < 12), 1.0, 0.1 * np.sin(steps))
+    height = np.maximum(10.0 - steps, 0.0)  # it stands still from step 10 on
+    if key == "best" or trial == "b":
+        thrust[SPLIT - 1 :] += 0.25
+    speed, fuel = 0.1 * height, -0.2 * thrust
+    speed[29] += 9
+    series = {"reward": speed + fuel, "speed": speed, "fuel": fuel, "thrust": thrust, "height": height}
+    total = float((speed + fuel).sum()) + (trial == "b")
+    record = tm.EpisodeRecord(f"{trial}-{key}", total, LENGTH, seed=seed, terminated=True, training_iteration=10)
+    clip = tm.Video(moving_bar(LENGTH + 1, trial == "b"), fps=10, episode=record)
+    return clip, EpisodeData(record, {name: Series(values, 1, LENGTH) for name, values in series.items()})
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """Two trials with a clip of the same seed under one key, and of different seeds under the other."""
+    experiment = tmp_path_factory.mktemp("compare") / "exp"
+    for number, trial in enumerate("ab"):
+        (experiment / trial).mkdir(parents=True)
+        (experiment / trial / "params.json").write_text(json.dumps({"lr": number / 10, "env": "E"}))
+        result = {"training_iteration": 10, "episode_return_mean": number}
+        (experiment / trial / "result.json").write_text(json.dumps(result) + "\n")
+        store = StoredTrial.in_folder(experiment / trial)
+        made = [(key, *episode(trial, key, seed)) for key, seed in (("best", 20 + number), ("first", 7))]
+        for key, clip, _ in made:
+            store.add(clip, "evaluation", f"episodes/{key}", 10)
+        store.add(EpisodeBatch(tuple(data for *_, data in made)), "evaluation", "episodes/data", 10)
+        store.finish()
+    return experiment
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+def step_shown(viewer):
+    return int(viewer.all(".track input", "e.value")[0])
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, sweep, host, tmp_path):
+    with served(host, sweep, tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('.card .tick').length === 2")
+        viewer.frame.focus(".card[data-trial=a]")
+        viewer.press("x")
+        viewer.frame.click(".card[data-trial=b] .tick")
+        viewer.frame.click(".tray .primary")
+        viewer.wait("document.querySelectorAll('.side video').length === 2")
+        assert "same evaluation seed, 7" in viewer.all(".compare-view .heading-title p")[0]
+        viewer.wait("[...document.querySelectorAll('.side video')].every((video) => video.src.includes('first'))")
+        viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 2")
+        assert viewer.all(".overlaid figcaption") == ["return so far", "reward"]
+        assert sorted(text.rstrip(":") for text in viewer.all(".overlaid:first-of-type .u-label"))[1:] == [
+            "lr 0",
+            "lr 0.1",
+        ]
+        viewer.frame.click("text=First difference")
+        viewer.wait(
+            "document.querySelectorAll('.side video').length === 2 && document.querySelector('.side video').paused"
+        )
+        viewer.wait(f"document.querySelector('.track input').value === '{SPLIT}'")
+        assert viewer.all(".mark.difference", "e.style.left") == [f"{100 * SPLIT / LENGTH}%"]
+        assert "thrust" in viewer.all(".inside .panel-head .muted")[0]
+        times = viewer.all(".side video", "e.currentTime")
+        assert times == pytest.approx([(SPLIT + 0.5) / 10] * 2, abs=1e-3)
+        viewer.frame.click(".series-head .chip:has-text('height')")
+        viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 3")
+        viewer.frame.evaluate("tuneMedia.app.instance.copyLink()")
+        viewer.wait("document.querySelector('.toast').innerText")
+        address = viewer.page.url
+        viewer.open(address)
+        viewer.wait(f"document.querySelector('.track input')?.value === '{SPLIT}'")
+        viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 3")
+        viewer.frame.click("text=any seed")
+        viewer.wait("[...document.querySelectorAll('.side video')].every((video) => video.src.includes('best'))")
+        viewer.press("Escape")
+        viewer.wait("document.querySelectorAll('.card.ticked').length === 2")
+        assert viewer.errors == []
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, sweep, host, tmp_path):
+    with served(host, sweep, tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url)
+        viewer.frame.click(".card[data-trial=a] .screen")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.moment')")
+        assert viewer.all(".series-head:has(.swatch) .chip[aria-pressed=true]") == ["speed", "fuel"]
+        moments = dict(viewer.all(".moment", "[e.querySelector('span').innerText, e.classList[2]]"))
+        assert moments["thrust stays at 1 for 6 steps"] == "limit"
+        assert moments["standstill for 30 steps"] == "still"
+        assert any(text.startswith("largest reward: 8.9") for text in moments)
+        assert moments[f"the env ended the episode at step {LENGTH}"] == "end"
+        viewer.frame.evaluate("tuneMedia.app.instance.group.pause(); tuneMedia.app.instance.group.showFrame(0)")
+        viewer.wait("document.querySelector('.frame').innerText === '1'")
+        shown = []
+        for _ in range(3):
+            viewer.press("n")
+            viewer.wait("(before) => Number(document.querySelector('.track input').value) > before", (shown or [0])[-1])
+            shown.append(step_shown(viewer))
+        assert shown == [6, 10, 30]
+        viewer.press("N")
+        viewer.wait("document.querySelector('.frame').innerText === '11'")
+        viewer.wait("[...document.querySelectorAll('.filmstrip canvas')].every((canvas) => canvas.height === 48)")
+        viewer.frame.click(".chip:has-text('fuel') >> nth=0")
+        viewer.wait("tuneMedia.app.instance.state.terms === 'speed'")
+        assert "chosen by you" in viewer.all(".series-head .muted")[0]
+        if host == "watch":
+            with viewer.page.expect_download() as saved:
+                viewer.frame.click("text=Filmstrip as PNG")
+            assert saved.value.suggested_filename == "a_best_step10_filmstrip.png"
+        assert viewer.errors == []

@@ -1,0 +1,48 @@
+import io
+
+import numpy as np
+import PIL.Image
+import pytest
+from click.testing import CliRunner
+
+import tune_media as tm
+from tests.support.recorded import make_trial
+from tune_media.cli import main
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep") / "exp"
+    make_trial(folder / "a", {"lr": 1}, {1: 2.0}, frames=40)
+    make_trial(folder / "b", {"lr": 2}, {1: 1.0, 2: 3.0}, frames=3)
+    return folder
+
+
+def pixels(content):
+    return np.asarray(PIL.Image.open(io.BytesIO(content)).convert("RGB"))
+
+
+def test_a_clip_is_a_row_of_frames_from_its_first_to_its_last(experiment):
+    clip = tm.load(experiment).filter(trial="a")[0]
+    picture = clip.filmstrip(frames=4, width=420)
+    found = pixels(picture.data)
+    frames = list(clip.frames())
+    assert found.shape[1] == picture.width == 420
+    shown = [int(found[40, 4 + place * 104 + 50].mean()) for place in range(4)]
+    assert shown == pytest.approx([int(frames[number].mean()) for number in (0, 13, 26, 39)], abs=2)
+
+
+def test_the_command_takes_an_experiment_or_a_clip(experiment, tmp_path):
+    def run(*arguments):
+        return CliRunner().invoke(main, ["filmstrip", *map(str, arguments)])
+
+    all_trials = run(experiment, "-o", tmp_path / "all.png")
+    assert "2 clips in" in all_trials.output
+    one = run(experiment, "--over-training", "b", "-o", tmp_path / "one.png", "--width", 300)
+    assert "2 clips in" in one.output
+    assert pixels((tmp_path / "one.png").read_bytes()).shape[1] == 300
+    file = tm.load(experiment)[0]["file"]
+    assert "1 clip in" in run(file, "-o", tmp_path / "clip.png").output
+    assert run(file, "-o", tmp_path / "x.png", "--trials", "a").exit_code == 2
+    assert "a .png file" in run(experiment, "-o", tmp_path / "x.jpg").output
+    assert run(tmp_path / "none", "-o", tmp_path / "x.png").exit_code == 1

@@ -1,0 +1,120 @@
+"""Frames of clips in rows, as one picture: ``tune-media filmstrip`` and ``CatalogRow.filmstrip``."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tune_media.values.image import Image
+from tune_media.viewing.catalog import Catalog, load
+from tune_media.viewing.grid_choice import Tile
+from tune_media.viewing.labels import INK, LINE, PALE, PAPER, WINNER, Color, label
+
+_Picture = npt.NDArray[np.uint8]
+_GAP = 4
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A row of the picture.
+
+    Attributes:
+        content: The clip, the bytes of a video file.
+        facts: Its index line, as far as it is known: ``frames``, ``frame_stride``, ``episode_length``.
+        lines: Lines of text above it, with their colors.
+    """
+
+    content: bytes
+    facts: Mapping[str, Any]
+    lines: Sequence[tuple[str, Color]] = ()
+
+
+def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) -> Image:
+    """Return frames of clips as one picture: a row for each clip, from its first to its last frame.
+
+    Under each frame is the env step that it shows, or the number of the frame if the stride of the frames is not known.
+
+    Args:
+        strips: The clips.
+        frames: Frames of each clip, evenly spread; fewer if it has fewer.
+        width: Width of the picture, pixels.
+
+    Raises:
+        ValueError: A clip cannot be decoded, or there is none.
+        ImportError: Pillow is not installed; it draws the labels.
+    """
+    if not strips:
+        raise ValueError("A filmstrip needs at least one clip.")
+    cell = max(16, (width - _GAP) // frames - _GAP)
+    return Image(np.concatenate([_row(strip, frames, cell, width) for strip in strips]))
+
+
+def _row(strip: Strip, frames: int, cell: int, width: int) -> _Picture:
+    from tune_media.encoding import resize
+
+    chosen = list(_chosen(strip, frames))
+    height = max(1, round(cell * chosen[0][1].shape[0] / chosen[0][1].shape[1]))
+    top = LINE * len(strip.lines) + _GAP
+    row = np.full((top + height + LINE + _GAP, width, 3), PAPER, np.uint8)
+    if strip.lines:
+        row[_GAP:top, _GAP : width - _GAP] = label(strip.lines, width - 2 * _GAP)
+    for place, (number, picture) in enumerate(chosen):
+        left = _GAP + place * (cell + _GAP)
+        row[top : top + height, left : left + cell] = resize(picture, height=height, width=cell)
+        row[top + height : top + height + LINE, left : left + cell] = label(
+            [(_caption(strip.facts, number), PALE)], cell
+        )
+    return row
+
+
+def _chosen(strip: Strip, frames: int) -> Iterator[tuple[int, _Picture]]:
+    """Yield the frames of a row with their numbers."""
+    from tune_media.encoding import decode_video, probe_video
+
+    count = probe_video(strip.content).frames
+    wanted = {round(at * (count - 1) / max(1, frames - 1)) for at in range(frames)}
+    yield from ((number, frame) for number, frame in enumerate(decode_video(strip.content)) if number in wanted)
+
+
+def _caption(facts: Mapping[str, Any], number: int) -> str:
+    """Return what is under a frame.
+
+    >>> _caption({"frame_stride": 3, "episode_length": 10}, 4), _caption({}, 4)
+    ('step 10', 'frame 5')
+    """
+    stride = facts.get("frame_stride")
+    if not isinstance(stride, int):
+        return f"frame {number + 1}"
+    return f"step {min(number * stride, facts.get('episode_length') or number * stride)}"
+
+
+def strip_of(tile: Tile) -> Strip:
+    """Return the row of a clip of an experiment, under its title and its caption.
+
+    Raises:
+        FileNotFoundError: The file has been deleted.
+    """
+    lines = [(tile.title, INK), (tile.caption, WINNER if tile.mark else PALE)]
+    return Strip(tile.row.read_bytes(), tile.row, lines)
+
+
+def strip_of_file(path: Path) -> Strip:
+    """Return the row of a clip's file; if it is in the folder of a trial, the index tells the steps of its frames.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+    """
+    return Strip(path.read_bytes(), _facts_of(path.resolve()))
+
+
+def _facts_of(path: Path) -> Mapping[str, Any]:
+    """Return the index line of a clip in the folder of a trial; nothing of a clip that is elsewhere."""
+    trial = next((parent.parent for parent in path.parents if parent.name == "media"), None)
+    found: Catalog | tuple[()] = load(str(trial)) if trial and (trial / "media" / "index.jsonl").is_file() else ()
+    return next((row for row in found if posixpath.basename(row["path"]) == path.name), {})

@@ -1,0 +1,64 @@
+"""Lines of text in pictures: the labels of grids and filmstrips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+PAPER, INK, PALE, WINNER = (250, 250, 248), (25, 25, 30), (95, 95, 105), (0, 135, 90)
+LINE = 18
+"""Height of a line, pixels."""
+
+Color = tuple[int, int, int]
+
+
+def label(lines: Sequence[tuple[str, Color]], width: int) -> npt.NDArray[np.uint8]:
+    """Return lines of text as a picture, (lines * LINE, width, 3); texts that are too wide are cut.
+
+    Args:
+        lines: The texts with their colors. Of the first one, ``name=value  name=value``, names are shortened first.
+        width: Width of the picture, pixels.
+
+    Raises:
+        ImportError: Pillow is not installed.
+    """
+    image, draw, font = _pillow()
+    strip = image.new("RGB", (width, len(lines) * LINE), PAPER)
+    pen = draw.Draw(strip)
+    for number, (text, ink) in enumerate(lines):
+        short = text if number else _fitting_title(text, lambda some: bool(pen.textlength(some, font) <= width))
+        pen.text((0, number * LINE + 1), _fitting(short, width, pen, font), ink, font)
+    return np.asarray(strip, np.uint8)
+
+
+def _pillow() -> tuple[Any, Any, Any]:
+    try:
+        from PIL import Image, ImageDraw, ImageFont
+    except ImportError as error:
+        raise ImportError("The labels are drawn with Pillow: pip install 'tune-media[overlay]'") from error
+    return Image, ImageDraw, ImageFont.load_default(LINE - 4)
+
+
+def _fitting_title(text: str, fits: Callable[[str], bool]) -> str:
+    """Return ``name=value  name=value`` with shorter names, until it fits: the values tell trials apart.
+
+    >>> _fitting_title("learning_rate=0.001  gamma=0.9", lambda text: len(text) <= 24)
+    'learni…=0.001  gamma=0.9'
+    """
+    pairs = [part.rpartition("=") for part in text.split("  ")]
+    while not fits(text) and max(len(name) for name, _, _ in pairs) > 2:
+        at = max(range(len(pairs)), key=lambda number: len(pairs[number][0]))
+        name, equals, value = pairs[at]
+        pairs[at] = f"{name.rstrip('…')[: len(name) - 2]}…", equals, value
+        text = "  ".join(map("".join, pairs))
+    return text
+
+
+def _fitting(text: str, width: int, pen: Any, font: Any) -> str:
+    """Return a text, cut at its end if it is too wide."""
+    while text and pen.textlength(text, font) > width:
+        text = text[:-2] + "…" if len(text) > 2 else ""
+    return text
