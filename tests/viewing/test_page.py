@@ -371,3 +371,51 @@ def test_each_hyperparameter_stands_against_the_score_and_pins_live_in_the_link(
         assert (viewer.all(".pins", "1"), viewer.errors) == ([], [])
         viewer.open(url, "score=training_iteration")  # a gallery has curves and configurations of every metric
         viewer.wait("document.querySelector('.curves .u-over') && document.querySelector('.card.configuration')")
+
+
+VIEWS = {
+    "configurations": ("params=true&pins=[[%22lr=0.2_0%22,%22%22,0,%22good%22]]", ""),
+    "trials": ("cards=trials&filter=nothing%3D3", ""),
+    "trial": ("view=trial&trial=lr=0.2_0", ""),
+    "failed trial": ("view=trial&trial=failed", ""),
+    "clip": ("view=clip&trial=lr=0.2_0", ""),
+    "clip that is gone": ("view=clip&trial=lr=0.2_0&clip=step_000000010", ""),
+    "episodes": ("view=episodes&order=episode_return", ""),
+    "strangest episodes": ("view=episodes&strange=true&where=return<100", ""),
+    "help": ("", "help: true"),
+    "group by": ("", "grouping: true"),
+    "hyperparameters": ("", "axing: true"),
+    "metrics": ("", "picking: 'score'"),
+}
+
+
+APP = "tuneMedia.app.instance"
+
+
+def test_axe_finds_nothing_on_any_view(browser, seeds, tmp_path):
+    axe = pytest.importorskip("axe_playwright_python.base", reason="needs axe-core")
+    found = {}
+    with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        for size, theme in (((1400, 900), "light"), ((390, 844), "dark")):
+            viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
+            viewer.page.emulate_media(color_scheme=theme)
+            viewer.open(url)
+            viewer.wait("tuneMedia.app.instance.data?.trials[0].status !== ''")
+            viewer.frame.evaluate(axe.AXE_SCRIPT)
+            for name, (link, dialog) in VIEWS.items():
+                closed = "help: false, grouping: false, axing: false, picking: ''"
+                viewer.frame.evaluate(f"(link) => {{ location.hash = link; {APP}.setState({{ {closed} }}); }}", link)
+                viewer.frame.evaluate(f"() => {{ {APP}.readLink(); {APP}.setState({{ {dialog} }}); }}")
+                if dialog:
+                    viewer.wait("document.querySelector('dialog[open]')")
+                elif not link.startswith("view"):
+                    viewer.wait("document.querySelector('.curves .u-over')")
+                elif "episodes" in link:
+                    viewer.wait("document.querySelector('.episodes tbody tr')")
+                elif name == "clip":
+                    viewer.wait("document.querySelector('.record td')")
+                result = viewer.frame.evaluate("axe.run({ resultTypes: ['violations'] })")
+                assert result["passes"]
+                for fault in result["violations"]:
+                    found[f"{name}, {theme}: {fault['help']}"] = [node["html"] for node in fault["nodes"]][:3]
+        assert (found, viewer.errors) == ({}, [])

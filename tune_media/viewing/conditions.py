@@ -72,7 +72,7 @@ class Texts:
     def ranks(self, rows: Rows) -> Numbers:
         """Return for some rows the place of their text in the alphabet; NaN if they have none."""
         ranks = np.empty(len(self.texts) + 1)
-        ranks[pc.sort_indices(self.texts).to_numpy()] = np.arange(len(self.texts))
+        ranks[np.from_dlpack(pc.sort_indices(self.texts))] = np.arange(len(self.texts))
         ranks[-1] = np.nan  # of the rows that have -1
         return ranks[self.at[rows]]
 
@@ -81,8 +81,18 @@ class Texts:
         return [None if at < 0 else self.texts[at].as_py() for at in self.at[rows].tolist()]
 
     def _of_rows(self, holds: Any) -> Mask:
-        of_texts: Mask = holds.to_numpy(zero_copy_only=False).astype(bool)
-        return np.append(of_texts, False)[self.at]
+        return np.append(as_numpy(holds).astype(bool), False)[self.at]
+
+
+def as_numpy(column: Any) -> Numbers:
+    """Return a column of Arrow as numbers, with NaN for missing ones.
+
+    >>> as_numpy(pa.array([1, None])).tolist(), as_numpy(pa.array([True, False])).tolist()
+    ([1.0, nan], [1.0, 0.0])
+    """
+    numbers = pc.fill_null(pc.cast(column, pa.float64()), np.nan)
+    whole = numbers.combine_chunks() if isinstance(numbers, pa.ChunkedArray) else numbers
+    return np.asarray(np.from_dlpack(whole), np.float64)
 
 
 class Columns(Protocol):

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
+from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.episode_files import parquet_name
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.secrets import error_text
-from tune_media.viewing.conditions import Mask, Texts
+from tune_media.viewing.conditions import Mask, Texts, as_numpy
 from tune_media.viewing.episode_table import EpisodeTable
 
 logger = logging.getLogger("tune_media")
@@ -48,6 +49,7 @@ class EpisodeFiles:
         self._done: dict[str, tuple[TrialFiles, Any]] = {}  # by its path, each trial and the state of it that was read
         self._files: dict[str, dict[str, int]] = {}  # of each trial: the number of each file
         self._made: tuple[Any, EpisodeTable] | None = None  # of the version that it was made of
+        self._differing: tuple[list[Any], list[str]] | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Condition()
 
@@ -61,6 +63,7 @@ class EpisodeFiles:
         """
         with self._lock:
             self._wanted = {trial.path: trial for trial in trials}
+            self._episodes.know(self._wanted)
             if self._thread is None and self._stale():
                 self._thread = threading.Thread(target=self._read_all, daemon=True)
                 self._thread.start()
@@ -69,8 +72,15 @@ class EpisodeFiles:
             read = 1 - len(self._stale()) / len(self._wanted) if self._wanted else 1.0
             version = self._episodes.version, tuple(self._wanted), read
             if self._made is None or self._made[0] != version:
-                self._made = version, self._episodes.table(self._wanted, read)
+                self._made = version, self._episodes.table(self._wanted, self._configs(), read)
             return self._made[1]
+
+    def _configs(self) -> list[str]:
+        """Return the names of the hyperparameters that differ between the trials."""
+        params = [trial.params for trial in self._wanted.values()]
+        if self._differing is None or [*map(id, params)] != [*map(id, self._differing[0])]:
+            self._differing = params, differing(params)
+        return self._differing[1]
 
     def _stale(self) -> list[TrialFiles]:
         return [trial for trial in self._wanted.values() if self._done.get(trial.path) != (trial, trial.state)]
@@ -146,6 +156,11 @@ class _Episodes:
     def __len__(self) -> int:
         return self._count
 
+    def know(self, paths: Iterable[str]) -> None:
+        """Take note of trials, whether they have episodes or not."""
+        for path in paths:
+            self._text("path", path)
+
     def new_file(self) -> int:
         """Return the number of a file."""
         self._is_left.append(False)
@@ -165,7 +180,7 @@ class _Episodes:
         counts = [len(table) for _, _, table in tables]
         joined = pa.concat_tables([table for _, _, table in tables], promote_options="default")
         is_known = pc.not_equal(joined["episode_id"], UNKNOWN)
-        joined, keep = joined.filter(is_known), is_known.to_numpy()
+        joined, keep = joined.filter(is_known), as_numpy(is_known).astype(bool)
         new = slice(self._count, self._count + len(joined))
         if new.stop > self._room:
             self._grow(_ROOM + new.stop * 5 // 4)
@@ -173,7 +188,7 @@ class _Episodes:
         self._put("path", new, np.repeat(np.array(paths, np.int32), counts)[keep])
         self._put("file", new, np.repeat(np.array([file for _, file, _ in tables], np.int32), counts)[keep])
         for name in _NUMBERS:
-            self._put(name, new, pc.cast(joined[name], pa.float64()).to_numpy())
+            self._put(name, new, as_numpy(joined[name]))
         for name in _TEXTS:
             texts = [self._text(name, text) for text in joined[name].to_pylist()]
             self._put(name, new, np.array(texts, np.int32))
@@ -185,8 +200,8 @@ class _Episodes:
         self._ids += joined["episode_id"].chunks
         self._count = new.stop
 
-    def table(self, trials: dict[str, TrialFiles], read: float) -> EpisodeTable:
-        """Return the table of the episodes of some trials, by path."""
+    def table(self, trials: dict[str, TrialFiles], configs: Sequence[str], read: float) -> EpisodeTable:
+        """Return the table of the episodes of some trials, by path, with some of their hyperparameters."""
         own = {name: values[: self._count] for name, values in self._columns.items()}
         path, file = own.pop("path", np.empty(0, np.int32)), own.pop("file", np.empty(0, np.int32))
         if self._count:
@@ -210,7 +225,7 @@ class _Episodes:
             gone = np.array([trial is None for trial in known])
             counting = ~np.array(self._is_left)[file] & ~gone[path]
         params = [{} if trial is None else trial.params for trial in known]
-        return EpisodeTable(ordered, self._clips, params, counting, read)
+        return EpisodeTable(ordered, self._clips, params, configs, counting, read)
 
     def _text(self, name: str, text: str | None) -> int:
         known = self._texts[name]
@@ -235,12 +250,14 @@ def _empty(count: int, dtype: Any) -> npt.NDArray[Any]:
 def _flat(maps: pa.ChunkedArray, count: int) -> Iterable[tuple[str, npt.NDArray[np.float64]]]:
     """Yield each name of a column of maps with the values of all rows."""
     joined = maps.combine_chunks()
-    offsets = joined.offsets.to_numpy()
-    keys = joined.keys[offsets[0] : offsets[-1]].dictionary_encode() if count else pa.array([]).dictionary_encode()
-    values = joined.items[offsets[0] : offsets[-1]].to_numpy(zero_copy_only=False) if count else np.empty(0)
-    row = np.repeat(np.arange(count), np.diff(offsets))
+    if not count:
+        return
+    offsets = np.from_dlpack(joined.offsets)
+    keys = joined.keys[offsets[0] : offsets[-1]].dictionary_encode()
+    values = as_numpy(joined.items[offsets[0] : offsets[-1]])
+    row, key = np.repeat(np.arange(count), np.diff(offsets)), np.from_dlpack(keys.indices)
     for number, name in enumerate(keys.dictionary.to_pylist()):
-        own = keys.indices.to_numpy() == number
+        own = key == number
         column = np.full(count, np.nan)
         column[row[own]] = values[own]
         yield name, column

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.experiment.params import differing
 from tune_media.values.checks import did_you_mean
 from tune_media.viewing.conditions import Mask, Numbers, Rows, Texts, mask
 from tune_media.viewing.payload import finite
@@ -30,6 +29,7 @@ class EpisodeTable:
         columns: The values of each column; missing numbers are NaN.
         clips: The path of a clip by the row of its episode, for those that have one.
         params: The hyperparameters of each trial, in the order of the texts of the column ``trial``.
+        configs: The names of those that have a column.
         counting: Which rows count; the others were left behind. None: all.
         read: The share of the trials whose episodes are in the table.
 
@@ -41,12 +41,13 @@ class EpisodeTable:
     columns: Mapping[str, Numbers | Texts]
     clips: Mapping[int, str] = field(default_factory=dict)
     params: Sequence[Mapping[str, Any]] = ()
+    configs: Sequence[str] = ()
     counting: Mask | None = None
     read: float = 1.0
     _strangest: dict[tuple[int, str], tuple[Rows, list[Any]]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        configs = [f"{_CONFIG}{name}" for name in differing(self.params)]
+        configs = [f"{_CONFIG}{name}" for name in self.configs]
         facts = [name for name in self.columns if not name.startswith("metrics/") and name != "episode_id"]
         others = [name for name in self.columns if name not in facts and name != "episode_id"]
         self.names = [*facts, *configs, *others, *(["episode_id"] if "episode_id" in self.columns else [])]

@@ -19,11 +19,13 @@ import logging
 import mimetypes
 import posixpath
 import re
+import threading
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestedRangeNotSatisfiable
 from werkzeug.utils import send_file
 from werkzeug.wrappers import Request, Response
@@ -87,6 +89,8 @@ class ViewerApp:
             self._all.first()
         except Exception as error:  # who asks for the page is told
             logger.info("tune_media: the first page is not ready: %s", error_text(error))
+        # Arrow imports pandas with its first value, which takes a second; the table of episodes would wait for it.
+        threading.Thread(target=pa.scalar, args=(0,), name="tune_media-arrow", daemon=True).start()
 
     def _answer(self, request: Request) -> Response:
         try:
