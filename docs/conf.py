@@ -16,32 +16,21 @@ from tune_media import __version__
 
 ROOT = Path(__file__).parents[1]
 NAVIGATION = {
-    "Start": ["quickstart", "examples"],
-    "How to": [
-        "howto/record-evaluation",
-        "howto/compare-sweep",
-        "howto/env-data",
-        "howto/wandb",
-        "howto/mlflow",
-        "howto/multi-agent",
-        "howto/outside-rllib",
-        "howto/cluster-s3",
-        "howto/restore-pbt",
-        "howto/headless",
-        "howto/evaluate",
-        "howto/disk-use",
-    ],
-    "Migrate": [
-        "migrate/ray-example",
-        "migrate/record-video",
-        "migrate/episode-media",
-        "migrate/monitor-gym",
-    ],
-    "Details": ["recording", "tapes", "logging", "viewing", "files", "api/index"],
-    "Background": ["how-it-works", "performance", "faults", "matrix", "limits"],
+    "Start": ["quickstart", "examples", "why"],
+    "Record": ["recording", "howto/env-data", "howto/multi-agent", "howto/outside-rllib", "old-stack"],
+    "Look": ["viewing", "reading", "tapes", "howto/evaluate"],
+    "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/own-backend"],
+    "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
+    "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym"],
+    "Details": ["how-it-works", "files", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
     "Help": ["troubleshooting", "contributing", "changelog"],
 }
-OUTSIDE = {"contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md"}
+OUTSIDE = {
+    "index": "README.md",
+    "contributing": "CONTRIBUTING.md",
+    "changelog": "CHANGELOG.md",
+    "benchmarks": "tests/benchmarks/tables.md",
+}
 
 project = "tune_media"
 author = copyright = "The tune_media authors"
@@ -96,19 +85,20 @@ def inside(text: str, folder: str) -> str:
     text = re.sub(r"\]\((?:\.\./)+examples/(\w+)\.py\)", r"](#example-\1)", text)
     up = "../" * folder.count("/")
     for page, name in OUTSIDE.items():
-        text = re.sub(r"\]\((?:\.\./)+" + re.escape(name) + r"\)", f"]({up}{page}.md)", text)
-    return re.sub(r"\]\((?:\.\./)+README\.md\)", f"]({up}index.md)", text)
+        text = re.sub(r"\]\((?:\.\./)+" + re.escape(name), f"]({up}{page}.md", text)
+    return text
 
 
 def read_page(app: Any, name: str, source: list[str]) -> None:
     """Change the text of a page for the site; Sphinx calls this when it has read the file."""
     if name in OUTSIDE:
-        text = (ROOT / OUTSIDE[name]).read_text()
-        source[0] = re.sub(r"\]\(docs/", "](", text.replace("](CONTRIBUTING.md)", "](contributing.md)"))
+        text = re.sub(r"\]\((?:\.\./)*docs/", "](", (ROOT / OUTSIDE[name]).read_text())
+        for page, file in OUTSIDE.items():
+            text = text.replace(f"]({file}", f"]({page}.md")
+        source[0] = with_contents(text) if name == "index" else text
         return
     text = inside(source[0], f"{name.rpartition('/')[0]}/" if "/" in name else "")
-    additions = {"index": with_contents, "examples": with_examples}
-    source[0] = additions[name](text) if name in additions else text
+    source[0] = with_examples(text) if name == "examples" else text
 
 
 def name_arguments(app: Any, kind: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

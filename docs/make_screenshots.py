@@ -1,13 +1,16 @@
-"""Makes the pictures of the docs from an experiment of ``tune-media demo`` (its one argument).
+"""Makes the pictures of the docs from the sweep of ``examples/cliff_walking.py`` (its folder is the one argument).
 
-python docs/make_screenshots.py ~/ray_results/tune_media_demo_2026-11-22_03-37-59
+python examples/cliff_walking.py --storage FOLDER
+python docs/make_screenshots.py FOLDER/cliff_walking
 """
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,12 @@ SIZE = {"width": 1280, "height": 820}
 COLORS = 128
 TENSORBOARD_PORT = 6017
 WAIT_MS = 120_000
-PLAYING = "[...document.querySelectorAll('.card video')].every((video) => video.currentTime > 1)"
+LOADED = "[...document.querySelectorAll('.card video')].every((video) => video.readyState >= 2 && !video.seeking)"
+SHOW = "(frame) => tuneMedia.app.instance.group.showFrame(frame)"
+TOUR_SIZE = {"width": 1000, "height": 860}
+TOUR_WIDTH, TOUR_COLORS = 800, 160
+STEP_MS, FRAME_MS, PAUSE_MS = 350, 180, 1600
+BEST_FRAMES, WORST_FRAMES = 20, 40
 
 
 def shoot(page: Any, name: str, height: int = SIZE["height"]) -> None:
@@ -37,33 +45,84 @@ def shoot(page: Any, name: str, height: int = SIZE["height"]) -> None:
     print(path, path.stat().st_size // 1000, "kB")
 
 
-def shoot_viewer(browser: Any, experiment: str) -> None:
-    """Take the pictures of the viewer: all trials, one trial, one clip."""
-    server = make_watch_server(experiment, port=0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    page = browser.new_page(viewport=SIZE)
-    page.goto(f"http://localhost:{server.port}/")
+def open_viewer(browser: Any, url: str, size: dict[str, int]) -> Any:
+    """Open the viewer, and pause all clips at their first frame."""
+    page = browser.new_page(viewport=size)
+    page.goto(url)
     page.wait_for_selector(".card.winner")
-    page.wait_for_function(PLAYING, timeout=WAIT_MS)
+    page.wait_for_function(LOADED, timeout=WAIT_MS)
     page.keyboard.press("Space")
-    page.wait_for_timeout(500)
+    return page
+
+
+def show(page: Any, frame: int) -> None:
+    """Show a frame of all clips, and wait until each is there."""
+    page.evaluate(SHOW, frame)
+    page.wait_for_function(LOADED, timeout=WAIT_MS)
+    page.wait_for_timeout(150)
+
+
+def shoot_viewer(browser: Any, url: str) -> None:
+    """Take the pictures of the viewer: all trials, one trial, one clip."""
+    page = open_viewer(browser, url, SIZE)
+    page.keyboard.press("k")
+    page.wait_for_function(LOADED, timeout=WAIT_MS)
+    show(page, 9)
     shoot(page, "viewer-grid")
     page.keyboard.press("w")
     page.wait_for_selector(".u-over")
-    page.keyboard.press("Space")
-    page.wait_for_timeout(2500)
-    page.keyboard.press("Space")
-    page.wait_for_timeout(500)
+    page.wait_for_timeout(1500)
+    show(page, 9)
     shoot(page, "viewer-trial")
     page.keyboard.press("d")
     page.click(".film[aria-current=true] .film-facts")
     page.wait_for_selector(".u-over")
     page.wait_for_timeout(1000)
-    page.evaluate("tuneMedia.app.instance.group.showFrame(130)")
-    page.wait_for_timeout(500)
+    show(page, 9)
     shoot(page, "viewer-clip")
     page.close()
-    server.shutdown()
+
+
+def make_tour(browser: Any, url: str) -> None:
+    """Make the moving picture of README: the trials learn, play their best episode, then their worst."""
+    page = open_viewer(browser, url, TOUR_SIZE)
+    page.click("text=Curves")
+    page.keyboard.press("]")  # larger cards
+    pictures: list[Image.Image] = []
+    durations: list[int] = []
+
+    def add(milliseconds: int) -> None:
+        picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+        pictures.append(
+            picture.resize((TOUR_WIDTH, TOUR_WIDTH * picture.height // picture.width), Image.Resampling.LANCZOS)
+        )
+        durations.append(milliseconds)
+
+    page.keyboard.press("Home")
+    steps = int(page.get_attribute("input[type=range]", "max")) + 1
+    for step in range(steps):
+        if step:
+            page.keyboard.press("ArrowRight")
+        page.wait_for_function(LOADED, timeout=WAIT_MS)
+        show(page, 8)
+        add(STEP_MS)
+    for frame in range(BEST_FRAMES):
+        show(page, frame)
+        add(FRAME_MS)
+    durations[-1] = PAUSE_MS
+    page.keyboard.press("k")
+    page.wait_for_timeout(1000)
+    page.wait_for_function(LOADED, timeout=WAIT_MS)
+    for frame in range(WORST_FRAMES):
+        show(page, frame)
+        add(PAUSE_MS // 2 if frame == 0 else FRAME_MS)
+    durations[-1] = PAUSE_MS
+    page.close()
+    palette = pictures[-1].quantize(TOUR_COLORS, dither=Image.Dither.NONE)
+    few = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
+    path = FOLDER / "tour.gif"
+    few[0].save(path, save_all=True, append_images=few[1:], duration=durations, loop=0, optimize=True)
+    print(path, path.stat().st_size // 1000, "kB")
 
 
 def shoot_tensorboard(browser: Any, experiment: str) -> None:
@@ -79,7 +138,10 @@ def shoot_tensorboard(browser: Any, experiment: str) -> None:
         page.goto(f"http://localhost:{TENSORBOARD_PORT}/#episodes")
         frame = page.wait_for_selector("iframe[src*=plugin_entry]", timeout=WAIT_MS).content_frame()
         frame.wait_for_selector(".card.winner", timeout=WAIT_MS)
-        frame.wait_for_function(PLAYING, timeout=WAIT_MS)
+        frame.wait_for_function(LOADED, timeout=WAIT_MS)
+        frame.evaluate("() => tuneMedia.app.instance.group.pause()")
+        frame.evaluate(SHOW, 9)
+        page.wait_for_timeout(1000)
         shoot(page, "tensorboard-episodes")
         page.goto(f"http://localhost:{TENSORBOARD_PORT}/#images")
         page.wait_for_selector("tf-image-loader img", timeout=WAIT_MS)
@@ -93,29 +155,39 @@ def shoot_tensorboard(browser: Any, experiment: str) -> None:
 
 def shoot_mlflow(browser: Any, experiment: str) -> None:
     """Take the picture of the page that MLflow's parent run has."""
-    (path,) = Path(experiment).glob("mlartifacts/**/trials.html")
-    page = browser.new_page(viewport=SIZE)
-    page.goto(path.as_uri())
-    page.wait_for_function("document.querySelector('video').currentTime > 1", timeout=WAIT_MS)
-    shoot(page, "mlflow-trials", height=620)
-    page.close()
+    with tempfile.TemporaryDirectory() as folder:
+        database, artifacts = f"sqlite:///{folder}/mlflow.db", Path(folder, "artifacts")
+        callback = tm.MLflowMediaLoggerCallback(database, nested=True, artifact_location=artifacts.as_uri())
+        tm.export.to_tracker(experiment, callback)
+        (path,) = artifacts.glob("**/trials.html")
+        page = browser.new_page(viewport=SIZE)
+        page.goto(path.as_uri())
+        page.wait_for_function("document.querySelector('video').currentTime > 1", timeout=WAIT_MS)
+        shoot(page, "mlflow-trials", height=620)
+        page.close()
 
 
 def make_gif(experiment: str) -> None:
-    """Make the moving picture: the last clip of each trial, side by side."""
-    path = write_grid(choose_tiles(tm.load(experiment), step=4), FOLDER / "sweep.gif", width=720)
+    """Make the moving picture of a grid: the worst clip of each trial at the last step, side by side."""
+    tiles = choose_tiles(tm.load(experiment), step="last", key="episodes/worst")
+    path = write_grid(tiles, FOLDER / "sweep.gif", width=720, columns=2)
     print(path, path.stat().st_size // 1000, "kB")
 
 
 def main(experiment: str) -> None:
     """Make all pictures."""
     make_gif(experiment)
+    server = make_watch_server(experiment, port=0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://localhost:{server.port}/"
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        shoot_viewer(browser, experiment)
+        make_tour(browser, url)
+        shoot_viewer(browser, url)
         shoot_tensorboard(browser, experiment)
         shoot_mlflow(browser, experiment)
         browser.close()
+    server.shutdown()
 
 
 if __name__ == "__main__":

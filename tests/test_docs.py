@@ -57,7 +57,7 @@ def test_a_wrong_shell_command_is_found(experiment, tmp_path):
 def test_the_backend_in_the_docs_is_the_one_that_the_contract_suite_runs_on():
     example = (ROOT / "examples" / "own_backend.py").read_text()
     backend = example[example.index("class FolderBackend") : example.index("def train")].strip()
-    assert backend in (ROOT / "docs" / "logging.md").read_text()
+    assert backend in (ROOT / "docs" / "howto" / "own-backend.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

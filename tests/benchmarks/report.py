@@ -1,6 +1,7 @@
-"""Runs the benchmarks and writes ``docs/performance.md`` with its pictures: python -m tests.benchmarks.report [NAME].
+"""Runs the benchmarks and writes two pages of the docs: python -m tests.benchmarks.report [NAME].
 
-Each benchmark is a process of its own, and prints tables. A benchmark that is not run keeps its section of the page.
+Each benchmark is a process of its own, and prints tables. ``tables.md`` has them; a benchmark that is not run keeps
+its section. ``docs/performance.md``, with its figures and pictures, is made of the tables.
 """
 
 from __future__ import annotations
@@ -21,86 +22,100 @@ from pathlib import Path
 from tests.benchmarks.common import ROWS
 
 ROOT = Path(__file__).parents[2]
-PAGE, OUTPUT = ROOT / "docs" / "performance.md", ROOT / "build" / "bench"
+PAGE, TABLES = ROOT / "docs" / "performance.md", Path(__file__).with_name("tables.md")
+OUTPUT = ROOT / "build" / "bench"
+TAPES_SINCE = "2026-11-23"  # sections that were measured before show older code
 RECORDING_PICTURE, LOOP_PICTURE = "performance-recording.png", "performance-loop.png"
 PACKAGES = ("ray", "gymnasium", "av", "torch", "stable-baselines3", "moviepy", "ale-py", "mujoco", "wandb", "mlflow")
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark and its section of the page.
+    """A benchmark and its section of the tables.
 
     Attributes:
         name: The module is ``bench_<name>``.
         title: The heading.
         arguments: Its command line.
         has_peers: Whether it needs the packages of the peers (moviepy, mujoco, opencv).
-        remark: What the figures show.
+        is_published: Whether its tables are kept; those of the others are only printed.
     """
 
     name: str
     title: str
     arguments: tuple[str, ...] = ()
     has_peers: bool = False
-    remark: str = ""
+    is_published: bool = True
 
 
 BENCHMARKS = (
-    Benchmark("recording", "Recording an episode", has_peers=True, remark=f"""
-        ![CPU time of an episode by method and env, as a ratio to stepping and rendering]({RECORDING_PICTURE})
-
-        `RecordVideo` and `VecVideoRecorder` hold all frames of a clip in memory and encode them at its end. Where
-        rendering is slow (MuJoCo), the recorder adds about a tenth, and only `every=` and
-        [`render="replay"`](recording.md#render-only-the-winners) save time. Where rendering takes less time than
-        encoding (CartPole, Atari), the encoder is what costs. To scale a frame of Atari's size costs more than its
-        smaller clip saves. The memory target was that 1,000 frames add less than 32 MB. FFmpeg's libraries and the
-        encoder take 30 to 38 MB from the first frame on; the other 990 frames add less than 10 MB."""),
-    Benchmark("replay", "Rendering only the winners", has_peers=True, remark="""
-        The CPU time is that of the Algorithm's process. The target is 1.05 of no recorder and 5 ms more. One env meets
-        it; 8 envs, whose rounds take 71 ms, miss it by 24 ms: two requests to the env runner, and the tapes."""),
-    Benchmark("frames", "Cheaper frames: what was tried", has_peers=True, remark="""
-        Nothing in these tables pays enough to be worth its complexity. What pays is to render fewer frames:
-        `VideoOptions(every=k)` and `render="replay"`, in the tables above and in
-        [render only the winners](recording.md#render-only-the-winners)."""),
-    Benchmark("encoding", "Encoding, GIFs and scaling", remark="""
-        Pillow's box filter is faster on its own. In a clip, PyAV scales and converts to the encoder's colours in one
-        pass."""),
+    Benchmark("recording", "Recording an episode", has_peers=True),
+    Benchmark("replay", "Rendering only the winners", has_peers=True),
+    Benchmark("frames", "Cheaper frames: what was tried", has_peers=True, is_published=False),
+    Benchmark("encoding", "Encoding, GIFs and scaling", is_published=False),
     Benchmark("gym", "Steps that are not recorded"),
-    Benchmark("evaluation", "Evaluating a checkpoint", remark="""
-        Nearly all of the rest is the import of RLlib and torch."""),
-    Benchmark("tune_loop", "Tune's loop", remark=f"""
-        ![CPU time that Tune's loop spends on one result, by logger]({LOOP_PICTURE})"""),
-    Benchmark("outbox", "The outbox", remark="""
-        Where one result comes at a time, most of the time is that of a processor that wakes up: SQLite alone needs
-        about five times what it needs for the second of two results. A reader that is woken waits 10 ms before it
-        reads, so that results that come at once do not wait for the interpreter's lock while five threads run."""),
-    Benchmark("sweep", "Results per second of a sweep", remark="""
-        The target is 0.9 of the rate of Ray's loggers, without a gap above 0.5 s. To make a GIF takes several
-        milliseconds of a core, so two cores that run trials, too, cannot make one for each of hundreds of results a
-        second. The GIFs are made in a thread of niceness 5: Tune's loop goes first, and the GIFs that are left are made
-        at the end. With 1,000 trials, the gaps are those in which Tune starts and ends trials: Ray's loggers alone have
-        them, too. The rates of these sweeps differ much from run to run, with either loggers."""),
+    Benchmark("evaluation", "Evaluating a checkpoint"),
+    Benchmark("tune_loop", "Tune's loop"),
+    Benchmark("outbox", "The outbox"),
+    Benchmark("sweep", "Results per second of a sweep"),
     Benchmark("trackers", "Tune's loop, with W&B and MLflow", has_peers=True),
-    Benchmark("async_pull", "IMPALA", remark="""
-        Most iterations find no new sample and are short, unless the collection waits. The table shows that nothing
-        waits. It is too coarse to tell the exact cost."""),
-    Benchmark("bytes", "Uploaded bytes", remark="""
-        The targets were 1.1 with JSON and 1.5 with TensorBoard. Tune's own files alone, the last row, exceed the 0.1
-        that the first target allows. TensorBoard's event files contain the GIFs, and the GIF of a clip of noise, as
-        here, takes 2.3 times the bytes of the mp4. Little is uploaded twice: compare the ratio with what is on the
-        storage. On remote storage event files are split into segments, and the newest segment is uploaded again until
-        it is full. On a local disk, a trial has a single event file."""),
+    Benchmark("async_pull", "IMPALA", is_published=False),
+    Benchmark("bytes", "Uploaded bytes"),
     Benchmark("storage", "Two hundred clips a second"),
-    Benchmark("index", "The index, with many small media", remark="""
-        The index column holds the experiment's log, too, which has each line before its file. The filesystem that
-        counts bytes takes whole files only, as an object store does: the log is written in parts, and as one file at
-        the end, so that each line is written about three times. That is more than media of 1 kB take, and a few percent
-        of clips of 100 kB. On this machine's own disk the log is one file that grows. The longer a run takes, the more
-        often its index is copied."""),
+    Benchmark("index", "The index, with many small media", is_published=False),
     Benchmark("catalog", "A million index lines"),
     Benchmark("viewer", "A thousand trials in the viewer"),
-    Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),), remark="""
-        ![Threads, open files and memory over a thousand trials](soak.png)"""),
+    Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),)),
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the page: a cell of a table, and the same cell of what it is compared with.
+
+    Attributes:
+        benchmark: The name of the benchmark.
+        what: What was measured.
+        column: The column of the figure.
+        ours: Our row, by the texts of its first cells.
+        peer: The row that it is compared with; empty if there is none.
+        table: The beginning of the line above the table; empty: the first one that has the row.
+    """
+
+    benchmark: str
+    what: str
+    column: str
+    ours: tuple[str, ...]
+    peer: tuple[str, ...] = ()
+    table: str = ""
+
+
+_ONE, _EIGHT = (f"CartPole: an evaluation of 10 episodes by an env runner with {envs} env(s)" for envs in (1, 8))
+_TAPE, _DIRECT = ("on tape, the default",), ("direct",)
+_OURS, _RECORD_VIDEO = ("tune_media",), ("Gymnasium's RecordVideo",)
+_RAYS, _ALL = "Ray's JSON and TBX, no media", "ours: JSON, TensorBoard"
+FIGURES = (
+    Figure("replay", "time of an evaluation / without a recorder, one env", "ratio", _TAPE, _DIRECT, _ONE),
+    Figure("replay", "time of an evaluation / without a recorder, 8 envs", "ratio", _TAPE, _DIRECT, _EIGHT),
+    Figure("recording", "CPU time of a CartPole episode recorded directly / stepping and rendering it", "CPU ratio",
+           _OURS, _RECORD_VIDEO, "CartPole"),
+    Figure("recording", "the same, Breakout", "CPU ratio", _OURS, _RECORD_VIDEO, "Breakout"),
+    Figure("recording", "the same, HalfCheetah", "CPU ratio", _OURS, _RECORD_VIDEO, "HalfCheetah"),
+    Figure("gym", "a step of a wrapped env that is not recorded, us", "us", ("tune_media, the data of all episodes",),
+           ("Gymnasium's RecordEpisodeStatistics",)),
+    Figure("tune_loop", "CPU time that Tune's loop spends on a result with a clip, ms", "CPU, ms: median",
+           ("200 metrics and a Video", _ALL), ("200 metrics and a Video", _RAYS)),
+    Figure("outbox", "time to append a result to the outbox with 5 readers / SQLite alone", "median, ratio",
+           ("a result every 10 ms", "none", "the outbox, 5 readers")),
+    Figure("sweep", "results per second / Ray's loggers without clips", "ratio", (_ALL,), table="10 trials"),
+    Figure("trackers", "CPU time that Tune's loop spends on a result with a clip for W&B, ms", "CPU ms",
+           ("ours, the clip as a Video",), ("Ray's W&B, the clip as an array",)),
+    Figure("bytes", "uploaded bytes / recorded bytes", "ratio", ("ours: JSON",), ("clips in the trial's folder",)),
+    Figure("catalog", "seconds to load a million index lines", "s", ("load",), ("parse",)),
+    Figure("viewer", "milliseconds until the viewer's first picture, 1,000 trials of 100 clips", "median, ms",
+           ("first picture",)),
+    Figure("soak", "the driver's memory over 1,000 trials, last tenth / second tenth", "ratio",
+           ("ours", "resident memory, MB"), ("Ray's, numbers only", "resident memory, MB")),
 )  # fmt: skip
 
 
@@ -128,21 +143,17 @@ def run(benchmark: Benchmark, python: str) -> str | None:
 
 
 def section(benchmark: Benchmark, output: str, when: str) -> str:
-    """Return a benchmark's section: what it measures, what it printed, and what that shows."""
+    """Return a benchmark's section: what it measures, and what it printed."""
     source = (Path(__file__).parent / f"bench_{benchmark.name}.py").read_text()
-    about = re.sub(
-        r": ``?python -m.*?``?(?=\.\n|\.$)|: python -m [^\n]*?(?=\.\n|\.$)",
-        "",
-        ast.get_docstring(ast.parse(source)) or "",
-    )
-    about = re.sub(r"``(.*?)``", r"`\1`", re.sub(r"\n\nRun it with .*", "", about))
+    about = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")[0]
+    about = re.sub(r": ``?python -m.*?``?(?=\.$)|: python -m .*?(?=\.$)", "", about, flags=re.DOTALL)
+    about = re.sub(r"``(.*?)``", r"`\1`", about)
     heading = f"## {benchmark.title} (`bench_{benchmark.name}`)"
     parts = [
         f"<!-- {benchmark.name} -->",
         heading,
         about,
         without_paths(output).strip(),
-        _filled(benchmark.remark),
         when,
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -192,16 +203,68 @@ def introduction(python: str) -> str:
     installed = json.loads(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout)
     versions = ", ".join(f"{name} {installed[name]}" for name in PACKAGES if name in installed)
     built = textwrap.fill(f"Python {platform.python_version()}, {versions}.", 120)
-    return f"""# Performance
+    return f"""# Benchmarks
 
-`make bench` runs the benchmarks in `tests/benchmarks` and writes this page; `make bench ONLY="gym index"` runs some of
-them. **Use the ratios, not the absolute times.** The methods in a table take turns, round by round, so that other work
-on the machine slows all of them alike. Each time is a median, with the quartiles as its spread. A ratio is the median
-of the ratios of each round to the first method of the table. CPU time is that of all threads and of helper programs
-such as ffmpeg; other work on the machine hardly changes it, so its ratio is the more reliable one.
+The tables behind [performance](../../docs/performance.md), as `make bench` wrote them.
 
 {built}
 """
+
+
+def page(sections: dict[str, str]) -> str:
+    """Return the page about performance: the figures of the tables, and the pictures."""
+    lines = ["| what | tune_media | compared with | measured on |", "|---|---|---|---|"]
+    for figure in FIGURES:
+        if figure.benchmark in sections:
+            cells = [cell_of(sections[figure.benchmark], figure, row) for row in (figure.ours, figure.peer) if row]
+            against = f"{cells[1]}: {_name_of_peer(figure)}" if figure.peer else ""
+            lines.append(f"| {figure.what} | **{cells[0]}** | {against} | {_measured(sections[figure.benchmark])} |")
+    table = "\n".join(lines)
+    return f"""# Performance
+
+By default, an episode is only put on tape while it runs, and another process renders the chosen ones. If an env cannot
+be played again, rendering and encoding take time where it runs: see the first picture. Where rendering is slow, as with
+MuJoCo, recording adds little to it, and only rendering fewer frames helps (`every=`, a trigger). Where it is fast, as
+with CartPole, the encoder is what costs.
+
+Tune's loop waits for the outbox and for nothing else; files, GIFs and trackers have threads of their own. A GIF takes
+several milliseconds of a core, so those of hundreds of results a second are finished after the sweep.
+
+{table}
+
+Use the ratios, not the times: what is compared took turns in one run. Each figure is a median, on two cores without a
+GPU. An older date means older code, before tapes and the outbox. [The tables](../tests/benchmarks/tables.md) have all,
+and [contributing](../CONTRIBUTING.md#benchmarks) says how they are made.
+
+![CPU time of an episode that is recorded directly, as a ratio to stepping and rendering it]({RECORDING_PICTURE})
+
+![CPU time that Tune's loop spends on one result, by logger]({LOOP_PICTURE})
+
+![Threads, open files and memory over a thousand trials](soak.png)
+"""
+
+
+def _name_of_peer(figure: Figure) -> str:
+    return next(theirs for ours, theirs in zip(figure.ours, figure.peer, strict=True) if ours != theirs)
+
+
+def _measured(section: str) -> str:
+    found = re.search(r"Measured on\s+(\d{4}-\d\d-\d\d)", section)
+    date = found[1] if found else ""
+    return f"{date}, older code" if date and date < TAPES_SINCE else date
+
+
+def cell_of(section: str, figure: Figure, row: tuple[str, ...]) -> str:
+    """Return the cell of a figure's column in a row, of the first of its tables that has this row.
+
+    Raises:
+        KeyError: There is no such table, row or column.
+    """
+    for title, table in re.findall(r"(?m)^([^|\n].*)\n\n((?:(?:\|.*)?\n)+)", section):
+        for cells in tables_of(table) if title.startswith(figure.table) else ():
+            if tuple(cells.values())[: len(row)] == row and figure.column in cells:
+                return cells[figure.column]
+    raise KeyError(f"bench_{figure.benchmark} has no row {row} in a table that begins with {figure.table!r}")
 
 
 def tables_of(text: str) -> list[dict[str, str]]:
@@ -282,7 +345,7 @@ def main() -> None:
     unknown = set(options.names) - known.keys()
     if unknown:
         parser.error(f"no benchmark is named {min(unknown)!r}; there are {', '.join(known)}")
-    sections, failed = sections_of(PAGE.read_text()), []
+    sections, failed = sections_of(TABLES.read_text()), []
     for name in options.names or known:
         if options.saved:
             made = section(known[name], *((OUTPUT / f"{name}.{end}").read_text() for end in ("md", "when")))
@@ -300,9 +363,10 @@ def main() -> None:
 
 
 def write(sections: dict[str, str], peers: str) -> None:
-    """Write the page."""
-    in_order = [sections[benchmark.name] for benchmark in BENCHMARKS if benchmark.name in sections]
-    PAGE.write_text("\n".join([introduction(peers), *in_order]))
+    """Write the tables, and the page that is made of them."""
+    published = [one.name for one in BENCHMARKS if one.is_published and one.name in sections]
+    TABLES.write_text("\n".join([introduction(peers), *(sections[name] for name in published)]))
+    PAGE.write_text(page(sections))
 
 
 if __name__ == "__main__":

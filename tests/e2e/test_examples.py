@@ -43,6 +43,15 @@ def test_a_ppo_sweep(tmp_path):
         assert_plays_in_tensorboard(browser, tmp_path / "cartpole_sweep", catalog)
 
 
+def test_the_sweep_of_the_pictures(tmp_path, ray_session):
+    run_example("cliff_walking.py", tmp_path, "--reports", "2", ray=ray_session)
+    catalog = tm.load(tmp_path / "cliff_walking")
+    assert_whole(catalog)
+    assert len(catalog) == 16
+    assert {row["section"] for row in catalog} == {"evaluation"}
+    assert catalog.episodes()["metrics/falls_sum"].notna().all()
+
+
 def test_a_sweep_evaluated_afterwards(tmp_path):
     out = run_example("evaluate_sweep.py", tmp_path, "--iterations", "1")
     catalog = tm.load(tmp_path / "evaluate_sweep" / "evaluations" / "last-seeds-0-9-greedy")

@@ -19,7 +19,7 @@ _STYLE = (
     "body{font:14px system-ui,sans-serif;margin:1em}table{border-collapse:collapse}"
     "td,th{padding:.3em .8em;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}"
     "td{max-width:30em;overflow-wrap:break-word}td:first-child,small{overflow-wrap:anywhere}"
-    "video{max-height:12em}"
+    "video{max-width:30em;max-height:12em}"
 )
 
 
