@@ -31,7 +31,7 @@ TENSORBOARD_PORT = 6017
 WAIT_MS = 120_000
 LOADED = "[...document.querySelectorAll('.card video')].every((video) => video.readyState >= 2 && !video.seeking)"
 SHOW = "(frame) => tuneMedia.app.instance.group.showFrame(frame)"
-TOUR_SIZE = {"width": 1000, "height": 860}
+TOUR_SIZE = {"width": 1000, "height": 950}
 TOUR_WIDTH, TOUR_COLORS = 800, 160
 STEP_MS, FRAME_MS, PAUSE_MS = 350, 180, 1600
 BEST_FRAMES, WORST_FRAMES = 20, 40
