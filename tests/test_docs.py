@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.benchmarks import report
 from tests.support.doc_pages import PAGES, ROOT, anchors, blocks, commands, links, name_of, quoted
 from tests.support.shell_commands import check
 from tests.support.viewing import write_trial
@@ -58,6 +59,10 @@ def test_the_backend_in_the_docs_is_the_one_that_the_contract_suite_runs_on():
     example = (ROOT / "examples" / "own_backend.py").read_text()
     backend = example[example.index("class FolderBackend") : example.index("def train")].strip()
     assert backend in (ROOT / "docs" / "howto" / "own-backend.md").read_text()
+
+
+def test_the_figures_about_performance_are_those_of_the_tables():
+    assert report.page(report.sections_of(report.TABLES.read_text())) == report.PAGE.read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
