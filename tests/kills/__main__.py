@@ -9,6 +9,7 @@ import gc
 import os
 import pickle
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -171,7 +172,7 @@ def run_round(
     has_tapes: bool,
     counts: Counter[str],
 ) -> list[str]:
-    """Kill an experiment's drivers one to three times, and let the last one end; return what is wrong."""
+    """Kill an experiment's drivers two to five times, and let the last one end; return what is wrong."""
     rng = random.Random(seed)
     folder = home / f"round-{seed}"
     folder.mkdir()
@@ -191,7 +192,7 @@ def _kill_and_check(places: Places, rng: random.Random, *, machine_lost: bool, c
     folder = places.folder
     problems: list[str] = []
     lost, stored, process = -1, {}, 0
-    for process in range(rng.randint(1, 3)):
+    for process in range(rng.randint(2, 5)):
         point, when, count = rng.choice(POINTS), rng.choice(["before", "after"]), int(rng.expovariate(1 / 12)) + 1
         if places.has_tapes and rng.random() < 0.5:
             point, count = rng.choice(RENDER_POINTS), int(rng.expovariate(1 / 3)) + 1
@@ -258,6 +259,8 @@ def _round_in_process(
             problems = run_round(home, seed, server, mode=mode, mlflow_server=mlflow_server, counts=counts, **how)
         except RuntimeError as error:
             problems = [str(error)]
+        spent = sum(resource.getrusage(who).ru_utime for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        counts["CPU seconds"] = round(spent)
         found = problems, counts, time.monotonic() - begun
         (home / f"found-{seed}").write_bytes(pickle.dumps(found))
 

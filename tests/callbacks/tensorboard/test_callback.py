@@ -1,5 +1,6 @@
 """The TensorBoard callback, without Ray: another one beside it, and odd values."""
 
+import dataclasses
 import threading
 
 import numpy as np
@@ -101,16 +102,18 @@ def calls_for_media(folder):
     return calls_of(a_trial(folder), [1, 2, 3]), backend
 
 
-def test_media_need_none_of_rays_objects_and_the_same_calls_write_the_same_bytes(tmp_path):
+def test_the_same_calls_write_the_same_bytes(tmp_path):
     files = []
     for name in ("once", "again"):
         calls, backend = calls_for_media(tmp_path / name)
         media = [call for call in calls if call[0] == "media"]
         backend.context = PlainContext()
+        trial = dataclasses.replace(calls[0][1], ray=FakeTrial(tmp_path / name))
+        backend.start(trial)
         for _, entry in map(renewed, media) if name == "again" else media:
-            backend.media(calls[0][1], entry)
-        backend.end(calls[0][1], "finished")
-        (file,) = (tmp_path / name / "driver/t1").glob("events.out.*")
+            backend.media(trial, entry)
+        backend.end(trial, "finished")
+        (file,) = (tmp_path / name / "driver/staging/t1").glob("events.out.*")
         files.append(file.read_bytes())
         assert {event.wall_time for event in read_events(file.open("rb"))} == {1010.0, 1020.0, 1030.0}
         stored = image_steps(tmp_path / name / "storage/t1")

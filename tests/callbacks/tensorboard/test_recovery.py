@@ -8,12 +8,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow.fs
 import pytest
+from ray.tune.callback import CallbackList
 
 import tune_media as tm
 from tests.support.experiment import image_steps, tensorboard_events
 from tests.support.fake_trial import FakeTrial, run
+from tests.support.faults import wait_until
 from tests.support.reader import PlainContext
+from tests.support.taped import taped_clip
 from tune_media.callbacks.backend import Report, TrialInfo
+from tune_media.callbacks.outbox import FOLDER_VARIABLE
+from tune_media.callbacks.session import _SESSIONS
 from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
@@ -83,6 +88,38 @@ def test_a_clip_that_a_trial_records_again_after_it_went_back_is_shown_again(tmp
     played = [{"raw": frames[step], "training_iteration": step} for step in (1, 2, 3, 2, 3, 4)]
     run(callbacks(), FakeTrial(tmp_path), played)
     assert image_steps(tmp_path / "storage/t1") == {"train/raw": [1, 2, 3, 4]}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_clip_that_the_restored_driver_renders_hides_none_of_the_newer_ones(tmp_path, monkeypatch, is_first):
+    """TensorBoard's fast reader forgets the clips that are not before it, which the killed driver had written."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
+    gate, trial, first = tmp_path / "gate", FakeTrial(tmp_path), CallbackList(callbacks())
+    first.on_trial_start(iteration=0, trials=[trial], trial=trial)
+    for step in (1, 2, 3):
+        result = {"best": taped_clip(1, gate=str(gate)) if step == 1 else a_clip(step), "training_iteration": step}
+        first.on_trial_result(iteration=step, trials=[trial], trial=trial, result=result)
+    state, key = first.get_state(), trial.storage.experiment_driver_staging_path
+    _SESSIONS[key].end_now()
+
+    second, other = CallbackList(callbacks()), FakeTrial(tmp_path, "t2")
+    second.set_state(state)
+    again = FakeTrial(tmp_path)
+    again.last_result = {"training_iteration": 3}
+    if is_first:  # it is rendered before the trial starts
+        gate.touch()
+        second.on_trial_start(iteration=0, trials=[again, other], trial=other)
+        wait_until(lambda: list((tmp_path / "storage/t1/media/train/best").glob("step_000000001-*.mp4")))
+    second.on_trial_start(iteration=0, trials=[again, other], trial=again)
+    gate.touch()
+    result = {"best": a_clip(4), "training_iteration": 4}
+    second.on_trial_result(iteration=4, trials=[again, other], trial=again, result=result)
+    second.on_trial_complete(iteration=4, trials=[again, other], trial=again)
+    second.on_experiment_end(trials=[again, other])
+    shown: list[int] = []
+    for event in tensorboard_events(tmp_path / "storage/t1").Images("train/best"):
+        shown = [*(step for step in shown if step < event.step), event.step]
+    assert shown == [1, 2, 3, 4]
 
 
 def test_a_step_that_is_played_again_is_shown_once(tmp_path):

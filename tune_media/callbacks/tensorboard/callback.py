@@ -107,6 +107,7 @@ class TensorBoardBackend(Backend):
         self._last_trial = trial
         last = trial.ray.last_result if trial.ray is not None else None
         if last and self.yields_to is None:  # restored in a new process, and the former one may have been killed
+            events.lacks_earlier = True
             recover = functools.partial(self._recover, trial, events, int(last.get("training_iteration") or 0))
             self.context.later("recovering the steps that TensorBoard lacks", recover)
 
@@ -140,11 +141,24 @@ class TensorBoardBackend(Backend):
 
     @override
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        if self._is_second:
+        events = self._open_events(trial)
+        if events is None or events.has(entry):
             return
-        events = self._events_of(trial)
+        behind = events.take_earlier(entry) if entry.medium.kind == "video" else []
         events.add_medium(entry, self._events_of_medium(trial, entry))
+        for make in behind:
+            with self.context.guard("adding a clip again"):
+                newer = make()
+                events.add_clip_again(newer, self._events_of_medium(trial, newer))
         events.file.flush()
+
+    def _open_events(self, trial: TrialInfo) -> TrialEvents | None:
+        """Return the events of a trial, if media are added as they come.
+
+        Else the trial is to start or to end in this process: what its files lack is then taken from the storage.
+        """
+        events = self._events.get(trial.trial_id)
+        return None if self._is_second or events is None or events.lacks_earlier else events
 
     def _events_of_medium(self, trial: TrialInfo, entry: MediaEntry) -> list[bytes]:
         medium, step = entry.medium, entry.step
@@ -164,10 +178,10 @@ class TensorBoardBackend(Backend):
 
     @override
     def media_again(self, trial: TrialInfo, id: str, row: int) -> None:
-        if self._is_second:
+        events = self._open_events(trial)
+        if events is None:
             return
         self._wait_for_storage()
-        events = self._events_of(trial)
         for entry in find_again(trial, id, row):
             events.add_medium(entry, self._events_of_medium(trial, entry))
         events.file.flush()
@@ -226,6 +240,9 @@ class TensorBoardBackend(Backend):
             missing = find_missing(trial, iteration)
         except OSError as error:
             raise StorageAwayError(str(error)) from error
+        except Exception:
+            events.lacks_earlier = False  # it is not tried again
+            raise
         writer = EventWriter(str(trial.location.local_path))  # holds events, and writes nothing
         rays, stand_in = TBXLoggerCallback(), object()
         event_writers(rays)[stand_in] = writer
@@ -239,19 +256,13 @@ class TensorBoardBackend(Backend):
         for make in missing.media:
             with self.context.guard("recovering a medium"):
                 found += self._events_of_medium(trial, make())
-        events.add_missing(found, missing.mark, missing.files)
+        events.add_missing(found, missing)
         if found:
             logger.info("tune_media: TensorBoard: %d events of trial %s were recovered", len(found), trial.trial_id)
 
     def _wait_for_storage(self) -> None:
         if not self.context.wait_for_storage():
             raise StorageAwayError("the storage has not taken all that was reported before")
-
-    def _events_of(self, trial: TrialInfo) -> TrialEvents:
-        """Return the trial's event file; a new one if only an earlier process has started the trial."""
-        if trial.trial_id not in self._events:
-            self._events[trial.trial_id] = TrialEvents(EventWriter(str(trial.location.local_path)))
-        return self._events[trial.trial_id]
 
     @property
     def _is_second(self) -> bool:

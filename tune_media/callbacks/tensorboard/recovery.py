@@ -33,12 +33,16 @@ class Missing:
         files: The names of the event files.
         results: The results, in order.
         media: Makes an entry of each medium, in order.
+        rows: The numbers of the rows of the outbox that these media came from.
+        clips: Makes an entry of each clip that the files have, with those that they lack, by tag and step.
         mark: How far the files go with them.
     """
 
     files: list[str]
     results: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     media: list[Callable[[], MediaEntry]] = dataclasses.field(default_factory=list)
+    rows: set[int] = dataclasses.field(default_factory=set)
+    clips: dict[str, dict[int, Callable[[], MediaEntry]]] = dataclasses.field(default_factory=dict)
     mark: Mark = dataclasses.field(default_factory=Mark)
 
 
@@ -68,18 +72,27 @@ def find_missing(trial: TrialInfo, iteration: float) -> Missing:
     # A restart comes before the results, and TensorBoard forgets the media from there on.
     restart = result_step(missing.results[0]) if missing.results else float("inf")
     files, of_row = TrialFiles(trial.name, filesystem, folder).read(), Counter[int]()
-    found: list[tuple[int, Callable[[], MediaEntry]]] = []
+    restarts: dict[str, float] = {}  # the step from which on TensorBoard's fast reader forgets the clips of a tag
+    counting: list[tuple[Line, bool]] = []  # and whether the files lack it
     for line in sorted((*files.lines, *files.report_lines), key=row_of):
         row, mark = row_of(line), missing.mark
         if line.get("trial_id") != trial.trial_id or whole_number(line.get("training_iteration")) > iteration:
             continue
         of_row[row] += 1
         is_new = row > known.row or (row == known.row and of_row[row] > known.media)
-        if (is_new or whole_number(line.get("step")) >= restart) and not line.get("rolled_back"):
-            found.append((whole_number(line.get("step")), _entry_of(line, files)))
+        if not line.get("rolled_back"):
+            counting.append((line, is_new))
+            if is_new:
+                restarts[_tag(line)] = min(restarts.get(_tag(line), restart), _step(line))
         if row >= mark.row:
             missing.mark = mark._replace(row=row, media=of_row[row], time=as_number(line.get("time")))
-    missing.media = [make for _, make in sorted(found, key=lambda each: each[0])]  # as TensorBoard wants them
+    for line, is_new in sorted(counting, key=lambda each: _step(each[0])):  # as TensorBoard wants them
+        make, is_clip = _entry_of(line, files), line.get("kind") == "video"
+        if is_new or _step(line) >= (restarts.get(_tag(line), restart) if is_clip else restart):
+            missing.media.append(make)
+            missing.rows.add(row_of(line))
+        if is_clip:
+            missing.clips.setdefault(_tag(line), {})[_step(line)] = make
     if missing.results:
         last = missing.results[-1]
         reached = whole_number(last.get("training_iteration"))
@@ -115,6 +128,14 @@ def event_files(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
 
 def _entry_of(line: Line, files: TrialFiles) -> Callable[[], MediaEntry]:
     return lambda: entry_of_line(line, files.read_media, as_number(line.get("time")), row_of(line))
+
+
+def _tag(line: Line) -> str:
+    return f"{line['section']}/{line['key']}"
+
+
+def _step(line: Line) -> int:
+    return whole_number(line.get("step"))
 
 
 def _is_later(result: dict[str, Any], mark: Mark) -> bool:

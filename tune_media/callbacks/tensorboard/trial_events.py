@@ -10,6 +10,7 @@ from typing import Any
 
 from tune_media.callbacks.backend import Report
 from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter, Mark, read_events
+from tune_media.callbacks.tensorboard.recovery import Missing
 from tune_media.experiment.results import result_time
 from tune_media.storage.entry import MediaEntry
 
@@ -32,17 +33,21 @@ class TrialEvents:
         writer: The writer.
         file: The file.
         ray: Ray's own object for the trial; None if only an earlier process has started it.
+        lacks_earlier: Whether what a killed process had not written is still to be added.
     """
 
     def __init__(self, writer: EventWriter) -> None:
         self.writer = writer
         self.file = EventFile(writer.file_writer.get_logdir())
         self.ray: Any = None
+        self.lacks_earlier = False
         self._mark = Mark()
         self._last: tuple[int, int] | None = None  # iteration and step of the last result
         self._ways_back: list[_WayBack] = []  # each one later, and to a higher step, than the one before
         self._lives = 0
         self._clips: dict[str, dict[int, int]] = {}  # by tag and step, a place in the file before a clip
+        self._earlier_clips: dict[str, dict[int, Callable[[], MediaEntry]]] = {}  # and those of a killed process
+        self._earlier_rows: set[int] = set()  # the rows of which media are there, that a killed process had not written
         self._lock = threading.Lock()
 
     def add_result(self, report: Report, write: Callable[[], None]) -> None:
@@ -60,6 +65,8 @@ class TrialEvents:
                 self._ways_back = [*kept, _WayBack(report.step, report.row, self._lives)]
                 for tag, clips in self._clips.items():
                     self._clips[tag] = {step: place for step, place in clips.items() if step < report.step}
+                for tag, earlier in self._earlier_clips.items():
+                    self._earlier_clips[tag] = {step: make for step, make in earlier.items() if step < report.step}
             held.start_from(report.step)
         self._last = here
         try:
@@ -73,15 +80,33 @@ class TrialEvents:
             self._mark = self._mark._replace(**marked)
             self.file.add_again(self.writer.file_writer.take_waiting(), self._mark)
 
+    def has(self, entry: MediaEntry) -> bool:
+        """Say whether a medium was found on the storage, and added with what a killed process had not written."""
+        return entry.row in self._earlier_rows
+
+    def take_earlier(self, entry: MediaEntry) -> list[Callable[[], MediaEntry]]:
+        """Return what makes the clips of a killed process that are newer than one of the same tag, which comes late."""
+        with self._lock:
+            earlier = self._earlier_clips.get(entry.tag, {})
+            return [earlier.pop(step) for step in sorted(earlier) if step > entry.step]
+
     def add_medium(self, entry: MediaEntry, events: list[bytes]) -> None:
         """Add the events of a medium, unless the trial has gone back since; the backend's thread calls it."""
         with self._lock:
             count = 1 + (self._mark.media if self._mark.row == entry.row else 0)
             self._mark = self._mark._replace(row=entry.row, media=count, time=entry.time)
-            is_left = any(way.leaves_behind(entry) for way in self._ways_back)
-            if not is_left and entry.medium.kind == "video":
-                events = [*events, *self._clips_behind(entry)]
-            self.file.add_again([] if is_left else events, self._mark)
+            self._add(entry, events)
+
+    def add_clip_again(self, entry: MediaEntry, events: list[bytes]) -> None:
+        """Add the events of a clip that a killed process had added, behind one that is older and comes late."""
+        with self._lock:
+            self._add(entry, events)
+
+    def _add(self, entry: MediaEntry, events: list[bytes]) -> None:
+        is_left = any(way.leaves_behind(entry) for way in self._ways_back)
+        if not is_left and entry.medium.kind == "video":
+            events = [*events, *self._clips_behind(entry)]
+        self.file.add_again([] if is_left else events, self._mark)
 
     def _clips_behind(self, entry: MediaEntry) -> list[bytes]:
         """Return the events of newer clips of an entry's tag, which TensorBoard forgets when it reads the entry's."""
@@ -96,19 +121,24 @@ class TrialEvents:
             del clips[min(clips)]
         return found
 
-    def add_missing(self, events: list[bytes], mark: Mark, names: list[str]) -> None:
+    def add_missing(self, events: list[bytes], missing: Missing) -> None:
         """Add what a killed process had not written, before all else; the backend's thread calls it.
 
         Args:
-            events: The events.
-            mark: How far the trial's event files go with them.
-            names: The names of the files that the killed process has left.
+            events: The events of all that is missing.
+            missing: What is missing.
         """
+        mark = missing.mark
         with self._lock:
+            restart = min((way.step for way in self._ways_back), default=float("inf"))
+            for tag, clips in missing.clips.items():
+                newest = sorted(clips)[-_MOST_CLIPS:]
+                self._earlier_clips[tag] = {step: clips[step] for step in newest if step < restart}
+            self._earlier_rows, self.lacks_earlier = missing.rows, False
             if not self._mark.iteration:
                 self._mark = self._mark._replace(iteration=mark.iteration, timestamp=mark.timestamp)
             self._mark = self._mark._replace(row=mark.row, media=mark.media, time=self._mark.time or mark.time)
-            self.file.comes_after(names)
+            self.file.comes_after(missing.files)
             self.file.insert_first(events)
             self.file.add_again([], self._mark)
 
