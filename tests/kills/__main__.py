@@ -193,9 +193,9 @@ def _kill_and_check(places: Places, rng: random.Random, *, machine_lost: bool, c
     problems: list[str] = []
     lost, stored, process = -1, {}, 0
     for process in range(rng.randint(2, 5)):
-        point, when, count = rng.choice(POINTS), rng.choice(["before", "after"]), int(rng.expovariate(1 / 12)) + 1
-        if places.has_tapes and rng.random() < 0.5:
-            point, count = rng.choice(RENDER_POINTS), int(rng.expovariate(1 / 3)) + 1
+        points = RENDER_POINTS if places.has_tapes and rng.random() < 0.5 else POINTS
+        point, when = rng.choice(list(points)), rng.choice(["before", "after"])
+        count = int(rng.expovariate(1 / points[point])) + 1
         at = point, when, count
         is_at_point, delay = rng.random() < 0.5, rng.uniform(0.05, 4.5)
         own_seed = rng.randrange(10**6)

@@ -30,45 +30,45 @@ TRIALS = {"t1": 6, "t2": 9}  # results of each trial
 SHARED, RAW, TAPED = "my key/best of 3?", "raw", "taped"
 CLIP_KEYS = ("best", SHARED, TAPED)
 
-POINTS = (
-    "tune_media.callbacks.outbox:Outbox.append",
-    "tune_media.callbacks.outbox:Outbox.complete",
-    "tune_media.callbacks.outbox:Outbox.advance",
-    "tune_media.callbacks.outbox:Outbox.tidy",
-    "tune_media.callbacks.outbox:Outbox.close",
-    "tune_media.callbacks.storage_reader:StorageReader._write_log",
-    "tune_media.callbacks.storage_reader:StorageReader._put",
-    "tune_media.callbacks.storage_reader:StorageReader._list",
-    "tune_media.callbacks.storage_reader:StorageReader._pass_done",
-    "tune_media.callbacks.storage_reader:StorageReader._copy_indexes",
-    "tune_media.callbacks.readers:BackendReader._deliver",
-    "tune_media.callbacks.readers:BackendReader._commit",
-    "tune_media.callbacks.session:MediaSession._append_end",
-    "tune_media.callbacks.session:MediaSession.settle",
-    "tune_media.storage.experiment_log:ExperimentLog.append",
-    "tune_media.storage.experiment_log:ExperimentLog.finish",
-    "tune_media.storage.index:Index.copy",
-    "tune_media.storage.filesystem:write_atomically",
-    "tune_media.callbacks.mlflow.run:MlflowRun.log_medium",
-    "tune_media.callbacks.mlflow.run:MlflowRun.log_metrics",
-    "tune_media.callbacks.tensorboard.callback:TensorBoardBackend.media",
-    "tune_media.callbacks.tensorboard.callback:TensorBoardBackend.end",
-    "tune_media.callbacks.tensorboard.event_file:EventFile.flush",
-    "tune_media.callbacks.tensorboard.event_file:EventFile.copy_segment",
-    "tune_media.callbacks.tensorboard.event_file:EventFile.copy_whole",
-    "tune_media.callbacks.wandb.run:WandbRun.log",
-    "tune_media.callbacks.wandb.run:WandbRun.end",
-    "tune_media.callbacks.wandb.offline_runs:copy_runs",
-)
-"""Methods and functions before or after which a driver kills itself."""
+POINTS = {
+    "tune_media.callbacks.outbox:Outbox.append": 12,
+    "tune_media.callbacks.outbox:Outbox.complete": 12,
+    "tune_media.callbacks.outbox:Outbox.advance": 12,
+    "tune_media.callbacks.outbox:Outbox.tidy": 12,
+    "tune_media.callbacks.outbox:Outbox.close": 2,
+    "tune_media.callbacks.storage_reader:StorageReader._write_log": 12,
+    "tune_media.callbacks.storage_reader:StorageReader._put": 12,
+    "tune_media.callbacks.storage_reader:StorageReader._list": 12,
+    "tune_media.callbacks.storage_reader:StorageReader._pass_done": 12,
+    "tune_media.callbacks.storage_reader:StorageReader._copy_indexes": 12,
+    "tune_media.callbacks.readers:BackendReader._deliver": 12,
+    "tune_media.callbacks.readers:BackendReader._commit": 12,
+    "tune_media.callbacks.session:MediaSession._append_end": 2,
+    "tune_media.callbacks.session:MediaSession.settle": 2,
+    "tune_media.storage.experiment_log:ExperimentLog.append": 12,
+    "tune_media.storage.experiment_log:ExperimentLog.finish": 2,
+    "tune_media.storage.index:Index.copy": 12,
+    "tune_media.storage.filesystem:write_atomically": 12,
+    "tune_media.callbacks.mlflow.run:MlflowRun.log_medium": 12,
+    "tune_media.callbacks.mlflow.run:MlflowRun.log_metrics": 12,
+    "tune_media.callbacks.tensorboard.callback:TensorBoardBackend.media": 12,
+    "tune_media.callbacks.tensorboard.callback:TensorBoardBackend.end": 2,
+    "tune_media.callbacks.tensorboard.event_file:EventFile.flush": 12,
+    "tune_media.callbacks.tensorboard.event_file:EventFile.copy_segment": 2,
+    "tune_media.callbacks.tensorboard.event_file:EventFile.copy_whole": 2,
+    "tune_media.callbacks.wandb.run:WandbRun.log": 12,
+    "tune_media.callbacks.wandb.run:WandbRun.end": 2,
+    "tune_media.callbacks.wandb.offline_runs:copy_runs": 2,
+}
+"""Methods and functions before or after which a driver kills itself, and at which call of them, on average."""
 
-RENDER_POINTS = (
-    "tune_media.callbacks.outbox:Outbox.replace_tape",
-    "tune_media.callbacks.tape_renderer:TapeRenderer._render",
-    "tune_media.callbacks.tape_renderer:TapeRenderer._append_clip",
-    "tune_media.callbacks.tape_renderer:TapeRenderer._append_ends",
-    "tune_media.callbacks.storage_reader:StorageReader._list_waiting",
-)
+RENDER_POINTS = {
+    "tune_media.callbacks.outbox:Outbox.replace_tape": 3,
+    "tune_media.callbacks.tape_renderer:TapeRenderer._render": 3,
+    "tune_media.callbacks.tape_renderer:TapeRenderer._append_clip": 3,
+    "tune_media.callbacks.tape_renderer:TapeRenderer._append_ends": 3,
+    "tune_media.callbacks.storage_reader:StorageReader._list_waiting": 3,
+}
 """More of them, of drivers that render clips."""
 
 
