@@ -74,7 +74,7 @@ def outboxes(tmp_path, monkeypatch):
 
 
 def test_a_tracker_that_is_away_gets_everything_in_order_when_it_is_back(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr("tune_media.callbacks.readers._FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("tune_media.callbacks.outbox_thread._FIRST_PAUSE", 0.02)
     notes = Notes()
     sweep = Sweep(tmp_path, backend=notes)
     sweep.report(1, clip=blob(1))
@@ -102,7 +102,7 @@ def test_what_a_tracker_refuses_is_counted_and_named_and_the_rest_is_delivered(t
 
 
 def test_rows_that_a_tracker_has_not_got_when_the_trial_goes_back_are_not_sent(tmp_path, monkeypatch):
-    monkeypatch.setattr("tune_media.callbacks.readers._LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr("tune_media.callbacks.outbox_thread._LONGEST_PAUSE", 0.02)
     notes = Notes()
     sweep = Sweep(tmp_path, backend=notes)
     sweep.report(1, clip=blob(1))
@@ -212,7 +212,7 @@ class Copies(Notes):
 
 def test_a_row_is_not_passed_before_the_storage_has_copied_what_it_asked_for(tmp_path, monkeypatch):
     """A kill before the copy lost a whole offline W&B run."""
-    monkeypatch.setattr("tune_media.callbacks.readers._FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("tune_media.callbacks.outbox_thread._FIRST_PAUSE", 0.02)
     notes = Copies()
     sweep = Sweep(tmp_path, backend=notes)
     sweep.report(1, clip=blob(1))

@@ -207,7 +207,7 @@ def test_what_the_storage_does_not_take_is_kept_in_the_drivers_folder_and_a_rest
 
 
 def test_a_file_that_the_storage_refuses_again_and_again_is_kept_here_and_the_others_are_stored(tmp_path, monkeypatch):
-    monkeypatch.setattr("tune_media.callbacks.readers._LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr("tune_media.callbacks.outbox_thread._LONGEST_PAUSE", 0.02)
     sweep = Sweep(tmp_path)
     (sweep.path / "media" / "train").mkdir(parents=True)
     (sweep.path / "media" / "train" / "refused").write_text("a file where a folder should be")

@@ -49,8 +49,8 @@ from tests.support.trial_life import assert_tensorboard_shows_once, index_lines
 @pytest.fixture(autouse=True)
 def _soon_again(monkeypatch):
     """What failed is tried again soon: half a second and fifteen are too long for a test."""
-    monkeypatch.setattr("tune_media.callbacks.readers._FIRST_PAUSE", 0.05)
-    monkeypatch.setattr("tune_media.callbacks.readers._LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr("tune_media.callbacks.outbox_thread._FIRST_PAUSE", 0.05)
+    monkeypatch.setattr("tune_media.callbacks.outbox_thread._LONGEST_PAUSE", 0.2)
 
 
 @pytest.fixture

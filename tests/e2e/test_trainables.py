@@ -163,7 +163,7 @@ def test_a_value_that_is_reported_again_is_stored_and_shown_once(ray_session, tm
 
 
 def test_a_failing_store_never_ends_a_trial(ray_session, tmp_path, caplog, capsys, monkeypatch):
-    monkeypatch.setattr("tune_media.callbacks.readers._FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("tune_media.callbacks.outbox_thread._FIRST_PAUSE", 0.02)
     (tmp_path / tmp_path.name).mkdir()
     blocked = tm.JsonMediaLoggerCallback(media=tm.MediaOptions(flush_seconds=5))
     original = blocked.log_trial_start
