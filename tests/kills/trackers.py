@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -118,6 +119,7 @@ def _check_mlflow(places: Places, truth: Truth, trial: str, counts: Counter[str]
     root = (home / "artifacts").joinpath(*parts)
     paths = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
     paths = {path for path in paths if ".artifact.uploading." not in path}  # MLflow's own, half-written
+    paths = {re.sub(r"-return_\d+-", "-", path) for path in paths}  # there the clip of an episode has it in its name
     wanted, allowed = set(), set()
     for report in reports:
         number = report["number"]
