@@ -82,7 +82,7 @@ def ended(pid: int, seconds: float) -> int | None:
             return status
         if time.monotonic() >= until:
             return None
-        time.sleep(0.005)
+        time.sleep(0.02)
 
 
 def result_of(work: Callable[[], Any], folder: Path) -> Any:
