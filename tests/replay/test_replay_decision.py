@@ -60,10 +60,11 @@ class Loop:
         for number in range(episodes):
             self.env.reset()
             tape = self.replayer.tape_of(self.env)
-            is_late = tape is not None and self.replayer.renders_later
             frames = Renderer(self.env)
-            render = None if is_late else lambda frames=frames: frames.frames(0)
-            self.recorder.start(0, f"e{number}", render, 4.0, tape=tape)
+            later = self.replayer.renders_later
+            self.recorder.start(
+                0, f"e{number}", lambda frames=frames: frames.frames(0), 4.0, tape=tape, renders_later=later
+            )
             for _ in range(3):
                 _, reward, *_ = self.env.step(1)
                 self.recorder.step(0, reward)

@@ -97,15 +97,28 @@ def test_given_seeds_are_used():
         assert [episode.record.seed for episode in play(2).chosen["data"].episodes] == [5, 6]
 
 
-def test_auto_renders_directly_until_the_env_is_proven_and_now_and_then_after_it():
-    _, recording, play = recorded(render="auto")
-    ways = [rendered(play(1)) for _ in range(2)]
-    assert ways == [{"direct"}] * 2
+@pytest.mark.parametrize("trigger", [None, lambda index: index % 3 == 2])
+def test_auto_renders_directly_until_the_env_is_proven_and_then_ever_fewer_episodes(trigger):
+    _, recording, play = recorded(render="auto", keep=("first", "last"), trigger=trigger)
+    data = play(4).chosen["data"].episodes
+    assert {one.record.rendered for one in data} == ({"direct"} if trigger is None else {"direct", None})
     decide(recording.replays.recipe.hash, Verdict(True))
-    ways = [rendered(play(1)) for _ in range(10)]
-    direct = [number for number, way in enumerate(ways) if way == {"direct"}]
-    assert direct == [2, 8]
-    assert ways.count({"replay"}) == 8
+    rounds = [play(4) for _ in range(8)]
+    found = [episode for each in rounds for episode in each.chosen["data"].episodes]
+    direct = [number + 5 for number, one in enumerate(found) if one.record.rendered == "direct"]
+    assert direct == ([5, 8, 16, 32] if trigger is None else [6, 9, 18, 33])
+    proven = {sample.record.id for each in rounds for sample in each.samples}
+    assert proven == {found[number - 5].record.id for number in direct}, "whether they were chosen or not"
+
+
+def test_of_all_env_runners_of_a_job_one_renders_an_episode_to_prove_it():
+    salt = random.random()
+    ways = []
+    for _ in range(2):
+        _, recording, play = recorded(render="auto", env_config={"salt": salt})
+        decide(recording.replays.recipe.hash, Verdict(True))
+        ways.append([clip.episode.rendered for clip in clips_of(play(3))])
+    assert ways == [["direct", "direct", "replay"], ["replay"] * 3]
 
 
 def test_a_direct_round_brings_what_proves_the_tapes():
@@ -133,7 +146,7 @@ def test_training_episodes_are_rendered_later_too():
     decide(recording.replays.recipe.hash, Verdict(True))
     play(2)  # its envs were reset before the verdict was read
     collected = play(3)
-    assert rendered(collected) == {"replay"}
+    assert [clip.episode.rendered for clip in clips_of(collected)] == ["direct", "replay", "replay"], "a proof, first"
     clip = clips_of(collected)[-1]
     assert clip.frames == clip.episode.episode_length + 1
 

@@ -118,12 +118,11 @@ class Recording:
         with self.recorder.guard(index, "the start of an episode"):
             inner = sub_env(self._env, index)
             given, tape = seeded(inner), self._replayer.tape_of(inner)
-            renders = self._records_whole_episodes and not (tape is not None and self._replayer.renders_later)
             known = given.last if given else tape.seed if tape is not None else seed
             is_wanted = self.recorder.start(
                 index,
                 new_id(),
-                functools.partial(self._renderer.frames, index) if renders else None,
+                functools.partial(self._renderer.frames, index) if self._records_whole_episodes else None,
                 self._renderer.fps(index),
                 env=inner,
                 vector_env=self._env,
@@ -134,6 +133,7 @@ class Recording:
                 tape=tape,
                 recipe=next(iter(self.taking.recipes), None),
                 rendered_later=self._replayer.may_render_later,
+                renders_later=self._replayer.renders_later,
             )
             if self._clips is not None:
                 may_end_clip = self._plan.trigger is not None or index not in self._clips

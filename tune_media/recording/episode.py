@@ -32,10 +32,12 @@ class Tape(Protocol):
     Attributes:
         fault: Why the episode cannot be played again; None: it can.
         every: The stride of the steps after which ``render()`` is called.
+        number: How many episodes its env had played before it.
     """
 
     fault: str | None
     every: int
+    number: int
 
     def __len__(self) -> int: ...
 

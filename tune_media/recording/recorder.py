@@ -87,6 +87,7 @@ class EpisodeRecorder:
         tape: Tape | None = None,
         recipe: str | None = None,
         rendered_later: bool = True,
+        renders_later: Callable[[Tape], bool] | None = None,
         **facts: Any,
     ) -> bool:
         """Record the start of an episode in ``slot``, with its reset frame; say whether it is a candidate.
@@ -104,6 +105,8 @@ class EpisodeRecorder:
             no_clip: Why there are no frames although they are wanted; its record says so. None: there are.
             tape, recipe: Its tape, if it is recorded, and the hash of the recipe that makes its env again.
             rendered_later: Whether its clips may be made of its tape after it has ended; False: the tape is only kept.
+            renders_later: Returns whether an episode with a tape that is wanted is not rendered while it runs. None: it
+                is.
             **facts: Further fields of its ``EpisodeRecord``.
         """
         self.clock.tick()
@@ -123,7 +126,8 @@ class EpisodeRecorder:
         if not episode.is_candidate and self.collector.is_off:
             return False
         if episode.is_candidate and self.plan.video is not None and render is not None:
-            episode.clips = Clips(self.plan.video, render, fps)
+            is_late = tape is not None and renders_later is not None and renders_later(tape)
+            episode.clips = None if is_late else Clips(self.plan.video, render, fps)
         if episode.is_candidate and self.plan.trajectories:
             episode.steps = TrajectoryBuilder(vector_env if env is None else env)
         self._running[slot] = episode

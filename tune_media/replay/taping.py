@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from tune_media.recording.episode import Tape as RunningTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import describe, sub_envs
@@ -57,9 +58,8 @@ class Taping:
         """Whether the clips of episodes that start now may be made in a replay."""
         return self.mode != DIRECT
 
-    @property
-    def renders_later(self) -> bool:
-        """Whether the episodes that start now are rendered in a replay only."""
+    def renders_later(self, tape: RunningTape) -> bool:
+        """Return whether an episode that starts now, and is to be recorded, is rendered in a replay only."""
         return self.mode == REPLAY
 
     def put_all_on_tape(

@@ -68,3 +68,8 @@ def claim(what: str, recipe: str) -> bool:
     if before is not None and now - float(before) < _CLAIM_SECONDS:
         return False
     return share_value(name, repr(now), may_replace=before is not None)
+
+
+def is_first(what: str, recipe: str) -> bool:
+    """Say whether this is the only process of the Ray job that does something with a recipe."""
+    return share_value(f"{what} {recipe}", "", may_replace=False)

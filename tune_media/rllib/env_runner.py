@@ -93,7 +93,7 @@ class EnvRunnerRecording:
             watch_fetches(env_runner, self._fetched.fetch)
             # these hold a winner, whatever number of episodes RLlib counts
             plan = dataclasses.replace(plan, selectors=tuple(map(self._fetched.choosing_from_each, plan.selectors)))
-        self.recorder = EpisodeRecorder(plan, problems_are_collected=True)
+        self.recorder = EpisodeRecorder(plan, self._has_finished, problems_are_collected=True)
         if isinstance(plan.trigger, RenderBudget):
             ray_names.watch_samples(env_runner, self.recorder.clock.resume)
         self._sub_envs = SubEnvAccess(settings, self._section, self._index, self.recorder)
@@ -151,11 +151,10 @@ class EnvRunnerRecording:
             if seed is None:
                 seed, is_known = begun.own_seed()
             self._running[index] = _Running(new_id())
-            is_late = tape is not None and self.replays.renders_later
             self.recorder.start(
                 index,
                 begun.id,
-                functools.partial(renderer.frames, index) if renderer and not is_late else None,
+                functools.partial(renderer.frames, index) if renderer else None,
                 renderer.fps(index) if renderer else 0.0,
                 env=inner,
                 vector_env=env,
@@ -172,6 +171,7 @@ class EnvRunnerRecording:
                 tape=tape,
                 recipe=self.replays.recipe.hash if self.replays.recipe is not None else None,
                 rendered_later=self.replays.may_render_later,
+                renders_later=self.replays.renders_later,
             )
 
     def step(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
@@ -213,6 +213,9 @@ class EnvRunnerRecording:
             own = functools.partial(add_own_values, fields_of(episode))
             returns = agent_returns(episode, earlier_chunks, running.rewards)
             self.recorder.end(index, own, metrics=returns, task=running.task, **facts)
+
+    def _has_finished(self, candidate: Candidate) -> None:
+        self.replays.has_finished(candidate)
 
     def fail(self, index: int) -> None:
         """The sub-env has failed, and its episode with it."""
@@ -287,7 +290,7 @@ class EnvRunnerRecording:
             kept=Winners(self._light_candidates(in_time)),
             unseen_ends=unseen_ends,
             recipes=self._recipes(data),
-            may_be_proven=self.replays.may_render_later,
+            frame_checks=self.replays.frame_checks(),
         )
         return self._last
 
@@ -306,6 +309,7 @@ class EnvRunnerRecording:
         """Hand over the winners, and drop all other episodes that took part."""
         for id in seen:
             self._fetched.forget(id)
+            self.replays.forget(id)
         kept = self.recorder.candidates.take(winners, seen)
         return Winners({id: dataclasses.replace(winner, tape=None) for id, winner in kept.items()})
 

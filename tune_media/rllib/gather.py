@@ -337,21 +337,15 @@ class _Choice:
         )
         result |= laid_out(self._plan.selectors, chosen, kept, taken.lost) | {DATA: batch}
         matched = [answer.unfinished for answer in self._answers if answer.data]
-        return Collected(
-            result, batch.metrics(), self._problems, unfinished, matched, self._samples(kept, tapes, recipes)
-        )
+        return Collected(result, batch.metrics(), self._problems, unfinished, matched, self._samples(tapes, recipes))
 
-    def _samples(
-        self, kept: Mapping[str, Candidate], episodes: Mapping[str, EpisodeData], recipes: Mapping[str, bytes]
-    ) -> list[Sample]:
-        """Return the winners that were rendered while they ran and have tapes of which clips may be made."""
-        proven = {episode.record.id for answer in self._answers if answer.may_be_proven for episode in answer.data}
+    def _samples(self, episodes: Mapping[str, EpisodeData], recipes: Mapping[str, bytes]) -> list[Sample]:
+        """Return the episodes that were rendered while they ran and whose frames prove their tapes."""
         found = []
-        for id, winner in kept.items():
-            recipe, tape = _recipe_of(episodes[id], recipes), episodes[id].tape
-            if id in proven and winner.clips and recipe is not None and tape:
-                checks = {view: clip.checks for view, clip in winner.clips.items()}
-                found.append(Sample(recipe, tape, winner.record, checks))
+        for id, checks in ((id, checks) for answer in self._answers for id, checks in answer.frame_checks.items()):
+            recipe = _recipe_of(episodes[id], recipes) if id in episodes else None
+            if recipe is not None and (tape := episodes[id].tape):
+                found.append(Sample(recipe, tape, episodes[id].record, checks))
         return found
 
     def _episodes(self) -> list[EpisodeData]:

@@ -70,16 +70,17 @@ class Prover:
             self._put(recipe)
 
     def prove(self, samples: Sequence[Sample]) -> None:
-        """Have the tapes of some episodes proven, unless another trial does it or earlier ones are not done."""
-        if not samples or self.is_busy:
+        """Have the tapes of some episodes proven; the first of a recipe, unless another trial does it."""
+        if not samples:
             return
         recipe = samples[0].recipe.hash
         verdict = verdict_on(recipe)
         if verdict is None:
-            may = recipe in self._claimed or claim("proof", recipe)
-            self._claimed.add(recipe)
+            may = not self.is_busy and (recipe in self._claimed or claim("proof", recipe))
+            if may:
+                self._claimed.add(recipe)
         else:
-            may = verdict.repeats and claim("later proof", recipe)
+            may = verdict.repeats  # of all env runners of the job, one has rendered these
         if may:
             self._put(list(samples))
 

@@ -45,7 +45,7 @@ class Answer:
         starts: Number of episodes that each sub-env has begun.
         kept: The candidates that hold no clips; if they were asked for at once, all of them, with their clips.
         recipes: The recipes that the episodes' tapes refer to, by their hash.
-        may_be_proven: Whether clips may be made of the tapes, so that these are to be proven.
+        frame_checks: The checksums of the frames of the episodes that prove their tapes, by record and by view.
         unseen_ends: Number of episodes whose end RLlib counted without calling its hooks.
     """
 
@@ -61,7 +61,7 @@ class Answer:
     starts: dict[int, int] = field(default_factory=dict)
     kept: Winners = field(default_factory=Winners)
     recipes: dict[str, bytes] = field(default_factory=dict)
-    may_be_proven: bool = False
+    frame_checks: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     unseen_ends: int = 0
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from typing_extensions import override
 
+from tune_media.recording.episode import Candidate, Tape
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import describe, inside, sub_env
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.taping import Taping
-from tune_media.replay.verdicts import verdict_on
+from tune_media.replay.verdicts import is_first, verdict_on
 from tune_media.rllib.recipes import is_nondeterministic, recipe_of
 from tune_media.rllib.settings import EVALUATION, RecorderSettings
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
@@ -22,7 +23,7 @@ from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
-_FIRST_CHECK, _LATER_CHECKS = 2, 4
+_MOST_PROOFS = 4  # of a round
 _HAS_CHILDREN = (
     "env {} has started processes of its own, such as a simulator with a port or a license; another env like it might "
     "take that"
@@ -34,7 +35,8 @@ class Replays(Taping):
     """Tapes the episodes of an env runner, and knows which are rendered directly. Its thread calls everything here.
 
     No env is made here. With ``auto``, episodes are rendered directly until the Algorithm has proven, in a process of
-    its own, that the env repeats them; then they are taped only, but for a round now and then, which is proven again.
+    its own, that the env repeats them; then they are taped only. An env may change only in later episodes, so in each
+    Ray job the 1st, 2nd, 4th, 8th ... episode of a sub-env is rendered directly as well, and proven.
 
     Args:
         settings: The arguments of ``record_episodes``.
@@ -50,15 +52,38 @@ class Replays(Taping):
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: EpisodeRecorder) -> None:
         super().__init__(recorder)
         self._settings, self._section, self._index = settings, section, env_runner
-        self._rounds = 0  # since the env is known to repeat its episodes
-        self._is_checked = False  # whether this round is rendered directly to prove the tapes again
+        self._next_proof = 1  # which episode of a sub-env is proven next
+        self._checks: dict[str, tuple[int, dict[str, tuple[int, ...]]]] = {}  # by record: the tape's number, the frames
         self.recipe: Recipe | None = None
         self.may_be_made_elsewhere = True
 
-    @property
     @override
-    def renders_later(self) -> bool:
-        return self.mode == REPLAY and not self._is_checked
+    def renders_later(self, tape: Tape) -> bool:
+        return self.mode == REPLAY and not self._is_proof(tape)
+
+    def _is_proof(self, tape: Tape) -> bool:
+        """Say whether an episode is rendered directly to prove its tape; of all env runners of the job, one does it."""
+        count = tape.number + 1
+        if self.plan.render != AUTO or self.recipe is None or count < self._next_proof:
+            return False
+        self._next_proof = 2 ** count.bit_length()
+        return is_first(f"proof of episode {self._next_proof // 2}", self.recipe.hash)
+
+    def has_finished(self, candidate: Candidate) -> None:
+        """An episode has ended: if it was rendered directly and has a tape, its frames prove the tape."""
+        if candidate.tape is not None and candidate.clips and self.mode != DIRECT:
+            checks = {view: clip.checks for view, clip in candidate.clips.items()}
+            self._checks[candidate.record.id] = (candidate.tape.number, checks)
+            if len(self._checks) > _MOST_PROOFS:
+                del self._checks[min(self._checks, key=lambda id: self._checks[id][0])]
+
+    def frame_checks(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """Return the checksums of the frames of the episodes that prove their tapes, by the id of their record."""
+        return {id: checks for id, (_, checks) in self._checks.items()} if self.mode != DIRECT else {}
+
+    def forget(self, id: str) -> None:
+        """An episode has been collected."""
+        self._checks.pop(id, None)
 
     def begin_round(self) -> None:
         """A round begins: read what is known of the env by now."""
@@ -69,8 +94,6 @@ class Replays(Taping):
             self.go_direct(verdict.reason)  # whoever found it out has said so
         elif verdict is not None and self.plan.render == AUTO:
             self.mode = REPLAY
-            self._is_checked = _is_checked(self._rounds)
-            self._rounds += 1
 
     def are_new(self, env_runner: Any, env: Any, first: int = 0, *, children: Collection[int] = ()) -> None:
         """Envs were made: put their episodes on tape from now on.
@@ -138,15 +161,3 @@ def _is_known(process: int) -> bool:
         command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ")
         return any(name in command for name in _NO_SIMULATORS)
     return True  # it has ended
-
-
-def _is_checked(rounds: int) -> bool:
-    """Say whether the tapes of a round are proven again: the third after the first proof, then ever fewer.
-
-    >>> [number for number in range(200) if _is_checked(number)]
-    [2, 8, 32, 128]
-    """
-    check = _FIRST_CHECK
-    while check < rounds:
-        check *= _LATER_CHECKS
-    return rounds == check
