@@ -83,6 +83,21 @@ def test_more_winners_than_the_bound_are_the_newest(monkeypatch):
     assert "are held for keep='best', 'worst' until" in recorder.problems.take()[0].text
 
 
+def test_candidates_are_bounded_in_bytes_too(monkeypatch):
+    recorder, env = make_recorder(("all", "best"), problems_are_collected=True), CountingEnv({"length": 5})
+    played = [play(recorder, env, rewards=[9.0] * 5)]
+    size = recorder.candidates.nbytes
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_CANDIDATE_BYTES", 3.5 * size)
+    played += [play(recorder, env, rewards=[float(number)] * 5) for number in range(5)]
+    held = recorder.candidates.records()
+    assert held[0] == played[0], "the best stays"
+    assert held[1:] == played[-len(held) + 1 :]
+    assert 1 < len(held) < 5
+    (problem,) = recorder.problems.take()
+    assert problem.lost == 6 - len(held)
+    assert "MB of clips and steps are held for keep='all' until" in problem.text
+
+
 def test_ten_thousand_episodes_stay_within_bounds():
     recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None))
     info = {"data": {"running": dict.fromkeys("abcde", 1.0)}}

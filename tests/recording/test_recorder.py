@@ -155,3 +155,37 @@ def test_an_episode_that_is_not_shown_still_tells():
     assert recorder.candidates.records() == []
     (episode,) = recorder.candidates.data()
     assert (episode.record.episode_return, episode.record.metrics["x_avg"]) == (2.0, 3.0)
+
+
+def test_the_memory_of_running_episodes_is_bounded_and_what_is_left_out_is_counted(monkeypatch):
+    recorder, envs = make_recorder(trajectories=True, problems_are_collected=True), [CountingEnv() for _ in range(5)]
+    monkeypatch.setattr("tune_media.recording.recorder.MAX_BYTES", 8 * 2**20)  # an encoder takes 2 to 3 MB
+    for slot, env in enumerate(envs):
+        env.reset()
+        recorder.start(slot, f"e{slot}", only(env), fps=12)
+    for slot in range(5):
+        recorder.step(slot, 1.0)
+        recorder.end(slot)
+    notes = [data.record.note for data in recorder.candidates.data()]
+    recorded = [note is None for note in notes]
+    assert recorded == sorted(recorded, reverse=True), "the first ones have clips"
+    assert 0 < sum(recorded) < 5
+    assert len(recorder.candidates.records()) == sum(recorded)
+    assert "MB on an env runner: record fewer at a time (env_indices=, trigger=)" in notes[-1]
+    (problem,) = recorder.problems.take()
+    assert problem.lost == 5 - sum(recorded)
+    play(recorder, envs[0])
+    assert recorder.problems.take() == [], "there is room again"
+
+
+def test_an_episode_that_grows_too_large_while_it_runs_is_cut_and_says_so(monkeypatch):
+    recorder, env = make_recorder(problems_are_collected=True), CountingEnv({"length": 100})
+    env.reset()
+    recorder.start(0, "e", only(env), fps=12)
+    monkeypatch.setattr("tune_media.recording.recorder.MAX_BYTES", 1)
+    for _ in range(100):
+        env.step(0)
+        recorder.step(0, 1.0)
+    (clip,) = [candidate.clips[""] for candidate in (recorder.end(0), *recorder.candidates.held())[1:]]
+    assert (clip.frames, clip.note) == (65, "cut after 65 frames (no memory left)")
+    assert "the rest of a clip is left out" in recorder.problems.take()[0].text

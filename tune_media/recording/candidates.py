@@ -28,6 +28,9 @@ from tune_media.values.image import Image
 MAX_CANDIDATES = 512
 """The most candidates that one recorder holds."""
 
+MAX_CANDIDATE_BYTES = 256 * 2**20
+"""The most memory that these take; one is held in any case."""
+
 MoreValues = Callable[[EpisodeValues], Iterable[Exception]]
 """Adds the values that user hooks put into an episode, and returns why some of them cannot be stored. Called when it
 ends, and again when it is collected, because hooks may add some later."""
@@ -98,9 +101,14 @@ class Candidates:
             if not alive:
                 self._note(candidate.record.id, f"no clip: {reason}")
         self._held = {id: held for id, held in self._held.items() if id in alive}
-        if len(self._held) > MAX_CANDIDATES:
+        while len(self._held) > MAX_CANDIDATES or (self.nbytes > MAX_CANDIDATE_BYTES and len(self._held) > 1):
             self._drop_oldest()
         return not failed
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the clips, pictures, files and steps of the candidates take, roughly."""
+        return sum(candidate.nbytes for candidate in self._held.values())
 
     def begin_round(self) -> None:
         """Begin a round: episodes that ended since the last collection are too late to be chosen."""
@@ -175,10 +183,12 @@ class Candidates:
         chosen = survivors(self.records(), few, lambda selector, error: None)  # add() has reported the error
         del self._held[next((id for id in self._held if id not in chosen), next(iter(self._held)))]
         many = [one for one in self._plan.selectors if one not in few] or self._plan.selectors
+        is_number = len(self._held) >= MAX_CANDIDATES
+        what = f"{MAX_CANDIDATES} episodes" if is_number else f"{MAX_CANDIDATE_BYTES // 2**20} MB of clips and steps"
+        newest = f"the newest {MAX_CANDIDATES}" if is_number else "the newest episodes"
         self._problems.report(
-            f"more than {MAX_CANDIDATES} episodes are held for keep={', '.join(repr(one.name) for one in many)} until "
-            f"the round ends (or take() is called): the choice is now among the newest {MAX_CANDIDATES}; keep='best' "
-            "holds fewer",
+            f"more than {what} are held for keep={', '.join(repr(one.name) for one in many)} until the round ends (or "
+            f"take() is called): the choice is now among {newest}; keep='best' holds fewer",
             "the oldest clips are dropped",
             lost=1,
         )

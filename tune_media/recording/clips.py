@@ -30,6 +30,18 @@ class Clips:
         self._encoders: dict[str, VideoEncoder] = {}
         self._overlays: dict[str, Overlay] = {}
         self._skipped: StepFacts | None = None  # the last step, if its frame was not kept
+        self._is_cut = False
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they take until they are finished, roughly."""
+        return sum(encoder.nbytes for encoder in self._encoders.values())
+
+    def cut(self, why: str) -> None:
+        """Leave out all frames after this point, and note why."""
+        self._is_cut = True
+        for encoder in self._encoders.values():
+            encoder.cut(why)
 
     def feed(self, facts: StepFacts, *, picture: bool = True) -> None:
         """Render and encode the current frame of each view, unless ``every`` skips it.
@@ -58,6 +70,8 @@ class Clips:
             self._encode(facts)
 
     def _encode(self, facts: StepFacts) -> None:
+        if self._is_cut:
+            return
         if self._are_full:
             for encoder in self._encoders.values():
                 encoder.cut()

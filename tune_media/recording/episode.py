@@ -78,6 +78,19 @@ class RunningEpisode:
     recipe: str | None = None
     is_rendered_later: bool = False
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that its clips and its steps take, roughly."""
+        clips = 0 if self.clips is None else self.clips.nbytes
+        return clips + (0 if self.steps is None else self.steps.nbytes)
+
+    def cut(self, why: str) -> None:
+        """Leave out the frames and the steps after this point."""
+        if self.clips is not None:
+            self.clips.cut(why)
+        if self.steps is not None:
+            self.steps.cut()
+
     def count(self, reward: float) -> None:
         """Count a step."""
         self.episode_return += reward
@@ -172,7 +185,8 @@ class RunningEpisode:
         clips = self.clips.finish() if self.clips is not None else {}
         steps = self.steps.finish() if self.steps is not None else None
         tape = self.tape if self.is_rendered_later else None
-        return Candidate(record, clips, self.agents, self.values.media(), steps, tape)
+        step_bytes = 0 if self.steps is None else self.steps.nbytes
+        return Candidate(record, clips, self.agents, self.values.media(), steps, tape, step_bytes=step_bytes)
 
 
 @dataclass(frozen=True)
@@ -187,6 +201,7 @@ class Candidate:
         trajectory: Its steps, if they are kept.
         tape: Its tape, if its clips may be made of it. It stays in its process.
         late: Its clip, which nobody has rendered yet, if it has no other.
+        step_bytes: The memory that its trajectory takes, roughly.
     """
 
     record: EpisodeRecord
@@ -196,6 +211,13 @@ class Candidate:
     trajectory: Trajectory | None = None
     tape: Tape | None = None
     late: Video | None = None
+    step_bytes: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that its clips, pictures, files and steps take, roughly."""
+        media = sum(one.nbytes for one in self.media.values())
+        return sum(len(clip.data) for clip in self.clips.values()) + media + self.step_bytes
 
     @property
     def is_light(self) -> bool:

@@ -28,6 +28,15 @@ from tune_media.values.secrets import error_text
 NOT_RECORDED = "an episode is not recorded"
 """What a problem says that costs the whole episode, its data included."""
 
+MAX_BYTES = 2**30
+"""Memory that the clips and steps of one recorder take at the most: of running episodes, and of those that may still be
+chosen."""
+_CHECKED_EVERY = 64  # steps
+_NO_ROOM = (
+    f"the clips and steps of the running episodes take more than {MAX_BYTES // 2**20} MB on an env runner: record "
+    "fewer at a time (env_indices=, trigger=), or smaller clips (VideoOptions(height=...))"
+)
+
 OnFinished = Callable[[Candidate], None]
 """Is told each candidate when its episode ends."""
 
@@ -130,12 +139,22 @@ class EpisodeRecorder:
             episode.clips = None if is_late else Clips(self.plan.video, render, fps)
         if episode.is_candidate and self.plan.trajectories:
             episode.steps = TrajectoryBuilder(vector_env if env is None else env)
+        if (episode.clips is not None or episode.steps is not None) and not self._has_room():
+            episode.lose_clip(_NO_ROOM)
+            self.problems.report(_NO_ROOM, lost=1)
         self._running[slot] = episode
         if episode.is_candidate:
             with self.clock.render(1), episode.guard_clip("the reset frame", self.problems, strict=self.plan.strict):
                 index = facts.get("env_index") or 0
                 episode.feed(StepFacts(0, 0.0, 0.0, None, env, observation=observation, env_index=index))
         return episode.is_candidate
+
+    def _nbytes(self) -> int:
+        return self.candidates.nbytes + sum(episode.nbytes for episode in self._running.values())
+
+    def _has_room(self) -> bool:
+        """Say whether another episode like the largest of those that run may be recorded beside them."""
+        return self._nbytes() + max((episode.nbytes for episode in self._running.values()), default=0) <= MAX_BYTES
 
     def longest_running(self) -> int:
         """Return the number of steps of the longest episode that is being recorded; 0 if there is none."""
@@ -184,6 +203,9 @@ class EpisodeRecorder:
         if episode.is_candidate:
             with self.clock.render(1), episode.guard_clip("a frame", self.problems, strict=self.plan.strict):
                 episode.feed(step, picture=picture)
+            if episode.episode_length % _CHECKED_EVERY == 0 and self._nbytes() > MAX_BYTES:
+                episode.cut("no memory left")
+                self.problems.report(_NO_ROOM, "the rest of a clip is left out")
 
     def end(
         self,

@@ -22,17 +22,20 @@ class TrajectoryBuilder:
 
     Args:
         env: Its sub-env; the vector env if the sub-env is out of reach; None if both are.
+
+    Attributes:
+        nbytes: The memory that its steps take, roughly.
     """
 
     def __init__(self, env: Any = None) -> None:
         self._observation_space, self._action_space = _space(env, "observation"), _space(env, "action")
         self._rows: list[dict[str, Any]] = []
-        self._bytes = 0
-        self._cut = 0
+        self.nbytes = 0
+        self._most, self._cut = MAX_BYTES, 0
 
     def add(self, facts: StepFacts) -> None:
         """Take in a step, or the reset, which is step 0."""
-        if self._bytes > MAX_BYTES:
+        if self.nbytes > self._most:
             self._cut += 1
             return
         row: dict[str, Any] = {"step": facts.step}
@@ -43,13 +46,17 @@ class TrajectoryBuilder:
         if facts.info:
             row["info"] = _text(facts.info)
         self._rows.append(row)
-        self._bytes += sum(map(_size, row.values()))
+        self.nbytes += sum(map(_size, row.values()))
+
+    def cut(self) -> None:
+        """Leave out all steps after this point."""
+        self._most = min(self._most, self.nbytes - 1)
 
     def finish(self) -> Trajectory:
         """Return the steps as columns; what a row does not have is None there."""
         names = dict.fromkeys(["step", "reward", *(name for row in self._rows for name in row)])
         columns = {name: _of_one_kind([row.get(name) for row in self._rows]) for name in names}
-        note = f"the last {self._cut} steps are left out: more than {MAX_BYTES} bytes" if self._cut else None
+        note = f"the last {self._cut} steps are left out: more than {self._most} bytes" if self._cut else None
         return Trajectory(columns, note)
 
 
