@@ -1,28 +1,64 @@
-import base64
+import html
 import re
 
+import pytest
+
 import tune_media as tm
+from tests.support.browser import Viewer, chromium
 from tests.support.recorded import make_experiment, make_trial
 from tune_media.viewing import notebook
 
+CLIP = "data:video/mp4;base64,"
 
-def test_the_best_clip_of_each_trial_plays_the_winner_first(tmp_path):
-    html = tm.load(make_experiment(tmp_path / "exp"))._repr_html_()
-    clips = [base64.b64decode(found) for found in re.findall(r"data:video/mp4;base64,([^']+)", html)]
-    assert [clip[4:8] for clip in clips] == [b"ftyp", b"ftyp"]
-    assert html.index("trial_b: return 9, step 20") < html.index("trial_a: return 3, step 20")
+
+def page_of(experiment):
+    """Return the line of text and the page in the frame."""
+    text, page = re.fullmatch(
+        r'<p>(.*)</p><iframe srcdoc="([^"]*)".*', tm.load(experiment)._repr_html_(), re.S
+    ).groups()
+    return text, html.unescape(page)
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_the_viewer_with_the_clips_inside(tmp_path):
+    experiment = make_experiment(tmp_path / "exp")
+    cell = tm.load(experiment)._repr_html_()
+    assert str(tmp_path) not in cell
+    (tmp_path / "cell.html").write_text(f"<!doctype html><meta charset=utf-8><body>{cell}</body>")
+    with chromium() as browser:
+        page = browser.new_page()
+        viewer = Viewer(page, "notebook")
+        page.on("pageerror", lambda error: viewer.errors.append(str(error)))
+        page.on("console", lambda said: said.type == "error" and viewer.errors.append(said.text))
+        page.goto((tmp_path / "cell.html").as_uri())
+        viewer.frame = page.wait_for_selector("iframe").content_frame()
+        viewer.wait(
+            "[...document.querySelectorAll('.card video')].filter((video) => video.readyState >= 2).length === 2"
+        )
+        assert viewer.all(".card", "e.dataset.trial") == ["trial_b", "trial_a", "trial_c"]
+        viewer.frame.click(".card[data-trial=trial_b] .name")
+        viewer.wait("document.querySelectorAll('.film').length === 2")  # its best clip and its last one
+        viewer.frame.click(".film:first-of-type .film-facts")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.moment')")
+        viewer.press("Escape")
+        viewer.press("Escape")
+        viewer.wait("document.querySelectorAll('.card').length === 3")
+        assert viewer.errors == []
 
 
 def test_names_with_html_stay_text(tmp_path):
-    make_trial(tmp_path / "exp" / "<b>x", {}, {1: 1.0})
-    html = tm.load(tmp_path / "exp")._repr_html_()
-    assert "&lt;b&gt;x" in html
-    assert "<b>" not in html
+    make_trial(tmp_path / "exp" / "<b>x", {"lr": "</script><script>alert(1)</script>"}, {1: 1.0})
+    make_trial(tmp_path / "exp" / "y", {"lr": 2}, {1: 1.0})
+    _, page = page_of(tmp_path / "exp")
+    held = page.split("<script>")[1].split("</script>")[0]
+    assert "alert(1)" in held
+    assert "<" not in held
 
 
 def test_clips_too_large_for_a_notebook_are_left_out(tmp_path, monkeypatch):
+    experiment = make_experiment(tmp_path / "exp")
+    assert page_of(experiment)[1].count(CLIP) == 3  # of five: the best and the last of each trial
     monkeypatch.setattr(notebook, "_MAX_BYTES", 10)
-    monkeypatch.setattr(notebook, "_MAX_ROWS", 2)
-    html = tm.load(make_experiment(tmp_path / "exp"))._repr_html_()
-    assert "<video" not in html
-    assert "3 more rows" in html
+    text, page = page_of(experiment)
+    assert CLIP not in page
+    assert "5 media of 3 trials in exp; 0 clips are in this page" in text

@@ -25,6 +25,7 @@ from tune_media.viewing.conditions import Texts
 from tune_media.viewing.curves import Curves
 from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.episode_files import EpisodeFiles
+from tune_media.viewing.front_end import PRELOAD, SHOWN, STATIC, static_files
 from tune_media.viewing.payload import (
     CLIP,
     column,
@@ -40,14 +41,12 @@ from tune_media.viewing.payload import (
 )
 from tune_media.viewing.places import find_folders
 from tune_media.viewing.trials import LogDirectory, Trials
-from tune_media.viewing.web import SHOWN, STATIC, static_files
 
 logger = logging.getLogger(__name__)
 
 POSTER = ".jpg"
 _MARK = "data/index.js"  # a folder that has it is a gallery
 _THREADS = 4
-_PRELOAD = '<link rel="preload" href="data/first.json" as="fetch" crossorigin>\n'  # a page from disk may not fetch
 _KINDS = ("video", "image")  # that the page shows; other media would be published unseen
 _NOT_COPIED = ("index.html", "tensorboard.js")
 _MAX_EPISODES = 100_000  # in the table of a gallery: some 50 MB
@@ -63,6 +62,8 @@ class Gallery:
         trials: Its trials.
         only: Keys or sections, or parts of keys; clips under others are left out. Empty: all.
         missing: Files that could not be read, after ``write``.
+        statuses: What became of each trial; empty: nobody knows.
+        lines: The index lines of the clips by the id of their trial; of others, all that ``only`` lets in.
 
     Example:
         >>> import tempfile
@@ -75,8 +76,8 @@ class Gallery:
     trials: list[TrialFiles]
     only: Collection[str] = ()
     missing: list[str] = field(default_factory=list)
-    _statuses: list[TrialStatus] = field(default_factory=list, repr=False)
-    _lines: dict[str, list[Line]] = field(default_factory=dict, init=False, repr=False)
+    statuses: list[TrialStatus] = field(default_factory=list, repr=False)
+    lines: dict[str, list[Line]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, path: str, only: Collection[str] = ()) -> Gallery:
@@ -94,7 +95,7 @@ class Gallery:
         trials = found.all()
         found.metrics_of(trials)
         words = [TrialStatus(status.word) for status in found.statuses_of(trials)]  # an error may name paths
-        return cls(folder.name, trials, only, _statuses=words)
+        return cls(folder.name, trials, only, statuses=words)
 
     @property
     def files(self) -> dict[tuple[str, str], tuple[TrialFiles, Line]]:
@@ -131,15 +132,13 @@ class Gallery:
         with ThreadPoolExecutor(_THREADS) as pool:
             for _ in pool.map(lambda item: self._copy(output, *item), self.files.values()):
                 progress(1)
-        for name, content in self._data(steps):
+        for name, content in self.data(steps=steps):
             _write(output / "data" / f"{name}.js", b'tuneMedia.deliver("%s", %s);\n' % (name.encode(), content))
         for name in static_files():
             if name not in _NOT_COPIED:
                 _write(output / "static" / name, (STATIC / name).read_bytes())
         page = (STATIC / "index.html").read_text().replace('data-source="server"', 'data-source="files"')
-        page = page.replace(_PRELOAD, "").replace(
-            "<title>Episodes</title>", f"<title>{html.escape(self.title)}</title>"
-        )
+        page = page.replace(PRELOAD, "").replace("<title>Episodes</title>", f"<title>{html.escape(self.title)}</title>")
         return _write(output / "index.html", page.encode("utf-8", "replace"))
 
     def _copy(self, output: Path, trial: TrialFiles, line: Line) -> None:
@@ -157,23 +156,30 @@ class Gallery:
         if line.get("kind") == "video":
             _write_poster(target, content)
 
-    def _data(self, steps: bool) -> Iterator[tuple[str, bytes]]:
+    def data(self, *, steps: bool, is_whole: bool = True) -> Iterator[tuple[str, bytes]]:
+        """Yield the data that the page reads, as JSON, each with its name.
+
+        Args:
+            steps: Whether to add the steps of trajectories.
+            is_whole: False for a page without posters and without the table of all episodes, whose configurations are
+                judged by the mean returns only.
+        """
         metrics = [trial.last_metrics for trial in self.trials]
-        posters = {"posters": POSTER}
+        posters = {"posters": POSTER} if is_whole else {}
         yield "first", json_content(first_payload(self.trials, self.title, metrics, self._lines_of) | posters)
         yield "index", json_content(index_payload(self.trials, self.title, self._lines_of) | posters)
-        yield "metrics", json_content(metrics_payload(self.trials, metrics, self._statuses))
+        yield "metrics", json_content(metrics_payload(self.trials, metrics, self.statuses))
         curves = Curves()
         known = known_returns(name for found in metrics for name in found)
         yield "curves", json_content({name: curves.of(self.trials, name) for name in known})
         sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})
         names = sorted({name for found in metrics for name in found}.difference(known))
-        others = names if len(names) * len(self.trials) <= _MAX_JUDGED else []
+        others = names if is_whole and len(names) * len(self.trials) <= _MAX_JUDGED else []
         wanted = [(name, "") for name in (*known, *others)] + [(CLIP, section) for section in sections]
         judged = {
             configurations_key(name, section, sign): configurations_payload(
                 self.trials,
-                self._statuses,
+                self.statuses,
                 scores_of(self.trials, name, section),
                 sign=sign,
                 with_pairs=is_return(name),
@@ -182,7 +188,8 @@ class Gallery:
             for sign in (1, -1)
         }
         yield "configurations", json_content(judged)
-        yield from self._episodes()
+        if is_whole:
+            yield from self._episodes()
         for trial in self.trials:
             clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self._lines_of(trial)}
             yield f"trial-{trial.id}", json_content({"curves": self._curves(trial), "clips": clips})
@@ -210,9 +217,9 @@ class Gallery:
         yield "episodes-clips", json_content(column(shown_clips))
 
     def _lines_of(self, trial: TrialFiles) -> list[Line]:
-        if trial.id not in self._lines:
-            self._lines[trial.id] = [line for line in trial.lines if _is_wanted(line, self.only)]
-        return self._lines[trial.id]
+        if trial.id not in self.lines:
+            self.lines[trial.id] = [line for line in trial.lines if _is_wanted(line, self.only)]
+        return self.lines[trial.id]
 
     def _curves(self, trial: TrialFiles) -> dict[str, Any]:
         try:

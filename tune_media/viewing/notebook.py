@@ -1,53 +1,100 @@
-"""How a catalog looks in a notebook: its best clips, which play, and a table."""
+"""How a catalog looks in a notebook: the viewer's page, with the clips inside, so that the notebook can be mailed."""
 
 from __future__ import annotations
 
 import base64
 import html
-from typing import TYPE_CHECKING, Any
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from tune_media.experiment.status import TrialStatus
+from tune_media.viewing.front_end import PRELOAD, SHOWN, STATIC
+from tune_media.viewing.payload import json_content, shown_lines
 
 if TYPE_CHECKING:
-    from tune_media.viewing.catalog import Catalog
+    from tune_media.experiment.trial_files import Line
+    from tune_media.viewing.catalog import Catalog, CatalogRow
+    from tune_media.viewing.gallery import Gallery
 
-_MAX_CLIPS = 6
+_MAX_TRIALS = 100
+_MAX_CLIPS = 48
 _MAX_BYTES = 16 * 2**20
-_MAX_ROWS = 20
-_COLUMNS = ("trial", "step", "section", "key", "episode_return", "episode_length", "file")
+_ADDED = ("trial", "params", "file", "abandoned")  # to an index line, by the catalog
+_HEIGHT = 760
+_ICON = re.compile(r'<link rel="icon"[^>]*>\n')
+_STYLE = re.compile(r'<link rel="stylesheet" href="static/([^"]+)">')
+_SCRIPT = re.compile(r'<script src="static/([^"]+)"></script>')
 
 
 def as_html(catalog: Catalog) -> str:
-    """Return a catalog as HTML without scripts; the clips are inside the text, so that the notebook can be mailed."""
-    clips = "".join(_figure(row) for row in _clips(catalog))
-    rows = "".join(_table_row([row.get(name, "") for name in _COLUMNS]) for row in catalog[:_MAX_ROWS])
-    more = f"<p>{len(catalog) - _MAX_ROWS} more rows: to_pandas()</p>" if len(catalog) > _MAX_ROWS else ""
-    head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
+    """Return a catalog as HTML: a line of text, and the viewer's page in a frame.
+
+    The page has the best and the last clips of the trials with the highest scores, at most 48 clips and 16 MB.
+    """
+    from tune_media.viewing.gallery import Gallery
+
+    order = [trial for trial, *_ in catalog.best_first()]
+    trials = order[:_MAX_TRIALS]
+    words = {trial.id: TrialStatus(status.word) for trial, status in zip(catalog.trials, catalog.statuses, strict=True)}
+    lines, media = _chosen(catalog, [trial.id for trial in trials])
+    title = posixpath.basename(catalog.path.rstrip("/"))
+    gallery = Gallery(title, trials, statuses=[words[trial.id] for trial in trials], lines=lines)
+    told = [f"{len(catalog)} media of {len(order)} trials in {title}"]
+    told += [f"the best {_MAX_TRIALS} trials are shown"] if len(order) > len(trials) else []
+    told += [f"{len(media)} clips are in this page; `tune-media watch` shows all"] if len(media) < len(catalog) else []
     return (
-        f"<p>{html.escape(repr(catalog))}</p><div style='display:flex;flex-wrap:wrap;gap:12px'>{clips}</div>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+        f"<p>{html.escape('; '.join(told))}</p>"
+        f'<iframe srcdoc="{html.escape(_page(gallery, media))}" title="Episodes of {html.escape(title)}" '
+        f'style="width:100%;height:{_HEIGHT}px;border:1px solid #8886;border-radius:8px"></iframe>'
     )
 
 
-def _clips(catalog: Catalog) -> list[Any]:
-    """Return the best clip of each trial, the best trials first, unless they are too large for a notebook."""
-    found = [row for _, _, row in catalog.filter(kind="video").best_first() if row is not None]
-    size, chosen = 0, []
-    for row in found[:_MAX_CLIPS]:
-        size += int(row.get("bytes", 0))
-        if size > _MAX_BYTES:
-            break
-        chosen.append(row)
-    return chosen
+def _chosen(catalog: Catalog, trials: list[str]) -> tuple[dict[str, list[Line]], dict[str, str]]:
+    """Return the index lines of the clips that are shown, by trial, and their contents as data URIs.
+
+    First comes the best clip of each trial, then its last ones; as many as there is room for.
+    """
+    ids = {trial.name: trial.id for trial in catalog.trials}
+    rows: dict[str, list[CatalogRow]] = {}
+    for row in catalog:
+        if posixpath.splitext(row["path"])[1].lower() in SHOWN:
+            rows.setdefault(ids[row["trial"]], []).append(row)
+    best = {ids[row["trial"]]: row for *_, row in catalog.best_first() if row is not None}
+    wanted: list[CatalogRow] = [best[trial] for trial in trials if trial in best and best[trial] in rows.get(trial, [])]
+    wanted += [row for trial in trials for row in shown_lines(rows.get(trial, []))]  # type: ignore[misc]
+    lines: dict[str, list[Line]] = {trial: [] for trial in trials}
+    media: dict[str, str] = {}
+    size = 0
+    for row in wanted:
+        trial, name = ids[row["trial"]], f"{ids[row['trial']]}/{row['path']}"
+        line = {field: value for field, value in row.items() if field not in _ADDED}
+        if name not in media:
+            size += int(row.get("bytes", 0))
+            if size > _MAX_BYTES or len(media) == _MAX_CLIPS:
+                break
+            try:
+                content = row.read_bytes()
+            except OSError:  # deleted since
+                continue
+            kind = SHOWN[posixpath.splitext(row["path"])[1].lower()]
+            media[name] = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+        if line not in lines[trial]:
+            lines[trial].append(line)
+    return lines, media
 
 
-def _figure(row: Any) -> str:
-    try:
-        encoded = base64.b64encode(row.read_bytes()).decode()
-    except OSError:  # deleted since
-        return ""
-    caption = f"{row['trial']}: return {row['episode_return']:g}, step {row.get('step', '')}"
-    video = f"<video controls loop muted width='240' src='data:video/mp4;base64,{encoded}'></video>"
-    return f"<figure style='margin:0'>{video}<figcaption>{html.escape(caption)}</figcaption></figure>"
+def _page(gallery: Gallery, media: dict[str, str]) -> str:
+    """Return the viewer's page with all that it needs inside."""
+    data = b",".join(json_content(name) + b":" + content for name, content in gallery.data(steps=True, is_whole=False))
+    held = b"window.tuneMedia={held:{data:{%s},media:%s}};" % (data, json_content(media))
+    text = held.decode().replace("<", "\\u003c")  # no text of the experiment's ends the script
+    page = (STATIC / "index.html").read_text().replace('data-source="server"', 'data-source="held"')
+    page = _ICON.sub("", page.replace(PRELOAD, ""))
+    page = _STYLE.sub(lambda found: f"<style>{_static(found)}</style>", page)
+    page = _SCRIPT.sub(lambda found: f"<script>{_static(found)}</script>", page)
+    return page.replace("<script>", f"<script>{text}</script>\n<script>", 1)
 
 
-def _table_row(values: list[Any]) -> str:
-    return "<tr>" + "".join(f"<td>{html.escape(str(value))}</td>" for value in values) + "</tr>"
+def _static(found: re.Match[str]) -> str:
+    return (STATIC / found[1]).read_text()

@@ -36,6 +36,7 @@ from tune_media.storage.filesystem import is_local
 from tune_media.values.secrets import error_text, redacted
 from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.episode_files import EpisodeFiles
+from tune_media.viewing.front_end import SHOWN, STATIC, static_files
 from tune_media.viewing.pages import Page, TrialPages
 from tune_media.viewing.payload import etag_of, json_content
 from tune_media.viewing.trials import Trials
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-STATIC = Path(__file__).parent / "static"
-SHOWN = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
-"""The files that the page shows, by their suffix; a browser runs none of them."""
 _FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
 _CHUNK = 65536
 _MAX_ROWS = 1000  # of a page of episodes
@@ -244,13 +242,3 @@ def _static(name: str) -> Response:
     response = Response(path.read_bytes(), mimetype=mimetypes.guess_type(name)[0] or "text/plain")
     response.headers["Cache-Control"] = "no-store"  # a few kB, and never those of an older version
     return response
-
-
-def static_files() -> list[str]:
-    """Return the files of the front end, relative to ``STATIC``.
-
-    Example:
-        >>> "index.html" in static_files()
-        True
-    """
-    return sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file())

@@ -325,6 +325,10 @@
     }
 
     async copyLink() {
+      if (!this.host.address()) {
+        this.toast("A notebook's page has no address. tune-media watch shows the experiment at one.", 6000);
+        return;
+      }
       this.set({ frame: ["clip", "compare"].includes(this.state.view) ? this.group.frame : 0 });
       await new Promise((resolve) => setTimeout(resolve, 50));
       this.toast((await copyText(this.host.address())) ? "Link copied" : "The browser did not allow it; copy the address instead");

@@ -39,7 +39,7 @@
       }
 
       get url() {
-        return this.trial.url + encodePath(this.path);
+        return payload.files?.[`${this.trial.id}/${this.path}`] || this.trial.url + encodePath(this.path);
       }
 
       get poster() {
