@@ -13,11 +13,11 @@
   const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   /** Draw a vertical line at an x, over all that a chart shows. */
-  function drawVertical(plot, value) {
+  function drawVertical(plot, value, color = "--accent") {
     const x = Math.round(plot.valToPos(value, "x", true));
     const { ctx, bbox } = plot;
     ctx.save();
-    ctx.strokeStyle = cssColor("--accent");
+    ctx.strokeStyle = cssColor(color);
     ctx.lineWidth = 2 * devicePixelRatio;
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
@@ -67,8 +67,8 @@
 
   /**
    * A line chart. Props: x (numbers), series ([{label, values, color, points}]), xLabel, height, onPick(x, index),
-   * mark (x of a vertical line that stays), theme (drawn again if it changes), span (the ends of the x axis, which has no label
-   * then; those of x if there is none), stacked (whether the values of the series are bars on top of each other).
+   * mark (x of a vertical line that stays), markColor, theme (drawn again if it changes), span (the ends of the x axis,
+   * which has no label then; those of x if there is none), stacked (whether the values of the series are bars on top of each other).
    */
   class Chart extends Component {
     componentDidMount() {
@@ -128,7 +128,7 @@
     drawMark(plot) {
       const { mark } = this.props;
       if (mark == null) return;
-      drawVertical(plot, mark);
+      drawVertical(plot, mark, this.props.markColor);
     }
 
     /** Move the cursor to an x, as the video plays. */

@@ -214,8 +214,8 @@
             <dl class="side-facts">
               <div><dt>return</dt><dd class=${`big${clip.return === best && rows.length > 1 ? " top" : ""}`}>${number(clip.return)}</dd></div>
               <div><dt>length</dt><dd>${number(clip.length ?? clip.frames)}</dd></div>
-              <div><dt>training step</dt><dd>${number(clip.step)}</dd></div>
-              ${clip.seed != null && html`<div><dt>seed</dt><dd>${String(clip.seed)}</dd></div>`}
+              ${rows.some((own) => own.clip.step !== clip.step) && html`<div><dt>training step</dt><dd>${number(clip.step)}</dd></div>`}
+              ${seed == null && clip.seed != null && html`<div><dt>seed</dt><dd>${String(clip.seed)}</dd></div>`}
               <div class="ended"><dt>env step</dt><dd>${number(Math.min(step, lastStep(clip)))}${step >= lastStep(clip) ? html` <em>${endOf(details.get(clip.url)?.record)}</em>` : ""}</dd></div>
             </dl></section>`)}</div>
         <section class="panel inside"><div class="panel-head"><h3>On one time line</h3>
@@ -228,7 +228,7 @@
             <button class="chip" aria-pressed=${laid.shown.includes(name)} onClick=${() => this.toggleLine(name, laid.shown)}>${name}</button>`)}</div>`}
           ${laid.charts.map(({ name, x, series }) => html`<figure class="overlaid" key=${name}><figcaption>${name}</figcaption>
             <${tm.charts.Chart} ref=${(chart) => { if (chart) this.charts.set(name, chart); else this.charts.delete(name); }} x=${x} series=${series} xLabel="env step" height=${CHART_HEIGHT}
-              theme=${app.theme} span=${[0, last]} mark=${laid.difference?.step} label=${`${name} of ${plural(rows.length, "trial")}`} onPick=${(wanted) => this.goTo(wanted)} /></figure>`)}
+              theme=${app.theme} span=${[0, last]} mark=${laid.difference?.step} markColor="--fourth" label=${`${name} of ${plural(rows.length, "trial")}`} onPick=${(wanted) => this.goTo(wanted)} /></figure>`)}
           ${laid.isRead && !laid.hasSteps && html`<${tm.clip.NoSteps} app=${app} />`}
         </section>
       </main>`;

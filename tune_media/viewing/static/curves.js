@@ -137,7 +137,7 @@
         cursor: { focus: { prox: NEAR }, dataIdx: (plot, index, at) => (index > lines.length ? null : at), drag: { x: true, y: true, uni: 12, setScale: false }, y: false },
         series, bands,
         hooks: {
-          draw: [(plot) => this.drawStep(plot)],
+          draw: [(plot) => this.drawBox(plot), (plot) => this.drawStep(plot)],
           setSeries: [(plot, index) => this.point(index)],
           setCursor: [() => this.point(this.focused)],
           setSelect: [(plot) => this.brush(plot)],
@@ -145,6 +145,22 @@
       }, data, this.place);
       this.plot.over.addEventListener("click", () => this.open());
       this.plot.over.addEventListener("pointerleave", () => this.setPeek(null));
+    }
+
+    /** The box that filters, which stays until it is taken away. */
+    drawBox(plot) {
+      const { brush } = this.props.app.state;
+      if (!brush) return;
+      const [from, to, low, high] = brush.split(" ").map(Number);
+      const [left, right] = [from, to].map((value) => plot.valToPos(value, "x", true));
+      const [bottom, top] = [low, high].map((value) => plot.valToPos(value, "y", true));
+      const { ctx } = plot;
+      ctx.save();
+      ctx.fillStyle = pale(cssColor("--accent"));
+      ctx.strokeStyle = cssColor("--accent");
+      ctx.fillRect(left, top, right - left, bottom - top);
+      ctx.strokeRect(left, top, right - left, bottom - top);
+      ctx.restore();
     }
 
     /** The slider's step, as a line. */

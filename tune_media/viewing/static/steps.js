@@ -168,15 +168,18 @@
     return found.sort((a, b) => a.step - b.step);
   }
 
-  /** Continuous actions that stay at their largest or smallest value: of each the longest time. */
+  /** Actions that never change, and continuous ones that stay at their largest or smallest value: the longest times. */
   function limitsOf(series) {
     const found = [];
     for (const { name, kind, x, y } of series) {
       if (kind !== "action" && !(kind === "value" && CONTROLS.test(name))) continue;
       const values = y.filter((value) => value != null);
+      if (values.length >= FEWEST_AT_LIMIT && values.every((value) => value === values[0])) {
+        found.push({ step: x[0], until: x[x.length - 1], kind: "limit", length: values.length, text: `${name} is ${tm.ui.number(values[0])} all the time` });
+        continue;
+      }
       if (values.every((value) => Number.isInteger(value) && value >= 0)) continue; // the numbers of discrete actions
       const [low, high] = [Math.min(...values), Math.max(...values)];
-      if (high - low < 1e-9) continue;
       for (const limit of [low, high]) {
         const run = longest(runsOf(y.length, (at) => y[at] === limit));
         const length = run[1] - run[0] + 1;

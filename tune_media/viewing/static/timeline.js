@@ -167,12 +167,17 @@
       return Math.max(1, ...this.props.clips.map(({ clip }) => lastStep(clip)));
     }
 
+    /** The longest clip: the slider moves by its frames. */
+    get master() {
+      return this.props.clips.map(({ clip }) => clip).reduce((best, clip) => (lastStep(clip) > lastStep(best) ? clip : best));
+    }
+
     /** Move the line and the slider to an env step. */
     setStep(step) {
       this.step = step;
       const slider = this.base?.querySelector("input");
       if (!slider) return;
-      slider.value = step;
+      slider.value = frameOf(this.master, step);
       slider.setAttribute("aria-valuetext", `env step ${number(step)} of ${number(this.last)}`);
       this.base.querySelector(".playhead").style.left = `${(100 * step) / this.last}%`;
     }
@@ -193,7 +198,7 @@
       const { last } = this;
       const before = (own) => moments.filter((other) => other.step === own.step && !other.until).indexOf(own); // at the same step
       const at = (step) => `${(100 * Math.min(step, last)) / last}%`;
-      const stride = Math.min(...clips.map(({ clip }) => strideOf(clip)));
+      const { master } = this;
       return html`<div class="timeline">
         ${moments.length > 0 && html`<div class="moments" role="group" aria-label="Moments">${moments.filter(({ isSaid }) => !isSaid).map(({ step, kind, text, color }) => html`
           <button class=${`chip moment ${kind}`} style=${color ? { "--mark": color } : {}} onClick=${() => onGo(step)} title=${`Go to step ${number(step)} (n and N: next, previous)`}>
@@ -204,7 +209,7 @@
               ...(own.until ? { width: `calc(${at(own.until)} - ${at(own.step)})` } : { marginLeft: `${-6 - 13 * before(own)}px` }) }}>${own.until ? "" : SIGNS[own.kind]}</i>`)}</div>
           ${clips.map(({ clip, color }) => clip.kind === "video" && html`<div class="strip-row" key=${clip.path + clip.trial.id} style=${color ? { "--row": color } : {}}><${Filmstrip} clip=${clip} last=${last} /></div>`)}
           <i class="playhead"></i>
-          <input type="range" min="0" max=${last} step=${stride} aria-label="Env step of the episode" onInput=${(event) => onGo(Number(event.target.value))} />
+          <input type="range" min="0" max=${Math.max(0, (master.frames || 1) - 1)} value=${frameOf(master, this.step || 0)} aria-label="Env step of the episode" onInput=${(event) => onGo(stepOf(master, Number(event.target.value)))} />
         </div>
       </div>`;
     }
