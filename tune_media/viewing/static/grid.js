@@ -129,6 +129,7 @@
     const hidden = data.trials.length - rows.length;
     return html`<main class="grid-view">
       ${app.configurations ? html`<${tm.configurations.BestConfiguration} app=${app} />` : html`<${Winner} app=${app} />`}
+      <${tm.failures.Failures} app=${app} />
       <${tm.pins.PinsPanel} app=${app} />
       <${tm.curves.CurvesPanel} app=${app} />
       <${tm.scatter.ScatterPanel} app=${app} />

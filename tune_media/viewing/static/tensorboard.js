@@ -1,8 +1,9 @@
 // TensorBoard's entry: it imports this module into the tab's frame and calls render(). The viewer itself is the same
 // classic scripts as everywhere, in the order of index.html.
 const SCRIPTS = [
-  "vendor/htm-preact.js", "vendor/uPlot.js", "filter.js", "model.js", "player.js", "episode_columns.js", "hosts.js", "ui.js", "steps.js", "timeline.js", "configurations.js", "grid.js", "charts.js", "curves.js", "scatter.js", "pins.js",
-  "trial.js", "clip.js", "compare.js", "episodes.js", "bars.js", "keys.js", "app.js",
+  "vendor/htm-preact.js", "vendor/uPlot.js", "filter.js", "model.js", "player.js", "episode_columns.js", "hosts.js", "ui.js", "steps.js",
+  "timeline.js", "configurations.js", "grid.js", "charts.js", "curves.js", "scatter.js", "failures.js", "pins.js", "trial.js", "clip.js",
+  "compare.js", "episodes.js", "bars.js", "keys.js", "app.js",
 ];
 
 function add(tag, attributes) {
