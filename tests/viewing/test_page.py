@@ -297,6 +297,12 @@ def test_all_episodes_are_a_table(browser, seeds, host, tmp_path):
         viewer.wait(f"document.querySelectorAll('.episodes tbody tr').length === {count}")
         viewer.frame.click("text=strangest")
         viewer.wait("document.querySelector('.episodes .why')?.innerText.includes('usual distance')")
+        viewer.frame.click("text=columns …")
+        viewer.frame.click("dialog label:has-text('episode_id')")
+        viewer.press("Escape")
+        viewer.wait("![...document.querySelectorAll('.episodes th')].some((e) => e.innerText === 'id')")
+        viewer.frame.hover(".episodes td button")
+        viewer.wait("document.querySelector('.peek video')?.readyState >= 2")
         viewer.frame.click(".episodes td button")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
         assert viewer.errors == []
@@ -386,6 +392,7 @@ VIEWS = {
     "group by": ("", "grouping: true"),
     "hyperparameters": ("", "axing: true"),
     "metrics": ("", "picking: 'score'"),
+    "columns": ("", "choosing: ['trial', 'metrics/x']"),
 }
 
 
@@ -403,7 +410,7 @@ def test_axe_finds_nothing_on_any_view(browser, seeds, tmp_path):
             viewer.wait("tuneMedia.app.instance.data?.trials[0].status !== ''")
             viewer.frame.evaluate(axe.AXE_SCRIPT)
             for name, (link, dialog) in VIEWS.items():
-                closed = "help: false, grouping: false, axing: false, picking: ''"
+                closed = "help: false, grouping: false, axing: false, picking: '', choosing: null"
                 viewer.frame.evaluate(f"(link) => {{ location.hash = link; {APP}.setState({{ {closed} }}); }}", link)
                 viewer.frame.evaluate(f"() => {{ {APP}.readLink(); {APP}.setState({{ {dialog} }}); }}")
                 if dialog:

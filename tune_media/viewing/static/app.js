@@ -12,7 +12,7 @@
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
     trial: "", clip: "", frame: 0, size: 280, cards: "", by: "",
-    chart: true, log: false, brush: "", params: false, axes: "", flipped: "", pins: "", ticked: "", seed: "", lines: "", terms: "", stack: "", where: "", order: "", orderDown: true, strange: false,
+    chart: true, log: false, brush: "", params: false, axes: "", flipped: "", pins: "", ticked: "", seed: "", lines: "", terms: "", stack: "", where: "", order: "", hidden: "", orderDown: true, strange: false,
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -25,7 +25,7 @@
       this.data = null;
       this.problem = null;
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, picking: "", grouping: false, axing: false, toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, picking: "", grouping: false, axing: false, choosing: null, toast: "" };
       this.touched = false;
       this.curves = null; // the score of all trials over training
       this.judged = null; // the configurations, see model.decodeConfigurations
@@ -479,6 +479,7 @@
         ${state.view !== "episodes" && html`<div class="dock"><${tm.compare.Tray} app=${this} /><${tm.bars.Transport} app=${this} /></div>`}
         ${state.help && html`<${tm.keys.Help} app=${this} />`}
         ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
+        ${state.choosing && html`<${tm.episodes.Columns} app=${this} />`}
         ${state.axing && html`<${tm.scatter.Axes} app=${this} />`}
         ${state.picking && html`<${tm.ui.Picker} title=${state.picking === "sort" ? "Sort by a metric" : "Winner by a metric"} names=${this.data.metricNames} label=${model.scoreLabel}
           onPick=${(name) => this.pick(name)} onClose=${() => this.setState({ picking: "" })} />`}

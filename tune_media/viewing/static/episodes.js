@@ -2,12 +2,14 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural } = tm.ui;
+  const { html, number, plural, Dialog } = tm.ui;
   const { Component } = window.htmPreact;
   const PAGE = 100;
   const STRANGEST = 10;
   const TYPING_MS = 250;
   const AGAIN_MS = 700; // while the server reads files
+  const PEEK_AFTER_MS = 120; // a pointer that passes by loads no clip
+  const PEEK_HEIGHT = 190;
   const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
   const SHORT = { episode_return: "return", episode_length: "length", training_iteration: "iteration", episode_id: "id" };
   const header = (name) => SHORT[name] || name.replace(/^metrics\//, "").replace(/^config\//, "⚙ ");
@@ -15,7 +17,7 @@
   class EpisodesView extends Component {
     constructor() {
       super();
-      this.state = { found: null, problem: null, isReading: false };
+      this.state = { found: null, problem: null, isReading: false, peek: null };
     }
 
     componentDidMount() {
@@ -28,6 +30,7 @@
 
     componentWillUnmount() {
       clearTimeout(this.timer);
+      clearTimeout(this.peekTimer);
       this.asked = null;
     }
 
@@ -68,8 +71,19 @@
       app.set({ order: name, orderDown: again ? !app.state.orderDown : true, strange: false });
     }
 
-    render({ app }, { found, problem, isReading }) {
+    /** Play the clip of the episode whose button the pointer is on, beside it. */
+    peek(button, clip) {
+      clearTimeout(this.peekTimer);
+      if (this.state.peek) this.setState({ peek: null });
+      if (!clip) return;
+      const { right, top } = button.getBoundingClientRect();
+      this.peekTimer = setTimeout(() => this.setState({ peek: { clip, left: right + 10, top: Math.max(8, Math.min(top - 60, innerHeight - PEEK_HEIGHT)) } }), PEEK_AFTER_MS);
+    }
+
+    render({ app }, { found, problem, isReading, peek }) {
       const { state } = app;
+      const hidden = new Set(state.hidden ? state.hidden.split("\n") : []);
+      const shown = found ? found.columns.map((name, at) => ({ name, at })).filter(({ name }) => !hidden.has(name)) : [];
       const more = found && !state.strange && found.rows.length < found.count;
       return html`<main class="episodes-view">
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
@@ -79,26 +93,31 @@
           <input class="filter where" type="search" aria-label="Filter episodes" value=${state.where} placeholder="return < 20 and length > 100"
             title="Comparisons of any column, with and, or, not and parentheses" onInput=${(event) => app.set({ where: event.target.value })} />
           <button aria-pressed=${state.strange} onClick=${() => app.set({ strange: !state.strange })} title="The episodes with the numbers that are furthest from the median of their column">The ${STRANGEST} strangest</button>
+          ${found && html`<button onClick=${() => app.setState({ choosing: found.columns })}>${shown.length === found.columns.length ? plural(shown.length, "column") : `${shown.length} of ${plural(found.columns.length, "column")}`} …</button>`}
           ${problem && html`<span class="problem" role="alert">${problem}</span>`}</div>
         ${found?.histogram?.counts.length > 0 && html`<${Histogram} ...${found.histogram} />`}
         ${found && html`<div class="table-place" tabindex="0" role="region" aria-label="Episodes"><table class="episodes">
           <thead><tr><th scope="col">clip</th>${state.strange && html`<th scope="col">why</th>`}
-            ${found.columns.map((name) => html`<th scope="col" aria-sort=${state.order === name ? (state.orderDown ? "descending" : "ascending") : undefined}>
+            ${shown.map(({ name }) => html`<th scope="col" aria-sort=${state.order === name ? (state.orderDown ? "descending" : "ascending") : undefined}>
               <button onClick=${() => this.sort(name)} title=${name}>${header(name)}${state.order === name ? (state.orderDown ? " ↓" : " ↑") : ""}</button></th>`)}</tr></thead>
-          <tbody>${found.rows.map((row, at) => html`<${Row} app=${app} row=${row} columns=${found.columns} place=${found.places[at]} why=${state.strange && (found.why?.[at] || [])} />`)}</tbody>
+          <tbody>${found.rows.map((row, at) => html`<${Row} app=${app} row=${row} columns=${shown} onPeek=${(button, clip) => this.peek(button, clip)} place=${found.places[at]} why=${state.strange && (found.why?.[at] || [])} />`)}</tbody>
         </table></div>`}
+        ${peek && html`<div class="peek beside" style=${{ left: `${peek.left}px`, top: `${peek.top}px` }}>${peek.clip.kind === "image" ? html`<img src=${peek.clip.url} alt="" />` : html`<video key=${peek.clip.url} src=${peek.clip.url} muted autoplay loop playsinline></video>`}</div>`}
         ${more && html`<button class="more" onClick=${() => this.load(this.asked, found.rows.length)}>Show ${number(Math.min(PAGE, found.count - found.rows.length))} more</button>`}
       </main>`;
     }
   }
 
-  function Row({ app, row, columns, place: [trial, clip], why }) {
+  function Row({ app, row, columns, place: [trial, clip], why, onPeek }) {
+    const found = () => app.data.trials.find((own) => own.name === trial)?.groups.values();
+    const enter = (event) => onPeek(event.currentTarget, [...(found() || [])].flat().find(({ path }) => path === clip));
+    const leave = (event) => onPeek(event.currentTarget, null);
     const text = (value, name) => (value == null ? "–" : name === "terminated" ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
       : name === "trial" ? app.data.trials.find((own) => own.name === value)?.shownName || value : String(value));
     return html`<tr>
-      <td>${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip" onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>` : html`<span class="muted">–</span>`}</td>
+      <td>${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip" onPointerEnter=${enter} onPointerLeave=${leave} onFocus=${enter} onBlur=${leave} onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>` : html`<span class="muted">–</span>`}</td>
       ${why && html`<td class="why">${why[0] ? `${header(why[0])}: ${number(why[1])} × the usual distance` : ""}</td>`}
-      ${columns.map((name, at) => html`<td class=${name === why?.[0] ? "strange" : ""} title=${name === "trial" || name === "episode_id" ? row[at] : undefined}>${text(row[at], name)}</td>`)}</tr>`;
+      ${columns.map(({ name, at }) => html`<td class=${name === why?.[0] ? "strange" : ""} title=${name === "trial" || name === "episode_id" ? row[at] : undefined}>${text(row[at], name)}</td>`)}</tr>`;
   }
 
   /** How often values of a column occur; outliers are marked. */
@@ -110,5 +129,22 @@
         title=${`${number(edges[at])} to ${number(edges[at + 1])}: ${plural(count, "episode")}${outliers[at] ? `, ${plural(outliers[at], "outlier")}` : ""}`}></i>`)}</div></figure>`;
   }
 
-  tm.episodes = { EpisodesView };
+  /** The dialog in which the columns are chosen that the table shows. */
+  function Columns({ app }) {
+    const { choosing } = app.state;
+    const hidden = new Set(app.state.hidden ? app.state.hidden.split("\n") : []);
+    const toggle = (name) => {
+      if (!hidden.delete(name)) hidden.add(name);
+      app.set({ hidden: choosing.filter((own) => hidden.has(own)).join("\n") });
+    };
+    const close = () => app.setState({ choosing: null });
+    return html`<${Dialog} label="Columns" onClose=${close}>
+      <h2>Columns</h2>
+      <p><button class="chip" onClick=${() => app.set({ hidden: "" })}>all</button>${" "}
+        <button class="chip" onClick=${() => app.set({ hidden: choosing.filter((name) => name.startsWith("metrics/")).join("\n") })}>all but metrics</button></p>
+      <ul class="names checks">${choosing.map((name) => html`<li><label><input type="checkbox" checked=${!hidden.has(name)} onChange=${() => toggle(name)} /> ${name}</label></li>`)}</ul>
+    <//>`;
+  }
+
+  tm.episodes = { EpisodesView, Columns };
 })((window.tuneMedia = window.tuneMedia || {}));
