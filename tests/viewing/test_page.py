@@ -385,6 +385,7 @@ VIEWS = {
     "trial": ("view=trial&trial=lr=0.2_0", ""),
     "failed trial": ("view=trial&trial=failed", ""),
     "clip": ("view=clip&trial=lr=0.2_0", ""),
+    "compare": ("view=compare&ticked=lr=0.2_0%0Alr=0.1_3", ""),
     "clip that is gone": ("view=clip&trial=lr=0.2_0&clip=step_000000010", ""),
     "episodes": ("view=episodes&order=episode_return", ""),
     "strangest episodes": ("view=episodes&strange=true&where=return<100", ""),
@@ -421,6 +422,8 @@ def test_axe_finds_nothing_on_any_view(browser, seeds, tmp_path):
                     viewer.wait("document.querySelector('.episodes tbody tr')")
                 elif name == "clip":
                     viewer.wait("document.querySelector('.record td')")
+                elif name == "compare":
+                    viewer.wait("document.querySelectorAll('main video').length === 2")
                 result = viewer.frame.evaluate("axe.run({ resultTypes: ['violations'] })")
                 assert result["passes"]
                 for fault in result["violations"]:
