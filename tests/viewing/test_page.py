@@ -400,7 +400,7 @@ VIEWS = {
 APP = "tuneMedia.app.instance"
 
 
-def test_axe_finds_nothing_on_any_view(browser, seeds, tmp_path):
+def test_axe_finds_nothing_on_any_view_and_none_is_wider_than_its_screen(browser, seeds, tmp_path):
     axe = pytest.importorskip("axe_playwright_python.base", reason="needs axe-core")
     found = {}
     with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:
@@ -424,6 +424,8 @@ def test_axe_finds_nothing_on_any_view(browser, seeds, tmp_path):
                     viewer.wait("document.querySelector('.record td')")
                 elif name == "compare":
                     viewer.wait("document.querySelectorAll('main video').length === 2")
+                is_wide = viewer.frame.evaluate("document.documentElement.scrollWidth > innerWidth")
+                assert not is_wide, f"{name} scrolls sideways at {size[0]} pixels"
                 result = viewer.frame.evaluate("axe.run({ resultTypes: ['violations'] })")
                 assert result["passes"]
                 for fault in result["violations"]:

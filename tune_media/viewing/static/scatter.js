@@ -98,7 +98,7 @@
     const passing = new Set(tm.grid.gridRows(app).rows.map(({ trial }) => trial));
     const made = [data, data.winner, state.score, state.smaller, state.log, state.axes, state.flipped, judged, configurations, app.theme, [...passing].map((trial) => trial.number).join()];
     if (held && made.every((part, at) => part === held.made[at])) return held;
-    const trials = data.trials.filter((trial) => !trial.abandoned);
+    const trials = data.trials.filter((trial) => !trial.abandoned).sort((a, b) => model.isFailed(a) - model.isFailed(b)); // crosses are drawn above dots
     const scored = trials.filter((trial) => trial.score != null);
     const means = (configurations?.all || []).filter((one) => one.rank != null);
     const scores = [...scored.map((trial) => trial.score), ...means.flatMap((one) => one.mean.filter((value) => value != null))];
