@@ -484,6 +484,8 @@ def evaluate(
     click.echo(f"\n{tables(found)}\n")
     for remark in remarks(found):
         click.echo(remark)
+    for path in found.learning:
+        click.echo(f"Watch it learn: {path}")
     click.echo(f"\nSee the episodes:\n\n    tune-media watch --open {found.path}\n")
     failed = [one for one in found.checkpoints if one.error]
     if failed:

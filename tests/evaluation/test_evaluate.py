@@ -189,14 +189,6 @@ def test_the_command_prints_intervals_the_winner_and_a_table_of_conditions(exper
     assert (episodes["episode_length"] <= limits).all()
 
 
-def test_one_seed_through_all_checkpoints_becomes_one_clip(experiment, tmp_path):
-    found = tm.evaluate(experiment, trials="best:1", checkpoint="all", seeds=7, clips="best")
-    assert [row["step"] for row in found.catalog] == [1, 2]
-    trial = found.catalog.trials[0].name
-    result = CliRunner().invoke(main, ["grid", found.path, "--over-training", trial, "-o", str(tmp_path / "learn.mp4")])
-    assert result.exit_code == 0, result.output
-
-
 def test_checkpoints_on_s3_are_played_here_and_the_evaluation_is_there(experiment, s3):
     pyarrow.fs.copy_files(str(experiment), "results/sweep", destination_filesystem=s3)
     found = tm.evaluate("s3://results/sweep", trials="best:1", seeds="0:2", clips="best")
@@ -224,11 +216,25 @@ def learns_nothing(settings):
         tune.report({"score": push}, checkpoint=tune.Checkpoint.from_directory(folder))
 
 
-def test_policies_of_other_libraries_take_part(ray_session, tmp_path):
+class Finished(Progress):
+    """Notes the checkpoints whose episodes have all been played."""
+
+    def __init__(self):
+        self.names = []
+
+    def finished(self, checkpoint):
+        self.names.append(checkpoint.checkpoint)
+
+
+def test_policies_of_other_libraries_take_part(ray_session, tmp_path, monkeypatch):
+    for name in ("_SOONEST", "_SHARE_OF_TIME"):
+        monkeypatch.setattr(f"tune_media.evaluation.jobs.{name}", 0.0)  # each episode is stored at once
     run = tune.RunConfig(name="other", storage_path=str(tmp_path / "results"))
     tune.Tuner(learns_nothing, param_space={"folder": str(tmp_path / "own")}, run_config=run).fit()
     functions = {"policy": f"{__name__}:load_policy", "env": f"{__name__}:make_env"}
-    found = tm.evaluate(tmp_path / "results" / "other", checkpoint="all", episodes=3, **functions)
+    progress = Finished()
+    found = tm.evaluate(tmp_path / "results" / "other", checkpoint="all", episodes=3, progress=progress, **functions)
+    assert progress.names == ["checkpoint_000000", "checkpoint_000001"]
     episodes = found.catalog.episodes()
     assert episodes["training_iteration"].tolist() == [1, 1, 1, 2, 2, 2]
     assert (episodes["episode_length"] < 12).all()  # it falls as fast as it can

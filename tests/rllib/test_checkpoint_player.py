@@ -154,6 +154,14 @@ def test_the_policy_as_trained_has_the_filter_of_the_training_and_says_which(fil
     assert "observation filter is that of the trial's evaluations" in evaluated.played_as.note
 
 
+def test_evaluations_that_favoured_short_episodes_are_named(tmp_path):
+    saved_env_runner(ppo().env_runners(num_envs_per_env_runner=2), tmp_path)
+    with same_process_state():
+        player = player_of(tmp_path, PlayerSettings(), SEEDS)
+        player.close()
+    assert "stepped 2 envs at a time" in player.played_as.note
+
+
 def test_the_old_api_stack_plays_too_and_each_seed_is_one_episode(ray_session, tmp_path):
     config = PPOConfig().environment("CartPole-v1").env_runners(observation_filter="MeanStdFilter", num_env_runners=0)
     config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)

@@ -22,10 +22,13 @@ from tune_media.storage.filesystem import read_if_there, write_atomically
 from tune_media.values.checks import as_shown, name_some
 from tune_media.values.options import VideoOptions
 from tune_media.values.strict_json import json_bytes
+from tune_media.values.video import Video
 from tune_media.viewing.catalog import Catalog, load
 
 FOLDER = "evaluations"
 """The folder of an experiment that holds its evaluations."""
+LEARNING = ("learning.mp4", "learning.png")
+"""The files of a trial, beside its clips, that show one seed through all its checkpoints."""
 _FACTS_FILE = "evaluation.json"
 _VERSION = 1
 LoadPolicy = Callable[[str], Callable[[Any], Any]]
@@ -65,7 +68,8 @@ def evaluate(
         trials: ``"all"``, ``"best:5"`` for the five with the highest scores, a trial's name, a part of it that no
             other has, or several of these.
         checkpoint: ``"last"``, ``"best"`` (by the score of the result that it was saved with), ``"all"``, or a number:
-            3 is ``checkpoint_000003``.
+            3 is ``checkpoint_000003``. With ``"all"`` and one seed, the clips of each trial become one clip and one
+            picture, too: ``Evaluation.learning``.
         episodes: The number of episodes of each checkpoint; their seeds are 0, 1, ... Default: 40.
         seeds: The seeds instead: ``"0:40"``, 7, or a list. A seed decides the env's reset, and what the policy draws.
         explore: Whether policies explore. None: as in the evaluations of the training; RLlib's explore unless
@@ -82,7 +86,8 @@ def evaluate(
             folder and returns a function from an observation to an action. It needs ``env``.
         workers: The number of Ray tasks at a time, each with one CPU. 0: everything is played in this process.
         name: The name of the evaluation. None: one that follows from the other arguments.
-        clips: The episodes of each checkpoint that become clips, as ``keep=`` of ``record_episodes``. None: no clips.
+        clips: The episodes of each checkpoint that become clips, as ``keep=`` of ``record_episodes``; with one seed,
+            the first choice. None: no clips.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that ``source`` is on.
         progress: Told how far it is.
@@ -103,6 +108,8 @@ def evaluate(
     """
     request = Request.of(checkpoint, seeds, episodes, explore, connectors, env, policy, env_config)
     selectors = () if clips is None or clips == () else as_selectors(clips)
+    if len(request.seeds) == 1:  # one episode is the best, the worst and the median
+        selectors = selectors[:1]
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 0:
         raise ValueError(f"evaluate(workers=...) takes a number of Ray tasks, got {as_shown(workers)}.")
     chosen = _chosen_trials(load(source, filesystem), trials)
@@ -120,10 +127,11 @@ def evaluate(
     jobs = _missing(parts, request, _function("env", env), _function("policy", policy))
     _play(parts, jobs, workers, progress or Progress(), name, len(parts) * len(request.seeds))
     with ClipRenderer(selectors, video) as renderer:
-        for part in parts:
-            if not part.missing(request.seeds):
-                part.finish(renderer)
+        finished = {part.folder for part in parts if not part.missing(request.seeds) and part.finish(renderer)}
     found.problems += renderer.problems
+    if request.shows_learning and selectors:
+        for folder in dict.fromkeys(part.folder for part in parts if part.rows()):
+            _show_learning(found, folder, folder in finished)
     found.checkpoints = [part.line() for part in parts]
     return found
 
@@ -146,16 +154,43 @@ def _play(
     """Play the episodes that are missing, and store them as they come."""
     left = {job.part: len(job.seeds) for job in jobs}
     progress.begin(name, episodes, sum(left.values()))
-    for number, part in enumerate(parts):
-        if number not in left:
-            progress.finished(part.line())
+    finished = {number for number in range(len(parts)) if number not in left}
+    for number in sorted(finished):
+        progress.finished(parts[number].line())
     for played in played_by_tasks(jobs, workers) if workers else played_here(jobs):
         part = parts[played.part]
         part.add(played)
         progress.played(len(played.episodes))
         left[played.part] -= len(played.episodes)
-        if played.error is not None or not left[played.part]:
+        is_over = played.error is not None or not left[played.part]
+        if is_over and played.part not in finished:
+            finished.add(played.part)
             progress.finished(part.line())
+
+
+def _show_learning(found: Evaluation, folder: str, is_new: bool) -> None:
+    """Put the clips of a trial, one of each checkpoint, into one clip and one picture beside them.
+
+    Args:
+        found: Gets the paths, or the problem.
+        folder: The folder of the trial under one condition.
+        is_new: Whether there are other clips than before.
+    """
+    rows = [row for row in load(folder, found.filesystem) if row["kind"] == Video.kind]
+    rows = [row for row in rows if row["key"] == rows[0]["key"]]  # of several views the first one
+    if len(rows) < 2:
+        return
+    paths = [posixpath.join(folder, name) for name in LEARNING]
+    if is_new or read_if_there(found.filesystem, paths[-1]) is None:
+        try:
+            from tune_media.viewing.learning import learning_clip, learning_picture  # they load PyAV
+
+            write_atomically(found.filesystem, paths[0], learning_clip(rows).data)
+            write_atomically(found.filesystem, paths[1], learning_picture(rows).data)
+        except ImportError as error:
+            found.problems.append(f"the clips of all checkpoints are not put into one: {error}")
+            return
+    found.learning += paths
 
 
 def _experiment_of(trials: Sequence[TrialFiles]) -> str:

@@ -29,7 +29,7 @@ class EvaluatedCheckpoint:
         return_low, return_high: The 95 % interval of the mean: percentile bootstrap over the episodes.
         explored: Whether the policy explored. None: no episode was played.
         connectors: Whose connectors were used: ``evaluation`` or ``training``. None: the policy has none of RLlib's.
-        note: What differs from the policy as it was trained, or None.
+        note: Why the trial's own numbers, or the policy as it was trained, may differ, or None.
         error: Why episodes are missing, or None.
         params: The hyperparameters of the trial that differ between the evaluated trials.
     """
@@ -59,6 +59,7 @@ class Evaluation:
         filesystem: The filesystem of the experiment.
         checkpoints: A line for each checkpoint under each condition, in the order of the trials.
         problems: What is missing besides, such as clips, each in a sentence.
+        learning: The paths of the clips and the pictures that show one seed through all checkpoints of a trial.
 
     Example:
         ``evaluate("~/ray_results/my_sweep", episodes=40).to_pandas()``
@@ -69,6 +70,7 @@ class Evaluation:
     filesystem: pyarrow.fs.FileSystem
     checkpoints: list[EvaluatedCheckpoint] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    learning: list[str] = field(default_factory=list)
 
     @property
     def best(self) -> EvaluatedCheckpoint | None:

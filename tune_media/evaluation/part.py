@@ -99,15 +99,18 @@ class Part:
         self.store.note_played_as(iteration, vars(played.played_as))
         self.store.add_episodes(iteration, self.checkpoint.step, played.episodes, played.recipes)
 
-    def finish(self, renderer: ClipRenderer) -> None:
+    def finish(self, renderer: ClipRenderer) -> bool:
         """Make the clips that are missing, and write the result, in the shape of RLlib's, if there is none yet.
+
+        Returns:
+            Whether there was none.
 
         Raises:
             OSError: The storage does not answer.
         """
         iteration, step = self.checkpoint.training_iteration, self.checkpoint.step
         if self.played_as is None or self.store.result(iteration) is not None:
-            return
+            return False
         if renderer.selectors:
             trial = TrialFiles(posixpath.basename(self.folder), self.trial.filesystem, self.folder).read()
             taped = [one for one in TapedEpisode.of_trial(trial) if one.row["training_iteration"] == iteration]
@@ -124,6 +127,7 @@ class Part:
             "seeds": len(self.rows()),
         }
         self.store.finish(iteration, facts if step == iteration else {"timesteps_total": step, **facts})
+        return True
 
     def _summary(self) -> dict[str, Any]:
         rows, line = self.rows(), self.line()

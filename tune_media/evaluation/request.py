@@ -117,6 +117,11 @@ class Request:
         parts += [safe_name(name.rpartition(":")[2], max_length=_MAX_LABEL) for name in (self.env, self.policy) if name]
         return "-".join(parts)
 
+    @property
+    def shows_learning(self) -> bool:
+        """Whether it is one seed through all checkpoints of each trial."""
+        return self.checkpoint == ALL and len(self.seeds) == 1
+
     def facts(self) -> dict[str, Any]:
         """Return what must be the same when an evaluation goes on, as JSON."""
         return {

@@ -77,7 +77,7 @@ class PlayedAs:
     Attributes:
         explore: Whether the policy explored. None: it is not RLlib's, so nobody knows.
         connectors: Whose connectors were used: ``evaluation`` or ``training``. None: it has none of RLlib's.
-        note: What differs from the policy as it was trained, or None.
+        note: Why the trial's own numbers, or the policy as it was trained, may differ, or None.
     """
 
     explore: bool | None
@@ -161,12 +161,14 @@ class NewStackPlayer(CheckpointPlayer):
         evaluated = checkpoint / _FOLDERS[EVALUATED] / _CONSTRUCTOR
         # the policy as trained is played in the envs of the evaluations, too
         made_by = _unpickled(evaluated if evaluated.is_file() else folder / _CONSTRUCTOR)
-        config = _for_one_env(ray_names.config_of_env_runner(made_by), settings)
+        before = ray_names.config_of_env_runner(made_by)
+        config = _for_one_env(before, settings)
         config.callbacks_class = _with_recorder(config.callbacks_class, ())
         env_runner = made_by["class"](config=config, worker_index=0, num_workers=0)
         ray_names.load_policy(env_runner, checkpoint / _MODULES, folder)
         self._connectors = ray_names.frozen_connectors(env_runner)
-        note = _filter_note(checkpoint) if connectors == EVALUATED else None
+        notes = [_short_episodes_note(before), _filter_note(checkpoint) if connectors == EVALUATED else None]
+        note = "; ".join(filter(None, notes)) or None
         super().__init__(env_runner, PlayedAs(bool(config.explore), connectors, note))
 
     @override
@@ -316,6 +318,17 @@ def _connectors_of(checkpoint: Path, wanted: str | None) -> str:
             f"{checkpoint.name} has no connectors of the {wanted} env runner; pass connectors={there[0]!r}"
         )
     return wanted or there[0]
+
+
+def _short_episodes_note(config: Any) -> str | None:
+    """Return that the trial's own evaluations favoured short episodes; None if they did not, or there were none."""
+    envs = config.num_envs_per_env_runner
+    if envs < 2 or not config.in_evaluation or config.evaluation_duration_unit != "episodes":
+        return None
+    return (
+        f"the trial's own evaluations stepped {envs} envs at a time and counted the episodes that ended first, which "
+        "favours short ones; here each seed is one episode"
+    )
 
 
 def _filter_note(checkpoint: Path) -> str | None:
