@@ -33,6 +33,7 @@ from tune_media.storage.location import filesystem_of, filesystem_of_trial, is_o
 from tune_media.storage.trial_contents import TrialContents, read_trial
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.number import as_number
+from tune_media.values.video import Video
 
 _MAX_PARSED = 64 * 1024 * 1024  # bytes of results that are parsed for one chart
 _MEDIA_FOLDERS = ("media/",)
@@ -83,7 +84,7 @@ class TrialFiles:
         self._trial_ids: frozenset[str] = frozenset()
         self._newest = 0.0  # when its last medium was recorded, seconds since 1970
         self._unlisted = 0  # a hash of the lines of files that the index does not list
-        self._rows: tuple[MediaColumns, dict[str, int]] | None = None  # the last line of each file, and of which media
+        self._rows: tuple[MediaColumns, dict[str, int], dict[str, str]] | None = None  # see _looked_up
         self._params: dict[str, Any] | None = None
         self._metrics: dict[str, Metric] | None = None
         self._last_metrics: dict[str, float] | None = None
@@ -233,13 +234,27 @@ class TrialFiles:
 
     def line(self, path: str) -> Line | None:
         """Return the index line of a media file, or None if the index names no such file."""
-        media, rows = self._rows or (None, {})
-        if media is None or media is not self.media:  # another thread may have read the index again
-            media = self.media
-            rows = {line["path"]: row for row, line in enumerate(media.lines())}
-            self._rows = media, rows
+        media, rows, _ = self._looked_up()
         row = rows.get(path)
         return None if row is None else next(media.lines([row]))
+
+    def clip_of(self, episode_id: str) -> str | None:
+        """Return the path of a clip of an episode, or None if the index names none."""
+        return self._looked_up()[2].get(episode_id)
+
+    def _looked_up(self) -> tuple[MediaColumns, dict[str, int], dict[str, str]]:
+        """Return the media, the last line of each file, and the last clip of each episode by its id."""
+        found = self._rows
+        if found is None or found[0] is not self.media:  # another thread may have read the index again
+            media = self.media
+            rows: dict[str, int] = {}
+            clips: dict[str, str] = {}
+            for row, line in enumerate(media.lines()):
+                rows[line["path"]] = row
+                if line.get("kind") == Video.kind and isinstance(line.get("episode_id"), str):
+                    clips[line["episode_id"]] = line["path"]
+            found = self._rows = media, rows, clips
+        return found
 
     def read_media(self, path: str) -> bytes:
         """Return the content of a file of ``media`` or ``episode_data``, by its path in the index.

@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import time
+from collections.abc import Callable
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.replay.process import RenderError, RenderProcess
@@ -47,7 +48,13 @@ class RenderPool:
         self.is_over = False
 
     def render(
-        self, recipe: Recipe, tape: bytes, *, env_runner: int = 0, env_index: int = 0
+        self,
+        recipe: Recipe,
+        tape: bytes,
+        *,
+        env_runner: int = 0,
+        env_index: int = 0,
+        on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view, as the recorder would have made them.
 
@@ -55,6 +62,7 @@ class RenderPool:
             recipe: How its env is made.
             tape: The tape as it is stored.
             env_runner, env_index: The env runner and the sub-env that it was played on.
+            on_step: Told the number of steps that have been played, and of all steps, now and then.
 
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the tape has
@@ -63,13 +71,13 @@ class RenderPool:
         with self._lock:
             process = self._process_of(recipe)
             try:
-                return process.render(tape, env_runner=env_runner, env_index=env_index)
+                return process.render(tape, env_runner=env_runner, env_index=env_index, on_step=on_step)
             except RenderError as error:
                 if not error.has_died or self.is_over:
                     raise
             finally:
                 self._used_at = time.monotonic()
-            return process.render(tape, env_runner=env_runner, env_index=env_index)
+            return process.render(tape, env_runner=env_runner, env_index=env_index, on_step=on_step)
 
     def check(self, recipe: Recipe) -> str | None:
         """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""

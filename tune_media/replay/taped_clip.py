@@ -55,7 +55,7 @@ class TapedClip(Video):
             RenderError: It cannot be rendered; or the env has several views, which a tape cannot name in advance.
         """
         assert self.episode is not None
-        place = {"env_runner": self.episode.env_runner or 0, "env_index": self.episode.env_index or 0}
+        place: dict[str, Any] = {"env_runner": self.episode.env_runner or 0, "env_index": self.episode.env_index or 0}
         return self.finished(pool.render(self.recipe, self.tape, **place))
 
     def finished(self, clips: dict[str, EncodedVideo]) -> Video:

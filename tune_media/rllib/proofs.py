@@ -11,6 +11,7 @@ import queue
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
@@ -151,7 +152,7 @@ class Prover:
         Raises:
             RenderError: The process died, or was ended; this says nothing of the env.
         """
-        place = {"env_runner": sample.record.env_runner or 0, "env_index": sample.record.env_index or 0}
+        place: dict[str, Any] = {"env_runner": sample.record.env_runner or 0, "env_index": sample.record.env_index or 0}
         try:
             clips = self._pool.render(sample.recipe, sample.tape, **place)
         except RenderError as error:

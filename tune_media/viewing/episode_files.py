@@ -28,7 +28,7 @@ logger = logging.getLogger("tune_media")
 _NUMBERS = ("step", "training_iteration", "episode_return", "episode_length", "terminated", "seed")
 _TEXTS = ("section", "task")
 _SHOWN = ("trial", "section", *_NUMBERS, "task")
-_READ = [*_TEXTS, *_NUMBERS, "episode_id", "metrics", "clips"]
+_READ = [*_TEXTS, *_NUMBERS, "episode_id", "metrics", "clips", "tape_bytes"]
 _THREADS = 16
 _AT_ONCE = 32  # files whose episodes join the table together
 _AT_FIRST = 4
@@ -129,7 +129,7 @@ class EpisodeFiles:
         taken = []
         for trial, state, lines in part:
             for line in lines:
-                number = self._episodes.new_file()
+                number = self._episodes.new_file(line["path"])
                 self._files[trial.path][line["path"]] = number
                 table = tables[at]
                 at += 1
@@ -152,6 +152,7 @@ class _Episodes:
         self._ids: list[pa.StringArray] = []
         self._clips: dict[int, str] = {}
         self._is_left: list[bool] = []  # of each file
+        self._reports: list[str] = []  # the path of each file in its trial's index
 
     def __len__(self) -> int:
         return self._count
@@ -161,9 +162,10 @@ class _Episodes:
         for path in paths:
             self._text("path", path)
 
-    def new_file(self) -> int:
-        """Return the number of a file."""
+    def new_file(self, report: str) -> int:
+        """Return the number of a file, by its path in its trial's index."""
         self._is_left.append(False)
+        self._reports.append(report)
         return len(self._is_left) - 1
 
     def mark(self, file: int, *, left: bool) -> None:
@@ -186,7 +188,10 @@ class _Episodes:
             self._grow(_ROOM + new.stop * 5 // 4)
         paths = [self._text("path", path) for path, _, _ in tables]
         self._put("path", new, np.repeat(np.array(paths, np.int32), counts)[keep])
-        self._put("file", new, np.repeat(np.array([file for _, file, _ in tables], np.int32), counts)[keep])
+        files = np.repeat(np.array([file for _, file, _ in tables], np.int32), counts)[keep]
+        self._put("file", new, files)
+        if "tape_bytes" in joined.column_names:  # not of an earlier version
+            self._put("tape", new, np.where(as_numpy(joined["tape_bytes"].is_valid()), files, np.int32(-1)))
         for name in _NUMBERS:
             self._put(name, new, as_numpy(joined[name]))
         for name in _TEXTS:
@@ -204,6 +209,7 @@ class _Episodes:
         """Return the table of the episodes of some trials, by path, with some of their hyperparameters."""
         own = {name: values[: self._count] for name, values in self._columns.items()}
         path, file = own.pop("path", np.empty(0, np.int32)), own.pop("file", np.empty(0, np.int32))
+        tapes = own.pop("tape", None)
         if self._count:
             self._ids = [pa.concat_arrays(self._ids)]
         else:
@@ -225,7 +231,7 @@ class _Episodes:
             gone = np.array([trial is None for trial in known])
             counting = ~np.array(self._is_left)[file] & ~gone[path]
         params = [{} if trial is None else trial.params for trial in known]
-        return EpisodeTable(ordered, self._clips, params, configs, counting, read)
+        return EpisodeTable(ordered, self._clips, params, configs, counting, read, tapes, self._reports)
 
     def _text(self, name: str, text: str | None) -> int:
         known = self._texts[name]

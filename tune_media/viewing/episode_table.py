@@ -32,6 +32,8 @@ class EpisodeTable:
         configs: The names of those that have a column.
         counting: Which rows count; the others were left behind. None: all.
         read: The share of the trials whose episodes are in the table.
+        tapes: The number of the report that has the tape of each episode, -1 without a tape. None: there are no tapes.
+        reports: The path of each report.
 
     >>> table = EpisodeTable({"episode_return": np.array([3.0, 1.0, 2.0])})
     >>> table.rows("return > 1", "return")["rows"]
@@ -44,6 +46,8 @@ class EpisodeTable:
     configs: Sequence[str] = ()
     counting: Mask | None = None
     read: float = 1.0
+    tapes: npt.NDArray[np.int32] | None = None
+    reports: Sequence[str] = ()
     _strangest: dict[tuple[int, str], tuple[Rows, list[Any]]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -83,7 +87,7 @@ class EpisodeTable:
 
         Returns:
             ``count``, ``total``, ``read`` (the share of the trials that are in the table yet), ``columns``, ``rows``
-            (lists), and ``places`` (for each row its trial and its clip).
+            (lists), and ``places`` (for each row its trial, its clip, and the report that has its tape).
 
         Raises:
             ValueError: The filter cannot be read, or there is no such column.
@@ -198,6 +202,9 @@ class EpisodeTable:
             found = np.arange(len(found))
         return values.take(found) if isinstance(values, Texts) else [_json(value) for value in values[found].tolist()]
 
+    def _tape(self, row: int) -> str | None:
+        return None if self.tapes is None or self.tapes[row] < 0 else self.reports[self.tapes[row]]
+
     def _page(self, found: Rows) -> dict[str, Any]:
         columns = [self.values_of(name, found) for name in self.names]
         trials = self.values_of("trial", found) if "trial" in self.columns else [None] * len(found)
@@ -206,7 +213,9 @@ class EpisodeTable:
             "read": self.read,
             "columns": self.names,
             "rows": [list(row) for row in zip(*columns, strict=True)],
-            "places": [[trial, self.clips.get(at)] for trial, at in zip(trials, found.tolist(), strict=True)],
+            "places": [
+                [trial, self.clips.get(at), self._tape(at)] for trial, at in zip(trials, found.tolist(), strict=True)
+            ],
         }
 
 

@@ -59,14 +59,30 @@ class TapedEpisode:
     def of_trial(cls, trial: TrialFiles) -> list[TapedEpisode]:
         """Return the episodes of a trial that have tapes; files that cannot be read are left out, with a warning."""
         found = []
-        for report, is_rolled_back in trial.report_files.items():
-            path, more = parquet_name(report), {"rolled_back": is_rolled_back, "abandoned": trial.is_abandoned}
+        for line in trial.report_lines:
             try:
-                with trial.media_filesystem.open_input_file(path) as file:
-                    found += [cls(trial, path, row | more) for row in taped_rows(file)]
+                found += cls.of_report(trial, line["path"], is_rolled_back=bool(line.get("rolled_back")))
             except (OSError, pa.ArrowException, KeyError) as error:
-                logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
+                logger.warning("tune_media: %r is left out (%s)", line["path"], error_text(error))
         return found
+
+    @classmethod
+    def of_report(cls, trial: TrialFiles, report: str, *, is_rolled_back: bool = False) -> list[TapedEpisode]:
+        """Return the episodes of a report that have tapes.
+
+        Args:
+            trial: The trial.
+            report: The report's path in the index.
+            is_rolled_back: Whether the trial has left it behind.
+
+        Raises:
+            OSError: The storage does not answer, or the file is gone.
+            pyarrow.ArrowException: The file is none of a report's.
+        """
+        path = posixpath.join(trial.media_path, parquet_name(report))
+        more = {"rolled_back": is_rolled_back, "abandoned": trial.is_abandoned}
+        with trial.media_filesystem.open_input_file(path) as file:
+            return [cls(trial, path, row | more) for row in taped_rows(file)]
 
     @property
     def id(self) -> str:

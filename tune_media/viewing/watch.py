@@ -10,6 +10,7 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
 from tune_media.viewing.places import find_folders, folder_at
+from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
@@ -41,7 +42,7 @@ def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait
     """
     folder = folder_at(path) if wait else find_folders(path)[0]
     trials = Trials([LogDirectory(folder)])
-    viewer = ViewerApp(trials, folder.name)
+    viewer = ViewerApp(trials, folder.name, TapePlayer() if host in LOCAL_HOSTS else None)
     threading.Thread(target=viewer.read_ahead, name="tune_media-watch", daemon=True).start()
     app: WSGIApplication = viewer
     if host in LOCAL_HOSTS:

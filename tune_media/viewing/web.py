@@ -8,6 +8,9 @@ data/configurations.json?metric=NAME&section=SECTION&mode=min|max&by=PARAM
                                             configurations, with means and intervals over their runs
 data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&strangest=N&histogram=COLUMN
                                             a page of all episodes, or the strangest; a histogram of a column
+data/play.json?trial=ID&report=PATH&episode=ID   a POST: render an episode that has a tape, and return its name
+data/played.json?name=NAME                  how far it is
+played/NAME/VIEW.mp4                        its clip
 data/trial.json?trial=ID                    one trial's metrics over training
 data/clip.json?trial=ID&path=PATH           one clip's episode
 media/<trial id>/<path>                     a media file, with byte ranges
@@ -26,7 +29,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestedRangeNotSatisfiable
+from werkzeug.exceptions import (
+    BadRequest,
+    Forbidden,
+    HTTPException,
+    NotFound,
+    RequestedRangeNotSatisfiable,
+    TooManyRequests,
+)
 from werkzeug.utils import send_file
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
@@ -39,6 +49,7 @@ from tune_media.viewing.episode_files import EpisodeFiles
 from tune_media.viewing.front_end import SHOWN, STATIC, static_files
 from tune_media.viewing.pages import Page, TrialPages
 from tune_media.viewing.payload import etag_of, json_content
+from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.trials import Trials
 
 if TYPE_CHECKING:
@@ -59,6 +70,7 @@ class ViewerApp:
     Args:
         trials: The trials that are shown. Nothing else is served.
         title: Shown at the top of the page.
+        player: Plays tapes, which runs code of the experiment. None: nobody does.
 
     Example:
         >>> from werkzeug.test import Client
@@ -69,8 +81,8 @@ class ViewerApp:
         404
     """
 
-    def __init__(self, trials: Trials, title: str) -> None:
-        self.trials = trials
+    def __init__(self, trials: Trials, title: str, player: TapePlayer | None = None) -> None:
+        self.trials, self._player = trials, player
         self._all = TrialPages(trials, title)
         self._episode_files = EpisodeFiles()
 
@@ -92,6 +104,8 @@ class ViewerApp:
 
     def _answer(self, request: Request) -> Response:
         try:
+            if request.method == "POST" and request.path == "/data/play.json":
+                return _json_response(request, self._play(request))
             if request.method not in ("GET", "HEAD"):
                 return Response("only GET", 405, mimetype="text/plain")
             folder, _, rest = request.path.lstrip("/").partition("/")
@@ -99,6 +113,8 @@ class ViewerApp:
                 return _json_response(request, self._pages()[rest](request))
             if folder == "media":
                 return self._media(request, *rest.partition("/")[::2])
+            if folder == "played":
+                return self._played_clip(request, *rest.partition("/")[::2])
             return _static(rest if folder == "static" else request.path.lstrip("/") or "index.html")
         except HTTPException as error:
             return Response(error.description or error.name, error.code, mimetype="text/plain")
@@ -117,6 +133,7 @@ class ViewerApp:
             "episodes.json": self._episodes,
             "trial.json": lambda request: Page(json_content(self._trial(request.args.get("trial", "")).curves())),
             "clip.json": self._clip,
+            "played.json": self._played,
         }
 
     def _configurations(self, request: Request) -> Page:
@@ -132,7 +149,8 @@ class ViewerApp:
         args = request.args
         limit = min(args.get("limit", 100, int), _MAX_ROWS)
         try:
-            table = self._episode_files.table(self.trials.all(), _PATIENCE)
+            trials = {trial.name: trial for trial in self.trials.all()}
+            table = self._episode_files.table(list(trials.values()), _PATIENCE)
             where, strangest = args.get("where", ""), min(args.get("strangest", 0, int), _MAX_ROWS)
             found = (
                 table.strangest(strangest, where)
@@ -149,7 +167,49 @@ class ViewerApp:
                 found["histogram"] = table.histogram(args["histogram"], where)
         except ValueError as error:
             raise BadRequest(str(error)) from error
+        at = found["columns"].index("episode_id") if found["rows"] else 0
+        ids = [row[at] for row in found["rows"]]
+        found["places"] = [
+            self._place(trials[name], id, clip, tape)
+            for (name, clip, tape), id in zip(found["places"], ids, strict=True)
+        ]
         return Page(json_content(found))
+
+    def _place(self, trial: TrialFiles, episode_id: str, clip: str | None, tape: str | None) -> list[str | None]:
+        """Return an episode's trial, its clip if its file is there, and the report of its tape if it may be played."""
+        shown = clip if clip and trial.line(clip) else trial.clip_of(episode_id)
+        return [trial.name, shown, None if self._player is None else tape]
+
+    def _play(self, request: Request) -> Page:
+        """Begin to render an episode. Pages of other sites cannot send the header: the browser asks us first."""
+        if self._player is None or "X-Tune-Media" not in request.headers:
+            raise Forbidden("Tapes are played by `tune-media watch` on this machine only, on a click.")
+        args = request.args
+        trial, report = self._trial(args.get("trial", "")), args.get("report", "")
+        if report not in {line["path"] for line in trial.report_lines}:
+            raise NotFound("The index of this trial names no such report.")
+        try:
+            return Page(json_content({"name": self._player.play(trial, report, args.get("episode", ""))}))
+        except ValueError as error:
+            raise TooManyRequests(str(error)) from error
+
+    def _played(self, request: Request) -> Page:
+        try:
+            return Page(json_content({} if self._player is None else self._player.state(request.args.get("name", ""))))
+        except KeyError:
+            raise NotFound("Nobody has played this episode lately.") from None
+
+    def _played_clip(self, request: Request, name: str, file: str) -> Response:
+        view = posixpath.splitext(file)[0]
+        try:
+            content = self._player.clip(name, int(view)) if self._player and view.isdecimal() else b""
+        except KeyError:
+            content = b""
+        if not content:
+            raise NotFound("Nobody has played this episode lately.")
+        response = Response(content, mimetype=SHOWN[".mp4"])
+        response.headers["Cache-Control"] = "no-store"
+        return response
 
     def _clip(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))

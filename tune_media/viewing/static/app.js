@@ -465,8 +465,8 @@
         return html`<div class="message">${this.problem ? html`<h2>The trials could not be read</h2><p>${this.problem}</p>` : html`<p>Reading the trials …</p>`}</div>`;
       }
       const { state, trial, clip } = this;
-      const view = !this.data.trials.length || !Object.keys(this.data.sections).length ? html`<${Nothing} app=${this} />`
-        : state.view === "episodes" ? html`<${tm.episodes.EpisodesView} app=${this} />`
+      const view = state.view === "episodes" && this.data.trials.length ? html`<${tm.episodes.EpisodesView} app=${this} />`
+        : !this.data.trials.length || !Object.keys(this.data.sections).length ? html`<${Nothing} app=${this} />`
         : state.view === "compare" ? html`<${tm.compare.CompareView} app=${this} />`
         : state.view === "trial" && trial ? html`<${tm.trial.TrialView} app=${this} trial=${trial} />`
         : state.view === "clip" && clip ? html`<${tm.clip.ClipView} app=${this} trial=${trial} clip=${clip} isGone=${this.isGone} />`

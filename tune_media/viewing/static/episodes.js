@@ -100,7 +100,7 @@
           <thead><tr><th scope="col">clip</th>${state.strange && html`<th scope="col">why</th>`}
             ${shown.map(({ name }) => html`<th scope="col" aria-sort=${state.order === name ? (state.orderDown ? "descending" : "ascending") : undefined}>
               <button onClick=${() => this.sort(name)} title=${name}>${header(name)}${state.order === name ? (state.orderDown ? " ↓" : " ↑") : ""}</button></th>`)}</tr></thead>
-          <tbody>${found.rows.map((row, at) => html`<${Row} app=${app} row=${row} columns=${shown} onPeek=${(button, clip) => this.peek(button, clip)} place=${found.places[at]} why=${state.strange && (found.why?.[at] || [])} />`)}</tbody>
+          <tbody>${found.rows.map((row, at) => html`<${Row} app=${app} row=${row} columns=${shown} episode=${row[found.columns.indexOf("episode_id")]} onPeek=${(button, clip) => this.peek(button, clip)} place=${found.places[at]} why=${state.strange && (found.why?.[at] || [])} />`)}</tbody>
         </table></div>`}
         ${peek && html`<div class="peek beside" style=${{ left: `${peek.left}px`, top: `${peek.top}px` }}>${peek.clip.kind === "image" ? html`<img src=${peek.clip.url} alt="" />` : html`<video key=${peek.clip.url} src=${peek.clip.url} muted autoplay loop playsinline></video>`}</div>`}
         ${more && html`<button class="more" onClick=${() => this.load(this.asked, found.rows.length)}>Show ${number(Math.min(PAGE, found.count - found.rows.length))} more</button>`}
@@ -108,14 +108,15 @@
     }
   }
 
-  function Row({ app, row, columns, place: [trial, clip], why, onPeek }) {
+  function Row({ app, row, columns, episode, place: [trial, clip, tape], why, onPeek }) {
     const found = () => app.data.trials.find((own) => own.name === trial)?.groups.values();
     const enter = (event) => onPeek(event.currentTarget, [...(found() || [])].flat().find(({ path }) => path === clip));
     const leave = (event) => onPeek(event.currentTarget, null);
     const text = (value, name) => (value == null ? "–" : name === "terminated" ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
       : name === "trial" ? app.data.trials.find((own) => own.name === value)?.shownName || value : String(value));
     return html`<tr>
-      <td>${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip" onPointerEnter=${enter} onPointerLeave=${leave} onFocus=${enter} onBlur=${leave} onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>` : html`<span class="muted">–</span>`}</td>
+      <td>${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip" onPointerEnter=${enter} onPointerLeave=${leave} onFocus=${enter} onBlur=${leave} onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>`
+        : tape ? html`<${tm.tape.PlayTape} app=${app} trial=${trial} report=${tape} episode=${episode} />` : html`<span class="muted">–</span>`}</td>
       ${why && html`<td class="why">${why[0] ? `${header(why[0])}: ${number(why[1])} × the usual distance` : ""}</td>`}
       ${columns.map(({ name, at }) => html`<td class=${name === why?.[0] ? "strange" : ""} title=${name === "trial" || name === "episode_id" ? row[at] : undefined}>${text(row[at], name)}</td>`)}</tr>`;
   }

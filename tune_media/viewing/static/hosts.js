@@ -6,8 +6,8 @@
 
   /** Data from the server: TensorBoard's tab and `tune-media watch`. URLs are relative to the page. */
   function serverSource({ live }) {
-    async function get(url) {
-      const response = await fetch(url);
+    async function get(url, options) {
+      const response = await fetch(url, options);
       if (!response.ok) throw new Error((await response.text()) || response.statusText);
       return response;
     }
@@ -36,6 +36,8 @@
       },
       trial: (trial) => json(`data/trial.json?${query({ trial: trial.id })}`),
       clip: (clip) => json(`data/clip.json?${query({ trial: clip.trial.id, path: clip.path })}`),
+      play: async (wanted) => (await get(`data/play.json?${query(wanted)}`, { method: "POST", headers: { "X-Tune-Media": "play" } })).json(),
+      played: (name) => json(`data/played.json?${query({ name })}`),
     };
   }
 

@@ -3,7 +3,7 @@
 const SCRIPTS = [
   "vendor/htm-preact.js", "vendor/uPlot.js", "filter.js", "model.js", "player.js", "episode_columns.js", "hosts.js", "ui.js", "steps.js",
   "timeline.js", "configurations.js", "grid.js", "charts.js", "curves.js", "scatter.js", "failures.js", "pins.js", "trial.js", "clip.js",
-  "compare.js", "episodes.js", "bars.js", "keys.js", "app.js",
+  "compare.js", "tape.js", "episodes.js", "bars.js", "keys.js", "app.js",
 ];
 
 function add(tag, attributes) {

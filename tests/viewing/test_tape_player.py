@@ -1,0 +1,94 @@
+"""Episodes that have tapes are played in `tune-media watch`: one click, in a process of its own."""
+
+import time
+
+import pytest
+from werkzeug.test import Client
+
+from tests.support.browser import chromium, served, viewer_page
+from tests.support.stores import StoredTrial
+from tests.support.taped import STEPS, taped_clip
+from tune_media.encoding import decode_video
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tune_media.viewing.tape_player import TapePlayer
+from tune_media.viewing.trials import LogDirectory, Trials
+from tune_media.viewing.web import ViewerApp
+
+CLICK = {"X-Tune-Media": "play"}
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    """A trial of two episodes without clips; the env of the second does not repeat itself."""
+    folder = tmp_path / "sweep" / "trial"
+    folder.mkdir(parents=True)
+    (folder / "params.json").write_text("{}")
+    store = StoredTrial.in_folder(folder)
+    clips = [taped_clip(3, episode_return=2.0), taped_clip(3, episode_return=1.0, drawn=True)]
+    episodes = tuple(EpisodeData(one.episode, tape=one.tape, recipe=one.recipe.hash) for one in clips)
+    batch = EpisodeBatch(episodes, recipes={one.recipe.hash: one.recipe.content for one in clips})
+    store.add(batch, "evaluation", "episodes/data", 7)
+    store.finish()
+    return tmp_path / "sweep"
+
+
+def client_of(experiment, player):
+    return Client(ViewerApp(Trials([LogDirectory.of(str(experiment))]), "sweep", player))
+
+
+def wanted(client):
+    """Return what a click on each episode asks for, the best episode first."""
+    (trial,) = client.get("/data/index.json").json["trials"]
+    found = client.get("/data/episodes.json", query_string={"sort": "return", "descending": 1}).json
+    at = found["columns"].index("episode_id")
+    return [
+        {"trial": trial["id"], "report": place[2], "episode": row[at]}
+        for row, place in zip(found["rows"], found["places"], strict=True)
+    ]
+
+
+def played(client, what):
+    name = client.post("/data/play.json", query_string=what, headers=CLICK).json["name"]
+    while True:
+        state = client.get("/data/played.json", query_string={"name": name}).json
+        if state["problem"] or state["views"]:
+            return name, state
+        time.sleep(0.05)
+
+
+def test_a_click_renders_an_episode_and_what_cannot_be_played_says_why(experiment):
+    client = client_of(experiment, TapePlayer())
+    good, other = wanted(client)
+    name, state = played(client, good)
+    assert (state["views"], state["problem"]) == ([["", None]], None)
+    frames = list(decode_video(client.get(f"/played/{name}/0.mp4").data))
+    assert len(frames) == STEPS + 1
+    assert abs(frames[-1].mean() - 20 * 3 * STEPS) < 4
+    assert client.get(f"/played/{name}/1.mp4").status_code == 404
+    assert "at the reset, the replay has another observation" in played(client, other)[1]["problem"]
+
+
+def test_code_runs_on_a_click_of_the_own_page_only(experiment):
+    client = client_of(experiment, TapePlayer())
+    what = wanted(client)[0]
+    assert client.post("/data/play.json", query_string=what).status_code == 403  # as a form of another site would
+    assert client.get("/data/play.json", query_string=what, headers=CLICK).status_code == 404
+    elsewhere = {**what, "report": "../../etc/passwd"}
+    assert client.post("/data/play.json", query_string=elsewhere, headers=CLICK).status_code == 404
+    other = client_of(experiment, None)  # TensorBoard, or a server that is open to other machines
+    assert {place["report"] for place in wanted(other)} == {None}
+    assert other.post("/data/play.json", query_string=what, headers=CLICK).status_code == 403
+
+
+def test_the_page_plays_an_episode(experiment, tmp_path):
+    with chromium() as browser, served("watch", experiment, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url, "view=episodes&order=episode_return&orderDown=true")
+        viewer.wait("() => document.querySelectorAll('button.tape').length === 2")
+        viewer.frame.click("tr:nth-child(1) button.tape")
+        viewer.wait("() => document.querySelector('dialog video')?.readyState >= 2")
+        viewer.press("Escape")
+        viewer.wait("() => !document.querySelector('dialog')")
+        viewer.frame.click("tr:nth-child(2) button.tape")
+        viewer.wait("() => document.querySelector('dialog .problem')")
+        assert "another observation" in viewer.frame.inner_text("dialog .problem")
+        assert not viewer.errors

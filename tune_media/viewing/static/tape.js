@@ -1,0 +1,61 @@
+// Plays an episode that has a tape and no clip: on a click, the server renders it in a process of its own.
+(function (tm) {
+  "use strict";
+
+  const { html, number, Dialog } = tm.ui;
+  const { Component } = window.htmPreact;
+  const POLL_MS = 300;
+
+  class PlayTape extends Component {
+    constructor() {
+      super();
+      this.state = { isOpen: false, name: "", played: null, problem: null };
+    }
+
+    componentWillUnmount() {
+      clearTimeout(this.timer);
+    }
+
+    async open() {
+      const { app, trial, report, episode } = this.props;
+      this.setState({ isOpen: true, played: null, problem: null });
+      try {
+        const { id } = app.data.trials.find((own) => own.name === trial);
+        const { name } = await app.source.play({ trial: id, report, episode });
+        this.setState({ name });
+        await this.look(name);
+      } catch (error) {
+        this.setState({ problem: error.message });
+      }
+    }
+
+    /** Ask how far it is, until it is over or nobody looks. */
+    async look(name) {
+      const played = await this.props.app.source.played(name);
+      this.setState({ played, problem: played.problem });
+      if (this.state.isOpen && !played.problem && !played.views.length) {
+        this.timer = setTimeout(() => this.look(name).catch((error) => this.setState({ problem: error.message })), POLL_MS);
+      }
+    }
+
+    close() {
+      clearTimeout(this.timer);
+      this.setState({ isOpen: false });
+    }
+
+    render({ episode }, { isOpen, name, played, problem }) {
+      return html`<button class="tape" title="Play this episode again from its tape. This runs the code that made its env, in a process of its own."
+          aria-label="Play the episode from its tape" onClick=${() => this.open()}>▷</button>
+        ${isOpen && html`<${Dialog} label="Episode from its tape" onClose=${() => this.close()}>
+          <h2>Episode ${episode.slice(0, 8)}, from its tape</h2>
+          ${problem ? html`<p class="problem" role="alert">${problem}</p>` : played?.views.length ? played.views.map(([view, note], at) => html`
+            <figure class="played"><video src=${`played/${name}/${at}.mp4`} aria-label=${view || "Episode"} controls autoplay muted loop playsinline></video>
+              <figcaption>${view} ${note && html`<em>${note}</em>`}</figcaption></figure>`)
+            : html`<p role="status">The episode is played again, by the code that made its env${played?.step ? `: step ${number(played.step)} of ${number(played.steps)}` : " …"}</p>
+              <progress max="1" value=${played?.steps ? played.step / played.steps : undefined}></progress>`}
+        <//>`}`;
+    }
+  }
+
+  tm.tape = { PlayTape };
+})((window.tuneMedia = window.tuneMedia || {}));

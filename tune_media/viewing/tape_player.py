@@ -1,0 +1,129 @@
+"""Plays tapes for the viewer: an episode that somebody clicks on is rendered in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+from tune_media.encoding.encoder import EncodedVideo
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.replay.process import RenderError
+from tune_media.replay.recipe import Recipe
+from tune_media.replay.render_pool import RenderPool
+from tune_media.values.secrets import redacted
+from tune_media.viewing.taped_episodes import TapedEpisode, by_id
+
+_MOST_KEPT = 20  # clips, of those that were played last
+_MOST_WAITING = 5
+
+
+@dataclass
+class _Playing:
+    """An episode that is played, or was.
+
+    Attributes:
+        step: The step that has been played.
+        steps: Of so many.
+        problem: Why there is no clip; None: it is not known yet, or there is one.
+        clips: The clip of each view; empty: it is not there yet.
+    """
+
+    step: int = 0
+    steps: int = 0
+    problem: str | None = None
+    clips: dict[str, EncodedVideo] = field(default_factory=dict)
+
+    @property
+    def is_over(self) -> bool:
+        return self.problem is not None or bool(self.clips)
+
+
+class TapePlayer:
+    """Renders episodes that have tapes, one at a time, in a process that runs the code of their recipe.
+
+    Nothing is written to the experiment: the clips that were played last are kept in memory. Any thread may call any
+    method.
+
+    >>> TapePlayer().state("nothing")
+    Traceback (most recent call last):
+    ...
+    KeyError: 'nothing'
+    """
+
+    def __init__(self) -> None:
+        self._pool = RenderPool()
+        self._playing: OrderedDict[str, _Playing] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def play(self, trial: TrialFiles, report: str, episode_id: str) -> str:
+        """Begin to render an episode, unless it is there or under way; return its name for ``state``.
+
+        Args:
+            trial: Its trial.
+            report: The path of its report in the index.
+            episode_id: Its id.
+
+        Raises:
+            ValueError: Too many episodes wait already.
+        """
+        name = hashlib.blake2s(repr((trial.path, report, episode_id)).encode(), digest_size=12).hexdigest()
+        with self._lock:
+            known = self._playing.get(name)
+            if known is not None and known.problem is None:
+                self._playing.move_to_end(name)
+                return name
+            if sum(not one.is_over for one in self._playing.values()) >= _MOST_WAITING:
+                raise ValueError(f"{_MOST_WAITING} episodes are being rendered; wait for one of them")
+            playing = self._playing[name] = _Playing()
+            for old in [old for old, one in self._playing.items() if one.is_over][:-_MOST_KEPT]:
+                del self._playing[old]
+        threading.Thread(target=self._render, args=(playing, trial, report, episode_id), daemon=True).start()
+        return name
+
+    def state(self, name: str) -> dict[str, Any]:
+        """Return how far an episode is: ``step`` of ``steps``, ``problem`` or None, and ``views``, empty until the end.
+
+        Raises:
+            KeyError: Nobody has asked for it, or it was long ago.
+        """
+        with self._lock:
+            playing = self._playing[name]
+        return {
+            "step": playing.step,
+            "steps": playing.steps,
+            "problem": playing.problem,
+            "views": [[view, clip.note] for view, clip in playing.clips.items()],
+        }
+
+    def clip(self, name: str, view: int) -> bytes:
+        """Return the mp4 of a view.
+
+        Raises:
+            KeyError: It is not there.
+        """
+        with self._lock:
+            clips = list(self._playing[name].clips.values())
+        if not 0 <= view < len(clips):
+            raise KeyError(view)
+        return clips[view].data
+
+    def _render(self, playing: _Playing, trial: TrialFiles, report: str, episode_id: str) -> None:
+        def tell(step: int, steps: int) -> None:
+            playing.step, playing.steps = step, steps
+
+        try:
+            episode = by_id(TapedEpisode.of_report(trial, report), episode_id)
+            content = episode.recipe()
+            if content is None:
+                raise RenderError(
+                    "how its env is made is not stored with it; `tune-media render --env module:function` makes a clip"
+                )
+            recipe = Recipe(str(episode.row["recipe"]), content)
+            playing.clips = self._pool.render(recipe, episode.tape(), on_step=tell, **episode.place())
+        except KeyError as error:
+            playing.problem = str(error.args[0])
+        except Exception as error:  # whatever it is, the page says so
+            playing.problem = redacted(str(error) or type(error).__name__)
