@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tune_media.recording.seeding import seeded
 from tune_media.replay.generators import set_states
+from tune_media.replay.simulator import Corrections, has_ended
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of, task_holder
 from tune_media.values.secrets import error_text
@@ -51,12 +52,14 @@ class ReplayDiffers(Exception):
         self.step = step
 
 
-def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
+def replay(env: Any, tape: Tape, corrections: Corrections | None = None) -> Iterator[ReplayedStep]:
     """Play an episode again, step by step; while a step is held, the env shows its frame.
 
     Args:
         env: An env like the one that was taped, made with the same arguments. Nobody else may step it.
         tape: The tape of the whole episode.
+        corrections: Set the simulator of the env to the states on the tape. The steps are not compared one by one then,
+            but the replay must come near to each state, and must not end before the episode. None: do not.
 
     Yields:
         The reset and each step, after it has been found to be the same.
@@ -83,13 +86,15 @@ def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
     taping = tape_recorder_of(env) or TapeRecorder(env)
     with _env_at(0):
         observation, info = _reset(env, tape)
-    _compare(taping, tape, 0)
+    _compare(taping, tape, 0, corrections)
     yield ReplayedStep(0, None, observation, info)
     for step in range(1, len(tape) + 1):
         action = tape.actions[step - 1]
         with _env_at(step):
-            observation, reward, _, _, info = env.step(tape.actions[step - 1])
-        _compare(taping, tape, step)
+            observation, reward, terminated, truncated, info = env.step(tape.actions[step - 1])
+        if corrections is not None and step < len(tape) and has_ended(terminated, truncated):
+            raise ReplayDiffers(step, "ends")
+        _compare(taping, tape, step, corrections)
         yield ReplayedStep(step, action, observation, info, reward)
 
 
@@ -105,8 +110,13 @@ def _reset(env: Any, tape: Tape) -> Any:
     return env.reset(seed=tape.seed, **tape.options)
 
 
-def _compare(taping: TapeRecorder, tape: Tape, step: int) -> None:
+def _compare(taping: TapeRecorder, tape: Tape, step: int, corrections: Corrections | None) -> None:
     again = taping.tape
+    if corrections is not None and again is not None:
+        why = corrections.correct(step, again.states)
+        if why is not None:
+            raise ReplayDiffers(step, why)
+        return
     if again is None or len(again.checks) <= step or not tape.checks.agree(step, again.checks[step]):
         what = "observation" if step == 0 else "observation, reward or end"
         raise ReplayDiffers(step, f"has another {what}")

@@ -30,11 +30,13 @@ from typing import IO, Any
 from ray import cloudpickle
 
 from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.episode import joined
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, differences, facts_here
 from tune_media.replay.rendering import render_tape
+from tune_media.replay.simulator import STRIDE, Corrections, Simulator
 from tune_media.replay.tape import Tape
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text, redacted
@@ -112,6 +114,7 @@ class RenderProcess:
         *,
         env_runner: int = 0,
         env_index: int = 0,
+        may_correct: bool = False,
         on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view; the name of the only view is the empty string.
@@ -120,6 +123,8 @@ class RenderProcess:
             tape: The tape as it is stored.
             video: Size, speed, quality, overlays, and which frames are kept. None: as the recorder's were.
             env_runner, env_index: The env runner and the sub-env that it was played on.
+            may_correct: Whether a replay that drifts away from the episode may be set to the states of its simulator
+                that are on the tape. The clips have a note then.
             on_step: Told the number of steps that have been played, and of all steps, now and then.
 
         Raises:
@@ -127,7 +132,7 @@ class RenderProcess:
         """
         place = {"env_runner": env_runner, "env_index": env_index}
         with self._kept_in_step():
-            for answer in self._answers({"tape": tape, "video": video, **place}):
+            for answer in self._answers({"tape": tape, "video": video, "may_correct": may_correct, **place}):
                 if "step" in answer:
                     if on_step is not None:
                         on_step(answer["step"], answer["steps"])
@@ -342,6 +347,7 @@ class _Stage:
         video: VideoOptions | None,
         env_runner: int,
         env_index: int,
+        may_correct: bool,
         on_step: Callable[[int, int], None],
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape.
@@ -357,18 +363,30 @@ class _Stage:
             if step % _STEPS_PER_LINE == 0:
                 on_step(step, steps)
 
-        is_fresh = place not in self._renderers
+        differs = None
+        for _ in range(1 if place not in self._renderers else 2):  # it may carry something over from earlier episodes
+            try:
+                return render_tape(unpacked, self._renderer(place), video, env_index=env_index, on_step=tell)
+            except ReplayDiffers as error:
+                self._drop(place)
+                differs = error
+        assert differs is not None
+        why, simulator = self._why(differs), None
+        if may_correct and len(unpacked.states):
+            simulator = Simulator.of(self._renderer(place).env)
+        if simulator is None:
+            raise RenderError(why, differs.step) from differs
+        corrections = Corrections(simulator, unpacked.states)
         try:
-            return render_tape(unpacked, self._renderer(place), video, env_index=env_index, on_step=tell)
+            renderer = self._renderer(place)
+            clips = render_tape(unpacked, renderer, video, env_index=env_index, on_step=tell, corrections=corrections)
         except ReplayDiffers as error:
+            text = f"{why}; nor can it be set to the states of the simulator that are on the tape: {error}"
+            raise RenderError(text, differs.step) from error
+        finally:
             self._drop(place)
-            if is_fresh:
-                raise RenderError(self._why(error), error.step) from error
-        try:  # it may carry something over from the episodes that were played in it
-            return render_tape(unpacked, self._renderer(place), video, env_index=env_index, on_step=tell)
-        except ReplayDiffers as error:
-            self._drop(place)
-            raise RenderError(self._why(error), error.step) from error
+        note = f"set from states every {STRIDE} steps, off by at most {corrections.farthest:.0e}, since {why}"
+        return {view: dataclasses.replace(clip, note=joined(clip.note, note)) for view, clip in clips.items()}
 
     def problem(self) -> str | None:
         """Return why a new env shows no frame after a reset; None: it shows one.

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.replay.process import RenderError, RenderProcess
@@ -54,6 +55,7 @@ class RenderPool:
         *,
         env_runner: int = 0,
         env_index: int = 0,
+        may_correct: bool = False,
         on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view, as the recorder would have made them.
@@ -61,7 +63,7 @@ class RenderPool:
         Args:
             recipe: How its env is made.
             tape: The tape as it is stored.
-            env_runner, env_index: The env runner and the sub-env that it was played on.
+            env_runner, env_index, may_correct: See ``RenderProcess.render``.
             on_step: Told the number of steps that have been played, and of all steps, now and then.
 
         Raises:
@@ -70,14 +72,15 @@ class RenderPool:
         """
         with self._lock:
             process = self._process_of(recipe)
+            how: dict[str, Any] = {"env_runner": env_runner, "env_index": env_index, "may_correct": may_correct}
             try:
-                return process.render(tape, env_runner=env_runner, env_index=env_index, on_step=on_step)
+                return process.render(tape, on_step=on_step, **how)
             except RenderError as error:
                 if not error.has_died or self.is_over:
                     raise
             finally:
                 self._used_at = time.monotonic()
-            return process.render(tape, env_runner=env_runner, env_index=env_index, on_step=on_step)
+            return process.render(tape, on_step=on_step, **how)
 
     def check(self, recipe: Recipe) -> str | None:
         """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""

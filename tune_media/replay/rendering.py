@@ -11,6 +11,7 @@ from tune_media.recording.clips import Clips
 from tune_media.recording.episode import joined
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.player import replay
+from tune_media.replay.simulator import Corrections
 from tune_media.replay.tape import Tape
 from tune_media.steps import StepFacts
 from tune_media.values.options import VideoOptions
@@ -23,6 +24,7 @@ def render_tape(
     *,
     env_index: int = 0,
     on_step: Callable[[int], None] | None = None,
+    corrections: Corrections | None = None,
 ) -> dict[str, EncodedVideo]:
     """Play a tape and return its clips by view; the name of the only view is the empty string.
 
@@ -35,6 +37,7 @@ def render_tape(
         video: Size, speed, quality, overlays, and which frames are kept. None: the frames of the tape's schedule.
         env_index: The sub-env that the episode was played on.
         on_step: Told the number of each step that has been played, from 0, the reset.
+        corrections: See ``replay``.
 
     Raises:
         ReplayDiffers: The replay is not the episode.
@@ -61,7 +64,7 @@ def render_tape(
     clips = Clips(video, shown, renderer.fps(0))
     total = 0.0
     try:
-        for step in replay(renderer.env, tape):
+        for step in replay(renderer.env, tape, corrections):
             shown.is_old()
             reward = float(sum(step.reward.values()) if isinstance(step.reward, Mapping) else step.reward)
             total += reward

@@ -22,6 +22,8 @@ from crc32c import crc32c
 
 from tune_media.replay.generators import Snapshot, States
 from tune_media.replay.plain import from_json, to_json
+from tune_media.replay.simulator import State
+from tune_media.replay.simulator import States as SimulatorStates
 from tune_media.values.convert import as_array
 from tune_media.values.foreign import without_address
 from tune_media.values.secrets import error_text
@@ -211,6 +213,7 @@ class Tape:
         every: The stride of the steps after which ``render()`` was called, or is to be called, beginning with the
             reset; the last step is always among them. Calling it may change how the next frames look.
         number: How many episodes its env had played before it.
+        states: The states of its physics simulator, if it has one that is known.
         fault: Why the episode cannot be replayed; None: it can.
 
     Example:
@@ -233,6 +236,7 @@ class Tape:
         self.options, self.task = dict(options or {}), task
         self.actions = Actions()
         self.checks = Checks()
+        self.states = SimulatorStates()
         self.every, self.number = 1, 0
         self._snapshot = generators
         self._states: States | None = None
@@ -277,6 +281,11 @@ class Tape:
         if self.actions.nbytes + 4 * len(values) > MAX_BYTES:
             self.fault = f"its actions take more than {MAX_BYTES // 2**20} MB (step {len(self)})"
 
+    def note_state(self, total: float, state: State) -> None:
+        """Note the state of the simulator, and the sum of the rewards so far, unless there are too many."""
+        if self.fault is None and self.states.nbytes + state.nbytes <= MAX_BYTES:
+            self.states.add(len(self), total, state)
+
     def stepped(self, action: Any, check: int) -> None:
         """Add a step as a whole: ``acts`` and ``has_stepped``."""
         self.acts(action)
@@ -300,6 +309,7 @@ class Tape:
             "generators": self.generators,
             "every": self.every,
             "number": self.number,
+            **({"states": self.states.packed()} if len(self.states) else {}),
             "checks": [len(self.checks), len(checks)],
             "actions": facts,
         }
@@ -332,6 +342,7 @@ class Tape:
             tape = cls(header["seed"], header["options"], header["task"])
             tape.checks = Checks.unpacked(count, inside[4 + size : 4 + size + nbytes])
             tape.actions = Actions.unpacked(header["actions"], inside[4 + size + nbytes :])
+            tape.states = SimulatorStates.unpacked(header.get("states"))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error, zlib.error) as error:
             raise ValueError(f"the tape cannot be read ({error_text(error)})") from error
         tape._states, tape.every, tape.fault = header["generators"], int(header["every"]), None

@@ -13,6 +13,7 @@ from tune_media.recording.rendering import inside
 from tune_media.recording.seeding import seeded
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.plain import from_json, to_json
+from tune_media.replay.simulator import STRIDE, Simulator, has_ended
 from tune_media.replay.tape import Tape, checksum, step_checksum
 from tune_media.values.secrets import error_text
 
@@ -64,6 +65,7 @@ class TapeRecorder:
         self._users = 1
         self._number = 0  # of the episode that runs
         self._check = 0
+        self._simulator, self._total = Simulator.of(env), 0.0
         self._fault: str | None = None  # why the running episode cannot be checked
         self._is_inside = False  # an env may step itself while it is reset
         self._core_acted = False  # whether the innermost env was reset or stepped in this reset or step
@@ -98,7 +100,7 @@ class TapeRecorder:
         if not self.is_on or self._is_inside:
             return self._reset(seed=seed, **options)
         self._number += self.tape is not None and len(self.tape) > 0
-        self._check, self._fault = 0, None
+        self._check, self._fault, self._total = 0, None, 0.0
         kept, task = self._plain_options(options), task_in(self._env)
         with_seed, generators = seed, None
         if seed is None and self._seeds is not None:
@@ -125,6 +127,7 @@ class TapeRecorder:
             self._add(result, 0)
         self.tape.fault = self.tape.fault or self._fault
         self.tape.began(self._check)
+        self._note_state(self.tape)
         return result
 
     def step(self, action: Any) -> Any:
@@ -151,7 +154,13 @@ class TapeRecorder:
         if self._fault is not None:
             tape.fault = tape.fault or self._fault
         tape.has_stepped(self._check)
+        if self._simulator is not None and (len(tape) % STRIDE == 0 or has_ended(result[2], result[3])):
+            self._note_state(tape)
         return result
+
+    def _note_state(self, tape: Tape) -> None:
+        if self._simulator is not None:
+            tape.note_state(self._total, self._simulator.state())
 
     def _reset_with(self, with_seed: int | None, seed: int | None, options: dict[str, Any]) -> Any:
         try:
@@ -190,6 +199,8 @@ class TapeRecorder:
         """Add everything that a step returned, but for the info: it may hold times."""
         try:
             self._check = step_checksum(result[0], result[1], result[2], result[3], self._check)
+            if self._simulator is not None:
+                self._total += float(result[1])
         except Exception as error:
             self._cannot_compare(error)
 

@@ -122,7 +122,7 @@ class TapePlayer:
                     "how its env is made is not stored with it; `tune-media render --env module:function` makes a clip"
                 )
             recipe = Recipe(str(episode.row["recipe"]), content)
-            playing.clips = self._pool.render(recipe, episode.tape(), on_step=tell, **episode.place())
+            playing.clips = self._pool.render(recipe, episode.tape(), may_correct=True, on_step=tell, **episode.place())
         except KeyError as error:
             playing.problem = str(error.args[0])
         except Exception as error:  # whatever it is, the page says so

@@ -140,7 +140,7 @@ class TapedEpisode:
         if height is not None:
             video = _options(tape, height=height) if video is None else replace(video, height=height)
         with _process(self, env, frame) as process:
-            clips = process.render(tape, video, **self.place())
+            clips = process.render(tape, video, may_correct=True, **self.place())
         videos = self.videos(clips)
         return videos[""] if set(videos) == {""} else videos
 
@@ -375,7 +375,7 @@ def _rendered(
 
     try:
         tape = episode.tape()
-        clips = process.render(tape, options.video(tape), on_step=tell, **episode.place())
+        clips = process.render(tape, options.video(tape), may_correct=True, on_step=tell, **episode.place())
         rendered = Rendered(episode, episode.videos(clips))
     except (RenderError, OSError, KeyError, ValueError) as error:
         rendered = Rendered(episode, problem=redacted(str(error)))
