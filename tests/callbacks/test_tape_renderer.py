@@ -2,7 +2,10 @@
 
 import functools
 import json
+import os
 import pickle
+import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from tests.support.experiment import image_steps
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import At, wait_until
 from tests.support.index_lines import valid_lines
-from tests.support.taped import taped_clip
+from tests.support.taped import Gated, taped_clip
 from tests.support.tapes_to_kill import PLACES, Tells, calls, kill_at
 from tests.support.trackers import read_mlflow, read_wandb
 from tune_media.callbacks import tape_renderer
@@ -61,6 +64,18 @@ class Notes(tm.Backend):
     def media_of(self, key):
         """Return the iterations whose media have come, in order."""
         return [call[2] for call in self.calls if call[:2] == ("media", key)]
+
+
+class Fatal(Gated):
+    """Ends its process when it is rendered, a number of times."""
+
+    def render(self):
+        with Path(self.config["told"]).open("a+") as file:
+            if file.tell() < self.config["deaths"]:
+                file.write("x")
+                file.flush()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().render()
 
 
 def lines_of(sweep):
@@ -133,6 +148,30 @@ def test_trackers_have_a_clip_that_came_later_at_the_step_of_its_result(ray_sess
     client = MlflowClient(uri)
     runs = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
     assert [run.data.metrics["best_return"] for run in runs if "best_return" in run.data.metrics] == [9.0]
+
+
+def test_two_renderers_render_two_clips_at_a_time_each_once(tmp_path, gate):
+    sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True, renderers=2, flush_seconds=600.0)
+    for number in (1, 2, 3):
+        sweep.report(number, best=taped_clip(number, gate=str(gate), tells=str(tmp_path / f"begun {number}")))
+    wait_until(lambda: len(list(tmp_path.glob("begun *"))) == 2)
+    gate.touch()
+    sweep.end()
+    assert sorted(notes.media_of("best")) == [1, 2, 3]
+    assert [line["status"] for line in sweep.lines()] == ["stored"] * 3
+
+
+def test_a_render_process_that_is_killed_is_replaced_and_a_tape_that_kills_two_stays_one(tmp_path, gate, capsys):
+    sweep = Sweep(tmp_path, backend=(notes := Notes()), flush_seconds=600.0)  # four processes, on a busy machine
+    told = tmp_path / "told"
+    sweep.report(1, best=taped_clip(2, creator=Fatal, gate=str(gate), told=str(told), deaths=1))
+    sweep.report(2, best=taped_clip(3, creator=Fatal, gate=str(gate), told=str(tmp_path / "other"), deaths=9))
+    gate.touch()
+    sweep.end()
+    assert notes.media_of("best") == [1]
+    assert [line["status"] for line in sweep.lines()] == ["stored", "tape"]
+    assert "the process that renders died of it twice" in sweep.lines()[1]["note"]
+    assert len((tmp_path / "other").read_text()) == 2
 
 
 def test_what_a_trial_leaves_behind_is_not_rendered_and_what_it_keeps_is(tmp_path, gate):

@@ -12,12 +12,12 @@ from tests.support.experiment import assert_whole_episode, media_files, rows_of
 from tests.support.processes import driver
 
 pytest.importorskip("ray.rllib")
-SCRIPT = Path(__file__).parents[1] / "support" / "two_nodes.py"
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 def test_clips_come_from_the_other_node(tmp_path):
     (tmp_path / "played").mkdir()
-    with driver(SCRIPT, str(tmp_path), log=tmp_path / "log") as sweep:
+    with driver(SUPPORT / "two_nodes.py", str(tmp_path), log=tmp_path / "log") as sweep:
         sweep.finish(seconds=240)
     nodes = json.loads((tmp_path / "nodes.json").read_text())
     assert nodes["driver"] != nodes["runners"]
@@ -39,3 +39,15 @@ def test_clips_come_from_the_other_node(tmp_path):
     assert {values["node"] for values in table["values"]} == {nodes["runners"]}
     known = [pytest.approx(value) for value in returns.values()]
     assert all(value in known for value in table["episode_return"])
+
+
+@pytest.mark.parametrize("way", ["node", "resources"])
+def test_a_tape_is_rendered_on_the_node_that_recorded_it_and_a_killed_actor_is_replaced(tmp_path, way):
+    with driver(SUPPORT / "render_on_node.py", str(tmp_path), way, log=tmp_path / "log") as sweep:
+        sweep.finish(seconds=240)
+    found = json.loads((tmp_path / "result.json").read_text())
+    processes = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
+    assert len({process for process, *_ in processes}) == 2
+    assert all(found["raylet"] in line for line in processes)
+    assert [line["status"] for line in found["lines"]] == ["stored"]
+    assert found["lines"][0]["frames"] == 5

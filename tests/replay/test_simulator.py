@@ -5,7 +5,7 @@ import pytest
 
 from tune_media.encoding import decode_video
 from tune_media.replay.process import RenderError, RenderProcess
-from tune_media.replay.recipe import FromKeywords, Recipe
+from tune_media.replay.recipe import Recipe
 from tune_media.replay.simulator import States
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
@@ -55,8 +55,8 @@ def test_a_small_drift_is_set_right_and_marked(taped):
     assert Tape.unpacked(tape).states.steps == [0, 100, 200]
     assert len(tape) < STEPS * 67
     with pytest.raises(RenderError, match=r"at step \d, the replay has another observation") as refused:
-        played(tape, 1e-14)
-    clip = played(tape, 1e-14, may_correct=True)
+        played(tape, 1e-15)
+    clip = played(tape, 1e-15, may_correct=True)
     assert refused.value.step > 0
     assert "set from states every 100 steps, off by at most" in clip.note
     assert f"at step {refused.value.step}, " in clip.note

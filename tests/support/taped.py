@@ -61,13 +61,13 @@ def make(config: dict[str, Any]) -> Gated:
     return Gated(config)
 
 
-def taped_clip(level: int = 1, episode_return: float = 0.0, **config: Any) -> TapedClip:
+def taped_clip(level: int = 1, episode_return: float = 0.0, creator: Any = make, **config: Any) -> TapedClip:
     """Return the clip of an episode with the action ``level``, as an env runner hands it on."""
-    env = make(config)
+    env = creator(config)
     recorder = TapeRecorder(env)
     env.reset(seed=3)
     for _ in range(STEPS):
         env.step(level)
     assert recorder.tape is not None
     record = tm.EpisodeRecord(new_id(), episode_return, STEPS, seed=3)
-    return TapedClip(recorder.tape.packed(), Recipe.of(make, config), record)
+    return TapedClip(recorder.tape.packed(), Recipe.of(creator, config), record)

@@ -6,10 +6,12 @@ of the clip. So the renderer has no cursor: it takes tapes in any order, and hol
 
 from __future__ import annotations
 
+import functools
 import logging
 import sqlite3
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,7 +54,7 @@ def tape_row(trial_id: str, entry: MediaEntry) -> NewRow:
     clip = entry.medium
     assert isinstance(clip, TapedClip)
     data, recipe = packed_name(entry, clip.facts()), (clip.recipe.hash, clip.recipe.content)
-    return NewRow(trial_id, TAPE, data, pack([clip.tape, clip.episode]), recipe=recipe)
+    return NewRow(trial_id, TAPE, data, pack([clip.tape, clip.episode, clip.node]), recipe=recipe)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,48 @@ class _Waiting:
         return self.entry.key.rpartition("/")[2] == "best"
 
 
+class _Bench:
+    """Where one clip is rendered at a time: a process, and a thread that waits for it.
+
+    Args:
+        pool: Has the process.
+
+    Attributes:
+        pool: The pool.
+        recipe: The hash of the recipe of its last clip.
+        in_a_row: How many clips of that recipe it has rendered one after the other.
+        row: The number of the row of the clip that it renders now; None: it is free.
+        error: What went wrong with its last clip, if that was not expected.
+    """
+
+    def __init__(self, pool: RenderPool) -> None:
+        self.pool = pool
+        self.recipe, self.in_a_row = "", 0
+        self.row: int | None = None
+        self.error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self, work: Callable[[], None], row: int, outbox: Outbox) -> None:
+        """Do work in its thread, and wake those that wait for the outbox."""
+        self.row = row
+        self._thread = threading.Thread(target=self._run, args=(work, outbox), name="tune_media bench", daemon=True)
+        self._thread.start()
+
+    def join(self, seconds: float) -> None:
+        """Wait for its thread."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _run(self, work: Callable[[], None], outbox: Outbox) -> None:
+        try:
+            work()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.row = None
+            outbox.wake()
+
+
 class TapeRenderer(OutboxThread):
     """Renders the tapes of an experiment, the best and the newest clips first.
 
@@ -97,11 +141,11 @@ class TapeRenderer(OutboxThread):
         super().__init__("render", outbox, self.niceness)
         self.options = MediaOptions()
         self._faults, self._summary = faults, summary
-        self._pool = RenderPool(niceness=background_niceness())
+        self._benches: list[_Bench] = []
+        self._is_over = False  # nothing more is rendered
         self._waiting: dict[int, _Waiting] = {}
         self._ends: dict[str, tuple[Status, float]] = {}  # of trials that have ended, and until when they wait
         self._kept: dict[str, KeptFiles] = {}  # the clips of each trial that retention would keep
-        self._recipe, self._in_a_row = "", 0
         self._refused: set[str] = set()  # recipes whose episodes cannot be played again
         self._has_warned = False
 
@@ -159,9 +203,12 @@ class TapeRenderer(OutboxThread):
 
     def _stop(self, seconds: float) -> None:
         self.close(seconds)
-        self._pool.kill()
-        if self._thread is not None:
-            self._thread.join(_KILL_SECONDS)
+        self._is_over = True
+        for bench in self._benches:
+            bench.pool.kill()
+        for thread in (self._thread, *self._benches):
+            if thread is not None:
+                thread.join(_KILL_SECONDS)
 
     @property
     def is_empty(self) -> bool:
@@ -200,11 +247,17 @@ class TapeRenderer(OutboxThread):
     def turn(self) -> bool:
         self._leave_stale()
         self._end_trials()
-        waiting = None if self._pool.is_over else self._next()
-        if waiting is None:
-            return False
-        self._render(waiting)
-        return True
+        while len(self._benches) < self.options.renderers:
+            pool = RenderPool(niceness=background_niceness(), resources=self.options.renderer_resources)
+            self._benches.append(_Bench(pool))
+        for bench in self._benches:
+            error, bench.error = bench.error, None
+            if error is not None:
+                raise error
+            waiting = self._next(bench) if bench.row is None and not self._is_over else None
+            if waiting is not None:
+                bench.begin(functools.partial(self._render, waiting, bench.pool), waiting.row.seq, self._outbox)
+        return False
 
     @override
     def failed(self, error: Exception) -> bool:
@@ -220,36 +273,38 @@ class TapeRenderer(OutboxThread):
         with self._lock:
             return [self._waiting[seq] for seq in sorted(self._waiting)]
 
-    def _next(self) -> _Waiting | None:
-        """Return the clip that is rendered next.
+    def _next(self, bench: _Bench) -> _Waiting | None:
+        """Return the clip that a bench renders next.
 
         Trials that have ended come first, then the best clips, then the newest. While other recipes wait, a few of one
         are rendered in a row.
         """
         waiting = self._all()
+        under_way = {one.entry.medium.id for one in waiting for bench in self._benches if one.row.seq == bench.row}
+        waiting = [one for one in waiting if one.entry.medium.id not in under_way]  # it may have several keys
         if not waiting:
             return None
-        same = [one for one in waiting if one.row.recipe == self._recipe]
-        others = [one for one in waiting if one.row.recipe != self._recipe]
-        if not same or (others and self._in_a_row >= _IN_A_ROW):
-            same, self._in_a_row = others, 0
+        same = [one for one in waiting if one.row.recipe == bench.recipe]
+        others = [one for one in waiting if one.row.recipe != bench.recipe]
+        if not same or (others and bench.in_a_row >= _IN_A_ROW):
+            same, bench.in_a_row = others, 0
         chosen = max(same, key=lambda one: (one.row.trial in self._ends, one.is_best, one.row.seq))
-        self._recipe, self._in_a_row = chosen.row.recipe, self._in_a_row + 1
+        bench.recipe, bench.in_a_row = chosen.row.recipe, bench.in_a_row + 1
         return chosen
 
-    def _render(self, waiting: _Waiting) -> None:
+    def _render(self, waiting: _Waiting, pool: RenderPool) -> None:
         """Render a clip, and append it to the outbox, under each of its keys."""
         entry, facts = waiting.entry, {"at": list(waiting.row.stamp)}
         try:
-            tape, episode = unpack(waiting.row.content() or b"")
+            tape, episode, node = unpack(waiting.row.content() or b"")
             recipe = Recipe(waiting.row.recipe, self._outbox.recipe(waiting.row.recipe))
-            video = TapedClip(tape, recipe, episode).rendered_by(self._pool)
+            video = TapedClip(tape, recipe, episode, node).rendered_by(pool)
         except RenderError as error:
-            if self._pool.is_over:  # this process was told to end
+            if self._is_over:  # this process was told to end
                 return
             if error.has_died:  # for want of memory, say: that tells nothing of the env
                 self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", error)
-                self._leave(waiting, "the process that renders died of it twice")
+                self._leave(waiting, f"the process that renders died of it twice ({error_text(error)})")
             else:
                 self._refuse(waiting, error)
             return
@@ -293,8 +348,9 @@ class TapeRenderer(OutboxThread):
         newest: dict[tuple[str, str, str], int] = {}
         for one in waiting:
             newest[one.group] = max(newest.get(one.group, 0), one.entry.training_iteration)
+        under_way = {bench.row for bench in self._benches}
         for one in waiting:
-            is_late = time.monotonic() - one.since > _STALE_SECONDS
+            is_late = one.row.seq not in under_way and time.monotonic() - one.since > _STALE_SECONDS
             if is_late and one.entry.training_iteration < newest[one.group]:
                 self._leave(one, "rendering is slower than recording, and newer clips waited")
                 self._warn()

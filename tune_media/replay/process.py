@@ -46,7 +46,7 @@ _STEPS_PER_LINE = 20
 _MOST_ENVS = 4  # that a process keeps; an env runner and a sub-env have one each
 _SILENT_SECONDS = 300.0  # after which an env that does not come back from a call is taken to hang
 _PARENT_SECONDS, _WATCH_SECONDS = 5.0, 1.0
-_BACKGROUND = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}  # as RLlib's env runners have them
+_BACKGROUND, _NO_GPU = {"OMP_NUM_THREADS": "1"}, {"CUDA_VISIBLE_DEVICES": ""}  # as RLlib's env runners have them
 _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
     "that no seed and no generator of its own reaches"
@@ -78,7 +78,8 @@ class RenderProcess:
         env: Makes the envs instead: a function of the ``env_config``, or ``"module:function"``.
         frame: The source of frames instead of the recorder's: a function of the env, ``"module:function"``, or the
             name of one of its methods.
-        niceness: How far it stands back behind other processes, 0 to 19.
+        niceness: How far it stands back behind other processes, 0 to 19. If it does, it sees no GPU by CUDA.
+        with_gpu: Whether it does all the same.
 
     Raises:
         ValueError: There is neither a recipe nor an env.
@@ -91,10 +92,12 @@ class RenderProcess:
         frame: FrameFunction | str | None = None,
         *,
         niceness: int = 0,
+        with_gpu: bool = False,
     ) -> None:
         if recipe is None and env is None:
             raise ValueError("it is not known how the env is made: pass a function that makes it, env=")
         self._setup = {"recipe": recipe, "env": env, "frame": frame, "niceness": niceness}
+        self._variables = {**(_BACKGROUND if niceness else {}), **(_NO_GPU if niceness and not with_gpu else {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._told_at, self._hangs = 0.0, False
@@ -250,7 +253,7 @@ class RenderProcess:
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,  # Ctrl-C is for the process that asks; this one ends when its requests end
-            env={**os.environ, "PYTHONPATH": path, **(_BACKGROUND if self._setup["niceness"] else {})},
+            env={**os.environ, "PYTHONPATH": path, **self._variables},
         )
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # it has died; whoever reads its answers says so

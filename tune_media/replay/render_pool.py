@@ -1,4 +1,8 @@
-"""Holds the process that plays tapes: of one recipe at a time, ended when it has been idle for a minute."""
+"""Holds the process that plays tapes: of one recipe at a time, ended when it has been idle for a minute.
+
+The process is on this machine, unless it needs resources of the cluster, or the tape comes from another node: there a
+Ray actor holds it.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,13 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.replay.process import RenderError, RenderProcess
 from tune_media.replay.recipe import Recipe
+from tune_media.replay.render_actor import RenderActor, is_elsewhere
 
 IDLE_SECONDS = 60.0
 """How long a process that renders waits for another tape before it is ended."""
@@ -33,16 +38,17 @@ class RenderPool:
 
     Args:
         niceness: How far the process stands back behind others, 0 to 19.
+        resources: What it takes of the resources of a node of the cluster, such as ``{"num_gpus": 0.1}``.
 
     Example:
         >>> pool = RenderPool()
         >>> pool.close()
     """
 
-    def __init__(self, *, niceness: int = 0) -> None:
-        self._niceness = niceness
-        self._process: RenderProcess | None = None
-        self._recipe = ""  # the hash of its recipe
+    def __init__(self, *, niceness: int = 0, resources: Mapping[str, float] | None = None) -> None:
+        self._niceness, self._resources = niceness, resources or {}
+        self._process: RenderProcess | RenderActor | None = None
+        self._made_for = "", ""  # the hash of its recipe, and the node
         self._lock = threading.Lock()
         self._used_at = 0.0
         self._timer: threading.Timer | None = None
@@ -55,6 +61,7 @@ class RenderPool:
         *,
         env_runner: int = 0,
         env_index: int = 0,
+        node: str = "",
         may_correct: bool = False,
         on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
@@ -63,6 +70,7 @@ class RenderPool:
         Args:
             recipe: How its env is made.
             tape: The tape as it is stored.
+            node: The id of the node where it was played; empty: this one, or not known.
             env_runner, env_index, may_correct: See ``RenderProcess.render``.
             on_step: Told the number of steps that have been played, and of all steps, now and then.
 
@@ -71,7 +79,7 @@ class RenderPool:
                 ended two processes.
         """
         with self._lock:
-            process = self._process_of(recipe)
+            process = self._process_of(recipe, node)
             how: dict[str, Any] = {"env_runner": env_runner, "env_index": env_index, "may_correct": may_correct}
             try:
                 return process.render(tape, on_step=on_step, **how)
@@ -103,14 +111,17 @@ class RenderPool:
         with self._lock:
             self._close()
 
-    def _process_of(self, recipe: Recipe) -> RenderProcess:
+    def _process_of(self, recipe: Recipe, node: str = "") -> RenderProcess | RenderActor:
         if self.is_over:
             raise RenderError("the processes that render were ended")
-        if self._process is None or self._recipe != recipe.hash:
+        if self._process is None or self._made_for != (recipe.hash, node):
             if self._process is not None:
                 self._process.close()
-            self._process = RenderProcess(recipe.content, niceness=self._niceness)
-            self._recipe = recipe.hash
+            if self._resources or is_elsewhere(node):
+                self._process = RenderActor(recipe, niceness=self._niceness, node=node, resources=self._resources)
+            else:
+                self._process = RenderProcess(recipe.content, niceness=self._niceness)
+            self._made_for = recipe.hash, node
         if self._timer is None:
             atexit.register(self._end_if_busy)
             self._begin_timer(IDLE_SECONDS)

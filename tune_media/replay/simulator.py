@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 STRIDE = 100
 """After so many steps the state is on the tape again. It is, too, after the reset and after the episode's last step."""
-_NEAR = 1e-3  # how far a replay may be off when it gets to a state, absolutely and relative to each number
+_NEAR = 0.02  # how far a replay may be off when it gets to a state, absolutely and relative to each number
 
 State = npt.NDArray[np.float64]
 

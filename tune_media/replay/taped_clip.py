@@ -27,10 +27,12 @@ class TapedClip(Video):
         tape: The tape as it is stored.
         recipe: How its env is made.
         episode: The record of its episode, whose id is the clip's.
+        node: The id of the node of the cluster on which it was recorded; empty: not known.
 
     Attributes:
         tape: The tape.
         recipe: The recipe. It holds code, which runs in the process that renders.
+        node: The node.
 
     Raises:
         RenderError: From any attribute of the rendered clip: the replay is not the episode, or the env cannot be made
@@ -39,9 +41,10 @@ class TapedClip(Video):
 
     tape: bytes
     recipe: Recipe
+    node: str
 
-    def __init__(self, tape: bytes, recipe: Recipe, episode: EpisodeRecord) -> None:
-        self._set(tape=tape, recipe=recipe, episode=episode, id=episode.id, note=episode.note)
+    def __init__(self, tape: bytes, recipe: Recipe, episode: EpisodeRecord, node: str = "") -> None:
+        self._set(tape=tape, recipe=recipe, episode=episode, node=node, id=episode.id, note=episode.note)
 
     @property
     @override
@@ -56,7 +59,7 @@ class TapedClip(Video):
         """
         assert self.episode is not None
         place: dict[str, Any] = {"env_runner": self.episode.env_runner or 0, "env_index": self.episode.env_index or 0}
-        return self.finished(pool.render(self.recipe, self.tape, **place))
+        return self.finished(pool.render(self.recipe, self.tape, node=self.node, **place))
 
     def finished(self, clips: dict[str, EncodedVideo]) -> Video:
         """Return the finished clip, of the clips of its tape by view.
@@ -72,7 +75,7 @@ class TapedClip(Video):
     def of_episode(self, episode: EpisodeRecord) -> Video:
         if self.is_rendered:
             return super().of_episode(episode)
-        return TapedClip(self.tape, self.recipe, episode)
+        return TapedClip(self.tape, self.recipe, episode, self.node)
 
     @property
     @override

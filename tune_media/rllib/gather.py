@@ -318,9 +318,11 @@ class _Choice:
         self._problems += taken.problems
         recipes = {hash: content for answer in self._answers for hash, content in answer.recipes.items()}
         tapes = {episode.record.id: episode for episode in episodes}
+        nodes = {answer.env_runner: answer.node for answer in self._answers}
         for id, winner in kept.items():
             if not winner.clips and winner.record.rendered == REPLAY:
-                kept[id] = _with_taped_clip(winner, tapes[id], recipes, taken.lost)
+                node = nodes.get(winner.record.env_runner or 0, "")
+                kept[id] = _with_taped_clip(winner, tapes[id], recipes, node, taken.lost)
         self._problems += [RecordingProblem(reason, 1) for id, reason in taken.lost.items() if id in kept]
         episodes = [with_note(episode, taken.lost.get(episode.record.id)) for episode in episodes]
         missing = len(wanted - taken.kept.keys())
@@ -402,14 +404,14 @@ class _Choice:
 
 
 def _with_taped_clip(
-    winner: Candidate, episode: EpisodeData, recipes: Mapping[str, bytes], lost: dict[str, str]
+    winner: Candidate, episode: EpisodeData, recipes: Mapping[str, bytes], node: str, lost: dict[str, str]
 ) -> Candidate:
     """Return a winner that was not rendered while it ran, with a clip that is rendered of its tape."""
     recipe = _recipe_of(episode, recipes)
     if recipe is None or episode.tape is None:
         lost[winner.record.id] = "no clip: its tape cannot be stored"
         return winner
-    return replace(winner, late=TapedClip(episode.tape, recipe, winner.record))
+    return replace(winner, late=TapedClip(episode.tape, recipe, winner.record, node))
 
 
 def _recipe_of(episode: EpisodeData, recipes: Mapping[str, bytes]) -> Recipe | None:

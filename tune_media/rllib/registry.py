@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.recording.winners import Winners
 from tune_media.replay.recipe import Recipe
+from tune_media.replay.render_actor import this_node
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id
@@ -47,6 +48,7 @@ class Answer:
         recipes: The recipes that the episodes' tapes refer to, by their hash.
         frame_checks: The checksums of the frames of the episodes that prove their tapes, by record and by view.
         unseen_ends: Number of episodes whose end RLlib counted without calling its hooks.
+        node: The id of its node.
     """
 
     env_runner: int
@@ -63,6 +65,7 @@ class Answer:
     recipes: dict[str, bytes] = field(default_factory=dict)
     frame_checks: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     unseen_ends: int = 0
+    node: str = field(default_factory=this_node)
 
 
 @dataclass(frozen=True)

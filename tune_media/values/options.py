@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -161,6 +161,9 @@ class MediaOptions:
         flush_seconds: How long the end of an experiment waits for writes that are still under way.
         strict: Raise at the first fault instead of warning. For tests.
         retention: Which media to keep. None: all.
+        renderers: How many processes at most make clips of tapes at a time, each with an env of its own.
+        renderer_resources: What each of them takes of the cluster's resources, such as ``{"num_gpus": 0.1}``; other
+            names than ``num_cpus``, ``num_gpus`` and ``memory`` are custom resources. None: nothing.
 
     Raises:
         ValueError: A number that is not positive.
@@ -182,12 +185,22 @@ class MediaOptions:
     flush_seconds: float = 120.0
     strict: bool = False
     retention: Retention | None = None
+    renderers: int = 1
+    renderer_resources: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if self.retention is not None and not isinstance(self.retention, Retention):
             got = as_shown(self.retention)
             raise TypeError(f"MediaOptions(retention=...) takes a tune_media.Retention(last=..., best=...), got {got}.")
-        for name in ("raw_fps", "gif_width", "gif_fps", "max_pending_bytes", "max_spilled_bytes", "flush_seconds"):
-            whole = name in ("gif_width", "max_pending_bytes", "max_spilled_bytes")
-            check_positive(f"MediaOptions({name}=...)", getattr(self, name), whole=whole)
+        whole = ("gif_width", "max_pending_bytes", "max_spilled_bytes", "renderers")
+        for name in ("raw_fps", "gif_fps", "flush_seconds", *whole):
+            check_positive(f"MediaOptions({name}=...)", getattr(self, name), whole=name in whole)
+        if self.renderer_resources is not None:
+            if not isinstance(self.renderer_resources, Mapping):
+                got = as_shown(self.renderer_resources)
+                raise TypeError(
+                    f'MediaOptions(renderer_resources=...) takes a dict such as {{"num_gpus": 0.1}}, got {got}.'
+                )
+            for name, amount in self.renderer_resources.items():
+                check_positive(f"MediaOptions(renderer_resources={{{name!r}: ...}})", amount)
         check_flag("MediaOptions(strict=...)", self.strict)

@@ -1,0 +1,149 @@
+"""A process that renders on another node of the cluster: a Ray actor holds it there.
+
+The process, its messages and its watchdog are those of ``RenderProcess``. Tapes go to the actor, and clips come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from tune_media.encoding.encoder import EncodedVideo
+from tune_media.replay.process import RenderError, RenderProcess
+from tune_media.replay.recipe import Recipe
+from tune_media.values.secrets import error_text
+
+_START_SECONDS = 60.0  # until an actor for which no node has room is given up
+_CLOSE_SECONDS = 10.0
+_OPTIONS = ("num_cpus", "num_gpus", "memory")  # of Ray's actors; all others are names of custom resources
+
+Failure = tuple[str, int | None, bool]
+"""The text, the step and ``has_died`` of a ``RenderError``, which is thrown on the other side."""
+
+
+class RenderActor:
+    """Plays tapes in a process on another node, as ``RenderProcess`` does on this one.
+
+    The actor is started with the first tape, and again after it or its node has died.
+
+    Args:
+        recipe: How the envs are made.
+        niceness: How far the process stands back behind others.
+        node: The id of the node on which it is to be; if it has no room, another one is taken. Empty: any.
+        resources: What it takes of the node's resources, such as ``{"num_gpus": 0.1}``.
+    """
+
+    def __init__(self, recipe: Recipe, *, niceness: int, node: str, resources: Mapping[str, float]) -> None:
+        self._recipe, self._niceness, self._node = recipe, niceness, node
+        self._resources = dict(resources)
+        self._actor: Any = None
+
+    def render(
+        self,
+        tape: bytes,
+        *,
+        env_runner: int = 0,
+        env_index: int = 0,
+        may_correct: bool = False,
+        on_step: Callable[[int, int], None] | None = None,
+    ) -> dict[str, EncodedVideo]:
+        """Return the clips of a tape by view; ``on_step`` is told nothing.
+
+        Raises:
+            RenderError: As for ``RenderProcess.render``; or the actor died, or no node has room for it.
+        """
+        how = {"env_runner": env_runner, "env_index": env_index, "may_correct": may_correct}
+        clips: dict[str, EncodedVideo] = self._ask("render", tape, **how)
+        return clips
+
+    def check(self) -> str | None:
+        """Return why an env of the recipe shows no frame after a reset; None: it shows one.
+
+        Raises:
+            RenderError: As for ``RenderProcess.check``; or the actor died, or no node has room for it.
+        """
+        problem: str | None = self._ask("check")
+        return problem
+
+    def close(self) -> None:
+        """End the actor and its process."""
+        actor = self._actor
+        if actor is not None and ray.is_initialized():
+            ray.wait([actor.close.remote()], timeout=_CLOSE_SECONDS)
+        self.kill()
+        self._actor = None
+
+    def kill(self) -> None:
+        """End the actor at once; ``render``, which another thread may be in, raises."""
+        if self._actor is not None and ray.is_initialized():
+            ray.kill(self._actor)
+
+    def _ask(self, method: str, *arguments: Any, **keywords: Any) -> Any:
+        try:
+            if self._actor is None:
+                self._start()
+            found = ray.get(getattr(self._actor, method).remote(*arguments, **keywords))
+        except ray.exceptions.RayError as error:  # the actor, its node or this Ray session is gone
+            self._actor = None
+            raise RenderError(f"the actor that renders died ({error_text(error)})", has_died=True) from error
+        if isinstance(found, tuple):
+            text, step, has_died = found
+            raise RenderError(text, step, has_died=has_died)
+        return found
+
+    def _start(self) -> None:
+        given = {"num_cpus": 0, **{name: self._resources[name] for name in _OPTIONS if name in self._resources}}
+        custom = {name: amount for name, amount in self._resources.items() if name not in _OPTIONS}
+        where = NodeAffinitySchedulingStrategy(self._node, soft=True) if self._node else "DEFAULT"
+        actor = ray.remote(_Host).options(**given, resources=custom, scheduling_strategy=where)
+        self._actor = actor.remote(self._recipe.content, self._niceness, with_gpu="num_gpus" in self._resources)
+        ready, _ = ray.wait([self._actor.begin.remote()], timeout=_START_SECONDS)
+        if not ready:
+            self.kill()
+            self._actor = None
+            wanted = self._resources or "a worker"
+            raise RenderError(f"no node had room for {wanted} within {_START_SECONDS:g} s", has_died=True)
+
+
+class _Host:
+    """The actor.
+
+    Args:
+        recipe, niceness, with_gpu: See ``RenderProcess``.
+    """
+
+    def __init__(self, recipe: bytes, niceness: int, *, with_gpu: bool) -> None:
+        self._process = RenderProcess(recipe, niceness=niceness, with_gpu=with_gpu)
+
+    def begin(self) -> None:
+        """Be there."""
+
+    def render(self, tape: bytes, **how: Any) -> dict[str, EncodedVideo] | Failure:
+        try:
+            return self._process.render(tape, **how)
+        except RenderError as error:
+            return str(error), error.step, error.has_died
+
+    def check(self) -> str | Failure | None:
+        try:
+            return self._process.check()
+        except RenderError as error:
+            return str(error), error.step, error.has_died
+
+    def close(self) -> None:
+        self._process.close()
+
+
+def this_node() -> str:
+    """Return the id of the node of this process; empty if Ray does not run in it."""
+    return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
+
+
+def is_elsewhere(node: str) -> bool:
+    """Say whether an id is that of another node of the cluster, which lives."""
+    if not node or not ray.is_initialized() or node == this_node():
+        return False
+    return any(one["NodeID"] == node and one["Alive"] for one in ray.nodes())
