@@ -24,9 +24,11 @@ from ray.train._internal.storage import _FilesystemSyncer
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
 from tests.support.taped import taped_clip
+from tune_media.callbacks import tape_renderer
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 TRIALS = {"t1": 6, "t2": 9}  # results of each trial
+PATIENCE = 900.0  # seconds that the end may take, on a busy machine
 SHARED, RAW, TAPED = "my key/best of 3?", "raw", "taped"
 CLIP_KEYS = ("best", SHARED, TAPED)
 
@@ -222,17 +224,19 @@ def callbacks_of(places: Places, process: int) -> list[Any]:
     """Return the callbacks of a driver."""
     import tune_media.callbacks.wandb.backend as wandb_backend
 
+    tape_renderer._STALE_SECONDS = PATIENCE  # a clip of a busy machine is late, and not left
+    options = tm.MediaOptions(flush_seconds=PATIENCE)
     # W&B's helper is a Ray actor, which dies with the driver. There is no Ray here: W&B runs in the driver itself.
     wandb_backend.WandbHelper = wandb_backend.DirectHelper
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "10"  # seconds: a server that hangs must not take a round's time
     is_store = places.mlflow.startswith("sqlite:")
     artifacts = f"file://{places.folder}/artifacts" if is_store else None
     mlflow = tm.MLflowMediaLoggerCallback(
-        places.mlflow, experiment_name=places.mlflow_experiment, artifact_location=artifacts
+        places.mlflow, experiment_name=places.mlflow_experiment, artifact_location=artifacts, media=options
     )
-    wandb = tm.WandbMediaLoggerCallback(project="kills", mode="offline", settings={"console": "off"})
-    own = tm.MediaLoggerCallback(Calls(places.folder / "calls.jsonl", process))
-    return [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), wandb, mlflow, own]
+    wandb = tm.WandbMediaLoggerCallback(project="kills", mode="offline", settings={"console": "off"}, media=options)
+    own = tm.MediaLoggerCallback(Calls(places.folder / "calls.jsonl", process), options)
+    return [tm.JsonMediaLoggerCallback(options), tm.TBXMediaLoggerCallback(options), wandb, mlflow, own]
 
 
 def drive(places: Places, process: int, seed: int) -> None:
