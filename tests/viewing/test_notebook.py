@@ -40,6 +40,7 @@ def test_a_notebook_shows_the_viewer_with_the_clips_inside(tmp_path):
         viewer.wait("document.querySelectorAll('.film').length === 2")  # its best clip and its last one
         viewer.frame.click(".film:first-of-type .film-facts")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.moment')")
+        viewer.wait("document.querySelector('.no-steps')?.innerText.includes('collect=')")  # no values of its steps
         viewer.press("Escape")
         viewer.press("Escape")
         viewer.wait("document.querySelectorAll('.card').length === 3")

@@ -421,9 +421,10 @@ def test_axe_finds_nothing_on_any_view_and_none_is_wider_than_its_screen(browser
                 elif "episodes" in link:
                     viewer.wait("document.querySelector('.episodes tbody tr')")
                 elif name == "clip":
-                    viewer.wait("document.querySelector('.record td')")
+                    viewer.wait("document.querySelector('.record td') && document.querySelector('.moment')")
                 elif name == "compare":
                     viewer.wait("document.querySelectorAll('main video').length === 2")
+                    viewer.wait("document.querySelector('.overlaid .u-over')")
                 is_wide = viewer.frame.evaluate("document.documentElement.scrollWidth > innerWidth")
                 assert not is_wide, f"{name} scrolls sideways at {size[0]} pixels"
                 result = viewer.frame.evaluate("axe.run({ resultTypes: ['violations'] })")
