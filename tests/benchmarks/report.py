@@ -65,6 +65,7 @@ BENCHMARKS = (
     Benchmark("index", "The index, with many small media", is_published=False),
     Benchmark("catalog", "A million index lines"),
     Benchmark("viewer", "A thousand trials in the viewer"),
+    Benchmark("episodes", "A million episodes in the viewer"),
     Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),)),
 )
 

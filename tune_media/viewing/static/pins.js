@@ -6,8 +6,15 @@
   const MOST_PINS = 30; // a link has an end
   const MOST_CHARACTERS = 200; // of a note
 
+  let held = { text: null, pins: [] };
+
   /** Return the pins of a link: [{trial, clip, frame, note}]. A link may come from anywhere: what is no pin is left out. */
   function read(text) {
+    if (text !== held.text) held = { text, pins: parsed(text) }; // each card asks
+    return held.pins;
+  }
+
+  function parsed(text) {
     try {
       const found = JSON.parse(text || "[]");
       return found.filter((pin) => Array.isArray(pin) && typeof pin[0] === "string").slice(0, MOST_PINS)
