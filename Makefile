@@ -61,7 +61,7 @@ release: $(VENV)/installed
 	@ls dist; echo "Next, by hand: date the version in CHANGELOG.md, git tag it, twine upload dist/*"
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(PEERS) .venv-lowest docs/_build build dist *.egg-info
+	rm -rf $(VENV) $(OLDEST) $(PEERS) .venv-lowest .venv-ray-wheel docs/_build build dist *.egg-info
 
 $(VENV)/installed: setup.cfg constraints.txt constraints-newest.txt
 	@echo "Installing into $(VENV) (a few minutes the first time)"

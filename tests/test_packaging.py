@@ -140,3 +140,14 @@ def test_readmes_links_lead_to_the_repository_once_its_url_is_known(monkeypatch)
         "See [logging](https://h/p/blob/main/docs/logging.md#x), [us](#more) and [Ray](https://ray.io)."
     )
     assert make(text, None) == "See logging, us and [Ray](https://ray.io)."
+
+
+def test_the_conda_recipe_asks_for_what_setup_cfg_asks_for():
+    recipe = (ROOT / ".ci/conda/recipe.yaml").read_text()
+    named = {"ray-tune": "ray[tune]", "tensorboardx": "tensorboardX", "msgpack-python": "msgpack"}
+    run = re.findall(r"- ([\w-]+) (.*)", recipe.partition("\n  run:\n")[2].partition("\ntests:\n")[0])
+    options = setup_cfg()["options"]
+    wanted = [f"python{options['python_requires']}", *options["install_requires"].split()]
+    assert sorted(f"{named.get(name, name)}{bound}" for name, bound in run) == sorted(wanted)
+    version = runpy.run_path(str(ROOT / "tune_media/_version.py"))["__version__"]
+    assert f'version: "{version}"' in recipe
