@@ -1,4 +1,5 @@
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import tune_media as tm
@@ -30,10 +31,24 @@ def test_contradictions_fail_at_once(options, words):
         tm.gym.RecordEpisodes(CountingEnv(), **options)
 
 
-@pytest.mark.parametrize("mode", [{}, {"render_mode": "rgb_array_list"}])
+@pytest.mark.parametrize("mode", [{}, {"render_mode": "human"}])
 def test_an_env_that_does_not_render_frames_fails_at_once(mode):
     with pytest.raises(ValueError, match="render_mode='rgb_array'"):
         tm.gym.RecordEpisodes(gym.make("CartPole-v1", **mode))
+
+
+def test_an_env_that_collects_its_frames_is_recorded_and_hands_them_over_as_before():
+    env = tm.gym.RecordEpisodes(gym.make("CartPole-v1", render_mode="rgb_array_list"))
+    env.reset(seed=1)
+    while not any(env.step(0)[2:4]):
+        pass
+    assert len(env.render()) == env.take()["last"].frames == env.length_queue[0] + 1
+    envs = tm.gym.RecordEpisodes(gym.make_vec("CartPole-v1", 2, "sync", render_mode="rgb_array_list"))
+    envs.reset(seed=1)
+    for _ in range(60):
+        envs.step(np.zeros(2, int))
+    clip = envs.take()["last"]
+    assert clip.frames == clip.episode.episode_length + 1
 
 
 @pytest.mark.parametrize("options", [{"video": "x"}, {"episode_trigger": 5}, {"frame": 5}, {"step_trigger": 5}])

@@ -65,7 +65,6 @@ tm.MediaLoggerCallback("json")  # wrong
 tm.VideoOptions(overlays="step")  # wrong
 tm.VideoOptions(every="4")  # wrong
 tm.Video([], fsp=30)  # wrong
-tm.load("experiment").filter(knd="video")  # wrong
 tm.selection.best(n=3)  # wrong
 tm.record_episodes()  # wrong
 """

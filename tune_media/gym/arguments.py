@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tune_media.recording.arguments import as_indices, check_recording
 from tune_media.recording.plan import Plan
-from tune_media.recording.rendering import GYM_EXAMPLE, FrameFunction
+from tune_media.recording.rendering import FRAME_MODE, GYM_EXAMPLE, FrameFunction, renders_inside
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors, takes_one
 from tune_media.steps import Collect
 from tune_media.values.checks import as_shown, check_flag
 from tune_media.values.episode_record import DIRECT
 from tune_media.values.options import VideoOptions
+
+_Given = ParamSpec("_Given")
+_Wrapper = TypeVar("_Wrapper")
+_Env = TypeVar("_Env")
 
 StepTrigger = Callable[[int], bool]
 """Decides, by the number of steps so far (0, 1, ...), whether a clip starts after this step."""
@@ -28,7 +34,8 @@ FrameSource = FrameFunction | str | Mapping[str, FrameFunction | str] | None
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of ``RecordEpisodes``; see there.
+    """The arguments of ``RecordEpisodes`` and ``RecordVectorEpisodes``; see there. The first have the order of
+    Gymnasium's ``RecordVideo``.
 
     Raises:
         TypeError: An argument of the wrong type.
@@ -40,11 +47,14 @@ class Arguments:
     """
 
     video_folder: str | os.PathLike[str] | None = None
-    name_prefix: str = "rl-video"
     episode_trigger: Trigger | RenderBudget | None = None
     step_trigger: StepTrigger | None = None
     video_length: int = 0
+    name_prefix: str = "rl-video"
     fps: float | None = None
+    disable_logger: bool = True
+    gc_trigger: Trigger | None = None
+    _: KW_ONLY
     keep: str | Selector | Iterable[str | Selector] = "last"
     video: VideoOptions | None = VideoOptions()  # noqa: RUF009 - frozen
     frame: FrameSource = None
@@ -67,10 +77,9 @@ class Arguments:
         if self.step_trigger is not None or self.video_length:
             _check_fixed_length(self)
 
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Arguments:
-        """Return the arguments of a wrapper, without those that only Gymnasium's ``RecordVideo`` uses."""
-        return cls(**{name: value for name, value in given.items() if name not in ("disable_logger", "gc_trigger")})
+    def given(self) -> dict[str, Any]:
+        """Return the arguments by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @property
     def records_whole_episodes(self) -> bool:
@@ -122,12 +131,39 @@ class Arguments:
             ValueError: It does not; the message says how to create it.
         """
         render_mode = getattr(env, "render_mode", None)
-        if self.video is not None and self.frame is None and render_mode != "rgb_array":
+        if self.video is not None and self.frame is None and render_mode != FRAME_MODE and not renders_inside(env):
             has = "no render_mode" if render_mode is None else f"render_mode={render_mode!r}"
             raise ValueError(
                 f"RecordEpisodes: the env has {has}; create it with render_mode='rgb_array', for example "
                 f"{GYM_EXAMPLE}, or pass frame=, or video=None to record statistics only."
             )
+
+
+def _taking(
+    arguments: Callable[_Given, Arguments],
+) -> Callable[[Callable[[_Wrapper, _Env, Arguments], None]], Callable[Concatenate[_Wrapper, _Env, _Given], None]]:
+    def decorated(
+        init: Callable[[_Wrapper, _Env, Arguments], None],
+    ) -> Callable[Concatenate[_Wrapper, _Env, _Given], None]:
+        @functools.wraps(init)
+        def checked(self: _Wrapper, env: _Env, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
+            try:
+                of_arguments.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+            init(self, env, arguments(*args, **kwargs))
+
+        own, of_arguments = inspect.signature(init), inspect.signature(arguments)
+        first = list(own.parameters.values())[:2]
+        shown = own.replace(parameters=[*first, *of_arguments.parameters.values()])
+        checked.__signature__ = shown  # type: ignore[attr-defined]
+        return checked  # type: ignore[return-value]  # Gymnasium passes env by its name, which no Callable can say
+
+    return decorated
+
+
+takes_arguments = _taking(Arguments)
+"""Turns ``__init__(self, env, given: Arguments)`` into one that takes each of the ``Arguments`` by its name."""
 
 
 def check_is_env(name: str, env: Any, kind: type) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from typing_extensions import override
 
-from tune_media.gym.arguments import Arguments, FrameSource, StepTrigger, check_is_env
+from tune_media.gym.arguments import Arguments, check_is_env, takes_arguments
 from tune_media.gym.autoreset import Autoreset
 from tune_media.gym.recording import Recording, RecordingWrapper
 from tune_media.gym.statistics import Reward, as_reward
 from tune_media.gym.vector_step import VectorStep, with_statistics
-from tune_media.selection import RenderBudget, Selector, Trigger
-from tune_media.steps import Collect
 from tune_media.values.convert import as_array
-from tune_media.values.options import VideoOptions
 
 _CONVENTION = frozenset({"data", "media", "final_info"})  # the keys of info that are collected by default
 
@@ -62,34 +58,11 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         >>> envs.close()
     """
 
-    def __init__(
-        self,
-        env: gym.vector.VectorEnv,
-        video_folder: str | os.PathLike[str] | None = None,
-        episode_trigger: Trigger | RenderBudget | None = None,
-        step_trigger: StepTrigger | None = None,
-        video_length: int = 0,
-        name_prefix: str = "rl-video",
-        fps: float | None = None,
-        disable_logger: bool = True,
-        gc_trigger: Trigger | None = None,
-        *,
-        keep: str | Selector | Iterable[str | Selector] = "last",
-        video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
-        frame: FrameSource = None,
-        collect: Collect | None = None,
-        trajectories: bool = False,
-        env_indices: int | Iterable[int] | None = None,
-        buffer_length: int | None = 100,
-        statistics: bool = True,
-        strict: bool = False,
-        render: str = "direct",
-        env_fn: Callable[[], Any] | None = None,
-    ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "env")}
+    @takes_arguments
+    def __init__(self, env: gym.vector.VectorEnv, given: Arguments) -> None:
         check_is_env(type(self).__name__, env, gym.vector.VectorEnv)
         gym.vector.VectorWrapper.__init__(self, env)
-        self._recording = Recording(env, env.num_envs, Arguments.of(given))
+        self._recording = Recording(env, env.num_envs, given)
         self._restarts = np.zeros(env.num_envs, bool)  # sub-envs whose next step is a reset
         self._autoreset = Autoreset(env, self._recording.recorder.problems)
 

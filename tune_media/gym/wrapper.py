@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import gymnasium as gym
 from typing_extensions import override
 
-from tune_media.gym.arguments import Arguments, FrameSource, StepTrigger, check_is_env
+from tune_media.gym.arguments import Arguments, check_is_env, takes_arguments
 from tune_media.gym.recording import Recording, RecordingWrapper
 from tune_media.gym.statistics import KEY, Reward, as_reward
 from tune_media.gym.vector_wrapper import RecordVectorEpisodes
 from tune_media.recording.rendering import describe, inside
-from tune_media.selection import RenderBudget, Selector, Trigger
-from tune_media.steps import Collect
-from tune_media.values.options import VideoOptions
 
 
 class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
@@ -100,35 +95,12 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
             )
         return RecordVectorEpisodes(env, *args, **options)
 
-    def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        video_folder: str | os.PathLike[str] | None = None,
-        episode_trigger: Trigger | RenderBudget | None = None,
-        step_trigger: StepTrigger | None = None,
-        video_length: int = 0,
-        name_prefix: str = "rl-video",
-        fps: float | None = None,
-        disable_logger: bool = True,
-        gc_trigger: Trigger | None = None,
-        *,
-        keep: str | Selector | Iterable[str | Selector] = "last",
-        video: VideoOptions | None = VideoOptions(),  # noqa: B008 - frozen
-        frame: FrameSource = None,
-        collect: Collect | None = None,
-        trajectories: bool = False,
-        env_indices: int | Iterable[int] | None = None,
-        buffer_length: int | None = 100,
-        statistics: bool = True,
-        strict: bool = False,
-        render: str = "direct",
-        env_fn: Callable[[], Any] | None = None,
-    ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "env")}
-        gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **given)
+    @takes_arguments
+    def __init__(self, env: gym.Env[Any, Any], given: Arguments) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **given.given())
         check_is_env(type(self).__name__, env, gym.Env)
         gym.Wrapper.__init__(self, env)
-        self._recording = Recording(env, 1, Arguments.of(given))
+        self._recording = Recording(env, 1, given)
         self._resets_itself = any(isinstance(one, gym.wrappers.Autoreset) for one in inside(env))
         if self._resets_itself:
             self._recording.resets_itself()

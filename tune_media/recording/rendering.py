@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ _PACKAGE_OF = {
     "ale_py": "pip install ale-py",
 }
 DEFAULT_FPS = 30.0
+FRAME_MODE = "rgb_array"
 _VECTOR_CLASSES = frozenset({"VectorEnv", "VectorMultiAgentEnv"})  # Gymnasium's and RLlib's, neither imported here
 ONLY_VIEW = ""
 _MAX_WRAPPERS = 64
@@ -158,6 +159,8 @@ class Renderer:
         The depth is found once for each sub-env; an exception after that is the env's own.
         """
         envs = list(inside(env))
+        if method == "render":
+            envs = envs[_depth_of_frames(envs) :]
         if (method, index) in self._depth:
             return getattr(envs[self._depth[method, index]], method)()
         failure: Exception | None = None
@@ -265,6 +268,21 @@ def reset_seed(env: Any) -> int | None:
     """
     seed = getattr(getattr(env, "unwrapped", None), "_np_random_seed", None)
     return int(seed) if isinstance(seed, (int, np.integer)) and 0 <= seed < _OWN_ENTROPY else None
+
+
+def renders_inside(env: Any) -> bool:
+    """Say whether an env with ``render_mode="rgb_array_list"`` has an env inside it that renders a frame at a time."""
+    return _depth_of_frames(list(inside(sub_env(env, 0) or env))) > 0
+
+
+def _depth_of_frames(envs: Sequence[Any]) -> int:
+    """Return how deep in its wrappers an env renders single frames, below Gymnasium's ``RenderCollection``.
+
+    That hands out its frames once; they stay for the user.
+    """
+    if getattr(envs[0], "render_mode", None) != f"{FRAME_MODE}_list":
+        return 0
+    return next((at for at, one in enumerate(envs) if getattr(one, "render_mode", None) == FRAME_MODE), 0)
 
 
 def inside(env: Any) -> Iterator[Any]:
