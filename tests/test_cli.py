@@ -29,7 +29,7 @@ def test_list_prints_trials_media_or_json(tmp_path):
     assert len(CliRunner().invoke(main, ["list", "--all", experiment]).output.strip().split("\n")) == 1 + 5 + 1
     rows = [json.loads(line) for line in CliRunner().invoke(main, ["list", "--json", experiment]).output.splitlines()]
     assert [row["episode_return"] for row in rows] == [1.0, 3.0, 2.0, 9.0, 4.0]
-    assert rows[0]["params"] == {"lr": 0.1, "gamma": 0.9, "seed": 7}
+    assert rows[0]["params"] == {"lr": 0.1}
 
 
 def test_list_says_every_medium_or_that_there_is_no_folder(experiment, tmp_path):
@@ -111,6 +111,10 @@ def test_the_help_of_each_command_has_an_example_that_fits_the_terminal(name):
 
 
 def test_an_experiment_without_media_is_an_error_that_says_what_to_do(tmp_path):
+    none = CliRunner().invoke(main, ["list", str(tmp_path)])
+    assert none.exit_code == 1
+    assert "is not an experiment" in none.output
+    (tmp_path / "tuner.pkl").touch()
     result = CliRunner().invoke(main, ["list", str(tmp_path)])
     assert result.exit_code == 1
     assert "Nothing is recorded in" in result.output
@@ -121,3 +125,26 @@ def test_an_experiment_without_media_is_an_error_that_says_what_to_do(tmp_path):
 
 def test_an_unknown_option_is_exit_code_2():
     assert CliRunner().invoke(main, ["list", "--jsn", "x"]).exit_code == 2
+
+
+def test_a_clip_or_the_best_one_of_an_experiment_is_saved_as_a_gif(tmp_path):
+    clip = make_trial(tmp_path / "exp" / "trial", {}, {1: 1.0}).rglob("*.mp4").__next__()
+    for number, source in enumerate((clip, tmp_path / "exp")):
+        output = tmp_path / f"{number}.gif"
+        result = CliRunner().invoke(main, ["export", str(source), "-o", str(output)])
+        assert result.exit_code == 0, result.output
+        assert output.read_bytes()[6:10] == bytes([48, 0, 32, 0])  # the clip's own size
+    none = CliRunner().invoke(main, ["export", str(tmp_path / "gone.mp4"), "-o", str(output)])
+    assert none.exit_code == 1
+    assert "gone.mp4" in none.output
+    assert CliRunner().invoke(main, ["export", str(clip)]).exit_code == 2
+
+
+def test_messages_name_options_and_no_arguments_of_python(experiment):
+    wrong = CliRunner().invoke(main, ["evaluate", str(experiment), "--seeds", "x"])
+    assert wrong.exit_code == 1
+    assert wrong.output.startswith("Error: --seeds takes seeds such as")
+    wrong = CliRunner().invoke(main, ["evaluate", str(experiment), "--policy", "my_policies:load"])
+    assert wrong.output.startswith("Error: --policy needs --env, a function of the env_config")
+    row = json.loads(CliRunner().invoke(main, ["list", "--json", "--config", str(experiment)]).output.splitlines()[0])
+    assert (row["params"], row["config"]) == ({}, {"lr": 0.1})

@@ -40,6 +40,19 @@ def main(context: click.Context) -> None:
         click.echo(f"{context.get_help()}\n\n{next_steps()}")
 
 
+class _Failure(click.ClickException):
+    """An error of the package as the command line tells it: arguments of Python functions become options.
+
+    The error says ``evaluate(seeds=...) takes seeds``, or ``pass env=, a function``; the command has ``--seeds``.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        parameters = click.get_current_context().command.params
+        options = {one.name: one.opts[-1] for one in parameters if isinstance(one, click.Option)}
+        text = re.sub(r"\b\w+\((\w+)=[^()]*\)", lambda found: options.get(found[1], found[0]), str(error))
+        super().__init__(re.sub(r"\b(\w+)=(?![\w.'\"\[{(])", lambda found: options.get(found[1], found[0]), text))
+
+
 def _nothing(path: str, wanted: str = "Nothing") -> str:
     """Return the message for an experiment without media."""
     return (
@@ -70,11 +83,11 @@ def demo(storage: str, iterations: int) -> None:
             from tune_media.viewing.demo import run_demo, watch_command, where_to_look
             from tune_media.viewing.table import trial_table
         except ImportError as error:
-            raise click.ClickException(str(error)) from error
+            raise _Failure(error) from error
         try:
             catalog = run_demo(storage, iterations, line)
         except (OSError, RuntimeError) as error:
-            raise click.ClickException(str(error)) from error
+            raise _Failure(error) from error
     click.echo(f"\n{trial_table(catalog)}\n")
     click.echo(f"{len(catalog)} clips in {catalog.path}")
     for place, command in where_to_look(catalog.path):
@@ -90,8 +103,11 @@ def demo(storage: str, iterations: int) -> None:
 @click.argument("experiment")
 @click.option("--all", "every", is_flag=True, help="One line for each medium instead of each trial.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs: every medium, all fields.")
-def list_media(experiment: str, every: bool, as_json: bool) -> None:
+@click.option("--config", "with_config", is_flag=True, help="With --json: the whole config of each trial, too.")
+def list_media(experiment: str, every: bool, as_json: bool, with_config: bool) -> None:
     """List what was recorded in EXPERIMENT, a folder or a URI: the best clip of each trial, the best trial first.
+
+    EXPERIMENT may also be one trial, or a folder of experiments.
 
     If trials differ only in their seed, a table of the configurations, with means and intervals, comes before it.
 
@@ -107,12 +123,12 @@ def list_media(experiment: str, every: bool, as_json: bool) -> None:
     try:
         catalog = load(experiment)
     except (OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(error) from error
     if not len(catalog):
         raise click.ClickException(_nothing(catalog.path))
     if as_json:
         for row in catalog:
-            click.echo(json_bytes(dict(row)))
+            click.echo(json_bytes({**row, "config": row.config} if with_config else dict(row)))
         return
     configurations = "" if every else configuration_table(catalog)
     if configurations:
@@ -164,7 +180,7 @@ def grid(
                 progress=lambda done, total: bar.update(100 * done // total - bar.pos),
             )
     except (ImportError, OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(error) from error
     click.echo(f"{len(tiles)} clips in {path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
@@ -220,7 +236,7 @@ def filmstrip(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(picture.data)
     except (ImportError, OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(error) from error
     count = f"{len(strips)} clips" if len(strips) > 1 else "1 clip"
     click.echo(f"{count} in {path} ({picture.width}x{picture.height} pixels)")
 
@@ -262,7 +278,7 @@ def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> Non
     try:
         server = make_watch_server(experiment, host, port, wait=wait)
     except (OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(error) from error
     url = f"http://{'localhost' if host == '127.0.0.1' else host}:{server.port}"
     click.echo(f"{url} shows the episodes of {experiment}. Press Ctrl+C to stop.")
     if opens:
@@ -297,7 +313,7 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
         with click.progressbar(length=made.count, label="Copying") as bar:
             page = made.write(folder, bar.update, steps=steps)
     except (OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(error) from error
     if made.missing:
         click.echo(f"{len(made.missing)} files could not be read; the first: {made.missing[0]}", err=True)
     click.echo(f"Open {page.resolve().as_uri()}")
@@ -376,7 +392,7 @@ def render(
                     else:
                         place.add(rendered)
     except (ImportError, OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(error) from error
     for file in place.files:
         click.echo(file)
     if len(missing) < len(chosen):
@@ -438,7 +454,7 @@ def evaluate(
         from tune_media.evaluation.request import parsed_env_config
         from tune_media.evaluation.table import checkpoint_line, remarks, tables
     except ImportError as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(error) from error
 
     class Shown(Progress):
         """Prints a line for each checkpoint, and how many episodes have been played."""
@@ -480,7 +496,7 @@ def evaluate(
             progress=Shown(),
         )
     except (OSError, TypeError, ValueError, ImportError) as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(error) from error
     click.echo(f"\n{tables(found)}\n")
     for remark in remarks(found):
         click.echo(remark)
@@ -492,15 +508,16 @@ def evaluate(
         raise click.ClickException(f"{len(failed)} of {len(found.checkpoints)} checkpoints lack episodes.")
 
 
-@main.command(short_help="Log a finished experiment to a tracker, or make a dataset of it.")
-@click.argument("experiment")
+@main.command(short_help="Save a clip as a GIF, or log a sweep or make a dataset.")
+@click.argument("experiment", metavar="CLIP|EXPERIMENT")
 @click.option(
     "--to",
     "tracker",
-    required=True,
     type=click.Choice(["wandb", "mlflow", "tensorboard", "minari", "lerobot"]),
-    help="Where to.",
+    help="Where to log the experiment. Without it, one clip is saved.",
 )
+@click.option("--width", type=click.IntRange(16), help="GIF: the largest width, pixels. Default: that of the clip.")
+@click.option("--fps", type=click.FloatRange(1, 50), help="GIF: the most frames per second. Default: the clip's.")
 @click.option("--project", help="W&B: the project. Default: WANDB_PROJECT_NAME.")
 @click.option("--group", help="W&B: the group of the runs. Default: the name of the experiment.")
 @click.option("--offline", is_flag=True, help="W&B: write offline runs to <trial>/wandb, for `wandb sync`.")
@@ -512,14 +529,17 @@ def evaluate(
 @click.option("--episodes", help="Minari, LeRobot: the episodes, such as 'return > 400'. Default: all that can be.")
 @click.option("--task", help="LeRobot: what the agent is to do. Default: the name of the env.")
 @click.option("--no-pictures", is_flag=True, help="LeRobot: the dataset has no pictures.")
-@click.option("-o", "output", type=click.Path(file_okay=False), help="TensorBoard, LeRobot: the folder to write.")
-def export(experiment: str, tracker: str, output: str | None, **options: Any) -> None:
-    """Log EXPERIMENT, a folder or a URI, to a tracker that was away or never there, or make a dataset of its episodes.
+@click.option("-o", "output", type=click.Path(), help="The .gif or .mp4 to write; TensorBoard, LeRobot: the folder.")
+def export(experiment: str, tracker: str | None, output: str | None, **options: Any) -> None:
+    """Save CLIP, an mp4 file, or the best clip of EXPERIMENT for a slide, or log EXPERIMENT to a tracker,
+    or make a dataset of its episodes.
 
-    Experiments of Ray's own loggers, without clips, can be exported, too. It is safe to export an experiment again.
+    The tracker may have been away during the sweep, or is a new one. Experiments of Ray's own loggers, without clips,
+    can be exported, too. It is safe to export an experiment again.
 
     \b
     Examples:
+      tune-media export ~/ray_results/my_sweep -o best.gif
       tune-media export ~/ray_results/my_sweep --to mlflow --tracking-uri http://localhost:5000
       tune-media export ~/ray_results/my_sweep --to wandb --project walkers
       tune-media export s3://bucket/my_sweep --to tensorboard -o my_sweep_tensorboard
@@ -528,6 +548,7 @@ def export(experiment: str, tracker: str, output: str | None, **options: Any) ->
     """
     given = {name: value for name, value in options.items() if value}
     of = {
+        None: ("width", "fps"),
         "wandb": ("project", "group", "offline"),
         "mlflow": ("tracking_uri", "experiment_name", "artifact_location", "nested"),
         "tensorboard": (),
@@ -535,14 +556,18 @@ def export(experiment: str, tracker: str, output: str | None, **options: Any) ->
         "lerobot": ("episodes", "task", "no_pictures"),
     }[tracker]
     foreign = [f"--{name.replace('_', '-')}" for name in given if name not in of]
-    writes_folder = tracker in ("tensorboard", "lerobot")
-    if foreign or (output is None) == writes_folder:
+    writes = tracker in (None, "tensorboard", "lerobot")
+    if foreign or (output is None) == writes:
         wrong = " and ".join(foreign) or "-o"
-        needs = "needs -o" if writes_folder and not foreign else f"does not take {wrong}"
-        raise click.UsageError(f"--to {tracker} {needs}; `tune-media export --help` says which options it takes.")
+        needs = "needs -o" if writes and not foreign else f"does not take {wrong}"
+        of_what = f"--to {tracker}" if tracker else "a clip (no --to is given)"
+        raise click.UsageError(f"{of_what} {needs}; `tune-media export --help` says which options it takes.")
     if tracker == "minari" and "dataset" not in given:
         raise click.UsageError("--to minari needs --dataset, such as cartpole/ppo-v0.")
     try:
+        if tracker is None:
+            click.echo(_save_clip(experiment, str(output), **given))
+            return
         if tracker == "minari":
             click.echo(_export_to_minari(experiment, **given))
             return
@@ -551,13 +576,31 @@ def export(experiment: str, tracker: str, output: str | None, **options: Any) ->
             return
         done = _export_to(tracker, experiment, output, given)
     except (ImportError, OSError, TypeError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(error) from error
     click.echo(f"{tracker} has {done.trials} trials, with {done.results} results and {done.media} media.")
     for trial, reason in done.left_alone.items():
         click.echo(f"Left alone: {trial}: {reason}")
     if done.problems:
         more = f"\nand {len(done.problems) - _MAX_SHOWN} more" if len(done.problems) > _MAX_SHOWN else ""
         raise click.ClickException("Not logged:\n" + "\n".join(done.problems[:_MAX_SHOWN]) + more)
+
+
+def _save_clip(source: str, output: str, width: int | None = None, fps: float | None = None) -> str:
+    """Save a clip, or the best one of an experiment, and return a sentence about it."""
+    from tune_media.viewing.catalog import load
+    from tune_media.viewing.places import folder_at
+    from tune_media.viewing.saved_clip import save_medium
+
+    place = folder_at(source)
+    if place.is_there:
+        best = load(source).filter(kind="video").best()
+        if best is None:
+            raise ValueError(_nothing(place.path, "No clip"))
+        path, told = best.save(output, width=width, fps=fps), f"the best clip, of {best['trial']}"
+    else:
+        with place.filesystem.open_input_file(place.path) as file:
+            path, told = save_medium(bytes(file.read()), place.path, output, width=width, fps=fps), place.name
+    return f"{path} ({path.stat().st_size / 1e6:.1f} MB): {told}"
 
 
 def _export_to(tracker: str, experiment: str, output: str | None, given: dict[str, Any]) -> Exported:

@@ -74,7 +74,7 @@ def bytes_of(lines):
 
 
 def test_a_sweep_keeps_the_last_the_best_and_all_of_the_best_trial(ray_session, tmp_path):
-    trials = swept(tmp_path, last=2, best=1, best_trial="score")
+    trials = swept(tmp_path, last=2, best=1, best_trial_by="score")
     assert stored_at(trials[1], "rollout") == stored_at(trials[1], "weights") == ITERATIONS
     assert stored_at(trials[0], "weights") == [7, 8]
     assert stored_at(trials[0], "twin") == [1, 2]
@@ -113,9 +113,9 @@ def test_trials_that_were_over_before_a_restore_are_within_the_limit_of_bytes(re
 
 
 def test_the_former_best_trial_is_tidied_though_it_was_over_before_a_restore(recorded, tmp_path):
-    state = recorded("over", ITERATIONS, last=2, best_trial="score")
+    state = recorded("over", ITERATIONS, last=2, best_trial_by="score")
     assert len(stored_files(tmp_path / "storage" / "over")) == len(ITERATIONS)
-    recorded("going_on", [1, 20], state, last=2, best_trial="score")
+    recorded("going_on", [1, 20], state, last=2, best_trial_by="score")
     assert stored_at(index_lines(tmp_path / "storage" / "over"), "rollout") == ITERATIONS[-2:]
     assert len(stored_files(tmp_path / "storage" / "over")) == 2
 
@@ -134,9 +134,9 @@ def test_a_sweep_keeps_so_many_bytes(ray_session, tmp_path):
     for lines in trials.values():
         assert largest < bytes_of(lines) <= 3 * largest
         assert stored_at(lines, "rollout")[-1] == 8
-    all_of_one = bytes_of(swept(tmp_path / "b", best_trial="score")[1])
+    all_of_one = bytes_of(swept(tmp_path / "b", best_trial_by="score")[1])
     assert all_of_one > 3 * largest
-    trials = swept(tmp_path / "c", experiment_bytes=all_of_one + 2 * largest, best_trial="score")
+    trials = swept(tmp_path / "c", experiment_bytes=all_of_one + 2 * largest, best_trial_by="score")
     assert stored_at(trials[1], "rollout") == ITERATIONS
     assert bytes_of(trials[0]) + bytes_of(trials[1]) <= all_of_one + 2 * largest
     left = stored_at(trials[0], "rollout")

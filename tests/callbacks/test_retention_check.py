@@ -29,6 +29,6 @@ def test_a_value_that_comes_late_is_no_typo():
 
 def test_a_misspelt_metric_of_the_best_trial_is_named_with_the_main_metrics():
     result = {"env_runners": {"episode_return_mean": 3.0}, "pid": 7}
-    (text,) = problems(Retention(best_trial="episode_return_mean"), *[(result, [])] * 9)
+    (text,) = problems(Retention(best_trial_by="episode_return_mean"), *[(result, [])] * 9)
     assert "none of the first 4 results has this metric. Their main metrics: env_runners/episode_return_mean" in text
-    assert problems(Retention(best_trial="env_runners/episode_return_mean"), *[(result, [])] * 9) == []
+    assert problems(Retention(best_trial_by="env_runners/episode_return_mean"), *[(result, [])] * 9) == []

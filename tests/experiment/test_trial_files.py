@@ -31,7 +31,7 @@ def test_the_index_is_read_again_only_if_its_file_has_changed(trial):
     assert trial.refresh(version(trial))
     assert not trial.refresh(version(trial))
     assert (len(trial.lines), len(trial.reports)) == (4, 2)
-    assert trial.params == {"lr": 0.1, "env": "E", "nested/size": 3}
+    assert trial.config == {"lr": 0.1, "env": "E", "nested/size": 3}
     with Path(index_path(trial.path)).open("ab") as file:
         file.write(json.dumps({**trial.lines[0], "status": "deleted"}).encode() + b"\n")
     first = trial.lines[0]["path"]
@@ -63,7 +63,7 @@ def test_a_trial_without_files_is_empty_and_no_error(tmp_path):
     trial = TrialFiles("none", LOCAL, str(tmp_path / "none"))
     assert trial.refresh((0, 0))
     assert trial.refresh_metrics((0, 0))
-    assert (trial.lines, trial.params, trial.last_metrics) == ([], {}, {})
+    assert (trial.lines, trial.config, trial.last_metrics) == ([], {}, {})
     assert trial.curves() == {"step": [], "metrics": {}}
     assert trial.media_file("media/x.mp4") is None
 
@@ -84,7 +84,7 @@ def test_a_trial_has_its_media_hyperparameters_and_metrics(tmp_path):
     trial = of(make_trial(tmp_path / "t", {"lr": 0.1, "env_config": {"size": 3}, "list": [1]}, {10: 1.0, 20: 3.0}))
     assert trial.name == "t"
     assert list(trial.media.episode_return) == [1.0, 3.0]
-    assert trial.params == {"lr": 0.1, "env_config/size": 3, "list": "[1]"}
+    assert trial.config == {"lr": 0.1, "env_config/size": 3, "list": "[1]"}
     assert trial.metrics["env_runners/episode_return_mean"].last == 3.0
 
 
@@ -110,4 +110,4 @@ def test_the_last_line_of_a_key_holds(tmp_path):
 def test_settings_that_are_no_json_are_none(tmp_path):
     folder = make_trial(tmp_path / "t", {}, {})
     (folder / "params.json").write_text("{")
-    assert of(folder).params == {}
+    assert of(folder).config == {}

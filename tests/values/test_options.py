@@ -35,3 +35,12 @@ def test_options_scale_and_bad_options_fail_where_they_are_given(frames):
 def test_every_counts_frames_and_the_message_says_how(every, kind):
     with pytest.raises(kind, match=r"VideoOptions\(every=...\) must be a whole number of at least 1; every=4 keeps"):
         VideoOptions(every=every)
+
+
+def test_the_old_name_of_an_option_works_and_says_the_new_one():
+    with pytest.warns(DeprecationWarning, match=r"Retention\(best_trial=\.\.\.\) is called best_trial_by= now") as said:
+        old = tm.Retention(best_trial="score", last=3)
+    assert old == tm.Retention(best_trial_by="score", last=3)
+    assert said[0].filename == __file__
+    with pytest.raises(TypeError, match="pass best_trial_by= only"):
+        tm.Retention(best_trial="score", best_trial_by="score")

@@ -38,7 +38,8 @@ def test_rows_are_ordered_and_carry_their_hyperparameters(experiment):
         ("trial_1", 3),
         ("trial_1", 20),
     ]
-    assert catalog[2]["params"] == {"lr": 0.1, "env_config/size": 3, "list": "[1]"}
+    assert catalog[2]["params"] == {"lr": 0.1}
+    assert catalog[2].config == {"lr": 0.1, "env_config/size": 3, "list": "[1]"}
     assert all((experiment / row["trial"] / row["path"]).read_bytes() for row in catalog)
     assert "4 media of 2 trials" in repr(catalog)
 
@@ -64,10 +65,13 @@ def test_lines_of_later_versions_and_broken_ones_do_no_harm(experiment):
     catalog = tm.load(experiment)
     listed = [row for row in catalog if "killed" not in row.get("note", "")]
     assert len(listed) == 3
-    assert listed[2]["params"] == {}
+    assert listed[2].config == {}
 
 
 def test_an_experiment_without_media_and_no_experiment(tmp_path):
+    with pytest.raises(ValueError, match="is not an experiment"):
+        tm.load(tmp_path)
+    (tmp_path / "tuner.pkl").touch()  # it has just begun
     assert len(tm.load(tmp_path)) == 0
     with pytest.raises(FileNotFoundError, match="no folder"):
         tm.load(tmp_path / "nothing")
@@ -135,9 +139,13 @@ def test_several_experiments_are_one_catalog(sweep, experiment):
     assert len(tm.load([sweep, experiment])) == 9
 
 
-def test_a_folder_of_experiments_names_them(sweep):
-    with pytest.raises(ValueError, match=r"is not an experiment; it contains 1: 'exp'.*load\(\[\.\.\.\]\)"):
-        tm.load(sweep.parent)
+def test_the_only_experiment_in_a_folder_is_opened_and_several_are_one_catalog(sweep, tmp_path):
+    only = tm.load(sweep.parent)
+    assert (len(only), only.path, only[0]["trial"]) == (5, str(sweep), "trial_a")
+    for name in ("first", "second"):
+        make_trial(tmp_path / name / "trial", {}, {1: 1.0})
+    several = tm.load(tmp_path)
+    assert (several.path, [row["trial"] for row in several]) == (str(tmp_path), ["first/trial", "second/trial"])
 
 
 def test_a_trial_that_recorded_nothing_is_among_the_trials(sweep):
@@ -163,3 +171,67 @@ def test_a_trial_that_cannot_be_read_is_named_and_the_others_are_there(sweep, ca
     assert "1 trial(s) are left out ('trial_a'): PermissionError" in caplog.text
     with pytest.raises(PermissionError):
         tm.load(f"{folder.path}/trial_a", folder.filesystem)
+
+
+def test_rows_are_filtered_by_hyperparameters_metrics_and_bounds_and_by_the_last_part_of_a_name(sweep):
+    catalog = tm.load(sweep)
+    assert {row["trial"] for row in catalog.filter(lr=0.2)} == {"trial_b"}
+    assert [row["episode_return"] for row in catalog.filter(lr_max=0.1, episode_return_min=2)] == [3.0]
+    assert [row["episode_return"] for row in catalog.filter(speed_max=-4)] == [9.0, 4.0]  # a metric of the episode
+    assert [row["step"] for row in catalog.filter(key="best", speed=(-2, -1))] == [10, 10]
+    assert len(catalog.filter(format=["mp4", "gif"])) == 5
+    with pytest.raises(ValueError, match=r"filter\(knd=\.\.\.\).*did you mean 'kind'\?"):
+        catalog.filter(knd="video")
+    with pytest.raises(ValueError, match=r"filter\(sped_max=\.\.\.\).*did you mean 'speed'\?"):
+        catalog.filter(sped_max=1)
+    with pytest.raises(TypeError, match=r"filter\(lr_min=\.\.\.\) takes a number, got 'low'"):
+        catalog.filter(lr_min="low")
+
+
+def test_hyperparameters_are_found_by_their_last_part(experiment):
+    assert len(tm.load(experiment).filter(size=3, lr=0.1)) == 2
+
+
+def test_a_text_that_no_row_has_is_a_warning_with_what_was_meant(sweep, caplog):
+    catalog = tm.load(sweep)
+    assert len(catalog.filter(key="episodes/bset")) == len(catalog.filter(section="train")) == 0
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == "tune_media: filter(key='episodes/bset') matches nothing; did you mean 'episodes/best'?"
+
+
+def test_the_best_row_by_the_old_name_of_the_argument_or_the_last_part_of_a_metric(sweep, tmp_path):
+    with pytest.warns(DeprecationWarning, match=r"best\(metric=\.\.\.\) is called by= now"):
+        assert tm.load(sweep).best(metric="speed") == tm.load(sweep).best(by="speed")
+    store = StoredTrial.in_folder(tmp_path / "exp" / "trial")
+    for step, speed in ((1, 3.0), (2, 5.0)):
+        record = tm.EpisodeRecord("episode", 1.0, 3, metrics={"agent_0/speed": speed})
+        store.add(tm.Video(np.zeros((2, 8, 8, 3), np.uint8), episode=record), "evaluation", "clip", step)
+    store.finish()
+    assert tm.load(tmp_path / "exp").best(by="speed")["step"] == 2
+
+
+def test_rows_print_in_one_line_and_rows_and_trials_are_hashable(sweep):
+    catalog = tm.load(sweep)
+    assert repr(catalog[0]) == "CatalogRow(trial_a: video evaluation/episodes/best at step 10, return 1)"
+    assert len({*catalog, *tm.load(sweep)}) == 5
+    assert repr(catalog.trials[0]) == "TrialFiles('trial_a', 2 media)"
+    assert len(set(catalog.trials)) == 3
+
+
+def test_hyperparameters_are_those_that_tune_searched_and_the_whole_config_is_there(experiment):
+    state = {"trial_id": "id_0", "relative_logdir": "trial_0", "evaluated_params": {"env_config": {"size": 9}}}
+    (experiment / "experiment_state-1.json").write_text(json.dumps({"trial_data": [[json.dumps(state), "{}"]]}))
+    catalog = tm.load(experiment)
+    assert catalog[0]["params"] == catalog.trials[0].params == {"env_config/size": 3}  # the value that it has now
+    assert catalog[0].config == {"lr": 0.0, "env_config/size": 3, "list": "[1]"}
+    assert catalog[2]["params"] == {"lr": 0.1}  # no snapshot has the trial
+
+
+def test_a_clip_is_saved_as_it_is_or_as_a_gif_in_its_own_size(sweep, tmp_path):
+    row = tm.load(sweep).best()
+    assert row.save(tmp_path / "best.mp4").read_bytes() == row.read_bytes()
+    gif = row.save(str(tmp_path / "best.gif")).read_bytes()
+    assert gif[:6] == b"GIF89a"
+    assert (int.from_bytes(gif[6:8], "little"), int.from_bytes(gif[8:10], "little")) == (48, 32)
+    with pytest.raises(ValueError, match=r"saved as \.mp4 or \.gif, not as '\.avi'"):
+        row.save(tmp_path / "best.avi")

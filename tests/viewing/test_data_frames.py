@@ -48,6 +48,7 @@ def test_the_columns_are_the_same_if_nothing_was_recorded(experiment, tmp_path):
     recorded = tm.load(experiment).to_pandas()
     assert list(recorded)[: len(MEDIA_COLUMNS)] == MEDIA_COLUMNS
     shutil.copytree(experiment, tmp_path / "exp", ignore=shutil.ignore_patterns("media", ".tune_media.json"))
+    (tmp_path / "exp" / "tuner.pkl").touch()
     empty = tm.load(tmp_path / "exp").to_pandas()
     assert list(empty) == list(recorded)
     assert len(empty) == len(tm.load(tmp_path / "exp").to_pandas(params="all")) == 0
@@ -56,6 +57,7 @@ def test_the_columns_are_the_same_if_nothing_was_recorded(experiment, tmp_path):
     } == {np.dtype(float)}
     assert len(empty.merge(recorded, on="step")) == 0
     (tmp_path / "nothing").mkdir()
+    (tmp_path / "nothing" / "tuner.pkl").touch()
     assert list(tm.load(tmp_path / "nothing").to_pandas()) == MEDIA_COLUMNS
 
 
@@ -92,5 +94,6 @@ def test_what_a_trial_left_behind_is_told_by_a_truth_value(tmp_path):
     told = catalog.episodes()
     assert sorted(told[~told["rolled_back"]]["episode_id"]) == ["life 1-1", "life 2-2", "life 2-3"]
     (tmp_path / "nothing").mkdir()
+    (tmp_path / "nothing" / "tuner.pkl").touch()
     empty = tm.load(tmp_path / "nothing")
     assert empty.episodes()["rolled_back"].dtype == empty.to_pandas()["rolled_back"].dtype == np.dtype(bool)

@@ -45,5 +45,6 @@ def test_a_trial_or_a_key_that_is_not_there_is_named(catalog):
 
 
 def test_a_folder_without_clips_is_named(tmp_path):
+    (tmp_path / "tuner.pkl").touch()
     with pytest.raises(ValueError, match=f"no clip in {tmp_path}: nothing was recorded"):
         choose_tiles(tm.load(tmp_path))

@@ -74,6 +74,8 @@ def test_a_filter_knows_hyperparameters_first_then_the_clips_facts_none_ranges_a
         viewer.frame.wait_for_selector(".count")
         viewer.wait("(text) => tuneMedia.app.instance.state.filter === text", text)
         assert (text, viewer.frame.evaluate(NAMES)) == (text, found)
+    viewer.frame.fill(".filter", "gamam=0.9")
+    viewer.wait("() => document.body.innerText.includes('called “gamam”; did you mean “gamma”?')")
     viewer.frame.fill(".filter", "")
     viewer.frame.click(".card[data-trial=a] .params button[title*='my name']")
     viewer.wait(f"{NAMES} === 'a'")

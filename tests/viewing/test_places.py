@@ -42,7 +42,7 @@ def test_experiments_inside_a_folder_are_named(tmp_path):
     for name in ("a", "b", "mlartifacts", "mlruns", ".cache", "checkpoint_000001"):  # come before the trials
         (tmp_path / "sweep" / name).mkdir()
     folder = Folder(pyarrow.fs.LocalFileSystem(), str(tmp_path))
-    assert experiments_in(folder) == ["sweep"]
+    assert [inner.name for inner in experiments_in(folder)] == ["sweep"]
     assert not OTHER_FOLDERS.match("checkpoint_frequency=5_lr=0.1_3")
     assert [inner.name for inner in folder.subfolders()] == ["notes", "sweep"]
     assert is_trial(Folder(folder.filesystem, str(tmp_path / "sweep" / "trial_c")))

@@ -157,7 +157,7 @@ class FinishedTrial:
         if known is not None and known.searched:
             searched = flatten_dict(dict(known.searched), delimiter="/")
         else:
-            searched = {name: files.params[name] for name in differing if name in files.params}
+            searched = {name: files.config[name] for name in differing if name in files.config}
         config = first.get("config")
         info = TrialInfo(
             id,

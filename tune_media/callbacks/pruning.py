@@ -32,11 +32,11 @@ class Pruner:
     @property
     def needs_ended_trials(self) -> bool:
         """Whether files of trials that have ended may be deleted later, so that their stores must stay."""
-        return bool(self.policy.best_trial or self.policy.experiment_bytes)
+        return bool(self.policy.best_trial_by or self.policy.experiment_bytes)
 
     def saw(self, trial_id: str, result: Mapping[str, Any]) -> str | None:
         """Take note of a result; return the trial that was the best until now, if another one has become it."""
-        value = number_at(result, self.policy.best_trial) if self.policy.best_trial else None
+        value = number_at(result, self.policy.best_trial_by) if self.policy.best_trial_by else None
         if value is None or not self.policy.better(value, self.best[1] if self.best else None):
             return None
         former, self.best = self.best, (trial_id, value)

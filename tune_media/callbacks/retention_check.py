@@ -25,10 +25,10 @@ class RetentionCheck:
         policy: Which files are kept.
 
     Example:
-        >>> check = RetentionCheck(Retention(best_trial="scrore"))
+        >>> check = RetentionCheck(Retention(best_trial_by="scrore"))
         >>> problems = [problem for _ in range(9) for problem in check.look({"score": 1.0}, [])]
         >>> print(problems[0].text)
-        Retention(best_trial='scrore') finds no best trial: none of the first 4 results has this metric. Their main \
+        Retention(best_trial_by='scrore') finds no best trial: none of the first 4 results has this metric. Their main \
 metrics: score
         >>> len(problems)
         1
@@ -36,7 +36,7 @@ metrics: score
 
     def __init__(self, policy: Retention) -> None:
         self._by = policy.by if policy.best is not None else None
-        self._best_trial = policy.best_trial
+        self._best_trial = policy.best_trial_by
         self._clips = self._results = 0  # that lack it
 
     def look(self, result: Mapping[str, Any], entries: Iterable[MediaEntry]) -> list[RecordingProblem]:
@@ -56,8 +56,8 @@ metrics: score
             self._best_trial = None
             names = main_metrics(flatten_dict(dict(result), delimiter="/"))
             return [
-                f"Retention(best_trial={path!r}) finds no best trial: none of the first {_PATIENCE} results has this "
-                f"metric. Their main metrics: {_some(names)}"
+                f"Retention(best_trial_by={path!r}) finds no best trial: none of the first {_PATIENCE} results has "
+                f"this metric. Their main metrics: {_some(names)}"
             ]
         return []
 

@@ -364,7 +364,7 @@ class MediaSession:
     # -- retention ----------------------------------------------------------------------------------------------------
 
     def note_best(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Take note of a result for ``Retention(best_trial=...)``."""
+        """Take note of a result for ``Retention(best_trial_by=...)``."""
         pruner = self.storage.pruner
         former = pruner.saw(trial_id, result) if pruner is not None else None
         if former is not None:

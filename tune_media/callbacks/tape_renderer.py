@@ -230,7 +230,7 @@ class TapeRenderer(OutboxThread):
     def _retain(self, trial_id: str, entry: MediaEntry) -> None:
         """Leave the clips of a trial that retention would delete, now that there is another one."""
         policy = self.options.retention
-        if policy is None or not (policy.last or policy.best) or policy.best_trial:
+        if policy is None or not (policy.last or policy.best) or policy.best_trial_by:
             return
         files = self._kept.setdefault(trial_id, KeptFiles(policy, trial_id))
         order, keys = (entry.training_iteration, entry.time), {(entry.section, entry.key)}

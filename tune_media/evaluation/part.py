@@ -156,9 +156,9 @@ def parts_of(trials: Sequence[TrialFiles], request: Request, name: str, folder: 
     Raises:
         OSError: The storage does not answer.
     """
-    names = differing([trial.params for trial in trials])
+    names = differing([trial.config for trial in trials])
     for trial in trials:
-        params = {name: trial.params.get(name) for name in names}
+        params = {name: trial.config.get(name) for name in names}
         checkpoints = checkpoints_of(trial, request.checkpoint)
         for condition in request.conditions if checkpoints else ():
             of_trial = posixpath.join(folder, f"{posixpath.basename(trial.path.rstrip('/'))}{condition.suffix}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import posixpath
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +55,17 @@ class ExperimentState:
     def folders(self) -> set[str]:
         """The names of the trials' folders."""
         return {trial.folder for trial in self.trials.values()}
+
+    def searched_by(self, trial_ids: Iterable[str], path: str) -> Mapping[str, Any]:
+        """Return the hyperparameters that Tune chose for the trial in a folder; empty if no snapshot has it.
+
+        Args:
+            trial_ids: Its ids, if they are known.
+            path: Its folder.
+        """
+        name = posixpath.basename(path.rstrip("/"))
+        ids = [*trial_ids, *(trial.trial_id for trial in self.trials.values() if trial.folder == name)]
+        return next((self.trials[id].searched for id in ids if id in self.trials), {})
 
     def knows(self, trial_id: object) -> bool:
         """Say whether a snapshot has a trial."""

@@ -25,6 +25,7 @@ from tune_media.experiment.results import (
     read_metrics,
     result_step,
 )
+from tune_media.experiment.searched import SearchedParams
 from tune_media.experiment.state import ExperimentState, Snapshots
 from tune_media.storage.entry import STORED
 from tune_media.storage.filesystem import is_local, read_if_there
@@ -64,10 +65,11 @@ class TrialFiles:
         version: Size and modification time of the index that was read; None if ``refresh`` was never called.
         results_version: The same of the results.
         read_at: When the index was read and the files were listed, by the monotonic clock.
+        searched: Knows which hyperparameters Tune searched; None: nobody does.
 
     Example:
         >>> trial = TrialFiles("PPO_1", pyarrow.fs.LocalFileSystem(), "/tmp/no/such/experiment/PPO_1")
-        >>> trial.refresh((0, 0)), trial.lines, trial.params
+        >>> trial.refresh((0, 0)), trial.lines, trial.config
         (True, [], {})
     """
 
@@ -85,10 +87,14 @@ class TrialFiles:
         self._newest = 0.0  # when its last medium was recorded, seconds since 1970
         self._unlisted = 0  # a hash of the lines of files that the index does not list
         self._rows: tuple[MediaColumns, dict[str, int], dict[str, str]] | None = None  # see _looked_up
-        self._params: dict[str, Any] | None = None
+        self.searched: SearchedParams | None = None
+        self._config: dict[str, Any] | None = None
         self._metrics: dict[str, Metric] | None = None
         self._last_metrics: dict[str, float] | None = None
         self._checked_folder = path  # the one on an object store that is known to be of this trial
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {len(self.media)} media)"
 
     @property
     def id(self) -> str:
@@ -130,7 +136,7 @@ class TrialFiles:
         self._newest = max((time for time in times if math.isfinite(time)), default=0.0)
         unlisted = contents.lines[len(contents.lines) - contents.unlisted :]
         self._unlisted = hash(tuple(raw for raw, _ in unlisted))
-        self._rows = self._params = None
+        self._rows = self._config = None
         self.contents = dataclasses.replace(contents, lines=())
         return self
 
@@ -173,11 +179,16 @@ class TrialFiles:
         return filesystem_of_trial(self.contents.media_folder, self.filesystem, self._trial_ids)
 
     @property
+    def config(self) -> dict[str, Any]:
+        """Its whole config, as far as that is scalars and short lists; nested values as ``outer/inner``."""
+        if self._config is None:  # functools.cached_property holds one lock for all trials before Python 3.12
+            self._config = dict(flat_values(self.read_config()))
+        return self._config
+
+    @property
     def params(self) -> dict[str, Any]:
-        """Its hyperparameters that are scalars or short lists, nested ones as ``outer/inner``."""
-        if self._params is None:  # functools.cached_property holds one lock for all trials before Python 3.12
-            self._params = dict(flat_values(self.read_config()))
-        return self._params
+        """The hyperparameters that Tune searched, a part of ``config``; all of it if the trial was not loaded."""
+        return self.config if self.searched is None else self.searched.of(self)
 
     def read_config(self) -> dict[str, Any]:
         """Return its ``params.json`` as it is: the hyperparameters that it had last."""
@@ -228,7 +239,7 @@ class TrialFiles:
         if version == self.version and not again:
             return False
         self.read()
-        _ = self.params
+        _ = self.config
         self.version = version
         return True
 

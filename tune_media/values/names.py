@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 
 
 def safe_name(name: str, allowed: str = "_.=-", stand_in: str = "_", max_length: int | None = None) -> str:
@@ -36,3 +37,13 @@ def name_digest(name: str) -> str:
     True
     """
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def full_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the name that is meant by a name or by its last part, the first one that fits; None if none does.
+
+    >>> full_name("gravity", ["env/gravity", "lr"]), full_name("lr", ["model/lr", "lr"]), full_name("x", ["lr"])
+    ('env/gravity', 'lr', None)
+    """
+    names = list(known)
+    return name if name in names else next((one for one in names if one.endswith(f"/{name}")), None)

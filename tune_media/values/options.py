@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import InitVar, dataclass, fields
 from typing import Any
 
 from tune_media.values.checks import as_shown, check_flag, check_positive, check_text, is_number
+from tune_media.values.deprecated import renamed
 
 _PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
 
@@ -100,15 +101,16 @@ class Retention:
         best: How many of the best files of each key to keep.
         by: The fact or metric of the episode that ``best`` compares.
         mode: ``"max"`` or ``"min"``.
-        best_trial: The path of a metric in the result, for example ``"evaluation/env_runners/episode_return_mean"``.
-            Everything is kept in the trial in which it is best (by ``mode``) so far. When another trial becomes the
-            best, the other rules apply to this one again.
+        best_trial_by: The path of a metric in the result, for example
+            ``"evaluation/env_runners/episode_return_mean"``. Everything is kept in the trial in which it is best (by
+            ``mode``) so far. When another trial becomes the best, the other rules apply to this one again.
         trial_bytes: The most bytes of media that a trial keeps; this limits the best trial, too.
         experiment_bytes: The most bytes of media that all trials keep together; the best trial's files go last.
+        best_trial: The old name of ``best_trial_by``.
 
     Raises:
         ValueError: A value that makes no sense.
-        TypeError: ``by`` or ``best_trial`` is not text.
+        TypeError: ``by`` or ``best_trial_by`` is not text.
 
     Example:
         >>> Retention(last=20, best=5).better(3.0, than=2.0)
@@ -122,11 +124,14 @@ class Retention:
     best: int | None = None
     by: str = "episode_return"
     mode: str = "max"
-    best_trial: str | None = None
+    best_trial_by: str | None = None
     trial_bytes: int | None = None
     experiment_bytes: int | None = None
+    best_trial: InitVar[str | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, best_trial: str | None) -> None:
+        metric = renamed("Retention(best_trial=...)", "best_trial_by=", best_trial, self.best_trial_by, stacklevel=4)
+        object.__setattr__(self, "best_trial_by", metric)
         for name in ("last", "best", "trial_bytes", "experiment_bytes"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int) and not isinstance(value, bool) and value > 0):
@@ -134,7 +139,7 @@ class Retention:
                     f"Retention({name}=...) must be a whole number above 0 or None, got {as_shown(value)}."
                 )
         check_text("Retention(by=...)", self.by, "'episode_return'", or_none=False)
-        check_text("Retention(best_trial=...)", self.best_trial, "'evaluation/env_runners/episode_return_mean'")
+        check_text("Retention(best_trial_by=...)", self.best_trial_by, "'evaluation/env_runners/episode_return_mean'")
         if self.mode not in ("max", "min"):
             raise ValueError(f"Retention(mode=...) must be 'max' or 'min', got {self.mode!r}.")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -15,13 +17,15 @@ import numpy.typing as npt
 import pyarrow.fs
 
 from tune_media.experiment.params import differing
+from tune_media.experiment.searched import SearchedParams
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_contents import warn_of_unlisted, warn_of_unrendered
-from tune_media.values.checks import name_some, number_range
+from tune_media.values.checks import did_you_mean, is_number, name_some, number_range
+from tune_media.values.deprecated import renamed
 from tune_media.values.image import Image
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
@@ -33,8 +37,11 @@ from tune_media.viewing.places import (
     allow_many_requests,
     experiments_in,
     find_folders,
+    is_experiment,
     is_trial,
 )
+from tune_media.viewing.row_conditions import Condition, conditions
+from tune_media.viewing.saved_clip import save_medium
 from tune_media.viewing.statistics import paired_difference
 
 if TYPE_CHECKING:
@@ -45,22 +52,41 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tune_media")
 
 _Found = TypeVar("_Found")
+_ALWAYS_KNOWN = ("train", "evaluation", "video", "image", "histogram", "artifact")  # a running sweep may have none yet
 
 
 class CatalogRow(dict[str, Any]):
     """One recorded medium: a dict of its index line, with its trial, its hyperparameters and its file added.
 
     The fields of the index line are listed in ``docs/files.md``. Added are ``trial`` (the name of the trial's folder),
-    ``params`` (its hyperparameters) and ``file`` (the path of the medium on its filesystem). ``abandoned`` is
-    true, and there at all, if a killed driver left the trial and Tune started it again under another id.
+    ``params`` (the hyperparameters that Tune searched) and ``file`` (the path of the medium on its filesystem).
+    ``abandoned`` is true, and there at all, if a killed driver left the trial and Tune started it again under another
+    id. A row prints in one line; ``dict(row)`` shows all of it.
+
+    Attributes:
+        config: The whole config of the trial, nested values as ``outer/inner``.
 
     Example:
         ``catalog.best()["file"]``
     """
 
-    def __init__(self, fields: dict[str, Any], open_filesystem: Callable[[], pyarrow.fs.FileSystem]) -> None:
+    def __init__(
+        self,
+        fields: dict[str, Any],
+        open_filesystem: Callable[[], pyarrow.fs.FileSystem],
+        config: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         super().__init__(fields)
+        self.config = dict(config)
         self._open_filesystem = open_filesystem
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.get(name) for name in ("file", "section", "key", "step", "id")))
+
+    def __repr__(self) -> str:
+        place = f"{self.get('section')}/{self.get('key')} at step {self.get('step')}"
+        told = f", return {self['episode_return']:g}" if is_number(self.get("episode_return")) else ""
+        return f"{type(self).__name__}({self.get('trial')}: {self.get('kind')} {place}{told})"
 
     def read_bytes(self) -> bytes:
         """Return the content of the medium's file, for a clip an mp4.
@@ -71,6 +97,26 @@ class CatalogRow(dict[str, Any]):
         """
         with self._open_filesystem().open_input_file(self["file"]) as file:
             return bytes(file.read())
+
+    def save(self, path: str | Path, *, width: int | None = None, fps: float | None = None) -> Path:
+        """Write the medium to a file: as it is stored, or a clip as a GIF, for a slide.
+
+        Args:
+            path: The file to write. Its ending decides the format: for a clip ``.mp4`` or ``.gif``.
+            width: The largest width of a GIF, pixels. None: that of the clip.
+            fps: The most frames per second of a GIF. None: those of the clip, at most 50, which is all that GIF can do.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            ValueError: The medium cannot be saved in this format.
+            OSError: The file cannot be read or written.
+
+        Example:
+            ``catalog.best().save("best.gif")``
+        """
+        return save_medium(self.read_bytes(), self["file"], path, width=width, fps=fps)
 
     def frames(self) -> Iterator[npt.NDArray[np.uint8]]:
         """Yield the frames of a clip, HWC uint8 RGB.
@@ -165,8 +211,8 @@ class Catalog(Sequence[CatalogRow]):
     @cached_property
     def differing_params(self) -> list[str]:
         """The names of the hyperparameters that differ between the trials."""
-        self._read_of_all(lambda trial: trial.params)
-        return differing([trial.params for trial in self.trials])
+        self._read_of_all(lambda trial: trial.config)
+        return differing([trial.config for trial in self.trials])
 
     def filter(
         self,
@@ -178,6 +224,7 @@ class Catalog(Sequence[CatalogRow]):
         kind: str | None = None,
         step: float | Sequence[float] | None = None,
         episode_return: float | Sequence[float] | None = None,
+        **values: Any,
     ) -> Catalog:
         """Return the catalog of the rows that match everything that is given.
 
@@ -185,34 +232,71 @@ class Catalog(Sequence[CatalogRow]):
             where: A function of a row. It is asked last, since it needs the whole row.
             trial: A trial's name.
             section: ``"train"``, ``"evaluation"``, or another section of the result.
-            key: The key inside the section, such as ``"episodes/best"``.
+            key: The key inside the section, such as ``"episodes/best"``, or its last part: ``"best"``.
             kind: ``"video"``, ``"image"``, ``"histogram"``, ...
             step: A step, or the first and the last step, both included.
             episode_return: A return, or the smallest and the largest return, both included.
+            values: Any other field of the rows, metric of the episodes or hyperparameter, by its name or the last part
+                of it: a value, the first and the last of a range, or a list of texts; after ``_min`` or ``_max``, a
+                bound. Fields and metrics come before hyperparameters; ``config/<name>`` is always a hyperparameter.
 
         Raises:
-            TypeError: ``step`` or ``episode_return`` is something else.
+            TypeError: A number is something else.
+            ValueError: Nothing has a name that is given. A text that no row has is a warning.
 
         Example:
-            ``catalog.filter(section="evaluation", key="episodes/best", step=(10_000, 20_000))``
+            ``catalog.filter(key="best", step=(10_000, 20_000), lr=1e-3, distance_max=3)``
         """
+        self._warn_of_unknown(trial=trial, section=section, key=key, kind=kind)
+        asked = self._conditions(values)
         steps = number_range("filter(step=...)", step)
         returns = number_range("filter(episode_return=...)", episode_return)
         chosen = []
         for number, found in enumerate(self.trials):
             media, rows = found.media, self._chosen[number]
             matches = np.full(len(rows), trial in (None, found.name))
-            for column, wanted in ((media.section, section), (media.key, key), (media.kind, kind)):
+            for column, wanted in (("section", section), ("key", key), ("kind", kind)):
                 if wanted is not None:
-                    matches &= np.array([column[row] == wanted for row in rows], bool)
-            for values, bounds in ((media.step, steps), (media.episode_return, returns)):
+                    names = getattr(media, column)
+                    matching = {name for name in set(names) if _means(column, wanted, name)}
+                    matches &= np.array([names[row] in matching for row in rows], bool)
+            for numbers, bounds in ((media.step, steps), (media.episode_return, returns)):
                 if bounds is not None:
-                    matches &= (values[rows] >= bounds[0]) & (values[rows] <= bounds[1])
+                    matches &= (numbers[rows] >= bounds[0]) & (numbers[rows] <= bounds[1])
             rows = rows[matches]
+            config = found.config if any(one.is_param for one in asked) else {}
+            if not all(one.holds(config.get(one.name)) for one in asked if one.is_param):
+                rows = rows[:0]
+            of_rows = [one for one in asked if not one.is_param]
+            if of_rows:
+                lines = found.media.lines(rows)
+                holds = [all(one.holds(data_frames.field_of(line, one.name)) for one in of_rows) for line in lines]
+                rows = rows[np.array(holds, bool)]
             if where is not None:
                 rows = rows[np.array([bool(where(row)) for row in self._rows(number, rows)], bool)]
             chosen.append(rows)
         return Catalog(self._folders, self.trials, chosen)
+
+    def _conditions(self, values: Mapping[str, Any]) -> list[Condition]:
+        if not values or not len(self):
+            return []
+        self._read_of_all(lambda trial: trial.config)
+        fields = dict.fromkeys(name for row in self for name in data_frames.fields_of(row))
+        params = dict.fromkeys(name for trial in self.trials for name in trial.config)
+        return conditions(values, [*data_frames.MEDIA_COLUMNS, *fields], params)
+
+    def _warn_of_unknown(self, **wanted: str | None) -> None:
+        """Say which names there are, if a text that is asked for is none of them."""
+        for argument, text in wanted.items():
+            if text is None or text in _ALWAYS_KNOWN or not len(self):
+                continue
+            known = [trial.name for trial in self.trials]
+            if argument != "trial":
+                known = [name for trial in self.trials for name in set(getattr(trial.media, argument))]
+            if any(_means(argument, text, name) for name in known):
+                continue
+            hint = did_you_mean(text, sorted(known))
+            logger.warning("tune_media: filter(%s=%r) matches nothing; %s", argument, text, hint)
 
     @cached_property
     def statuses(self) -> list[TrialStatus]:
@@ -240,7 +324,7 @@ class Catalog(Sequence[CatalogRow]):
         scores = self.scores
         return [(self.trials[number], scores.values[number], self._best_of(number)) for number in scores.best_first()]
 
-    def best(self, metric: str | None = None, mode: str = "max") -> CatalogRow | None:
+    def best(self, by: str | None = None, mode: str = "max", *, metric: str | None = None) -> CatalogRow | None:
         """Return the best clip of the best trial, or the row with the best value of a field; None if there is none.
 
         Trials are ranked by their score: the mean return of the last evaluation. If no trial has one, it is the mean
@@ -249,20 +333,23 @@ class Catalog(Sequence[CatalogRow]):
         evaluation if there are any. A clip that was rolled back is taken only if there is no other.
 
         Args:
-            metric: None for the score of the trials. Or a field of the rows, whatever trial they belong to:
-                ``"episode_return"``, ``"episode_length"``, another field, or a name in the row's ``metrics``.
+            by: None for the score of the trials. Or a field of the rows, whatever trial they belong to:
+                ``"episode_return"``, ``"episode_length"``, another field, or a name in the row's ``metrics``, or the
+                last part of such a name.
             mode: ``"max"`` or ``"min"``.
+            metric: The old name of ``by``.
 
         Raises:
             ValueError: ``mode`` is something else, or no row has such a field.
         """
         if mode not in ("max", "min"):
             raise ValueError(f"best(mode=...) must be 'max' or 'min', got {mode!r}.")
+        by = renamed("best(metric=...)", "by=", metric, by)
         sign = 1 if mode == "max" else -1
-        if metric is None:
+        if by is None:
             rows = (self._best_of(number, sign) for number in self.scores.best_first(sign))
             return next((row for row in rows if row is not None), None)
-        return data_frames.best_row(self, metric, sign)
+        return data_frames.best_row(self, by, sign)
 
     def compare(
         self,
@@ -344,7 +431,7 @@ class Catalog(Sequence[CatalogRow]):
     def _judged(self, by: str | Sequence[str] | None, metric: str | None, mode: str, task: str | None) -> list[Judged]:
         if mode not in ("max", "min"):
             raise ValueError(f"compare(mode=...) must be 'max' or 'min', got {mode!r}.")
-        self._read_of_all(lambda trial: trial.params)
+        self._read_of_all(lambda trial: trial.config)
         scores = self.scores.values if metric is None else comparison.scores_by(self.trials, metric)
         names = [by] if isinstance(by, str) else by
         sign = 1 if mode == "max" else -1
@@ -365,7 +452,7 @@ class Catalog(Sequence[CatalogRow]):
         Raises:
             ValueError: ``params`` is something else.
         """
-        self._read_of_all(lambda trial: trial.params)
+        self._read_of_all(lambda trial: trial.config)
         if metrics:
             self._read_of_all(lambda trial: trial.metrics)
         rows = [list(self._rows(number, chosen)) for number, chosen in enumerate(self._chosen)]
@@ -381,7 +468,7 @@ class Catalog(Sequence[CatalogRow]):
         Args:
             params: As in ``to_pandas``.
         """
-        self._read_of_all(lambda trial: trial.params)
+        self._read_of_all(lambda trial: trial.config)
         return data_frames.of_episodes(self.trials, params)
 
     def taped_episodes(self) -> list[TapedEpisode]:
@@ -418,7 +505,7 @@ class Catalog(Sequence[CatalogRow]):
             }
             if trial.is_abandoned:
                 added["abandoned"] = True
-            yield CatalogRow({**line, **added}, open_filesystem)
+            yield CatalogRow({**line, **added}, open_filesystem, trial.config)
 
     def _best_of(self, number: int, sign: int = 1) -> CatalogRow | None:
         row = self.trials[number].media.best(self._chosen[number], sign)
@@ -433,14 +520,16 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     """Read what was recorded, while an experiment runs or afterwards.
 
     Args:
-        source: The folder of an experiment or of one trial: a local path, a URI such as ``s3://bucket/experiment``, or
-            a path on ``filesystem``. Or the ``ResultGrid`` that ``Tuner.fit()`` returned. Or a list of these.
+        source: The folder of an experiment, of one trial, or of experiments: a local path, a URI such as
+            ``s3://bucket/experiment``, or a path on ``filesystem``. Or the ``ResultGrid`` that ``Tuner.fit()``
+            returned. Or a list of these. In a folder of several experiments, trials are called
+            ``<experiment>/<trial>``.
         filesystem: A pyarrow filesystem that the paths are on. None: each path tells.
 
     Raises:
         FileNotFoundError: There is no such folder.
         OSError: No trial can be read. If only some cannot, they are left out, with a warning.
-        ValueError: The folder holds experiments, and is none itself; the message names them.
+        ValueError: The folder is no experiment, and has none in it.
         TypeError: ``source`` is something else.
 
     Example:
@@ -451,19 +540,23 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         FileNotFoundError: There is no folder '...no/such/experiment'; pass the experiment's folder, which ...
     """
     folders = find_folders(source, filesystem)
-    candidates = [inner for folder in folders for inner in (folder, *_candidates(folder))]
-    read = _in_parallel(_read_trial, candidates)
-    trials = [trial for trial in read if isinstance(trial, TrialFiles)]
-    _warn_of_errors(
-        {inner.path: error for inner, error in zip(candidates, read, strict=True) if isinstance(error, OSError)}, trials
-    )
+    trials = _trials_in(folders)
     if not trials and len(folders) == 1:
         inside = experiments_in(folders[0])
-        if inside:
+        if not inside and not is_experiment(folders[0]):
             raise ValueError(
-                f"{folders[0].path!r} is not an experiment; it contains {len(inside)}: {name_some(inside)}. "
-                f"Load one of them, or several: load([...])."
+                f"{folders[0].path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune. Pass "
+                "the experiment's folder, which tuner.fit() prints."
             )
+        folders = inside if len(inside) == 1 else folders
+        for experiment in inside:
+            of_experiment = _trials_in([experiment])
+            for trial in of_experiment if len(inside) > 1 else ():
+                trial.name = f"{experiment.name}/{trial.name}"
+            trials += of_experiment
+    searched = SearchedParams(trials)
+    for trial in trials:
+        trial.searched = searched
     contents = {trial.path: trial.contents for trial in trials}
     warn_of_unlisted(contents)
     warn_of_unrendered(contents)
@@ -472,6 +565,22 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         mark_abandoned(trials, Snapshots())
     trials.sort(key=lambda trial: trial.name)
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
+
+
+def _means(column: str, wanted: str, name: str) -> bool:
+    """Say whether a text that is asked for means a name; a key may be named by its last part."""
+    return name == wanted or (column == "key" and name.endswith(f"/{wanted}"))
+
+
+def _trials_in(folders: Sequence[Folder]) -> list[TrialFiles]:
+    """Return the trials that are, or are directly inside, some folders; those that cannot be read are a warning."""
+    candidates = [inner for folder in folders for inner in (folder, *_candidates(folder))]
+    read = _in_parallel(_read_trial, candidates)
+    trials = [trial for trial in read if isinstance(trial, TrialFiles)]
+    _warn_of_errors(
+        {inner.path: error for inner, error in zip(candidates, read, strict=True) if isinstance(error, OSError)}, trials
+    )
+    return trials
 
 
 def _candidates(folder: Folder) -> list[Folder]:

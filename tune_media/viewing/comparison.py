@@ -78,7 +78,7 @@ def judged(
     Raises:
         ValueError: There is no such hyperparameter, or a configuration has more runs of one task than of another.
     """
-    params = [trial.params for trial in trials]
+    params = [trial.config for trial in trials]
     if task is None:
         found = configurations(params, by)
         return judge(found, scores, counts=lambda number: statuses[number].word != FAILED, sign=sign)

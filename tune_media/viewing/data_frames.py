@@ -14,6 +14,7 @@ from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_columns, p
 from tune_media.values.checks import did_you_mean
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
+from tune_media.values.names import full_name
 from tune_media.values.number import as_number
 from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text
@@ -51,11 +52,21 @@ _FLAGS = ("rolled_back", "abandoned")  # columns of truth values; False if a row
 _Row = TypeVar("_Row", bound=dict[str, Any])
 
 
+def field_of(row: dict[str, Any], name: str) -> Any:
+    """Return a field of a row, or a metric of its episode; None if it has none."""
+    metrics = row.get("metrics")
+    return row.get(name, metrics.get(name) if isinstance(metrics, dict) else None)
+
+
+def fields_of(row: dict[str, Any]) -> list[str]:
+    """Return the names for ``field_of``."""
+    metrics = row.get("metrics")
+    return [*(metrics if isinstance(metrics, dict) else ()), *row]
+
+
 def value_of(row: dict[str, Any], metric: str) -> float:
     """Return a field of a row, or a metric of its episode, as a number; NaN if it has none."""
-    metrics = row.get("metrics")
-    inside = metrics.get(metric) if isinstance(metrics, dict) else None
-    return as_number(row.get(metric, inside))
+    return as_number(field_of(row, metric))
 
 
 def best_row(rows: Sequence[_Row], metric: str, sign: int) -> _Row | None:
@@ -69,14 +80,8 @@ def best_row(rows: Sequence[_Row], metric: str, sign: int) -> _Row | None:
     Raises:
         ValueError: There are rows, and neither they nor the index have such a field.
     """
-    best, best_rank = None, (False, -math.inf)
-    for row in rows:
-        rank = (does_count(row), sign * value_of(row, metric))
-        if rank[1] > -math.inf and rank > best_rank:
-            best, best_rank = row, rank
-    if best is None and rows:
-        _check_field(rows, metric)
-    return best
+    best = _best_row(rows, metric, sign)
+    return _best_row(rows, _number_named(rows, metric), sign) if best is None and rows else best
 
 
 def of_media(
@@ -123,17 +128,31 @@ def of_episodes(trials: Sequence[TrialFiles], params: str) -> pd.DataFrame:
     return _data_frame(rows, ["trial", *EPISODE_COLUMNS, *_FLAGS], [name for config in configs for name in config])
 
 
-def _check_field(rows: Iterable[dict[str, Any]], name: str) -> None:
-    """Raise an error that names similar fields, unless a name is a field of the index, or of a row or its metrics."""
-    known = set(MEDIA_COLUMNS)
+def _best_row(rows: Iterable[_Row], metric: str, sign: int) -> _Row | None:
+    best, best_rank = None, (False, -math.inf)
+    for row in rows:
+        rank = (does_count(row), sign * value_of(row, metric))
+        if rank[1] > -math.inf and rank > best_rank:
+            best, best_rank = row, rank
+    return best
+
+
+def _number_named(rows: Iterable[dict[str, Any]], name: str) -> str:
+    """Return the full name of a field of the index, or of a row or its metrics.
+
+    Raises:
+        ValueError: There is none; the message names similar ones.
+    """
+    known = dict.fromkeys(MEDIA_COLUMNS)
     numbers: dict[str, None] = {}
     for row in rows:
-        metrics = row.get("metrics")
-        names = [*(metrics if isinstance(metrics, dict) else ()), *row]
-        known.update(names)
+        names = fields_of(row)
+        known |= dict.fromkeys(names)
         numbers |= {name: None for name in names if name not in numbers and not math.isnan(value_of(row, name))}
-    if name not in known:
+    found = full_name(name, known)
+    if found is None:
         raise ValueError(f"best: no row has {name!r}; {did_you_mean(name, numbers, 'the fields are')}")
+    return found
 
 
 def _episodes_in(trial: TrialFiles, path: str) -> Iterator[dict[str, Any]]:
@@ -154,9 +173,9 @@ def _episodes_in(trial: TrialFiles, path: str) -> Iterator[dict[str, Any]]:
 def _configs(trials: Sequence[TrialFiles], params: str) -> list[dict[str, Any]]:
     if params not in ("differing", "all", "none"):
         raise ValueError(f"params= must be 'differing', 'all' or 'none', got {params!r}.")
-    names: Sequence[str] = () if params == "none" else differing([trial.params for trial in trials])
+    names: Sequence[str] = () if params == "none" else differing([trial.config for trial in trials])
     return [
-        {f"config/{name}": trial.params.get(name) for name in (trial.params if params == "all" else names)}
+        {f"config/{name}": trial.config.get(name) for name in (trial.config if params == "all" else names)}
         for trial in trials
     ]
 

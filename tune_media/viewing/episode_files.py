@@ -77,7 +77,7 @@ class EpisodeFiles:
 
     def _configs(self) -> list[str]:
         """Return the names of the hyperparameters that differ between the trials."""
-        params = [trial.params for trial in self._wanted.values()]
+        params = [trial.config for trial in self._wanted.values()]
         if self._differing is None or [*map(id, params)] != [*map(id, self._differing[0])]:
             self._differing = params, differing(params)
         return self._differing[1]
@@ -230,7 +230,7 @@ class _Episodes:
         if any(self._is_left) or None in known:
             gone = np.array([trial is None for trial in known])
             counting = ~np.array(self._is_left)[file] & ~gone[path]
-        params = [{} if trial is None else trial.params for trial in known]
+        params = [{} if trial is None else trial.config for trial in known]
         return EpisodeTable(ordered, self._clips, params, configs, counting, read, tapes, self._reports)
 
     def _text(self, name: str, text: str | None) -> int:

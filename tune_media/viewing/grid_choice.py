@@ -119,7 +119,7 @@ def _over_training(rows: Sequence[CatalogRow], trial: str) -> list[CatalogRow]:
 
 
 def _title(row: CatalogRow, catalog: Catalog, over_training: str | None) -> str:
-    params = [f"{name.rpartition('/')[2]}={_short(row['params'].get(name))}" for name in catalog.differing_params]
+    params = [f"{name.rpartition('/')[2]}={_short(row.config.get(name))}" for name in catalog.differing_params]
     return row["trial"] if over_training or not params else "  ".join(params)
 
 

@@ -80,7 +80,7 @@ def index_payload(
                 "id": trial.id,
                 "name": trial.name,
                 "url": f"media/{trial.id}/",
-                "params": {name: _param(trial.params.get(name)) for name in params},
+                "params": {name: _param(trial.config.get(name)) for name in params},
                 "abandoned": trial.is_abandoned,
             }
             for trial in trials
@@ -95,7 +95,7 @@ def shown_params(trials: Sequence[TrialFiles]) -> list[str]:
     >>> shown_params([])
     []
     """
-    return differing([trial.params for trial in trials])[:_MAX_PARAMS]
+    return differing([trial.config for trial in trials])[:_MAX_PARAMS]
 
 
 def first_payload(

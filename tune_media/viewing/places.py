@@ -97,14 +97,19 @@ def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -
     raise TypeError(f"load() takes a folder, a URI, a ResultGrid, or a list of these; got {source!r}.")
 
 
-def experiments_in(folder: Folder) -> list[str]:
-    """Return the names of the experiments directly inside a folder that is none itself, such as ``~/ray_results``."""
+def experiments_in(folder: Folder) -> list[Folder]:
+    """Return the experiments directly inside a folder that is none itself, such as ``~/ray_results``."""
     found = []
     for inner in folder.subfolders():
         candidates = (trial for trial in inner.subfolders() if not OTHER_FOLDERS.match(trial.name))
         if any(is_trial(trial) for trial in itertools.islice(candidates, _MAX_ASKED)):
-            found.append(inner.name)
+            found.append(inner)
     return found
+
+
+def is_experiment(folder: Folder) -> bool:
+    """Whether Tune has begun an experiment in a folder; it may have no trials yet."""
+    return folder.has_file("tuner.pkl")
 
 
 def is_trial(folder: Folder) -> bool:

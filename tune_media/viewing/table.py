@@ -35,7 +35,7 @@ def trial_table(catalog: Catalog, width: int | None = None) -> str:
     failed = {id(trial): status.error for trial, status in known if status.word == FAILED}
     rows = []
     for trial, score, best in videos.best_first():
-        told = [_short(trial.params.get(name, "")) for name in params]
+        told = [_short(trial.config.get(name, "")) for name in params]
         told += [] if ranks_by_clip else [_short(score)]
         clips = str(len(videos.filter(trial=trial.name)))
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
@@ -87,7 +87,7 @@ def media_table(catalog: Catalog, params: Sequence[str] = (), width: int | None 
     """
     lines = [["trial", *params, "step", "key", "return", "frames", "file"]]
     for row in catalog:
-        values = [_short(row["params"].get(name, "")) for name in params]
+        values = [_short(row.config.get(name, "")) for name in params]
         facts = [row.get("step", ""), row["key"], _short(row.get("episode_return")), row.get("frames", "")]
         lines.append([row["trial"], *values, *map(str, facts), _relative(row, catalog)])
     return _laid_out(lines, width or 10_000)

@@ -20,9 +20,10 @@
 
   /**
    * Parse a filter. `find(name)` returns a function from (trial, clip) to the value of that name, or null; `describe`
-   * returns the text of a trial that words are looked for in. Returns {test(trial, clip), problem}.
+   * returns the text of a trial that words are looked for in; `known` are the names that there are. Returns
+   * {test(trial, clip), problem}.
    */
-  function parse(text, find, describe) {
+  function parse(text, find, describe, known) {
     const tokens = tokensOf(text);
     let at = 0;
     let problem = null;
@@ -66,7 +67,8 @@
       }
       const read = find(unquoted(name).trim());
       if (!read) {
-        problem = `no hyperparameter or metric is called “${unquoted(name).trim()}”`;
+        const meant = nearest(unquoted(name).trim(), known);
+        problem = `no hyperparameter or metric is called “${unquoted(name).trim()}”${meant ? `; did you mean “${meant}”?` : ""}`;
         return () => true;
       }
       const compares = comparison(operator, unquoted(value));
@@ -81,6 +83,23 @@
       test = (trial, clip) => before(trial, clip) && rest(trial, clip);
     }
     return { test, problem };
+  }
+
+  /** Return the name that a misspelt one most likely means, or null: at most two of five letters are others. */
+  function nearest(name, known) {
+    const ranked = known.map((one) => [distance(name.toLowerCase(), one.toLowerCase()), one]).sort((a, b) => a[0] - b[0]);
+    return ranked.length && 5 * ranked[0][0] <= 2 * name.length ? ranked[0][1] : null;
+  }
+
+  /** Return how many letters have to be put in, left out or replaced to get from one text to another. */
+  function distance(a, b) {
+    let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+    for (let i = 1; i <= a.length; i++) {
+      const next = [i];
+      for (let j = 1; j <= b.length; j++) next.push(Math.min(next[j - 1] + 1, row[j] + 1, row[j - 1] + (a[i - 1] !== b[j - 1])));
+      row = next;
+    }
+    return row[b.length];
   }
 
   /** Return a test of a value: equal to a text, a number or None, between two numbers, or smaller or larger than one. */

@@ -255,7 +255,8 @@
       const full = resolve(name, model);
       return full && ((trial, clip) => valueOf(trial, full, clip));
     };
-    return tm.filter.parse(text, find, describe);
+    const known = [...[...model.params, ...model.metricNames].map(lastPart), ...CLIP_FACTS, ...OWN_NAMES];
+    return tm.filter.parse(text, find, describe, known);
   }
 
   /** Find a value's full name by its own name or its last part: hyperparameters, then the clip's facts, then metrics. */

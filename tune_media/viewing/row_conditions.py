@@ -1,0 +1,93 @@
+"""Conditions on rows by name: fields of the index, metrics of the episode, and hyperparameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tune_media.values.checks import as_shown, did_you_mean, is_number, number_range
+from tune_media.values.names import full_name
+from tune_media.values.number import as_number
+
+_BOUNDS: dict[str, Callable[[float, float], bool]] = {"_min": float.__ge__, "_max": float.__le__}
+_PARAM = "config/"  # as in the columns of to_pandas
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on one value of a row.
+
+    Attributes:
+        name: The full name of the value.
+        is_param: Whether it is a hyperparameter of the row's trial.
+        holds: Told the value, says whether the row matches.
+
+    Example:
+        >>> (condition,) = conditions({"distance_max": 3}, ["distance"], ["lr"])
+        >>> condition.holds(2.5), condition.holds(3.5), condition.holds(None)
+        (True, False, False)
+        >>> conditions({"gravity": 9.8}, ["distance"], ["env_config/gravity"])[0].name
+        'env_config/gravity'
+        >>> conditions({"distnace": 3}, ["distance"], [])
+        Traceback (most recent call last):
+        ValueError: filter(distnace=...): no row and no hyperparameter has this name; did you mean 'distance'?
+    """
+
+    name: str
+    is_param: bool
+    holds: Callable[[Any], bool]
+
+
+def conditions(given: Mapping[str, Any], fields: Iterable[str], params: Iterable[str]) -> list[Condition]:
+    """Return the conditions that keyword arguments of ``Catalog.filter`` mean.
+
+    Args:
+        given: The arguments: a value, a range, or, after ``_min`` and ``_max``, a bound.
+        fields: The names of fields and metrics that rows have.
+        params: The names of hyperparameters.
+
+    Raises:
+        ValueError: A name that is none of these.
+        TypeError: A bound that is no number.
+    """
+    fields, params = list(fields), list(params)
+    found = []
+    for argument, wanted in given.items():
+        known = _find(argument, fields, params)
+        if known is not None:
+            found.append(Condition(*known, _equality(wanted)))
+            continue
+        base, bound = argument[:-4], _BOUNDS.get(argument[-4:])
+        known = None if bound is None else _find(base, fields, params)
+        if known is None or bound is None:
+            hint = did_you_mean(argument if bound is None else base, [*fields, *params])
+            raise ValueError(f"filter({argument}=...): no row and no hyperparameter has this name; {hint}")
+        if not is_number(wanted):
+            raise TypeError(f"filter({argument}=...) takes a number, got {as_shown(wanted)}.")
+        found.append(Condition(*known, _bound(bound, float(wanted))))
+    return found
+
+
+def _find(name: str, fields: Sequence[str], params: Sequence[str]) -> tuple[str, bool] | None:
+    """Return the full name, and whether it is of a hyperparameter; fields of rows come first."""
+    field = None if name.startswith(_PARAM) else full_name(name, fields)
+    if field is not None:
+        return field, False
+    param = full_name(name.removeprefix(_PARAM), params)
+    return None if param is None else (param, True)
+
+
+def _bound(holds: Callable[[float, float], bool], limit: float) -> Callable[[Any], bool]:
+    return lambda value: holds(as_number(value), limit)  # a comparison with NaN is false
+
+
+def _equality(wanted: Any) -> Callable[[Any], bool]:
+    if isinstance(wanted, (str, bool)) or wanted is None:
+        return lambda value: bool(value == wanted)
+    if not is_number(wanted) and any(isinstance(one, str) or one is None for one in wanted):
+        several = list(wanted)
+        return lambda value: value in several
+    first, last = number_range("filter(...)", wanted) or (-math.inf, math.inf)
+    return lambda value: first <= as_number(value) <= last

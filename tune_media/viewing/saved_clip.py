@@ -1,0 +1,46 @@
+"""One medium as a file for a slide or a mail: as it is stored, or a clip as an animated GIF."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+
+_FASTEST = 50.0  # frames per second: viewers show GIFs no faster
+_NO_LIMIT = 2**31
+
+
+def save_medium(
+    content: bytes, stored_as: str, output: str | Path, *, width: int | None = None, fps: float | None = None
+) -> Path:
+    """Write a medium to a file: as it is stored, or a clip as a GIF that plays at its speed.
+
+    Args:
+        content: The content of the medium's file.
+        stored_as: The name of that file.
+        output: The file to write; its ending decides the format.
+        width: The largest width of a GIF, pixels. None: that of the clip.
+        fps: The most frames per second of a GIF. None: those of the clip, at most 50, which is all that GIF can do.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ValueError: The file's ending is neither that of the medium nor, for a clip, ``.gif``.
+        OSError: The file cannot be written.
+
+    Example:
+        >>> save_medium(b"", "clip.mp4", "clip.avi")
+        Traceback (most recent call last):
+        ValueError: A medium that is stored as .mp4 is saved as .mp4 or .gif, not as '.avi'.
+    """
+    path, stored = Path(output).expanduser(), posixpath.splitext(stored_as)[1].lower()
+    wanted = path.suffix.lower()
+    if wanted == ".gif" and stored in (".mp4", ".webm"):
+        from tune_media.encoding.gif import gif_from_video
+
+        content = gif_from_video(content, width or _NO_LIMIT, fps or _FASTEST, max_frames=_NO_LIMIT)
+    elif wanted != stored:
+        formats = f"{stored} or .gif" if stored == ".mp4" else stored
+        raise ValueError(f"A medium that is stored as {stored} is saved as {formats}, not as {wanted!r}.")
+    path.write_bytes(content)
+    return path
