@@ -53,6 +53,9 @@ class PlainContext:
     def wait_for_storage(self) -> bool:
         return True
 
+    def last_row(self) -> int:
+        return 10**14  # above all rows of outboxes
+
     def scratch(self) -> Path:
         return Path(tempfile.mkdtemp())
 

@@ -121,6 +121,9 @@ class Context(Protocol):
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored, as long as the end may take; return whether it is."""
 
+    def last_row(self) -> int:
+        """Return the number of the last row of the outbox: those of all that comes from now on are higher."""
+
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk. What a killed process leaves there goes with its outbox."""
 

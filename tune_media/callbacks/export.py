@@ -110,6 +110,10 @@ class ExportContext:
         """Return True: everything is stored."""
         return True
 
+    def last_row(self) -> int:
+        """Return 0: there is no outbox."""
+        return 0
+
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk."""
         return Path(tempfile.mkdtemp(prefix="tune_media-"))

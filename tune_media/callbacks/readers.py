@@ -188,6 +188,10 @@ class BackendReader(Reader):
         """Wait until everything is stored, as long as the end may take; return whether it is."""
         return self._session.wait_for_storage()
 
+    def last_row(self) -> int:
+        """Return the number of the last row of the outbox."""
+        return self._outbox.last
+
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk."""
         return self._outbox.scratch()

@@ -19,6 +19,7 @@ from tests.support.taped import taped_clip
 from tune_media.callbacks.backend import Report, TrialInfo
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.callbacks.session import _SESSIONS
+from tune_media.callbacks.tensorboard.callback import TensorBoardBackend
 from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
@@ -131,6 +132,24 @@ def test_a_step_that_is_played_again_is_shown_once(tmp_path):
     run(callbacks(), again, list(results([6, 7, 8])))
     events = tensorboard_events(tmp_path / "storage/t1")
     assert [event.step for event in events.Scalars("ray/tune/score")] == list(range(1, 9))
+
+
+def test_what_the_restored_driver_stores_before_the_recovery_is_shown(tmp_path, monkeypatch):
+    """It was taken for what the killed driver had stored, came before the restart, and was not added again."""
+    run(callbacks(), FakeTrial(tmp_path), list(results(range(1, 8))))
+    storage, wait = tmp_path / "storage/t1", TensorBoardBackend._wait_for_storage
+    shutil.copy(tmp_path / "driver/staging/t1/result.json", storage / "result.json")
+    shutil.rmtree(tmp_path / "driver")
+
+    def wait_long(backend):
+        wait_until(lambda: len(list((storage / "media/train/clip").glob("step_000000007-*"))) == 2)
+        wait(backend)
+
+    monkeypatch.setattr(TensorBoardBackend, "_wait_for_storage", wait_long)
+    again = FakeTrial(tmp_path)
+    again.last_result = {"training_iteration": 7}
+    run(callbacks(), again, list(results([7, 8])))
+    assert image_steps(storage) == {"train/clip": list(range(1, 9)), "train/pair": sorted([*range(1, 9)] * 2)}
 
 
 class StartsMeanwhile(PlainContext):

@@ -108,7 +108,8 @@ class TensorBoardBackend(Backend):
         last = trial.ray.last_result if trial.ray is not None else None
         if last and self.yields_to is None:  # restored in a new process, and the former one may have been killed
             events.lacks_earlier = True
-            recover = functools.partial(self._recover, trial, events, int(last.get("training_iteration") or 0))
+            reached, last_row = int(last.get("training_iteration") or 0), self.context.last_row()
+            recover = functools.partial(self._recover, trial, events, reached, last_row)
             self.context.later("recovering the steps that TensorBoard lacks", recover)
 
     def _announce(self, logdir: Path) -> None:
@@ -142,10 +143,11 @@ class TensorBoardBackend(Backend):
     @override
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
         events = self._open_events(trial)
-        if events is None or events.has(entry):
+        if events is None:
             return
-        behind = events.take_earlier(entry) if entry.medium.kind == "video" else []
-        events.add_medium(entry, self._events_of_medium(trial, entry))
+        is_known = events.has(entry)
+        behind = events.take_earlier(entry) if entry.medium.kind == "video" and not is_known else []
+        events.add_medium(entry, [] if is_known else self._events_of_medium(trial, entry))
         for make in behind:
             with self.context.guard("adding a clip again"):
                 newer = make()
@@ -193,7 +195,7 @@ class TensorBoardBackend(Backend):
         events = self._events.get(trial.trial_id)
         if events is None:  # it ended in a process that was killed before all was written; it may start again any time
             events = TrialEvents(EventWriter(str(trial.location.local_path)))
-            self._recover(trial, events, float("inf"))
+            self._recover(trial, events, float("inf"), self.context.last_row())
         else:
             with self.context.guard("writing hyperparameters"):
                 if status != "interrupted":
@@ -233,11 +235,11 @@ class TensorBoardBackend(Backend):
     def is_away(self, error: Exception) -> bool:
         return isinstance(error, StorageAwayError)
 
-    def _recover(self, trial: TrialInfo, events: TrialEvents, iteration: float) -> None:
-        """Write what a killed driver had not brought to the storage, up to an iteration."""
+    def _recover(self, trial: TrialInfo, events: TrialEvents, iteration: float, last_row: int) -> None:
+        """Write what a killed driver had not brought to the storage, up to an iteration and a row of the outbox."""
         self._wait_for_storage()  # for the media that were in its outbox
         try:
-            missing = find_missing(trial, iteration)
+            missing = find_missing(trial, iteration, last_row)
         except OSError as error:
             raise StorageAwayError(str(error)) from error
         except Exception:

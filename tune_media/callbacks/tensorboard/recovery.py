@@ -21,7 +21,7 @@ from tune_media.experiment.results import json_object, result_step, result_time,
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.entry import MediaEntry
-from tune_media.storage.experiment_log import row_of
+from tune_media.storage.experiment_log import row_of, stamp_of
 from tune_media.values.number import as_number, whole_number
 
 
@@ -46,12 +46,14 @@ class Missing:
     mark: Mark = dataclasses.field(default_factory=Mark)
 
 
-def find_missing(trial: TrialInfo, iteration: float) -> Missing:
+def find_missing(trial: TrialInfo, iteration: float, last_row: int) -> Missing:
     """Return what the storage's event files of a trial lack up to a training iteration; nothing if they are another's.
 
     Args:
         trial: The trial.
         iteration: The iteration up to which Tune will not play it again.
+        last_row: The last row of the outbox before this process's first result of the trial. What has a higher number
+            is of this process, which delivers it, but for clips that it rendered later.
 
     Raises:
         OSError: The storage does not answer.
@@ -78,13 +80,15 @@ def find_missing(trial: TrialInfo, iteration: float) -> Missing:
         row, mark = row_of(line), missing.mark
         if line.get("trial_id") != trial.trial_id or whole_number(line.get("training_iteration")) > iteration:
             continue
+        if stamp_of(line)[1] > last_row:
+            continue
         of_row[row] += 1
         is_new = row > known.row or (row == known.row and of_row[row] > known.media)
         if not line.get("rolled_back"):
             counting.append((line, is_new))
             if is_new:
                 restarts[_tag(line)] = min(restarts.get(_tag(line), restart), _step(line))
-        if row >= mark.row:
+        if mark.row <= row <= last_row:
             missing.mark = mark._replace(row=row, media=of_row[row], time=as_number(line.get("time")))
     for line, is_new in sorted(counting, key=lambda each: _step(each[0])):  # as TensorBoard wants them
         make, is_clip = _entry_of(line, files), line.get("kind") == "video"

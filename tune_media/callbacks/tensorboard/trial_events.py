@@ -95,7 +95,10 @@ class TrialEvents:
         with self._lock:
             count = 1 + (self._mark.media if self._mark.row == entry.row else 0)
             self._mark = self._mark._replace(row=entry.row, media=count, time=entry.time)
-            self._add(entry, events)
+            if self.has(entry):
+                self.file.add_again([], self._mark)
+            else:
+                self._add(entry, events)
 
     def add_clip_again(self, entry: MediaEntry, events: list[bytes]) -> None:
         """Add the events of a clip that a killed process had added, behind one that is older and comes late."""
