@@ -2,6 +2,7 @@ import functools
 import os
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -109,8 +110,21 @@ def two_views(env):
     return {"left": env.render(), "right": env.render()[::2]}
 
 
-def test_several_views_are_recorded_directly(prover):
-    assert "shows several views: left, right" in proven(prover, samples_of(odd_envs.Plain, frame=two_views)).reason
+def shown(env):
+    return env.render()[::2]
+
+
+def test_each_of_several_views_with_names_is_compared(prover):
+    samples = samples_of(odd_envs.Plain, frame={"left": "render", "right": shown})
+    samples = [replace(sample, views=("left", "right")) for sample in samples]
+    wrong = {**samples[1].checks, "right": samples[1].checks["left"]}
+    assert proven(prover, samples) == Verdict(True)
+    verdict = proven(prover, [replace(samples[1], checks=wrong)])
+    assert "shows other pictures of view 'right' in a replay, from frame 0" in verdict.reason
+
+
+def test_several_views_whose_names_are_not_known_before_are_recorded_directly(prover):
+    assert "shows several views (left, right)" in proven(prover, samples_of(odd_envs.Plain, frame=two_views)).reason
 
 
 def test_an_env_without_frames_is_known_before_the_first_evaluation(prover):

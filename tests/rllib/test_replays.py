@@ -70,6 +70,19 @@ def test_nothing_is_rendered_here_and_each_clip_is_rendered_when_it_is_asked_for
     assert all(env.renders == 0 for env in made)
 
 
+def test_several_views_are_clips_of_one_tape():
+    _, _, play = recorded(keep="best", frame={"front": "render", "half": lambda env: env.render()[::2]})
+    clips = play().chosen["best"]
+    assert {view: (clip.episode.view, clip.is_rendered) for view, clip in clips.items()} == {
+        "front": ("front", False),
+        "half": ("half", False),
+    }
+    assert clips["front"].tape == clips["half"].tape
+    assert len({clip.id for clip in clips.values()} | {clips["front"].episode.id}) == 3
+    assert clips["front"].height == 2 * clips["half"].height
+    assert clips["half"].frames == clips["half"].episode.episode_length + 1
+
+
 def test_each_reset_has_a_seed_of_its_own_and_the_record_says_which():
     _, _, play = recorded(sub_envs=2)
     seeds = [episode.record.seed for episode in play(6).chosen["data"].episodes]

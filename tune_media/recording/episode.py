@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -200,7 +199,7 @@ class Candidate:
         media: Its pictures and files by name.
         trajectory: Its steps, if they are kept.
         tape: Its tape, if its clips may be made of it. It stays in its process.
-        late: Its clip, which nobody has rendered yet, if it has no other.
+        late: Its clips by view, which nobody has rendered yet, if it has no others.
         step_bytes: The memory that its trajectory takes, roughly.
     """
 
@@ -210,7 +209,7 @@ class Candidate:
     media: Mapping[str, Image | Artifact] = field(default_factory=dict)
     trajectory: Trajectory | None = None
     tape: Tape | None = None
-    late: Video | None = None
+    late: Mapping[str, Video] = field(default_factory=dict)
     step_bytes: int = 0
 
     @property
@@ -234,17 +233,15 @@ class Candidate:
 
     def in_result(self) -> Video | EpisodeRecord | dict[str, Video]:
         """Return its value in a result: its clip, its clips by view, or its record if no frames are recorded."""
-        videos = self.videos()
-        if not videos and self.late is not None:
-            return self.late.of_episode(self.record)
+        videos = self.videos() or {view: clip.of_episode(self._of_view(view)) for view, clip in self.late.items()}
         return self.record if not videos else videos[""] if set(videos) == {""} else videos
 
     def _video(self, view: str, clip: EncodedVideo) -> Video:
-        note = joined(self.record.note, clip.note)
-        if not view:
-            return Video.from_encoded(clip, episode=self.record, note=note, id=self.record.id)
-        of_view = replace(self.record, view=view, agent=view if view in self.agents else None)
-        return Video.from_encoded(clip, episode=of_view, note=note, id=uuid.uuid5(uuid.UUID(self.record.id), view).hex)
+        record = self._of_view(view)
+        return Video.from_encoded(clip, episode=record, note=joined(record.note, clip.note), id=record.clip_id)
+
+    def _of_view(self, view: str) -> EpisodeRecord:
+        return replace(self.record, view=view, agent=view if view in self.agents else None) if view else self.record
 
 
 def joined(*notes: str | None) -> str | None:

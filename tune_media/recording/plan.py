@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tune_media.recording.choosing import RESERVED
 from tune_media.recording.collector import Collector
 from tune_media.recording.overlay import check_parts
+from tune_media.recording.rendering import ONLY_VIEW
 from tune_media.selection import RenderBudget, Selector, Trigger
 from tune_media.steps import Collect
 from tune_media.values.episode_record import DIRECT, RENDERS
@@ -28,6 +29,7 @@ class Plan:
         strict: Raise at the first fault instead of warning once.
         render: When frames are rendered: ``direct``, ``replay`` or ``auto``.
         tapes: Whether all episodes are taped, whenever they are rendered.
+        views: The names of the views, as far as they are known before the first frame.
 
     Raises:
         ValueError: An unknown overlay name or ``render``, or a selector with a reserved name.
@@ -51,6 +53,7 @@ class Plan:
     strict: bool = False
     render: str = DIRECT
     tapes: bool = False
+    views: tuple[str, ...] = (ONLY_VIEW,)
 
     def __post_init__(self) -> None:
         if self.render not in RENDERS:

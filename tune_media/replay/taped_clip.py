@@ -44,7 +44,7 @@ class TapedClip(Video):
     node: str
 
     def __init__(self, tape: bytes, recipe: Recipe, episode: EpisodeRecord, node: str = "") -> None:
-        self._set(tape=tape, recipe=recipe, episode=episode, node=node, id=episode.id, note=episode.note)
+        self._set(tape=tape, recipe=recipe, episode=episode, node=node, id=episode.clip_id, note=episode.note)
 
     @property
     @override
@@ -55,21 +55,24 @@ class TapedClip(Video):
         """Return the finished clip, rendered by a pool's process.
 
         Raises:
-            RenderError: It cannot be rendered; or the env has several views, which a tape cannot name in advance.
+            RenderError: It cannot be rendered.
         """
         assert self.episode is not None
         place: dict[str, Any] = {"env_runner": self.episode.env_runner or 0, "env_index": self.episode.env_index or 0}
         return self.finished(pool.render(self.recipe, self.tape, node=self.node, **place))
 
     def finished(self, clips: dict[str, EncodedVideo]) -> Video:
-        """Return the finished clip, of the clips of its tape by view.
+        """Return the finished clip: of the clips of its tape, the one of its view.
 
         Raises:
-            RenderError: There are several views.
+            RenderError: There is none.
         """
-        if set(clips) != {""}:
-            raise RenderError(f"the env shows several views ({', '.join(sorted(clips))}), which tapes do not")
-        return Video.from_encoded(clips[""], episode=self.episode, note=joined(self.note, clips[""].note), id=self.id)
+        assert self.episode is not None
+        clip = clips.get(self.episode.view or "")
+        if clip is None:
+            shown = ", ".join(map(repr, sorted(clips)))
+            raise RenderError(f"the env shows the views {shown}, and not {self.episode.view or ''!r}")
+        return Video.from_encoded(clip, episode=self.episode, note=joined(self.note, clip.note), id=self.id)
 
     @override
     def of_episode(self, episode: EpisodeRecord) -> Video:

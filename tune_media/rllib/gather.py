@@ -322,7 +322,7 @@ class _Choice:
         for id, winner in kept.items():
             if not winner.clips and winner.record.rendered == REPLAY:
                 node = nodes.get(winner.record.env_runner or 0, "")
-                kept[id] = _with_taped_clip(winner, tapes[id], recipes, node, taken.lost)
+                kept[id] = _with_taped_clip(winner, self._plan.views, tapes[id], recipes, node, taken.lost)
         self._problems += [RecordingProblem(reason, 1) for id, reason in taken.lost.items() if id in kept]
         episodes = [with_note(episode, taken.lost.get(episode.record.id)) for episode in episodes]
         missing = len(wanted - taken.kept.keys())
@@ -347,7 +347,7 @@ class _Choice:
         for id, checks in ((id, checks) for answer in self._answers for id, checks in answer.frame_checks.items()):
             recipe = _recipe_of(episodes[id], recipes) if id in episodes else None
             if recipe is not None and (tape := episodes[id].tape):
-                found.append(Sample(recipe, tape, episodes[id].record, checks))
+                found.append(Sample(recipe, tape, episodes[id].record, checks, self._plan.views))
         return found
 
     def _episodes(self) -> list[EpisodeData]:
@@ -404,14 +404,19 @@ class _Choice:
 
 
 def _with_taped_clip(
-    winner: Candidate, episode: EpisodeData, recipes: Mapping[str, bytes], node: str, lost: dict[str, str]
+    winner: Candidate,
+    views: Sequence[str],
+    episode: EpisodeData,
+    recipes: Mapping[str, bytes],
+    node: str,
+    lost: dict[str, str],
 ) -> Candidate:
-    """Return a winner that was not rendered while it ran, with a clip that is rendered of its tape."""
+    """Return a winner that was not rendered while it ran, with clips of these views that are rendered of its tape."""
     recipe = _recipe_of(episode, recipes)
     if recipe is None or episode.tape is None:
         lost[winner.record.id] = "no clip: its tape cannot be stored"
         return winner
-    return replace(winner, late=TapedClip(episode.tape, recipe, winner.record, node))
+    return replace(winner, late={view: TapedClip(episode.tape, recipe, winner.record, node) for view in views})
 
 
 def _recipe_of(episode: EpisodeData, recipes: Mapping[str, bytes]) -> Recipe | None:

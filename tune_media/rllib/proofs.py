@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tune_media.recording.rendering import ONLY_VIEW
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
@@ -37,12 +38,14 @@ class Sample:
         tape: The tape as it is stored.
         record: Its record.
         checks: The checksum of each frame, by view.
+        views: The names of the views, as far as they were known before the first frame.
     """
 
     recipe: Recipe
     tape: bytes
     record: EpisodeRecord
     checks: Mapping[str, Sequence[int]]
+    views: Sequence[str] = (ONLY_VIEW,)
 
 
 class Prover:
@@ -159,12 +162,14 @@ class Prover:
             if error.has_died or self._pool.is_over:
                 raise
             return f"does not repeat its episodes in another process: {redacted(str(error))}"
-        if set(sample.checks) != {""}:
-            return f"shows several views: {', '.join(sorted(sample.checks))}"
-        before, again = sample.checks[""], clips[""].checks
-        for frame, (one, other) in enumerate(zip(before, again, strict=False)):
-            if one != other:
-                return f"shows other pictures in a replay, from frame {frame} of {len(before)} on"
-        if len(before) != len(again):
-            return f"shows {len(again)} frames in a replay instead of {len(before)}"
+        if set(sample.checks) != set(sample.views):
+            names = ", ".join(sorted(sample.checks))
+            return f"shows several views ({names}); if they are always the same, name them: frame={{'front': ...}}"
+        for view, before in sample.checks.items():
+            again, of_view = clips[view].checks if view in clips else (), f" of view {view!r}" if view else ""
+            for frame, (one, other) in enumerate(zip(before, again, strict=False)):
+                if one != other:
+                    return f"shows other pictures{of_view} in a replay, from frame {frame} of {len(before)} on"
+            if len(before) != len(again):
+                return f"shows {len(again)} frames{of_view} in a replay instead of {len(before)}"
         return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tune_media.recording.arguments import as_indices, as_seeds, check_recording
 from tune_media.recording.plan import Plan
-from tune_media.recording.rendering import FrameFunction
+from tune_media.recording.rendering import ONLY_VIEW, FrameFunction
 from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.settings import EVALUATION, SECTIONS, RecorderSettings
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
@@ -144,6 +144,7 @@ def record_episodes(
             strict=strict,
             render=render,
             tapes=tapes,
+            views=tuple(frame) if isinstance(frame, Mapping) else (ONLY_VIEW,),
         ),
         sections=chosen_sections,
         frame=frame,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +118,6 @@ class Replays(Taping):
     def _why_not_elsewhere(self, env_runner: Any, env: Any, children: Collection[int]) -> str | None:
         """Return why no env like these is made in another process; None: it may be."""
         id = env_runner.config.env
-        if isinstance(self._settings.frame, Mapping):
-            return "frame= has several views"
         if isinstance(id, str) and is_nondeterministic(id):  # RLlib replaces the spec of the env
             return f"the spec of env {id!r} says that it is nondeterministic"
         for layer in inside(sub_env(env, 0)):

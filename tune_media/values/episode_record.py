@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -95,6 +96,11 @@ class EpisodeRecord(Medium):
             episode_return = _plain("episode_return", "a number", self.episode_return, float)
             episode_length = _plain("episode_length", "a whole number", self.episode_length, int)
             self._set(episode_return=episode_return, episode_length=episode_length)
+
+    @property
+    def clip_id(self) -> str:
+        """The id of its clip: its own; of one of several views, one that follows from both."""
+        return self.id if self.view is None else uuid.uuid5(uuid.UUID(self.id), self.view).hex
 
     @property
     @override

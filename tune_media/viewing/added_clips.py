@@ -134,9 +134,9 @@ class AddedClips:
         """Yield each clip of an episode with the fields of its line that say where it belongs."""
         episode, clips = rendered.episode, rendered.clips
         waiting = [line for line in self._lines_of(episode) if line.get("status") in (*UNRENDERED, *LOST)]
-        if waiting and not self._options and set(clips) == {""}:
+        if waiting and not self._options and all((line.get("view") or "") in clips for line in waiting):
             for line in waiting:
-                yield _with_id(clips[""], line["id"]), line
+                yield _with_id(clips[line.get("view") or ""], line["id"]), line
             return
         row, report = episode.row, self._report_of(episode)
         for view, clip in clips.items():
