@@ -245,7 +245,9 @@ def configurations_payload(
     names = list(found[0].configuration.params) if found else []
     paired = None
     if with_pairs and len(found) > 1 and found[1].n:
-        first, second = ([trials[number] for number in one.configuration.trials] for one in found[:2])
+        first, second = (
+            [trials[number] for number in one.configuration.trials if number not in one.left_out] for one in found[:2]
+        )
         estimate, count = paired_difference(returns_by_seed(first), returns_by_seed(second))
         paired = {"difference": _ends(estimate), "seeds": count} if count else None
     return {
