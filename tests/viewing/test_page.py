@@ -320,6 +320,8 @@ FILTERS = ["return < 8 and seed = None", "lr=0.1..0.15 (seed!=3 | length>=5)", "
 def assert_answers(viewer, table):
     """A gallery, which has no server, answers as the server does."""
     ask = "(wanted) => tuneMedia.app.instance.source.episodes(wanted)"
+    with pytest.raises(Exception, match="did you mean “episode_return”"):
+        viewer.frame.evaluate(ask, {"where": "episod_return < 8"})
     for where in FILTERS:
         wanted = {"where": where, "sort": "return", "descending": 1, "limit": 7, "offset": 2, "histogram": "return"}
         found, expected = (

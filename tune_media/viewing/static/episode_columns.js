@@ -41,7 +41,7 @@
         const values = full && loaded.get(full);
         return values && ((row) => (full === "terminated" && values[row] != null ? Boolean(values[row]) : values[row]));
       };
-      const filter = tm.filter.parse(where, find, (row) => texts.map((values) => values[row] ?? "").join("\n"));
+      const filter = tm.filter.parse(where, find, (row) => texts.map((values) => values[row] ?? "").join("\n"), about.columns);
       if (filter.problem) throw new Error(filter.problem.replace("hyperparameter or metric", "column"));
       return rows.filter((row) => filter.test(row, null));
     }
@@ -96,7 +96,7 @@
       const page = strange ? rows : rows.slice(offset, offset + limit);
       const value = (column, row) => loaded.get(column)[row];
       return {
-        ...answered, rows: page.map((row) => about.columns.map((column) => value(column, row))), places: page.map((row) => [value("trial", row), value(null, row)]),
+        ...answered, rows: page.map((row) => about.columns.map((column) => value(column, row))), places: page.map((row) => [value("trial", row), value(null, row), null]), // nobody renders a tape here
       };
     };
   }
