@@ -68,7 +68,8 @@ def remarks(evaluation: Evaluation) -> list[str]:
         others = [one for one in checkpoints if one is not best and one.condition == best.condition]
         close = [one for one in others if one.return_high >= best.return_low]
         sure = f"; the intervals of {len(close)} of the {len(others)} others overlap with it" if close else ""
-        told.append(f"The best is {best.trial} ({best.checkpoint}): {value_of(best)}{sure}.")
+        where = f"{best.checkpoint}, {best.condition}" if best.condition else best.checkpoint
+        told.append(f"The best is {best.trial} ({where}): {value_of(best)}{sure}.")
     told += [f"{one.trial}, {one.checkpoint}: {one.error}" for one in checkpoints if one.error]
     return [printable(one) for one in [*told, *evaluation.problems]]
 
