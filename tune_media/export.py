@@ -176,14 +176,14 @@ def to_minari(
         import minari
     except ImportError as error:
         raise ImportError("to_minari needs Minari: pip install 'minari[arrow]'") from error
-    from tune_media.datasets.episode_steps import TapePlayer, chosen_rows, recorded_steps
+    from tune_media.datasets.episode_steps import EpisodeReplayer, chosen_rows, recorded_steps
     from tune_media.datasets.minari import buffers_of
 
     catalog = load(path, filesystem)
     rows = chosen_rows(catalog, where)
     recorded = list(recorded_steps(catalog, rows))
     rest = {id: row for id, row in rows.items() if id not in {steps.row["episode_id"] for steps in recorded}}
-    with TapePlayer() as player:
+    with EpisodeReplayer() as player:
         buffers = buffers_of(itertools.chain(recorded, player.steps_of_all(rest, catalog.taped_episodes())))
         if not buffers:
             raise ValueError(
@@ -241,12 +241,12 @@ def to_lerobot(
         Traceback (most recent call last):
         FileNotFoundError: There is no folder ...
     """
-    from tune_media.datasets.episode_steps import TapePlayer, chosen_rows
+    from tune_media.datasets.episode_steps import EpisodeReplayer, chosen_rows
     from tune_media.datasets.lerobot import LeRobotWriter
 
     catalog = load(path, filesystem)
     writer = LeRobotWriter(Path(output).expanduser())
-    with TapePlayer(with_clips=pictures) as player:
+    with EpisodeReplayer(with_clips=pictures) as player:
         for steps in player.steps_of_all(chosen_rows(catalog, where), catalog.taped_episodes()):
             writer.add(steps, player.fps)
         if not writer.episodes:

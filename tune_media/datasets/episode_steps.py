@@ -64,7 +64,7 @@ class EpisodeSteps:
         return None if seed is None or np.isnan(seed) else int(seed)
 
 
-class TapePlayer:
+class EpisodeReplayer:
     """Plays tapes again in this process, and checks each step. That runs the code that made the envs.
 
     Args:
@@ -80,7 +80,7 @@ class TapePlayer:
         self._renderers: dict[Any, Renderer] = {}  # by recipe and place
         self.fps, self.env_name = 1, ""
 
-    def __enter__(self) -> TapePlayer:
+    def __enter__(self) -> EpisodeReplayer:
         return self
 
     def __exit__(
