@@ -100,6 +100,11 @@ def _lower_bounds(arguments: list[str]) -> None:
     assert os.access(ROOT / ".ci" / "lower-bounds", os.X_OK)
 
 
+def _ray_wheel(arguments: list[str]) -> None:
+    assert len(arguments) == 1
+    assert os.access(ROOT / ".ci" / "ray-wheel", os.X_OK)
+
+
 def _environment(assignment: list[str]) -> None:
     import tune_media
 
@@ -119,5 +124,6 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "python": _python,
     "pre-commit": _pre_commit,
     "lower-bounds": _lower_bounds,
+    "ray-wheel": _ray_wheel,
     "environment": _environment,
 }
