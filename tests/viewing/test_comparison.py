@@ -102,6 +102,7 @@ def test_list_shows_configurations_if_there_are_several_runs(sweep, tmp_path):
 
 def test_the_frame_has_its_columns_without_trials(tmp_path):
     (tmp_path / "exp").mkdir()
+    (tmp_path / "exp" / "tuner.pkl").touch()
     assert isinstance(tm.load(tmp_path / "exp").compare(), pd.DataFrame)
     assert json.dumps(list(tm.load(tmp_path / "exp").compare().columns)).startswith('["rank", "n", "mean"')
     assert np.size(tm.load(tmp_path / "exp").compare()) == 0

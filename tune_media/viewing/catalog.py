@@ -238,7 +238,8 @@ class Catalog(Sequence[CatalogRow]):
             episode_return: A return, or the smallest and the largest return, both included.
             values: Any other field of the rows, metric of the episodes or hyperparameter, by its name or the last part
                 of it: a value, the first and the last of a range, or a list of texts; after ``_min`` or ``_max``, a
-                bound. Fields and metrics come before hyperparameters; ``config/<name>`` is always a hyperparameter.
+                bound, unless something has this whole name. Fields and metrics come before hyperparameters;
+                ``config/<name>`` is always a hyperparameter.
 
         Raises:
             TypeError: A number is something else.
