@@ -40,7 +40,7 @@ def taped():
     env.reset(seed=7)
     frames = [env.render()]
     for _ in range(STEPS):
-        env.step(actions.uniform(-1, 1, 6).astype(np.float32))
+        env.step(actions.uniform(-0.3, 0.3, 6).astype(np.float32))
         frames.append(env.render())
     return recorder.tape.packed(), np.array(frames)
 
