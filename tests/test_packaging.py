@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 IMPORTED_AS = {
+    "axe-playwright-python": "axe_playwright_python",
     "pillow": "PIL",
     "ale-py": "ale_py",
     "stable-baselines3": "stable_baselines3",
@@ -87,7 +88,7 @@ def test_each_extra_holds_what_it_is_for():
 def test_the_tests_and_examples_need_nothing_else():
     extras = setup_cfg()["options.extras_require"]
     declared = libraries(extras.get("dev", raw=True)) | libraries(setup_cfg()["options"]["install_requires"])
-    brought = {"pygame", "fsspec", "boto3"}  # by gymnasium[classic-control], ray[tune] and moto[s3]
+    brought = {"pygame", "fsspec", "boto3", "mujoco"}  # by gymnasium[classic-control], ray[tune], moto[s3]; or skipped
     imported = foreign_imports("tests", "examples", "docs")
     assert imported - declared - set(OF_EXTRAS) - NOT_IMPORTED - brought == set()
 

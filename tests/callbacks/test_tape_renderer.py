@@ -193,10 +193,11 @@ def test_if_rendering_is_slower_the_newest_are_rendered_and_the_rest_stays_tapes
     monkeypatch.setattr(tape_renderer, "_STALE_SECONDS", 0.0)
     sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True)
     for iteration in range(1, 6):
-        clips = {key: taped_clip(iteration, gate=str(gate)) for key in ("worst", "best")}
+        begun = tmp_path / "begun"
+        clips = {key: taped_clip(iteration, gate=str(gate), tells=str(begun)) for key in ("worst", "best")}
         sweep.report(iteration, **clips)
         if iteration == 1:
-            wait_until(lambda: render_of(sweep)._recipe)  # the first one is under way
+            wait_until(begun.exists)  # the first one is under way
     gate.touch()
     sweep.end()
     status = listed(sweep)
@@ -208,11 +209,6 @@ def test_if_rendering_is_slower_the_newest_are_rendered_and_the_rest_stays_tapes
     assert f"{len(tapes)} of 10 clips wait as tapes; `tune-media render " in capsys.readouterr().out
     assert caplog.text.count("rendering is slower than recording") == 1
     assert len(tapes) == 7
-
-
-def render_of(sweep):
-    """Return what renders the clips of a sweep."""
-    return _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)]._renderer
 
 
 def test_the_end_of_a_trial_comes_after_its_clips_and_does_not_wait_for_ever(tmp_path, gate):

@@ -48,7 +48,6 @@ def test_as_a_data_frame(experiment):
     frame = tm.load(experiment).to_pandas()
     assert list(frame["config/lr"]) == [0.0, 0.0, 0.1, 0.1]
     assert set(frame["episode_return"]) == {1.5}
-    assert "<table" in tm.load(experiment)._repr_html_()
 
 
 def test_one_trial_a_uri_and_a_filesystem(experiment):
