@@ -113,6 +113,8 @@ def _reset(env: Any, tape: Tape) -> Any:
 def _compare(taping: TapeRecorder, tape: Tape, step: int, corrections: Corrections | None) -> None:
     again = taping.tape
     if corrections is not None and again is not None:
+        if step == len(tape):
+            taping.note_state()  # the episode ended here, but its replay perhaps goes on
         why = corrections.correct(step, again.states)
         if why is not None:
             raise ReplayDiffers(step, why)

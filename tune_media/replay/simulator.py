@@ -37,9 +37,9 @@ class Simulator:
     def of(cls, env: Any) -> Simulator | None:
         """Return the simulator of an env, or of the env inside its wrappers; None if it has none that is known."""
         core = getattr(env, "unwrapped", env)
-        own = getattr(core, "__dict__", {})
-        is_known = all(type(own.get(name)).__module__.startswith("mujoco.") for name in ("model", "data"))
-        return cls(core) if is_known else None
+        own, mujoco = getattr(core, "__dict__", {}), sys.modules.get("mujoco")
+        kinds = {"model": getattr(mujoco, "MjModel", ()), "data": getattr(mujoco, "MjData", ())}  # not those of MJX
+        return cls(core) if all(isinstance(own.get(name), kind) for name, kind in kinds.items()) else None
 
     def state(self) -> State:
         """Return all that its next step depends on."""
@@ -157,8 +157,8 @@ class Corrections:
         (total, state), (own_total, own_state) = recorded, replayed
         off = float(np.max(np.abs(state - own_state) / (1 + np.abs(state)), initial=0.0))
         reward_off = abs(own_total - total - self._offset) / (1 + abs(total))
-        if not max(off, reward_off) <= _NEAR:  # it may be NaN
-            return f"is off by {max(off, reward_off):.2g} there, too far for the same episode"
+        if not (off <= _NEAR and reward_off <= _NEAR):  # one may be NaN
+            return f"is off by {np.maximum(off, reward_off):.2g} there, too far for the same episode"
         self.farthest, self._offset = max(self.farthest, off), own_total - total
         self._simulator.set(state)
         return None

@@ -13,7 +13,7 @@ from tune_media.recording.rendering import inside
 from tune_media.recording.seeding import seeded
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.plain import from_json, to_json
-from tune_media.replay.simulator import STRIDE, Simulator, has_ended
+from tune_media.replay.simulator import STRIDE, Simulator, States, has_ended
 from tune_media.replay.tape import Tape, checksum, step_checksum
 from tune_media.values.secrets import error_text
 
@@ -127,7 +127,7 @@ class TapeRecorder:
             self._add(result, 0)
         self.tape.fault = self.tape.fault or self._fault
         self.tape.began(self._check)
-        self._note_state(self.tape)
+        self.note_state()
         return result
 
     def step(self, action: Any) -> Any:
@@ -155,12 +155,23 @@ class TapeRecorder:
             tape.fault = tape.fault or self._fault
         tape.has_stepped(self._check)
         if self._simulator is not None and (len(tape) % STRIDE == 0 or has_ended(result[2], result[3])):
-            self._note_state(tape)
+            self.note_state()
         return result
 
-    def _note_state(self, tape: Tape) -> None:
-        if self._simulator is not None:
-            tape.note_state(self._total, self._simulator.state())
+    def note_state(self) -> None:
+        """Put the state of the env's simulator on the tape, unless the env has none or its state is there already."""
+        if self._simulator is None or self.tape is None or self.tape.states.at(len(self.tape)) is not None:
+            return
+        try:
+            self.tape.note_state(self._total, self._simulator.state())
+        except Exception:  # the user's env may hold something else by now, or an old MuJoCo's
+            self._leave_simulator()
+
+    def _leave_simulator(self) -> None:
+        """Tape the env without its simulator from now on; its other states are of no use without the later ones."""
+        self._simulator = None
+        if self.tape is not None:
+            self.tape.states = States()
 
     def _reset_with(self, with_seed: int | None, seed: int | None, options: dict[str, Any]) -> Any:
         try:
@@ -199,10 +210,13 @@ class TapeRecorder:
         """Add everything that a step returned, but for the info: it may hold times."""
         try:
             self._check = step_checksum(result[0], result[1], result[2], result[3], self._check)
-            if self._simulator is not None:
-                self._total += float(result[1])
         except Exception as error:
             self._cannot_compare(error)
+        if self._simulator is not None:
+            try:
+                self._total += float(result[1])
+            except Exception:  # it is that of several agents or objectives
+                self._leave_simulator()
 
     def _cannot_compare(self, error: Exception) -> None:
         self._fault = self._fault or f"its observations and rewards cannot be compared ({error_text(error)})"
