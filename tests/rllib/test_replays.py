@@ -142,6 +142,16 @@ def test_a_direct_round_brings_what_proves_the_tapes():
     assert all(len(sample.checks[""]) == sample.record.episode_length + 1 for sample in samples)
 
 
+def test_a_clip_that_was_cut_for_lack_of_memory_proves_nothing(monkeypatch):
+    _, _, play = recorded(render="auto")
+    monkeypatch.setattr("tune_media.recording.recorder._CHECKED_EVERY", 1)
+    monkeypatch.setattr("tune_media.recording.recorder.MAX_BYTES", 1)
+    collected = play(1)
+    (clip,) = clips_of(collected)
+    assert (clip.episode.rendered, "no memory left" in clip.note) == ("direct", True)
+    assert collected.samples == []
+
+
 @pytest.mark.parametrize("render", ["auto", "replay"])
 def test_an_env_that_is_known_not_to_repeat_its_episodes_is_recorded_directly(render):
     _, recording, play = recorded(render=render)

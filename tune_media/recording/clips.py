@@ -23,6 +23,9 @@ class Clips:
         options: Size, speed, quality and overlays.
         render: Returns the current frames; called for each step whose frame is kept.
         fps: Env steps per second, unless the options say otherwise.
+
+    Attributes:
+        are_cut: Whether the frames after some point are missing for lack of memory.
     """
 
     def __init__(self, options: VideoOptions, render: Render, fps: float) -> None:
@@ -30,7 +33,7 @@ class Clips:
         self._encoders: dict[str, VideoEncoder] = {}
         self._overlays: dict[str, Overlay] = {}
         self._skipped: StepFacts | None = None  # the last step, if its frame was not kept
-        self._is_cut = False
+        self.are_cut = False
 
     @property
     def nbytes(self) -> int:
@@ -39,7 +42,7 @@ class Clips:
 
     def cut(self, why: str) -> None:
         """Leave out all frames after this point, and note why."""
-        self._is_cut = True
+        self.are_cut = True
         for encoder in self._encoders.values():
             encoder.cut(why)
 
@@ -70,7 +73,7 @@ class Clips:
             self._encode(facts)
 
     def _encode(self, facts: StepFacts) -> None:
-        if self._is_cut:
+        if self.are_cut:
             return
         if self._are_full:
             for encoder in self._encoders.values():

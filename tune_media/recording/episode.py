@@ -185,7 +185,9 @@ class RunningEpisode:
         steps = self.steps.finish() if self.steps is not None else None
         tape = self.tape if self.is_rendered_later else None
         step_bytes = 0 if self.steps is None else self.steps.nbytes
-        return Candidate(record, clips, self.agents, self.values.media(), steps, tape, step_bytes=step_bytes)
+        are_cut = self.clips is not None and self.clips.are_cut
+        media = self.values.media()
+        return Candidate(record, clips, self.agents, media, steps, tape, step_bytes=step_bytes, are_cut=are_cut)
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,7 @@ class Candidate:
         tape: Its tape, if its clips may be made of it. It stays in its process.
         late: Its clips by view, which nobody has rendered yet, if it has no others.
         step_bytes: The memory that its trajectory takes, roughly.
+        are_cut: Whether its clips lack frames that a replay has: there was no memory left for them.
     """
 
     record: EpisodeRecord
@@ -211,6 +214,7 @@ class Candidate:
     tape: Tape | None = None
     late: Mapping[str, Video] = field(default_factory=dict)
     step_bytes: int = 0
+    are_cut: bool = False
 
     @property
     def nbytes(self) -> int:

@@ -27,7 +27,7 @@ Frames = dict[str, Any]
 GYM_EXAMPLE = "gymnasium.make('CartPole-v1', render_mode='rgb_array')"
 RLLIB_EXAMPLE = "config.environment(env_config={'render_mode': 'rgb_array'})"
 _GL_WORDS = re.compile(
-    r"\b(glfw\w*|egl\w*|osmesa\w*|\w*opengl\w*|x11|\w*gladload\w*|framebuffer|gl context"
+    r"\b(glfw\w*|(lib)?egl\w*|(lib)?osmesa\w*|\w*opengl\w*|x11|\w*gladload\w*|framebuffer|gl context"
     r"|(video|display|open|no)\W+(display|device|driver))\b",
     re.IGNORECASE,
 )

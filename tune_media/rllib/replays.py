@@ -70,8 +70,8 @@ class Replays(Taping):
         return is_first(f"proof of episode {self._next_proof // 2}", self.recipe.hash)
 
     def has_finished(self, candidate: Candidate) -> None:
-        """An episode has ended: if it was rendered directly and has a tape, its frames prove the tape."""
-        if candidate.tape is not None and candidate.clips and self.mode != DIRECT:
+        """An episode has ended: if it was rendered directly and whole, and has a tape, its frames prove the tape."""
+        if candidate.tape is not None and candidate.clips and not candidate.are_cut and self.mode != DIRECT:
             checks = {view: clip.checks for view, clip in candidate.clips.items()}
             self._checks[candidate.record.id] = (candidate.tape.number, checks)
             if len(self._checks) > _MOST_PROOFS:
