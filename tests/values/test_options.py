@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 
 import tune_media as tm
@@ -42,5 +44,9 @@ def test_the_old_name_of_an_option_works_and_says_the_new_one():
         old = tm.Retention(best_trial="score", last=3)
     assert old == tm.Retention(best_trial_by="score", last=3)
     assert said[0].filename == __file__
+    fields = {name: value for name, value in vars(old).items() if name != "best_trial_by"}
+    pickled = object.__new__(tm.Retention)
+    pickled.__setstate__({**fields, "best_trial": "score"})  # of a development version
+    assert pickled == pickle.loads(pickle.dumps(old)) == old
     with pytest.raises(TypeError, match="pass best_trial_by= only"):
         tm.Retention(best_trial="score", best_trial_by="score")

@@ -143,6 +143,11 @@ class Retention:
         if self.mode not in ("max", "min"):
             raise ValueError(f"Retention(mode=...) must be 'max' or 'min', got {self.mode!r}.")
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the fields of a pickle, which a development version may have written."""
+        metric = state.pop("best_trial", None)  # the old name
+        self.__dict__.update({"best_trial_by": metric, **state})
+
     def better(self, value: float, than: float | None) -> bool:
         """Say whether a value is better than another; NaN never is."""
         if math.isnan(value):
