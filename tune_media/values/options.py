@@ -12,6 +12,7 @@ from tune_media.values.checks import as_shown, check_flag, check_positive, check
 from tune_media.values.deprecated import renamed
 
 _PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
+_LEAST_RESOURCE = 0.0001  # that Ray takes
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ class MediaOptions:
             names than ``num_cpus``, ``num_gpus`` and ``memory`` are custom resources. None: nothing.
 
     Raises:
-        ValueError: A number that is not positive.
+        ValueError: A number that is not positive, or a resource that Ray refuses.
         TypeError: A retention that is not a ``Retention``, or an option of the wrong type.
 
     Example:
@@ -212,5 +213,11 @@ class MediaOptions:
                     f'MediaOptions(renderer_resources=...) takes a dict such as {{"num_gpus": 0.1}}, got {got}.'
                 )
             for name, amount in self.renderer_resources.items():
-                check_positive(f"MediaOptions(renderer_resources={{{name!r}: ...}})", amount)
+                argument = f"MediaOptions(renderer_resources={{{name!r}: ...}})"
+                check_text("MediaOptions(renderer_resources={...}), a name,", name, "'num_gpus'", or_none=False)
+                if name in ("CPU", "GPU"):
+                    raise ValueError(f"{argument} is called 'num_{name.lower()}s'.")
+                check_positive(argument, amount)
+                if not _LEAST_RESOURCE <= amount < math.inf:
+                    raise ValueError(f"{argument} must be at least {_LEAST_RESOURCE}, and finite, got {amount!r}.")
         check_flag("MediaOptions(strict=...)", self.strict)
