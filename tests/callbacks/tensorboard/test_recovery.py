@@ -20,6 +20,7 @@ from tune_media.callbacks.backend import Report, TrialInfo
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.tensorboard.callback import TensorBoardBackend
+from tune_media.callbacks.tensorboard.trial_events import TrialEvents
 from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
@@ -81,6 +82,20 @@ def test_a_trial_that_goes_back_again_and_again_shows_what_counts(tmp_path):
     shown = [(event.step, event.value) for event in events.Scalars("ray/tune/life")]
     assert shown == [(1, 0), (2, 0), (3, 0), (4, 1), (5, 1), (6, 3), (7, 3), (8, 3), (9, 3)]
     assert image_steps(storage) == {"train/clip": list(range(1, 10)), "train/pair": sorted([*range(1, 10)] * 2)}
+
+
+def test_clips_that_come_after_a_recovery_that_failed_are_shown(tmp_path, monkeypatch, caplog):
+    """All later clips of the trial were skipped, and not counted."""
+
+    def fails(events, found, missing):
+        raise ValueError("what was found is odd")
+
+    monkeypatch.setattr(TrialEvents, "add_missing", fails)
+    trial = FakeTrial(tmp_path)
+    trial.last_result = {"training_iteration": 7}
+    run([tm.TBXMediaLoggerCallback()], trial, list(results([8, 9])))
+    assert image_steps(tmp_path / "storage/t1")["train/clip"] == [8, 9]
+    assert "what was found is odd" in caplog.text
 
 
 def test_a_clip_that_a_trial_records_again_after_it_went_back_is_shown_again(tmp_path):

@@ -237,14 +237,20 @@ class TensorBoardBackend(Backend):
 
     def _recover(self, trial: TrialInfo, events: TrialEvents, iteration: float, last_row: int) -> None:
         """Write what a killed driver had not brought to the storage, up to an iteration and a row of the outbox."""
-        self._wait_for_storage()  # for the media that were in its outbox
+        try:
+            self._add_missing(trial, events, iteration, last_row)
+        except StorageAwayError:
+            raise
+        except Exception:
+            events.lacks_earlier = False  # it is not tried again
+            raise
+
+    def _add_missing(self, trial: TrialInfo, events: TrialEvents, iteration: float, last_row: int) -> None:
+        self._wait_for_storage()  # for the media that were in the killed driver's outbox
         try:
             missing = find_missing(trial, iteration, last_row)
         except OSError as error:
             raise StorageAwayError(str(error)) from error
-        except Exception:
-            events.lacks_earlier = False  # it is not tried again
-            raise
         writer = EventWriter(str(trial.location.local_path))  # holds events, and writes nothing
         rays, stand_in = TBXLoggerCallback(), object()
         event_writers(rays)[stand_in] = writer
