@@ -179,6 +179,9 @@ def test_rows_are_filtered_by_hyperparameters_metrics_and_bounds_and_by_the_last
     assert [row["episode_return"] for row in catalog.filter(speed_max=-4)] == [9.0, 4.0]  # a metric of the episode
     assert [row["step"] for row in catalog.filter(key="best", speed=(-2, -1))] == [10, 10]
     assert len(catalog.filter(format=["mp4", "gif"])) == 5
+    assert len(catalog.filter(rolled_back=False, abandoned=False)) == 5  # which no line says
+    assert len(catalog.filter(rolled_back=True)) == len(catalog.filter(abandoned=True)) == 0
+    assert list(catalog.filter(file=catalog[3]["file"])) == [catalog[3]]
     with pytest.raises(ValueError, match=r"filter\(knd=\.\.\.\).*did you mean 'kind'\?"):
         catalog.filter(knd="video")
     with pytest.raises(ValueError, match=r"filter\(sped_max=\.\.\.\).*did you mean 'speed'\?"):

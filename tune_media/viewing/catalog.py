@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -63,9 +62,6 @@ class CatalogRow(dict[str, Any]):
     ``abandoned`` is true, and there at all, if a killed driver left the trial and Tune started it again under another
     id. A row prints in one line; ``dict(row)`` shows all of it.
 
-    Attributes:
-        config: The whole config of the trial, nested values as ``outer/inner``.
-
     Example:
         ``catalog.best()["file"]``
     """
@@ -74,11 +70,16 @@ class CatalogRow(dict[str, Any]):
         self,
         fields: dict[str, Any],
         open_filesystem: Callable[[], pyarrow.fs.FileSystem],
-        config: Mapping[str, Any] = MappingProxyType({}),
+        config: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(fields)
-        self.config = dict(config)
+        self._config = config or {}  # its trial's, which all of its rows share
         self._open_filesystem = open_filesystem
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The whole config of the trial, nested values as ``outer/inner``."""
+        return dict(self._config)
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.get(name) for name in ("file", "section", "key", "step", "id")))
@@ -270,8 +271,8 @@ class Catalog(Sequence[CatalogRow]):
                 rows = rows[:0]
             of_rows = [one for one in asked if not one.is_param]
             if of_rows:
-                lines = found.media.lines(rows)
-                holds = [all(one.holds(data_frames.field_of(line, one.name)) for one in of_rows) for line in lines]
+                whole = self._rows(number, rows)
+                holds = [all(one.holds(data_frames.field_of(row, one.name)) for one in of_rows) for row in whole]
                 rows = rows[np.array(holds, bool)]
             if where is not None:
                 rows = rows[np.array([bool(where(row)) for row in self._rows(number, rows)], bool)]

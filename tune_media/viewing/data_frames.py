@@ -53,7 +53,9 @@ _Row = TypeVar("_Row", bound=dict[str, Any])
 
 
 def field_of(row: dict[str, Any], name: str) -> Any:
-    """Return a field of a row, or a metric of its episode; None if it has none."""
+    """Return a field of a row, or a metric of its episode; None if it has none, and False if it is a truth value."""
+    if name in _FLAGS:
+        return bool(row.get(name))
     metrics = row.get("metrics")
     return row.get(name, metrics.get(name) if isinstance(metrics, dict) else None)
 
