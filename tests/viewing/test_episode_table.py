@@ -1,6 +1,8 @@
 """All episodes as a table: filters, order, pages, histograms and the strangest, as pandas has them."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import tune_media as tm
@@ -67,6 +69,19 @@ def test_filters_and_orders_are_those_of_pandas(catalog, table):
     assert {row[0] for row in second["rows"]} == {"b"}
 
 
+def test_hyperparameters_of_several_kinds_are_compared_as_the_page_compares_them(tmp_path):
+    params = [{"det": True, "lr": 0.1}, {"det": False, "lr": "auto"}, {"lr": 0.01}]
+    for number, own in enumerate(params):
+        store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / f"t{number}", own, {}))
+        record = EpisodeData(tm.EpisodeRecord(f"e{number}", 1.0, 2), {})
+        store.add(EpisodeBatch((record,)), "train", "x/data", 10)
+        store.finish()
+    table = EpisodeFiles().table(tm.load(tmp_path / "exp").trials)
+    expected = {"det=true": [0], "det=False": [1], "det!=true": [1, 2], "lr>0.05": [0], "lr=1e-1": [0], "lr=auto": [1]}
+    for where, trials in (expected | {"lr=..0.05": [2], "lr!=0.1": [1, 2]}).items():
+        assert table.found(where).tolist() == trials, where
+
+
 def test_what_cannot_be_read_says_why(table):
     wrong = {
         "foo < 3": "no column 'foo'",
@@ -114,3 +129,17 @@ def test_a_new_report_is_read_and_a_rolled_back_one_is_left_out(tmp_path):
     store.goes_on(10)
     store.finish()
     assert files.table(tm.load(tmp_path / "exp").trials).rows()["rows"] == []
+
+
+def test_a_file_with_episodes_of_other_types_is_left_out_with_a_warning(tmp_path, caplog):
+    for name in ("a", "b"):
+        store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / name, {}, {}))
+        store.add(EpisodeBatch((EpisodeData(tm.EpisodeRecord(name, 1.0, 2), {}),)), "train", "x/data", 10)
+        store.finish()
+    (file,) = (tmp_path / "exp" / "a").rglob("data-*.parquet")
+    table = pyarrow.parquet.read_table(file)
+    wrong = pa.array(["many"] * len(table))
+    pyarrow.parquet.write_table(table.set_column(table.column_names.index("seed"), "seed", wrong), file)
+    found = EpisodeFiles().table(tm.load(tmp_path / "exp").trials).rows()
+    assert ([row[0] for row in found["rows"]], found["read"]) == (["b"], 1.0)
+    assert "are left out" in caplog.text

@@ -42,6 +42,7 @@ class Texts:
     Attributes:
         at: For each row the number of its text; -1 if it has none.
         texts: The different texts.
+        of_texts: The number that each text stands for, NaN if it is none. None: the column has no numbers.
 
     >>> column = Texts.of(["a", None, "b", "a"])
     >>> column.equal("a").tolist(), column.equal(None).tolist(), column.take(np.array([1, 2]))
@@ -50,6 +51,7 @@ class Texts:
 
     at: npt.NDArray[np.int32]
     texts: pa.StringArray
+    of_texts: Numbers | None = None
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> Texts:
@@ -62,8 +64,16 @@ class Texts:
         return len(self.at)
 
     def equal(self, text: str | None) -> Mask:
-        """Say which rows have a text; None: which have none."""
-        return self.at < 0 if text is None else self._of_rows(pc.equal(self.texts, text))
+        """Say which rows have a text; None: which have none. ``true`` and ``false`` are also True and False."""
+        if text is None:
+            return self.at < 0
+        texts = pa.array([text.capitalize() if text.lower() in ("true", "false") else text, text], pa.string())
+        return self._of_rows(pc.is_in(self.texts, texts))
+
+    @property
+    def numbers(self) -> Numbers | None:
+        """The number of each row, NaN if its text is none; None if the column has no numbers."""
+        return None if self.of_texts is None else np.append(self.of_texts, np.nan)[self.at]
 
     def contain(self, text: str) -> Mask:
         """Say which rows have a text that another one is part of, in upper or lower case."""
@@ -183,23 +193,27 @@ class _Filter:
 
 
 def _compared(values: Numbers | Texts, operator: str, text: str) -> Mask:
-    is_negated, is_equality = operator == "!=", operator in ("=", "==", "!=")
-    is_missing = text.lower() in ("none", "null")
+    if operator == "!=":
+        return ~_compared(values, "=", text)
+    is_equality, is_missing = operator in ("=", "=="), text.lower() in ("none", "null")
     if isinstance(values, Texts):
-        if not is_equality:
+        numbers = values.numbers
+        if not is_equality and numbers is None:
             raise ValueError(f"the filter asks if texts are {operator} {text!r}.")
-        return np.asarray(values.equal(None if is_missing else text) != is_negated, bool)
+        same = values.equal(None if is_missing else text) if is_equality else np.zeros(len(values), bool)
+        is_number = not is_equality or bool(re.fullmatch(_NUMBER, text) or _RANGE.fullmatch(text))
+        return same | _compared(numbers, operator, text) if numbers is not None and is_number else same
     if is_missing:
-        return np.asarray(np.isnan(values) != is_negated, bool)
+        return np.asarray(np.isnan(values), bool)
     bounds = _RANGE.fullmatch(text) if is_equality else None
     if bounds and (bounds[1] or bounds[2]):
         low, high = float(bounds[1] or "-inf"), float(bounds[2] or "inf")
-        return np.asarray(((values >= low) & (values <= high)) != is_negated, bool)
+        return np.asarray((values >= low) & (values <= high), bool)
     try:
         number = {"true": 1.0, "false": 0.0}.get(text.lower())
         number = float(text) if number is None else number
     except ValueError:
         raise ValueError(f"the filter compares numbers with {text!r}.") from None
     if is_equality:
-        return np.asarray(np.isclose(values, number, rtol=1e-9, atol=0.0) != is_negated, bool)
+        return np.asarray(np.isclose(values, number, rtol=1e-9, atol=0.0), bool)
     return np.asarray(_COMPARE[operator](values, number), bool)

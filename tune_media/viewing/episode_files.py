@@ -87,21 +87,29 @@ class EpisodeFiles:
 
     def _read_all(self) -> None:
         """Read the files of all trials that have changed; the thread ends when there are none."""
-        with ThreadPoolExecutor(_THREADS) as pool:
-            while True:
-                with self._lock:
-                    todo = self._stale()
-                    if not todo:
-                        self._thread = None
-                        self._lock.notify_all()
-                        pa.default_memory_pool().release_unused()
-                        return
-                for part in self._parts(todo):
-                    new = [(trial, line) for trial, _, lines in part for line in lines]
-                    tables = list(pool.map(lambda item: _read(*item), new))
+        try:
+            with ThreadPoolExecutor(_THREADS) as pool:
+                while True:
                     with self._lock:
-                        self._take(part, tables)
-                        self._lock.notify_all()
+                        todo = self._stale()
+                        if not todo:
+                            self._end()
+                            return
+                    for part in self._parts(todo):
+                        new = [(trial, line) for trial, _, lines in part for line in lines]
+                        tables = list(pool.map(lambda item: _read(*item), new))
+                        with self._lock:
+                            self._take(part, tables)
+                            self._lock.notify_all()
+        finally:  # after an error nobody waits for ever
+            with self._lock:
+                if self._thread is threading.current_thread():
+                    self._end()
+
+    def _end(self) -> None:
+        self._thread = None
+        self._lock.notify_all()
+        pa.default_memory_pool().release_unused()
 
     def _parts(self, trials: Sequence[TrialFiles]) -> Iterator[list[tuple[TrialFiles, Any, list[Line]]]]:
         """Yield trials with the lines of some new files; with the last of a trial's comes the state that they make."""
@@ -137,7 +145,19 @@ class EpisodeFiles:
                     taken.append((trial.path, number, table))
             if state is not None:
                 self._done[trial.path] = trial, state
-        self._episodes.add(taken)
+        try:
+            self._episodes.add(taken)
+        except Exception:  # of one file; the others are taken
+            for one in taken:
+                self._add(*one)
+
+    def _add(self, path: str, number: int, table: pa.Table) -> None:
+        """Add the episodes of one file; if they cannot be, they are left out, with a warning."""
+        try:
+            self._episodes.add([(path, number, table)])
+        except Exception as error:
+            report = self._episodes.reports[number]
+            logger.warning("tune_media: the episodes in %r are left out: %s", report, error_text(error))
 
 
 class _Episodes:
@@ -152,7 +172,7 @@ class _Episodes:
         self._ids: list[pa.StringArray] = []
         self._clips: dict[int, str] = {}
         self._is_left: list[bool] = []  # of each file
-        self._reports: list[str] = []  # the path of each file in its trial's index
+        self.reports: list[str] = []  # the path of each file in its trial's index
 
     def __len__(self) -> int:
         return self._count
@@ -165,7 +185,7 @@ class _Episodes:
     def new_file(self, report: str) -> int:
         """Return the number of a file, by its path in its trial's index."""
         self._is_left.append(False)
-        self._reports.append(report)
+        self.reports.append(report)
         return len(self._is_left) - 1
 
     def mark(self, file: int, *, left: bool) -> None:
@@ -231,7 +251,7 @@ class _Episodes:
             gone = np.array([trial is None for trial in known])
             counting = ~np.array(self._is_left)[file] & ~gone[path]
         params = [{} if trial is None else trial.config for trial in known]
-        return EpisodeTable(ordered, self._clips, params, configs, counting, read, tapes, self._reports)
+        return EpisodeTable(ordered, self._clips, params, configs, counting, read, tapes, self.reports)
 
     def _text(self, name: str, text: str | None) -> int:
         known = self._texts[name]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.values.checks import did_you_mean
+from tune_media.values.checks import did_you_mean, is_number
 from tune_media.viewing.conditions import Mask, Numbers, Rows, Texts, mask
 from tune_media.viewing.payload import finite
 
@@ -250,7 +250,7 @@ def _first(keys: Numbers, count: int) -> Rows:
 
 def _at(values: Numbers | Texts, rows: npt.NDArray[Any]) -> Numbers | Texts:
     """Return the values of some rows as a column."""
-    return Texts(values.at[rows], values.texts) if isinstance(values, Texts) else values[rows]
+    return replace(values, at=values.at[rows]) if isinstance(values, Texts) else values[rows]
 
 
 def _is_text(values: Numbers | Texts) -> bool:
@@ -259,9 +259,12 @@ def _is_text(values: Numbers | Texts) -> bool:
 
 def _plain(values: Sequence[Any]) -> Numbers | Texts:
     """Return hyperparameters as numbers if all are, else as texts."""
-    if all(value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)) for value in values):
+    if all(value is None or is_number(value) for value in values):
         return np.array([math.nan if value is None else value for value in values], float)
-    return Texts.of([None if value is None else str(value) for value in values])
+    texts = Texts.of([None if value is None else str(value) for value in values])
+    numbers = {str(value): float(value) for value in values if is_number(value)}
+    of_texts = np.array([numbers.get(text, math.nan) for text in texts.texts.to_pylist()])
+    return replace(texts, of_texts=of_texts if numbers else None)
 
 
 def _json(value: Any) -> Any:

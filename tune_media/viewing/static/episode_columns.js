@@ -39,7 +39,8 @@
       const find = (name) => {
         const full = resolve(name);
         const values = full && loaded.get(full);
-        return values && ((row) => (full === "terminated" && values[row] != null ? Boolean(values[row]) : values[row]));
+        if (full === "terminated") return (row) => (values[row] == null ? null : Boolean(values[row]));
+        return values && (isConfig(full) ? (row) => plain(values[row]) : (row) => values[row]);
       };
       const filter = tm.filter.parse(where, find, (row) => texts.map((values) => values[row] ?? "").join("\n"), about.columns);
       if (filter.problem) throw new Error(filter.problem.replace("hyperparameter or metric", "column"));
@@ -99,6 +100,12 @@
         ...answered, rows: page.map((row) => about.columns.map((column) => value(column, row))), places: page.map((row) => [value("trial", row), value(null, row), null]), // nobody renders a tape here
       };
     };
+  }
+
+  /** Return a hyperparameter as it was before its column became texts, because not all of its values are numbers. */
+  function plain(value) {
+    if (value === "True" || value === "False") return value === "True";
+    return typeof value === "string" && value.trim() && !Number.isNaN(Number(value)) ? Number(value) : value;
   }
 
   /** Return the distance of each number from the median, in units of the median distance, see episode_table.robust_z. */
