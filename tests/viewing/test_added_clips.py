@@ -18,6 +18,7 @@ from tune_media.storage.experiment_log import ExperimentLog
 from tune_media.storage.index import event_line
 from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tune_media.viewing.added_clips import AddedClips
 
 PATH = "media/evaluation/episodes/best/step_000000007-0123456789ab.mp4"
 
@@ -68,6 +69,21 @@ def test_a_clip_that_was_left_a_tape_gets_its_file_and_keeps_its_place(experimen
     assert abs(shade_of(row) - 160) < 4
     (line,) = [line for line in index_lines(experiment / "trial") if line["kind"] == "video"]
     assert line["status"] == "stored"
+
+
+def test_a_view_that_has_no_clip_gets_one_though_another_view_has(experiment):
+    episode = max(tm.load(experiment).taped_episodes(), key=lambda one: one.row["episode_return"])
+    stored = next(line for line in index_lines(experiment / "trial") if line["kind"] == "video")
+    stored |= {"id": "side", "view": "side", "key": "episodes/best/side", "status": "stored", "note": None}
+    with (experiment / "trial" / "media" / "index.jsonl").open("a") as index:
+        index.write(json.dumps(stored) + "\n")
+    with AddedClips() as added:
+        assert not added.has(episode)
+    found = render(experiment, "--storage")
+    assert found.exit_code == 0, found.output
+    assert media_files(experiment) == [experiment / "trial" / PATH]
+    with AddedClips() as added:
+        assert added.has(episode)
 
 
 def test_every_other_episode_gets_a_clip_of_its_own_and_twice_is_harmless(experiment):

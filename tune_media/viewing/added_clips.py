@@ -76,10 +76,12 @@ class AddedClips:
         Raises:
             OSError: The storage does not answer.
         """
-        stored = [line for line in self._lines_of(episode) if line.get("status") == STORED]
+        lines = self._lines_of(episode)
+        stored = [line for line in lines if line.get("status") == STORED]
         mine = [line for line in stored if line["id"] == self._id(episode, line.get("view") or "")]
         recorded = [line for line in stored if not line["key"].startswith(f"{episode.row['recorder']}/{KEY}")]
-        return bool(mine or (recorded and not self._options))
+        waits = any(line.get("status") in (*UNRENDERED, *LOST) for line in lines)  # another view of it
+        return bool(mine or (recorded and not waits and not self._options))
 
     def add(self, rendered: Rendered) -> None:
         """Store the clips of an episode, and list them.
