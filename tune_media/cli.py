@@ -57,7 +57,7 @@ def _nothing(path: str, wanted: str = "Nothing") -> str:
     """Return the message for an experiment without media."""
     return (
         f"{wanted} is recorded in {path}. If its sweep has run, add a recorder and a logger callback of tune_media to "
-        "the script (`tune-media` shows how); if this is a folder of experiments, pass one of them."
+        "the script (`tune-media` shows how)."
     )
 
 

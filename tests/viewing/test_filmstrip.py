@@ -30,6 +30,8 @@ def test_a_clip_is_a_row_of_frames_from_its_first_to_its_last(experiment):
     assert found.shape[1] == picture.width == 420
     shown = [int(found[40, 4 + place * 104 + 50].mean()) for place in range(4)]
     assert shown == pytest.approx([int(frames[number].mean()) for number in (0, 13, 26, 39)], abs=2)
+    many = clip.filmstrip(frames=30, width=400)
+    assert pixels(many.data).shape[1] == 400  # frames that would be too narrow are left out
 
 
 def test_the_command_takes_an_experiment_or_a_clip(experiment, tmp_path):

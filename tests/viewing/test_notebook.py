@@ -59,6 +59,11 @@ def test_names_with_html_stay_text(tmp_path):
 def test_clips_too_large_for_a_notebook_are_left_out(tmp_path, monkeypatch):
     experiment = make_experiment(tmp_path / "exp")
     assert page_of(experiment)[1].count(CLIP) == 3  # of five: the best and the last of each trial
+    make_trial(tmp_path / "two" / "long", {}, {1: 9.0}, frames=200)
+    make_trial(tmp_path / "two" / "short", {}, {1: 1.0}, frames=2)
+    sizes = [len(row.read_bytes()) for row in tm.load(tmp_path / "two")]
+    monkeypatch.setattr(notebook, "_MAX_BYTES", sizes[0] - 1)  # the best clip has no room, and the other has
+    assert page_of(tmp_path / "two")[1].count(CLIP) == 1
     monkeypatch.setattr(notebook, "_MAX_BYTES", 10)
     text, page = page_of(experiment)
     assert CLIP not in page

@@ -64,6 +64,9 @@ def test_a_click_renders_an_episode_and_what_cannot_be_played_says_why(experimen
     frames = list(decode_video(client.get(f"/played/{name}/0.mp4").data))
     assert len(frames) == STEPS + 1
     assert abs(frames[-1].mean() - 20 * 3 * STEPS) < 4
+    part = client.get(f"/played/{name}/0.mp4", headers={"Range": "bytes=0-1"})  # as Safari asks before it plays
+    assert (part.status_code, len(part.data), part.headers["Accept-Ranges"]) == (206, 2, "bytes")
+    assert client.get(f"/played/{name}/0.mp4", headers={"Range": "bytes=99999999-"}).status_code == 416
     assert client.get(f"/played/{name}/1.mp4").status_code == 404
     assert "at the reset, the replay has another observation" in played(client, other)[1]["problem"]
 

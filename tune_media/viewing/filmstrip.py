@@ -18,6 +18,7 @@ from tune_media.viewing.labels import INK, LINE, PALE, PAPER, WINNER, Color, lab
 
 _Picture = npt.NDArray[np.uint8]
 _GAP = 4
+_NARROWEST = 16  # a frame, pixels
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
 
     Args:
         strips: The clips.
-        frames: Frames of each clip, evenly spread; fewer if it has fewer.
+        frames: Frames of each clip, evenly spread; fewer if it has fewer, or if they would be narrower than 16 pixels.
         width: Width of the picture, pixels.
 
     Raises:
@@ -51,7 +52,8 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
     """
     if not strips:
         raise ValueError("A filmstrip needs at least one clip.")
-    cell = max(16, (width - _GAP) // frames - _GAP)
+    frames = max(1, min(frames, (width - _GAP) // (_NARROWEST + _GAP)))
+    cell = (width - _GAP) // frames - _GAP
     return Image(np.concatenate([_row(strip, frames, cell, width) for strip in strips]))
 
 

@@ -70,13 +70,15 @@ def _chosen(catalog: Catalog, trials: list[str]) -> tuple[dict[str, list[Line]],
         trial, name = ids[row["trial"]], f"{ids[row['trial']]}/{row['path']}"
         line = {field: value for field, value in row.items() if field not in _ADDED}
         if name not in media:
-            size += int(row.get("bytes", 0))
-            if size > _MAX_BYTES or len(media) == _MAX_CLIPS:
+            if len(media) == _MAX_CLIPS:
                 break
+            if size + int(row.get("bytes", 0)) > _MAX_BYTES:  # a smaller one may have room
+                continue
             try:
                 content = row.read_bytes()
             except OSError:  # deleted since
                 continue
+            size += len(content)
             kind = SHOWN[posixpath.splitext(row["path"])[1].lower()]
             media[name] = f"data:{kind};base64,{base64.b64encode(content).decode()}"
         if line not in lines[trial]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 _FASTEST = 50.0  # frames per second: viewers show GIFs no faster
 _NO_LIMIT = 2**31
+_CLIPS = (".mp4", ".webm")
 
 
 def save_medium(
@@ -35,12 +36,12 @@ def save_medium(
     """
     path, stored = Path(output).expanduser(), posixpath.splitext(stored_as)[1].lower()
     wanted = path.suffix.lower()
-    if wanted == ".gif" and stored in (".mp4", ".webm"):
+    if wanted == ".gif" and stored in _CLIPS:
         from tune_media.encoding.gif import gif_from_video
 
         content = gif_from_video(content, width or _NO_LIMIT, fps or _FASTEST, max_frames=_NO_LIMIT)
     elif wanted != stored:
-        formats = f"{stored} or .gif" if stored == ".mp4" else stored
+        formats = f"{stored} or .gif" if stored in _CLIPS else stored
         raise ValueError(f"A medium that is stored as {stored} is saved as {formats}, not as {wanted!r}.")
     path.write_bytes(content)
     return path

@@ -209,7 +209,7 @@ class ViewerApp:
             raise NotFound("Nobody has played this episode lately.")
         response = Response(content, mimetype=SHOWN[".mp4"])
         response.headers["Cache-Control"] = "no-store"
-        return response
+        return response.make_conditional(request.environ, accept_ranges=True, complete_length=len(content))
 
     def _clip(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))

@@ -198,7 +198,10 @@
       .map((own) => ({ at: byStep(own), range: Math.max(...own.y) - Math.min(...own.y) })).filter(({ range }) => range > 0);
     if (!states.length) return [];
     const last = lastStep(clip);
-    const rests = (step) => states.every(({ at, range }) => at.has(step) && at.has(step + 1) && Math.abs(at.get(step + 1) - at.get(step)) <= 1e-3 * range);
+    const rests = (step) => states.every(({ at, range }) => {
+      const [before, after] = [at.get(step), at.get(step + 1)];
+      return before != null && after != null && Math.abs(after - before) <= 1e-3 * range;
+    });
     const run = longest(runsOf(last, rests));
     const length = run ? run[1] - run[0] + 1 : 0;
     if (length < Math.max(FEWEST_STILL, STILL_SHARE * last)) return [];
@@ -218,10 +221,12 @@
       const own = episodes.map(({ series }) => series.find((other) => other.name === name));
       if (!own.every(Boolean)) continue;
       const maps = own.map(byStep);
+      const end = Math.min(...own.map(({ x }) => x[x.length - 1]));
       for (const step of own[0].x) {
+        if (step > end) break;
         if (first && (step > first.step || (step === first.step && rank({ name, kind }) >= rank(first)))) break;
         const values = maps.map((at) => at.get(step));
-        if (values.some((value) => value === undefined)) break; // one of them has ended
+        if (values.some((value) => value === undefined)) continue; // one of them keeps fewer steps
         if (values.every((value) => value === values[0])) continue;
         first = { step, name, kind, values };
         break;
