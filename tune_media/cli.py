@@ -376,7 +376,7 @@ def render(
                 f"No episode there has a tape. Episodes have tapes by default if their env can repeat them, and in any "
                 f"case with tapes=True or render='replay': {experiment}"
             )
-        chosen = [episode for one in of_trials for episode in choose(one, which)]
+        chosen = choose(of_trials, which)
         if not chosen:
             raise click.ClickException(f"None of {sum(map(len, of_trials))} episodes matches {which!r}.")
         if storage:
@@ -626,7 +626,7 @@ def _export_to_minari(experiment: str, dataset: str, episodes: str | None = None
     """Make a dataset, and return a sentence about it."""
     from tune_media.export import to_minari
 
-    made = to_minari(experiment, dataset, where=_matching(experiment, episodes))
+    made = to_minari(experiment, dataset, where=_matching(experiment, episodes, with_tapes=False))
     return f"Minari has the dataset {dataset}: {made.total_episodes} episodes, {made.total_steps} steps."
 
 
@@ -636,18 +636,26 @@ def _export_to_lerobot(
     """Make a dataset, and return a sentence about it."""
     from tune_media.export import to_lerobot
 
-    made = to_lerobot(experiment, output, where=_matching(experiment, episodes), task=task, pictures=not no_pictures)
+    where = _matching(experiment, episodes, with_tapes=True)
+    made = to_lerobot(experiment, output, where=where, task=task, pictures=not no_pictures)
     return f"{output} is a LeRobot dataset of {made.episodes} episodes, {made.frames} frames."
 
 
-def _matching(experiment: str, episodes: str | None) -> Callable[[dict[str, Any]], bool] | None:
-    """Return whether an episode is wanted, as a function; None: all are."""
+def _matching(experiment: str, episodes: str | None, *, with_tapes: bool) -> Callable[[dict[str, Any]], bool] | None:
+    """Return whether an episode is wanted, as a function; None: all are.
+
+    Comparisons are of all episodes, unless they must have tapes; ``best`` and ids are of those that have.
+    """
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.taped_episodes import choose
+    from tune_media.viewing.taped_episodes import choose, ids_matching
 
     if episodes is None:
         return None
-    wanted = {one.id for one in choose(load(experiment).taped_episodes(), episodes)}
+    catalog = load(experiment)
+    if with_tapes or not re.search(r"[<>=]", episodes):
+        wanted = {one.id for one in choose([catalog.taped_episodes()], episodes)}
+    else:
+        wanted = ids_matching(catalog, episodes)
     return lambda row: row["episode_id"] in wanted
 
 

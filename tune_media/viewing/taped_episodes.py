@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tune_media")
 
+_METRICS = "metrics/"  # begins the names of such columns
 BEST, WORST, LAST, ALL = "best", "worst", "last", "all"
 _FACTS = ("episode_id", "episode_return", "episode_length", "seed", "env_runner", "env_index", "section")
 _MORE_FACTS = ("training_iteration", "env_steps", "terminated", "explored", "weights_version", "task", "metrics")
@@ -304,35 +305,51 @@ def of_trial(catalog: Catalog, name: str) -> list[list[TapedEpisode]]:
     return [TapedEpisode.of_trial(trial) for trial in trials]
 
 
-def choose(episodes: Sequence[TapedEpisode], which: str) -> list[TapedEpisode]:
+def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[TapedEpisode]:
     """Return the episodes that are wanted.
 
     Args:
-        episodes: The episodes of one trial, or of several.
-        which: ``"best"`` or ``"worst"`` (by return) or ``"last"``, of the evaluations if these have tapes, and of
-            episodes that the trial has not left behind, if there are any; the id of an episode, or its beginning; or
-            comparisons such as ``"return < 20 and distance > 3"``, with the columns and the metrics of the episodes as
-            names.
+        of_trials: The episodes of each trial.
+        which: ``"best"`` or ``"worst"`` (by return) or ``"last"`` of each trial, of its evaluations if these have
+            tapes, and of episodes that it has not left behind, if there are any; the id of an episode, or its
+            beginning; or comparisons such as ``"return < 20 and distance > 3"``, with the columns and the metrics of
+            the episodes as names.
 
     Raises:
-        ValueError: It is none of these, or an unknown name.
+        ValueError: It is none of these, or a name that no episode of any trial has.
     """
+    if which in (BEST, WORST, LAST):
+        return [_outstanding(episodes, which) for episodes in of_trials if episodes]
+    episodes = [episode for of_trial in of_trials for episode in of_trial]
     if not episodes:
         return []
-    if which in (BEST, WORST, LAST):
-        counting = [episode for episode in episodes if does_count(episode.row)] or list(episodes)
-        evaluated = [episode for episode in counting if episode.row["section"] == "evaluation"] or counting
-        if which == LAST:
-            return [max(evaluated, key=lambda e: (e.row["training_iteration"] or 0, e.row["finished_at"] or 0))]
-        chosen = max if which == BEST else min
-        return [chosen(evaluated, key=lambda episode: float(episode.row["episode_return"]))]
     if not re.search(r"[<>=]", which):
         try:
             return [by_id(episodes, which)]
         except KeyError as error:
             raise ValueError(str(error.args[0])) from error
-    matches = mask(which, _Rows(episodes))
+    matches = mask(which, _Rows([episode.row for episode in episodes]))
     return [episode for episode, is_wanted in zip(episodes, matches, strict=True) if is_wanted]
+
+
+def ids_matching(catalog: Catalog, where: str) -> set[str]:
+    """Return the ids of the episodes, with a tape or without, for which comparisons hold, see ``choose``.
+
+    Raises:
+        ValueError: They cannot be read, or have a name that no episode has.
+    """
+    rows = [_nested(row) for row in catalog.episodes(params="none").to_dict("records")]
+    return {row["episode_id"] for row, is_wanted in zip(rows, mask(where, _Rows(rows)), strict=True) if is_wanted}
+
+
+def _outstanding(episodes: Sequence[TapedEpisode], which: str) -> TapedEpisode:
+    """Return the best, worst or last episode of a trial."""
+    counting = [episode for episode in episodes if does_count(episode.row)] or list(episodes)
+    evaluated = [episode for episode in counting if episode.row["section"] == "evaluation"] or counting
+    if which == LAST:
+        return max(evaluated, key=lambda e: (e.row["training_iteration"] or 0, e.row["finished_at"] or 0))
+    chosen = max if which == BEST else min
+    return chosen(evaluated, key=lambda episode: float(episode.row["episode_return"]))
 
 
 def by_id(episodes: Sequence[TapedEpisode], id: str) -> TapedEpisode:
@@ -407,10 +424,10 @@ def _options(
 class _Rows:
     """The columns and the metrics of episodes, as a filter is read against them."""
 
-    episodes: Sequence[TapedEpisode]
+    rows: Sequence[Mapping[str, Any]]
 
     def __len__(self) -> int:
-        return len(self.episodes)
+        return len(self.rows)
 
     def column(self, name: str) -> Numbers | Texts:
         """Return the values of a name.
@@ -418,11 +435,11 @@ class _Rows:
         Raises:
             ValueError: No episode has a value of this name.
         """
-        values = [_value(episode.row, name) for episode in self.episodes]
+        values = [_value(row, name) for row in self.rows]
         if all(value is None for value in values):
-            known = {key for episode in self.episodes for key in (*SHORT, *episode.row, *episode.row["metrics"])}
-            there = [key for key in sorted(known) if any(_value(one.row, key) is not None for one in self.episodes)]
-            raise ValueError(f"no episode with a tape has a value {name!r}; {did_you_mean(name, there)}")
+            known = {key for row in self.rows for key in (*SHORT, *row, *row["metrics"])}
+            there = [key for key in sorted(known) if self._has(key)]
+            raise ValueError(f"no such episode has a value {name!r}; {did_you_mean(name, there)}")
         if any(isinstance(value, str) for value in values):
             return Texts.of([None if value is None else str(value) for value in values])
         return np.array([np.nan if value is None else value for value in values], float)
@@ -433,7 +450,18 @@ class _Rows:
         return [column for column in columns if isinstance(column, Texts)]
 
     def _has(self, name: str) -> bool:
-        return any(_value(episode.row, name) is not None for episode in self.episodes)
+        return any(_value(row, name) is not None for row in self.rows)
+
+
+def _nested(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return an episode of a DataFrame as the tapes' rows are: its metrics a dict, and None for what is missing.
+
+    >>> _nested({"seed": float("nan"), "metrics/distance": 2.0})
+    {'seed': None, 'metrics': {'distance': 2.0}}
+    """
+    known = {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
+    metrics = {name: known.pop(name) for name in list(known) if name.startswith(_METRICS)}
+    return known | {"metrics": {name.removeprefix(_METRICS): value for name, value in metrics.items()}}
 
 
 def _value(row: Mapping[str, Any], name: str) -> float | str | None:
