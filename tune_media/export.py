@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import posixpath
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tune_media.callbacks.callback import MediaLoggerCallback
     from tune_media.callbacks.export import Exported
     from tune_media.datasets.lerobot import LeRobotWriter
+
+logger = logging.getLogger("tune_media")
 
 
 def to_tracker(
@@ -245,10 +248,12 @@ def to_lerobot(
     from tune_media.datasets.lerobot import LeRobotWriter
 
     catalog = load(path, filesystem)
-    writer = LeRobotWriter(Path(output).expanduser())
-    with EpisodeReplayer(with_clips=pictures) as player:
+    with LeRobotWriter(Path(output).expanduser()) as writer, EpisodeReplayer(with_clips=pictures) as player:
         for steps in player.steps_of_all(chosen_rows(catalog, where), catalog.taped_episodes()):
-            writer.add(steps, player.fps)
+            try:
+                writer.add(steps, player.fps)
+            except ValueError as error:  # it has other features; the others are taken
+                logger.warning("tune_media: episode %s is left out: %s", steps.row["episode_id"], error_text(error))
         if not writer.episodes:
             raise ValueError(f"{path} has no such episodes with tapes; record them with record_episodes(tapes=True).")
         writer.finish(task or player.env_name)

@@ -44,6 +44,25 @@ def make_walk(env_config):
     return Walk()
 
 
+class Odd(Walk):
+    """Seed 1 has observations of another type, and seed 2 has no pictures."""
+
+    def reset(self, *, seed=None, options=None):
+        self.seed = seed
+        return super().reset(seed=seed)
+
+    def render(self):
+        return None if self.seed == 2 else super().render()
+
+    def _observation(self):
+        told = super()._observation()
+        return told | {"place": told["place"].astype(np.float64)} if self.seed == 1 else told
+
+
+def make_odd(env_config):
+    return Odd()
+
+
 def load_nothing(folder):
     return lambda observation: np.float32(0.25) * np.sign(observation["place"])
 
@@ -55,6 +74,18 @@ def evaluated(tmp_path_factory):
     (trial / "checkpoint_000000").mkdir(parents=True)
     (trial / "params.json").write_text("{}")
     return tm.evaluate(trial.parent, policy=load_nothing, env=make_walk, episodes=5, clips=None)
+
+
+def test_an_episode_with_other_features_or_without_pictures_is_left_out(tmp_path, caplog):
+    trial = tmp_path / "odd" / "Odd_1"
+    (trial / "checkpoint_000000").mkdir(parents=True)
+    (trial / "params.json").write_text("{}")
+    evaluated = tm.evaluate(trial.parent, policy=load_nothing, env=make_odd, episodes=4, clips=None)
+    made = tm.export.to_lerobot(evaluated.path, tmp_path / "dataset")
+    assert made.episodes == 2
+    assert pq.read_table(tmp_path / "dataset" / "meta/episodes")["seed"].to_pylist() == [0, 3]
+    assert caplog.text.count("is left out") == 2
+    assert "other features than the first episode: observation.place" in caplog.text
 
 
 def test_its_actions_give_the_returns_again_and_each_frame_has_its_picture(evaluated, tmp_path):

@@ -76,7 +76,7 @@ class EpisodeReplayer:
     """
 
     def __init__(self, *, with_clips: bool = False) -> None:
-        self._with_clips = with_clips
+        self._with_clips, self._has_clips = with_clips, False
         self._renderers: dict[Any, Renderer] = {}  # by recipe and place
         self.fps, self.env_name = 1, ""
 
@@ -148,6 +148,7 @@ class EpisodeReplayer:
                 encoder.cancel()
             raise
         clips = {view: encoder.finish() for view, encoder in encoders.items()}
+        self._has_clips |= bool(clips)
         return EpisodeSteps(row, observations, actions, rewards, bool(episode.row["terminated"]), clips)
 
     def _renderer(self, key: Any, episode: TapedEpisode) -> Renderer:
@@ -162,13 +163,21 @@ class EpisodeReplayer:
         return self._renderers[key]
 
     def _film(self, renderer: Renderer, encoders: dict[str, VideoEncoder]) -> None:
-        """Encode the current frame of each view."""
+        """Encode the current frame of each view.
+
+        Raises:
+            FrameError: There is no frame, and earlier episodes have pictures.
+        """
         renderer.new_step()
         try:
             frames = renderer.frames(0)
         except FrameError as error:
+            if self._has_clips:  # this episode is left out; the others have pictures
+                raise
             logger.warning("tune_media: the dataset has no pictures: %s", error)
             self._with_clips = False
+            for encoder in encoders.values():
+                encoder.cancel()
             encoders.clear()
             return
         for view, frame in frames.items():

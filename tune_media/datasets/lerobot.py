@@ -7,8 +7,10 @@ reward and end after it.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -67,6 +69,18 @@ class LeRobotWriter:
         self._fps = 1
         self.episodes = self.frames = 0
 
+    def __enter__(self) -> LeRobotWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file; after an error, remove what was written, so that the folder can be written again."""
+        if self._file is not None:
+            self._file.close()
+        for name in ("data", "videos", "meta") if error is not None else ():
+            shutil.rmtree(self._folder / name, ignore_errors=True)
+
     def add(self, steps: EpisodeSteps, fps: int) -> None:
         """Write an episode.
 
@@ -109,6 +123,7 @@ class LeRobotWriter:
         """
         if self._file is not None:
             self._file.close()
+            self._file = None
         (self._folder / "meta").mkdir(parents=True, exist_ok=True)
         episodes = self._folder / _EPISODES_PATH.format(chunk_index=0, file_index=0)
         episodes.parent.mkdir(parents=True, exist_ok=True)
