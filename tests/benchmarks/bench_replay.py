@@ -131,7 +131,7 @@ def rendering(clip: TapedClip) -> Iterator[None]:
 
     def run() -> None:
         while not is_over.is_set():
-            clip.rendered_by(pool)
+            clip.clips_by(pool)
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,10 @@ from tune_media.callbacks import tape_renderer
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.encoding import probe_video
+from tune_media.replay import render_actor
 from tune_media.replay.process import RenderProcess
+from tune_media.replay.taped_clip import TapedClip
+from tune_media.replay.verdicts import verdict_on
 from tune_media.storage.experiment_log import read_log
 
 
@@ -76,6 +80,15 @@ class Fatal(Gated):
                 file.flush()
                 os.kill(os.getpid(), signal.SIGKILL)
         return super().render()
+
+
+class Reset(Gated):
+    """Tells in which processes it is reset."""
+
+    def reset(self, **how):
+        with Path(self.config["told"]).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        return super().reset(**how)
 
 
 def lines_of(sweep):
@@ -161,6 +174,43 @@ def test_two_renderers_render_two_clips_at_a_time_each_once(tmp_path, gate):
     assert [line["status"] for line in sweep.lines()] == ["stored"] * 3
 
 
+def test_the_views_of_a_tape_are_rendered_at_once_and_the_tapes_of_a_node_in_a_row(tmp_path, gate):
+    sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True, flush_seconds=600.0)
+    views = {"left": "render", "right": "render"}
+    places = {name: str(tmp_path / name) for name in ("gate", "told", "tells")}
+    for iteration, node in enumerate(("one", "other", "one", "other"), 1):  # both are gone: all are rendered here
+        clip = taped_clip(iteration, creator=Reset, frame=views, **places)
+        episodes = {view: replace(clip.episode, view=view) for view in views}
+        clips = {view: TapedClip(clip.tape, clip.recipe, episode, node) for view, episode in episodes.items()}
+        sweep.report(iteration, **clips)
+        if iteration == 1:
+            wait_until((tmp_path / "tells").exists)  # it is under way
+    gate.touch()
+    sweep.end()
+    assert notes.media_of("left") == notes.media_of("right") == [1, 3, 4, 2]
+    processes = [line for line in (tmp_path / "told").read_text().split() if line != str(os.getpid())]
+    assert len(processes) == 4
+    assert len(set(processes)) == 1
+
+
+def test_a_tape_for_which_no_node_has_room_stays_one_and_is_tried_once(tmp_path, monkeypatch):
+    tries = []
+
+    def start(actor):  # Ray says so after a minute
+        tries.append(actor)
+        raise render_actor.NoRoomError("no node had room for {'nowhere': 1}")
+
+    monkeypatch.setattr(render_actor.RenderActor, "_start", start)
+    sweep, clip = Sweep(tmp_path, renderer_resources={"nowhere": 1}, flush_seconds=600.0), taped_clip(1)
+    sweep.report(1, best=clip)
+    sweep.end()
+    (line,) = sweep.lines()
+    assert line["status"] == "tape"
+    assert line["note"].startswith("not rendered: no node had room for {'nowhere': 1}; `tune-media")
+    assert verdict_on(clip.recipe.hash) is None
+    assert len(tries) == 1
+
+
 def test_a_render_process_that_is_killed_is_replaced_and_a_tape_that_kills_two_stays_one(tmp_path, gate, capsys):
     sweep = Sweep(tmp_path, backend=(notes := Notes()), flush_seconds=600.0)  # four processes, on a busy machine
     told = tmp_path / "told"
@@ -195,6 +245,8 @@ def test_if_rendering_is_slower_the_newest_are_rendered_and_the_rest_stays_tapes
     for iteration in range(1, 6):
         begun = tmp_path / "begun"
         clips = {key: taped_clip(iteration, gate=str(gate), tells=str(begun)) for key in ("worst", "best")}
+        if iteration == 1:
+            clips["worst"] = clips["best"]
         sweep.report(iteration, **clips)
         if iteration == 1:
             wait_until(begun.exists)  # the first one is under way
@@ -203,12 +255,11 @@ def test_if_rendering_is_slower_the_newest_are_rendered_and_the_rest_stays_tapes
     status = listed(sweep)
     tapes = [place for place in status if status[place] == "tape"]
     assert set(status.values()) == {"stored", "tape"}
-    assert {("best", 5), ("worst", 5)} <= set(status) - set(tapes)
+    assert set(status) - set(tapes) == {("best", 1), ("worst", 1), ("best", 5), ("worst", 5)}
     assert notes.media_of("best")[-1] == 5
     assert notes.calls.index(("media", "best", 5, 5, lines_of(sweep)["best", 5]["id"])) < len(notes.calls) - 2
     assert f"{len(tapes)} of 10 clips wait as tapes; `tune-media render " in capsys.readouterr().out
     assert caplog.text.count("rendering is slower than recording") == 1
-    assert len(tapes) == 7
 
 
 def test_the_end_of_a_trial_comes_after_its_clips_and_does_not_wait_for_ever(tmp_path, gate):

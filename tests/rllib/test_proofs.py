@@ -10,6 +10,7 @@ from tests.support import odd_envs
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
+from tune_media.replay import render_actor, render_pool
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.replay.verdicts import Verdict, decide, verdict_on
@@ -84,6 +85,26 @@ def test_an_env_that_does_not_is_recorded_directly_and_it_is_said_once(prover, k
     assert prover.problems() == [verdict.reason]
     assert proven(prover, samples) == verdict
     assert prover.problems() == []
+
+
+def test_a_tape_is_played_on_its_node_and_want_of_room_there_tells_nothing_of_the_env(prover, monkeypatch):
+    nodes = []
+
+    class Full:
+        def __init__(self, recipe, *, niceness, node, resources):
+            nodes.append(node)
+
+        def render(self, tape, **how):
+            raise render_actor.NoRoomError("no node had room")
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(render_pool, "RenderActor", Full)
+    monkeypatch.setattr(render_pool, "is_elsewhere", lambda node: node == "elsewhere")  # on a cluster of two nodes
+    samples = [replace(sample, node="elsewhere") for sample in samples_of(odd_envs.Plain)]
+    assert proven(prover, samples) is None
+    assert nodes == ["elsewhere"]
 
 
 def test_a_process_that_dies_tells_nothing_of_the_env(prover):

@@ -61,7 +61,9 @@ def make(config: dict[str, Any]) -> Gated:
     return Gated(config)
 
 
-def taped_clip(level: int = 1, episode_return: float = 0.0, creator: Any = make, **config: Any) -> TapedClip:
+def taped_clip(
+    level: int = 1, episode_return: float = 0.0, creator: Any = make, frame: Any = None, **config: Any
+) -> TapedClip:
     """Return the clip of an episode with the action ``level``, as an env runner hands it on."""
     env = creator(config)
     recorder = TapeRecorder(env)
@@ -70,4 +72,4 @@ def taped_clip(level: int = 1, episode_return: float = 0.0, creator: Any = make,
         env.step(level)
     assert recorder.tape is not None
     record = tm.EpisodeRecord(new_id(), episode_return, STEPS, seed=3)
-    return TapedClip(recorder.tape.packed(), Recipe.of(creator, config), record)
+    return TapedClip(recorder.tape.packed(), Recipe.of(creator, config, frame=frame), record)

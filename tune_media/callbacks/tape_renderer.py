@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from typing_extensions import override
 
@@ -22,8 +21,10 @@ from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.outbox import TAPE, ContentLostError, NewRow, Outbox, OutboxFullError, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.summary import Summary
+from tune_media.encoding.encoder import EncodedVideo
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
+from tune_media.replay.render_actor import NoRoomError
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide
@@ -32,14 +33,13 @@ from tune_media.storage.retention import KeptFiles, StoredFile, value_of_line
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import pack, unpack
 from tune_media.values.secrets import error_text
-from tune_media.values.video import Video
 
 logger = logging.getLogger("tune_media")
 
 _STALE_SECONDS = 60.0  # after so long a clip is not rendered any more if a newer one of its key waits
 _MOST_TAPES = 1000  # that wait
 _SHARE = 0.25  # of the room of the outbox that tapes may take
-_IN_A_ROW = 8  # tapes of one recipe, while others wait: each recipe has a process of its own
+_IN_A_ROW = 8  # tapes of one recipe and node, while others wait: each has a process of its own
 _KILL_SECONDS = 5.0  # until a thread whose process was killed has noticed
 _RENDERERS_NAME = "the render process"
 
@@ -53,8 +53,8 @@ def tape_row(trial_id: str, entry: MediaEntry) -> NewRow:
     """
     clip = entry.medium
     assert isinstance(clip, TapedClip)
-    data, recipe = packed_name(entry, clip.facts()), (clip.recipe.hash, clip.recipe.content)
-    return NewRow(trial_id, TAPE, data, pack([clip.tape, clip.episode, clip.node]), recipe=recipe)
+    data, recipe = packed_name(entry, clip.facts(), node=clip.node), (clip.recipe.hash, clip.recipe.content)
+    return NewRow(trial_id, TAPE, data, pack([clip.tape, clip.episode]), recipe=recipe)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +64,24 @@ class _Waiting:
     Attributes:
         row: Its row.
         entry: Its place, with a medium without content.
+        node: The id of the node of the cluster on which its tape was recorded; empty: not known.
         since: When it began to wait, by the monotonic clock.
     """
 
     row: Row
     entry: MediaEntry
+    node: str
     since: float
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What its process is for: a recipe, on a node."""
+        return self.row.recipe, self.node
+
+    @property
+    def episode(self) -> tuple[str, str, str]:
+        """Its episode, which may wait under several keys, and with several views."""
+        return self.row.trial, self.row.recipe, str(self.entry.medium.facts().get("episode_id"))
 
     @property
     def group(self) -> tuple[str, str, str]:
@@ -90,15 +102,15 @@ class _Bench:
 
     Attributes:
         pool: The pool.
-        recipe: The hash of the recipe of its last clip.
-        in_a_row: How many clips of that recipe it has rendered one after the other.
+        place: The ``place`` of its last clip.
+        in_a_row: How many clips of that place it has rendered one after the other.
         row: The number of the row of the clip that it renders now; None: it is free.
         error: What went wrong with its last clip, if that was not expected.
     """
 
     def __init__(self, pool: RenderPool) -> None:
         self.pool = pool
-        self.recipe, self.in_a_row = "", 0
+        self.place, self.in_a_row = ("", ""), 0
         self.row: int | None = None
         self.error: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -154,9 +166,10 @@ class TapeRenderer(OutboxThread):
     def add(self, rows: Iterable[Row]) -> None:
         """Have tapes rendered."""
         for row in rows:
-            (entry,) = entries_of(row.facts(), None, row.seq)
+            facts = row.facts()
+            (entry,) = entries_of(facts, None, row.seq)
             with self._lock:
-                self._waiting[row.seq] = _Waiting(row, entry, time.monotonic())
+                self._waiting[row.seq] = _Waiting(row, entry, facts.get("node", ""), time.monotonic())
             self._summary.taped()
             self._retain(row.trial, entry)
         self._make_room()
@@ -276,58 +289,84 @@ class TapeRenderer(OutboxThread):
     def _next(self, bench: _Bench) -> _Waiting | None:
         """Return the clip that a bench renders next.
 
-        Trials that have ended come first, then the best clips, then the newest. While other recipes wait, a few of one
-        are rendered in a row.
+        Trials that have ended come first, then the best clips, then the newest. While tapes of other recipes or nodes
+        wait, a few of one are rendered in a row.
         """
-        waiting = self._all()
-        under_way = {one.entry.medium.id for one in waiting for bench in self._benches if one.row.seq == bench.row}
-        waiting = [one for one in waiting if one.entry.medium.id not in under_way]  # it may have several keys
+        under_way = self._under_way()
+        waiting = [one for one in self._all() if one.episode not in under_way]
         if not waiting:
             return None
-        same = [one for one in waiting if one.row.recipe == bench.recipe]
-        others = [one for one in waiting if one.row.recipe != bench.recipe]
+        same = [one for one in waiting if one.place == bench.place]
+        others = [one for one in waiting if one.place != bench.place]
         if not same or (others and bench.in_a_row >= _IN_A_ROW):
             same, bench.in_a_row = others, 0
         chosen = max(same, key=lambda one: (one.row.trial in self._ends, one.is_best, one.row.seq))
-        bench.recipe, bench.in_a_row = chosen.row.recipe, bench.in_a_row + 1
+        bench.place, bench.in_a_row = chosen.place, bench.in_a_row + 1
         return chosen
 
+    def _under_way(self) -> set[tuple[str, str, str]]:
+        """Return the episodes that are rendered now."""
+        rows = {bench.row for bench in self._benches}
+        return {one.episode for one in self._all() if one.row.seq in rows}
+
     def _render(self, waiting: _Waiting, pool: RenderPool) -> None:
-        """Render a clip, and append it to the outbox, under each of its keys."""
-        entry, facts = waiting.entry, {"at": list(waiting.row.stamp)}
+        """Render the tape of a clip, and append all clips of it that wait to the outbox, each under its key."""
         try:
-            tape, episode, node = unpack(waiting.row.content() or b"")
-            recipe = Recipe(waiting.row.recipe, self._outbox.recipe(waiting.row.recipe))
-            video = TapedClip(tape, recipe, episode, node).rendered_by(pool)
+            taped = self._taped(waiting)
+            clips = taped.clips_by(pool)
+        except ContentLostError as error:
+            self._lose(waiting, FAILED, str(error))
+            return
         except RenderError as error:
             if self._is_over:  # this process was told to end
                 return
-            if error.has_died:  # for want of memory, say: that tells nothing of the env
-                self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", error)
+            if isinstance(error, NoRoomError):
+                self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
+                self._leave(waiting, str(error))
+            elif error.has_died:  # for want of memory, say: that tells nothing of the env
+                self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
                 self._leave(waiting, f"the process that renders died of it twice ({error_text(error)})")
             else:
                 self._refuse(waiting, error)
             return
-        except ContentLostError as error:
-            self._append(waiting, packed_name(entry, entry.medium.facts(), lost=FAILED, note=str(error), **facts), None)
-            return
         except Exception as error:  # this machine cannot start a process, or its disk is full
-            self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", error)
+            self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
             self._leave(waiting, error_text(error))
             return
         for one in self._all():
-            is_same = (one.row.trial, one.entry.medium.id) == (waiting.row.trial, entry.medium.id)
-            if is_same and not self._gave_up:
-                self._append_clip(one, video)
+            if one.episode == waiting.episode and not self._gave_up:
+                self._append_clip(one, taped.tape, clips)
 
-    def _append_clip(self, waiting: _Waiting, video: Video) -> None:
-        entry, facts = waiting.entry, {"at": list(waiting.row.stamp)}
+    def _taped(self, waiting: _Waiting) -> TapedClip:
+        """Return a clip as it came.
+
+        Raises:
+            ContentLostError: The disk has lost it.
+        """
+        tape, episode, *_ = unpack(waiting.row.content() or b"")  # development versions put the node here
+        recipe = Recipe(waiting.row.recipe, self._outbox.recipe(waiting.row.recipe))
+        return TapedClip(tape, recipe, episode, waiting.node)
+
+    def _append_clip(self, waiting: _Waiting, tape: bytes, clips: dict[str, EncodedVideo]) -> None:
+        """Append a clip, if it is one of these, which were rendered of a tape."""
         try:
-            self._append(waiting, *packed_medium(replace(entry, medium=video), **facts))
+            taped = self._taped(waiting)
+            if taped.tape != tape:  # another episode with the same id
+                return
+            entry = replace(waiting.entry, medium=taped.finished(clips))
+            self._append(waiting, *packed_medium(entry, at=list(waiting.row.stamp)))
+        except ContentLostError as error:
+            self._lose(waiting, FAILED, str(error))
+        except RenderError as error:
+            self._refuse(waiting, error)
         except OutboxFullError as error:
-            reason = f"no room in the outbox on the driver's disk: {error_text(error)}"
             self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
-            self._append(waiting, packed_name(entry, entry.medium.facts(), lost=DROPPED, note=reason, **facts), None)
+            self._lose(waiting, DROPPED, f"no room in the outbox on the driver's disk: {error_text(error)}")
+
+    def _lose(self, waiting: _Waiting, status: str, reason: str) -> bool:
+        """Append that a clip has no file, and why; return whether that was not known."""
+        entry, facts = waiting.entry, {"lost": status, "note": reason, "at": list(waiting.row.stamp)}
+        return self._append(waiting, packed_name(entry, entry.medium.facts(), **facts), None)
 
     def _refuse(self, waiting: _Waiting, error: RenderError) -> None:
         """Count a clip that cannot be rendered, and have the env runners record directly."""
@@ -339,8 +378,7 @@ class TapeRenderer(OutboxThread):
             "to do so from the start, pass render='direct' to the recorder"
         )
         self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", told, kind=waiting.row.recipe)
-        facts: dict[str, Any] = {"lost": FAILED, "note": reason, "at": list(waiting.row.stamp)}
-        self._append(waiting, packed_name(entry, entry.medium.facts(), **facts), None)
+        self._lose(waiting, FAILED, reason)
 
     def _leave_stale(self) -> None:
         """Leave clips that have waited long, if newer ones of their keys wait: rendering is slower than recording."""
@@ -348,9 +386,9 @@ class TapeRenderer(OutboxThread):
         newest: dict[tuple[str, str, str], int] = {}
         for one in waiting:
             newest[one.group] = max(newest.get(one.group, 0), one.entry.training_iteration)
-        under_way = {bench.row for bench in self._benches}
+        under_way = self._under_way()
         for one in waiting:
-            is_late = one.row.seq not in under_way and time.monotonic() - one.since > _STALE_SECONDS
+            is_late = one.episode not in under_way and time.monotonic() - one.since > _STALE_SECONDS
             if is_late and one.entry.training_iteration < newest[one.group]:
                 self._leave(one, "rendering is slower than recording, and newer clips waited")
                 self._warn()
@@ -359,9 +397,8 @@ class TapeRenderer(OutboxThread):
         """Leave a clip as it is, a tape."""
         episode = waiting.entry.medium.facts().get("episode_id")
         note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes the clip of the tape"
-        facts = {"lost": ONLY_TAPE, "note": note, "at": list(waiting.row.stamp)}
         try:
-            is_new = self._append(waiting, packed_name(waiting.entry, waiting.entry.medium.facts(), **facts), None)
+            is_new = self._lose(waiting, ONLY_TAPE, note)
         except (OSError, sqlite3.Error) as error:
             self._faults.report("the outbox", "listing a clip that is not rendered", error)
             return

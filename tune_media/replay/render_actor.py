@@ -24,6 +24,10 @@ Failure = tuple[str, int | None, bool]
 """The text, the step and ``has_died`` of a ``RenderError``, which is thrown on the other side."""
 
 
+class NoRoomError(RenderError):
+    """No node of the cluster has room for the actor; this says nothing of the tape or the env."""
+
+
 class RenderActor:
     """Plays tapes in a process on another node, as ``RenderProcess`` does on this one.
 
@@ -53,7 +57,8 @@ class RenderActor:
         """Return the clips of a tape by view; ``on_step`` is told nothing.
 
         Raises:
-            RenderError: As for ``RenderProcess.render``; or the actor died, or no node has room for it.
+            RenderError: As for ``RenderProcess.render``; or the actor died.
+            NoRoomError: No node has room for it.
         """
         how = {"env_runner": env_runner, "env_index": env_index, "may_correct": may_correct}
         clips: dict[str, EncodedVideo] = self._ask("render", tape, **how)
@@ -63,7 +68,8 @@ class RenderActor:
         """Return why an env of the recipe shows no frame after a reset; None: it shows one.
 
         Raises:
-            RenderError: As for ``RenderProcess.check``; or the actor died, or no node has room for it.
+            RenderError: As for ``RenderProcess.check``; or the actor died.
+            NoRoomError: No node has room for it.
         """
         problem: str | None = self._ask("check")
         return problem
@@ -105,7 +111,7 @@ class RenderActor:
             self.kill()
             self._actor = None
             wanted = self._resources or "a worker"
-            raise RenderError(f"no node had room for {wanted} within {_START_SECONDS:g} s", has_died=True)
+            raise NoRoomError(f"no node had room for {wanted} within {_START_SECONDS:g} s")
 
 
 class _Host:

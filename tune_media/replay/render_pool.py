@@ -48,7 +48,7 @@ class RenderPool:
     def __init__(self, *, niceness: int = 0, resources: Mapping[str, float] | None = None) -> None:
         self._niceness, self._resources = niceness, resources or {}
         self._process: RenderProcess | RenderActor | None = None
-        self._made_for = "", ""  # the hash of its recipe, and the node
+        self._made_for = "", ""  # the hash of its recipe, and the node; empty: this one
         self._lock = threading.Lock()
         self._used_at = 0.0
         self._timer: threading.Timer | None = None
@@ -77,6 +77,7 @@ class RenderPool:
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the tape has
                 ended two processes.
+            NoRoomError: No node has room for the process.
         """
         with self._lock:
             process = self._process_of(recipe, node)
@@ -114,10 +115,12 @@ class RenderPool:
     def _process_of(self, recipe: Recipe, node: str = "") -> RenderProcess | RenderActor:
         if self.is_over:
             raise RenderError("the processes that render were ended")
+        is_far = bool(self._resources) or is_elsewhere(node)
+        node = node if is_far else ""
         if self._process is None or self._made_for != (recipe.hash, node):
             if self._process is not None:
                 self._process.close()
-            if self._resources or is_elsewhere(node):
+            if is_far:
                 self._process = RenderActor(recipe, niceness=self._niceness, node=node, resources=self._resources)
             else:
                 self._process = RenderProcess(recipe.content, niceness=self._niceness)

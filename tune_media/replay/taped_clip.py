@@ -51,15 +51,15 @@ class TapedClip(Video):
     def is_rendered(self) -> bool:
         return "data" in self.__dict__
 
-    def rendered_by(self, pool: RenderPool) -> Video:
-        """Return the finished clip, rendered by a pool's process.
+    def clips_by(self, pool: RenderPool) -> dict[str, EncodedVideo]:
+        """Return the clips of the tape by view, rendered by a pool's process.
 
         Raises:
-            RenderError: It cannot be rendered.
+            RenderError: They cannot be rendered.
         """
         assert self.episode is not None
         place: dict[str, Any] = {"env_runner": self.episode.env_runner or 0, "env_index": self.episode.env_index or 0}
-        return self.finished(pool.render(self.recipe, self.tape, node=self.node, **place))
+        return pool.render(self.recipe, self.tape, node=self.node, **place)
 
     def finished(self, clips: dict[str, EncodedVideo]) -> Video:
         """Return the finished clip: of the clips of its tape, the one of its view.
@@ -94,7 +94,7 @@ class TapedClip(Video):
     def __getattr__(self, name: str) -> Any:
         if name not in _RENDERED:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        video = self.rendered_by(_HERE)
+        video = self.finished(self.clips_by(_HERE))
         self._set(**{field: getattr(video, field) for field in _RENDERED}, note=video.note)
         return self.__dict__[name]
 

@@ -339,15 +339,21 @@ class _Choice:
         )
         result |= laid_out(self._plan.selectors, chosen, kept, taken.lost) | {DATA: batch}
         matched = [answer.unfinished for answer in self._answers if answer.data]
-        return Collected(result, batch.metrics(), self._problems, unfinished, matched, self._samples(tapes, recipes))
+        return Collected(
+            result, batch.metrics(), self._problems, unfinished, matched, self._samples(tapes, recipes, nodes)
+        )
 
-    def _samples(self, episodes: Mapping[str, EpisodeData], recipes: Mapping[str, bytes]) -> list[Sample]:
+    def _samples(
+        self, episodes: Mapping[str, EpisodeData], recipes: Mapping[str, bytes], nodes: Mapping[int, str]
+    ) -> list[Sample]:
         """Return the episodes that were rendered while they ran and whose frames prove their tapes."""
         found = []
         for id, checks in ((id, checks) for answer in self._answers for id, checks in answer.frame_checks.items()):
             recipe = _recipe_of(episodes[id], recipes) if id in episodes else None
             if recipe is not None and (tape := episodes[id].tape):
-                found.append(Sample(recipe, tape, episodes[id].record, checks, self._plan.views))
+                record = episodes[id].record
+                node = nodes.get(record.env_runner or 0, "")
+                found.append(Sample(recipe, tape, record, checks, self._plan.views, node))
         return found
 
     def _episodes(self) -> list[EpisodeData]:

@@ -16,6 +16,7 @@ from typing import Any
 from tune_media.recording.rendering import ONLY_VIEW
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
+from tune_media.replay.render_actor import NoRoomError
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.tape import Tape
 from tune_media.replay.verdicts import Verdict, claim, decide, verdict_on
@@ -39,6 +40,7 @@ class Sample:
         record: Its record.
         checks: The checksum of each frame, by view.
         views: The names of the views, as far as they were known before the first frame.
+        node: The id of the node of the cluster on which it was recorded; empty: not known.
     """
 
     recipe: Recipe
@@ -46,6 +48,7 @@ class Sample:
     record: EpisodeRecord
     checks: Mapping[str, Sequence[int]]
     views: Sequence[str] = (ONLY_VIEW,)
+    node: str = ""
 
 
 class Prover:
@@ -153,11 +156,13 @@ class Prover:
         """Return how a replay differs from an episode; None: it does not.
 
         Raises:
-            RenderError: The process died, or was ended; this says nothing of the env.
+            RenderError: The process died, was ended, or found no room; this says nothing of the env.
         """
         place: dict[str, Any] = {"env_runner": sample.record.env_runner or 0, "env_index": sample.record.env_index or 0}
         try:
-            clips = self._pool.render(sample.recipe, sample.tape, **place)
+            clips = self._pool.render(sample.recipe, sample.tape, node=sample.node, **place)
+        except NoRoomError:
+            raise
         except RenderError as error:
             if error.has_died or self._pool.is_over:
                 raise
