@@ -44,6 +44,17 @@ def test_actions_come_back_as_they_were(given):
         assert found.nbytes > 0
 
 
+def test_arrays_of_an_own_class_are_taped_by_their_values():
+    class Own(np.ndarray):
+        pass
+
+    actions, table = Actions(), np.arange(6.0).reshape(2, 3).view(Own)
+    given = [table[0], table[:, 1], table[1, ::2]]  # the second lies apart in memory
+    for count, action in enumerate(given, 1):
+        actions.append(action)
+        assert [actions[index].tolist() for index in range(count)] == [one.tolist() for one in given[:count]]
+
+
 def test_an_action_is_copied():
     actions, buffer = Actions(), np.zeros(2)
     actions.append(buffer)

@@ -73,6 +73,8 @@ class Actions:
         Raises:
             TypeError: It is, or holds, neither a number, nor text, nor an array.
         """
+        if isinstance(action, np.ndarray):
+            action = np.asarray(action)  # one of an own class, too
         if self._count == 0 and isinstance(action, (np.ndarray, np.generic)) and action.dtype.kind in "biufc":
             self._like = action.copy()
         if self._like is not None and not _is_like(action, self._like):
