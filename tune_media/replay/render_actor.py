@@ -64,16 +64,6 @@ class RenderActor:
         clips: dict[str, EncodedVideo] = self._ask("render", tape, **how)
         return clips
 
-    def check(self) -> str | None:
-        """Return why an env of the recipe shows no frame after a reset; None: it shows one.
-
-        Raises:
-            RenderError: As for ``RenderProcess.check``; or the actor died.
-            NoRoomError: No node has room for it.
-        """
-        problem: str | None = self._ask("check")
-        return problem
-
     def close(self) -> None:
         """End the actor and its process."""
         actor = self._actor
@@ -130,12 +120,6 @@ class _Host:
     def render(self, tape: bytes, **how: Any) -> dict[str, EncodedVideo] | Failure:
         try:
             return self._process.render(tape, **how)
-        except RenderError as error:
-            return str(error), error.step, error.has_died
-
-    def check(self) -> str | Failure | None:
-        try:
-            return self._process.check()
         except RenderError as error:
             return str(error), error.step, error.has_died
 

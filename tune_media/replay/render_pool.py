@@ -95,7 +95,8 @@ class RenderPool:
         """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""
         with self._lock:
             try:
-                return self._process_of(recipe).check()
+                process = self._process_of(recipe)
+                return process.check() if isinstance(process, RenderProcess) else None
             except RenderError:
                 return None
             finally:
