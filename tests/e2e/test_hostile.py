@@ -697,7 +697,7 @@ def test_any_bytes_as_an_index(content):
         assert list(parse_index(place.index.read_bytes()))[-1]["status"] == "stored"
 
 
-@hostile
+@settings(hostile, max_examples=25)  # each one is loaded in six ways
 @given(st.lists(st.tuples(INDICES, PARAMS), min_size=1, max_size=3))
 def test_any_experiment_is_loaded_listed_and_shown(trials):
     with tempfile.TemporaryDirectory() as folder:

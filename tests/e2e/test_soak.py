@@ -19,8 +19,8 @@ from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 pytestmark = pytest.mark.ray
 
 PACKAGE = str(Path(tm.__file__).parent)
-TRIALS = 60
-SLACK = 12  # threads, files, objects: far fewer than there are trials
+TRIALS = 36
+SLACK = 10  # threads, files, objects: far fewer than there are trials
 SECONDS = 60.0  # for what the background thread still has to do
 
 
