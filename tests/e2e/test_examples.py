@@ -43,6 +43,7 @@ def test_a_ppo_sweep(tmp_path):
         assert_plays_in_tensorboard(browser, tmp_path / "cartpole_sweep", catalog)
 
 
+@pytest.mark.any_ray
 def test_the_sweep_of_the_pictures(tmp_path, ray_session):
     run_example("cliff_walking.py", tmp_path, "--reports", "2", ray=ray_session)
     catalog = tm.load(tmp_path / "cliff_walking")
