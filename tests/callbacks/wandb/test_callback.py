@@ -68,13 +68,12 @@ def only_helpers_of_this_test():
 @pytest.fixture
 def when_there_is_a_run(tmp_path, monkeypatch):
     """Return a function that has the helper process sent a signal once it has logged, and names a file for then."""
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))  # W&B's files are in it until the end
+    monkeypatch.setenv("TUNE_MEDIA_OUTBOX", str(tmp_path / "outbox"))  # W&B's files are in it until the end
     done, threads = tmp_path / "done", []
 
     def wait(number):
         try:
-            wait_until(lambda: any(file.stat().st_size for file in (tmp_path / "temporary").rglob("*.wandb")))
+            wait_until(lambda: any(file.stat().st_size for file in (tmp_path / "outbox").rglob("*.wandb")))
             time.sleep(1)
             os.kill(helpers_pids()[0], number)
         finally:
