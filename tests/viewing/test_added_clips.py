@@ -141,11 +141,11 @@ def test_on_s3_it_is_the_same(tmp_path, monkeypatch):
             monkeypatch.setenv(name, value)
         filesystem, _ = pyarrow.fs.FileSystem.from_uri("s3://results?allow_bucket_creation=true")
         filesystem.create_dir("results")
-        write(TrialLocation(filesystem, "results/sweep/trial", tmp_path, "t1"))
+        write(TrialLocation(filesystem, f"results/{tmp_path.name}/trial", tmp_path, "t1"))
         for _ in range(2):
-            found = render("s3://results/sweep", "--storage", "--trial", "all", "--episodes", "return > 0")
+            found = render(f"s3://results/{tmp_path.name}", "--storage", "--trial", "all", "--episodes", "return > 0")
             assert found.exit_code == 0, found.output
-        catalog = tm.load("s3://results/sweep")
+        catalog = tm.load(f"s3://results/{tmp_path.name}")
         assert sorted(row["key"] for row in catalog) == ["episodes/best", "episodes/rendered"]
         assert all(abs(shade_of(row) - 80 * row["episode_return"]) < 4 for row in catalog)
     finally:
