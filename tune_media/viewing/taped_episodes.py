@@ -60,11 +60,12 @@ class TapedEpisode:
     def of_trial(cls, trial: TrialFiles) -> list[TapedEpisode]:
         """Return the episodes of a trial that have tapes; files that cannot be read are left out, with a warning."""
         found = []
-        for line in trial.report_lines:
+        reports = {line["path"]: bool(line.get("rolled_back")) for line in trial.report_lines}  # both sections name one
+        for report, is_rolled_back in reports.items():
             try:
-                found += cls.of_report(trial, line["path"], is_rolled_back=bool(line.get("rolled_back")))
+                found += cls.of_report(trial, report, is_rolled_back=is_rolled_back)
             except (OSError, pa.ArrowException, KeyError) as error:
-                logger.warning("tune_media: %r is left out (%s)", line["path"], error_text(error))
+                logger.warning("tune_media: %r is left out (%s)", report, error_text(error))
         return found
 
     @classmethod
