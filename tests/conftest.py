@@ -66,6 +66,9 @@ def s3():
     import pyarrow.fs
 
     moto = pytest.importorskip("moto.server")
+    from moto.moto_api._internal.models import moto_api_backend
+
+    moto_api_backend.reset()  # all moto servers of a process share their buckets
     server = moto.ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     host, port = server.get_host_and_port()

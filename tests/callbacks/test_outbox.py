@@ -91,9 +91,9 @@ def test_what_a_killed_driver_had_taken_is_stored_and_delivered_by_the_next_one(
 def test_a_second_driver_of_an_experiment_has_an_outbox_of_its_own_and_says_so(tmp_path, outboxes, caplog):
     state = kill_at(tmp_path, "append")
     (killed,) = outboxes.iterdir()
-    lock = "import fcntl, sys, time; file = open(sys.argv[1], 'w'); fcntl.flock(file, fcntl.LOCK_EX)"
-    command = [sys.executable, "-c", f"{lock}; print(1, flush=True); time.sleep(60)", str(killed / "lock")]
-    other = subprocess.Popen(command, stdout=subprocess.PIPE)
+    lock = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.flock(file, fcntl.LOCK_EX)"
+    command = [sys.executable, "-c", f"{lock}; print(1, flush=True); sys.stdin.read()", str(killed / "lock")]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert other.stdout.readline() == b"1\n"
         go_on(tmp_path, state)

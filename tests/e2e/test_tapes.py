@@ -114,23 +114,11 @@ def test_mistakes_are_told(experiment, tmp_path):
     assert not list(tmp_path.rglob("*.mp4"))
 
 
-def test_an_experiment_on_s3_is_rendered_without_a_cluster(experiment, tmp_path, monkeypatch):
-    moto = pytest.importorskip("moto.server")
-    server = moto.ThreadedMotoServer("127.0.0.1", 0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        variables = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "a"}
-        for name, value in {**variables, "AWS_SECRET_ACCESS_KEY": "s", "AWS_DEFAULT_REGION": "us-east-1"}.items():
-            monkeypatch.setenv(name, value)
-        filesystem, _ = pyarrow.fs.FileSystem.from_uri("s3://results?allow_bucket_creation=true")
-        filesystem.create_dir("results")
-        pyarrow.fs.copy_files(str(experiment), "results/sweep", destination_filesystem=filesystem)
-        found = render("s3://results/sweep", "-o", tmp_path)
-        assert found.exit_code == 0, found.output
-        assert len(list(tmp_path.rglob("*.mp4"))) == 1
-    finally:
-        server.stop()
+def test_an_experiment_on_s3_is_rendered_without_a_cluster(experiment, tmp_path, s3):
+    pyarrow.fs.copy_files(str(experiment), f"results/{tmp_path.name}", destination_filesystem=s3)
+    found = render(f"s3://results/{tmp_path.name}", "-o", tmp_path)
+    assert found.exit_code == 0, found.output
+    assert len(list(tmp_path.rglob("*.mp4"))) == 1
 
 
 def test_by_default_clips_are_made_of_tapes_once_the_env_is_proven():

@@ -130,23 +130,11 @@ def test_while_a_driver_lives_nothing_is_written(experiment):
     assert "a driver on another machine wrote" in render(experiment, "--storage").output
 
 
-def test_on_s3_it_is_the_same(tmp_path, monkeypatch):
-    moto = pytest.importorskip("moto.server")
-    server = moto.ThreadedMotoServer("127.0.0.1", 0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        variables = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "a"}
-        for name, value in {**variables, "AWS_SECRET_ACCESS_KEY": "s", "AWS_DEFAULT_REGION": "us-east-1"}.items():
-            monkeypatch.setenv(name, value)
-        filesystem, _ = pyarrow.fs.FileSystem.from_uri("s3://results?allow_bucket_creation=true")
-        filesystem.create_dir("results")
-        write(TrialLocation(filesystem, f"results/{tmp_path.name}/trial", tmp_path, "t1"))
-        for _ in range(2):
-            found = render(f"s3://results/{tmp_path.name}", "--storage", "--trial", "all", "--episodes", "return > 0")
-            assert found.exit_code == 0, found.output
-        catalog = tm.load(f"s3://results/{tmp_path.name}")
-        assert sorted(row["key"] for row in catalog) == ["episodes/best", "episodes/rendered"]
-        assert all(abs(shade_of(row) - 80 * row["episode_return"]) < 4 for row in catalog)
-    finally:
-        server.stop()
+def test_on_s3_it_is_the_same(tmp_path, s3):
+    write(TrialLocation(s3, f"results/{tmp_path.name}/trial", tmp_path, "t1"))
+    for _ in range(2):
+        found = render(f"s3://results/{tmp_path.name}", "--storage", "--trial", "all", "--episodes", "return > 0")
+        assert found.exit_code == 0, found.output
+    catalog = tm.load(f"s3://results/{tmp_path.name}")
+    assert sorted(row["key"] for row in catalog) == ["episodes/best", "episodes/rendered"]
+    assert all(abs(shade_of(row) - 80 * row["episode_return"]) < 4 for row in catalog)
