@@ -62,6 +62,7 @@ class AddedClips:
         self._name = f"{_MINE}{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
         self._logs: dict[str, ExperimentLog] = {}
         self._indexes: dict[str, Index] = {}
+        self._lines: dict[str, tuple[dict[str, list[Line]], dict[str, Line]]] = {}  # see _grouped
         self.files: list[str] = []
 
     def __enter__(self) -> AddedClips:
@@ -130,7 +131,7 @@ class AddedClips:
         for log in self._logs.values():
             if not log.has_earlier:
                 log.finish()
-        self._indexes, self._logs = {}, {}
+        self._indexes, self._logs, self._lines = {}, {}, {}
 
     def _placed(self, rendered: Rendered) -> Iterator[tuple[Video, Line]]:
         """Yield each clip of an episode with the fields of its line that say where it belongs."""
@@ -157,22 +158,30 @@ class AddedClips:
         row = episode.row
         return [
             line
-            for line in self._index(episode.trial).lines()
-            if line.get("kind") == Video.kind
-            and line.get("status") != DELETED
-            and line.get("episode_id") == episode.id
-            and line["section"] == row["section"]
-            and line["key"].startswith(f"{row['recorder']}/")
+            for line in self._grouped(episode.trial)[0].get(episode.id, [])
+            if line["section"] == row["section"] and line["key"].startswith(f"{row['recorder']}/")
         ]
 
     def _report_of(self, episode: TapedEpisode) -> Line:
         """Return what the line of an episode's report says of its result."""
         names = ("training_iteration", "step", "time", "trial_id", "lineage", "at", "rolled_back")
-        for line in self._index(episode.trial).lines():
-            is_report = line.get("kind") == EpisodeBatch.kind
-            if is_report and posixpath.join(episode.trial.media_path, parquet_name(line["path"])) == episode.path:
-                return {name: line[name] for name in names if name in line}
-        raise FileNotFoundError(f"the index of trial {episode.trial.name} does not list {episode.path} any more")
+        line = self._grouped(episode.trial)[1].get(episode.path)
+        if line is None:
+            raise FileNotFoundError(f"the index of trial {episode.trial.name} does not list {episode.path} any more")
+        return {name: line[name] for name in names if name in line}
+
+    def _grouped(self, trial: TrialFiles) -> tuple[dict[str, list[Line]], dict[str, Line]]:
+        """Return a trial's lines as they were before: of clips by their episodes' ids, of reports by Parquet file."""
+        if trial.media_path not in self._lines:
+            clips: dict[str, list[Line]] = {}
+            reports: dict[str, Line] = {}
+            for line in self._index(trial).lines():
+                if line.get("kind") == EpisodeBatch.kind:
+                    reports.setdefault(posixpath.join(trial.media_path, parquet_name(line["path"])), line)
+                elif line.get("kind") == Video.kind and line.get("status") != DELETED and "episode_id" in line:
+                    clips.setdefault(line["episode_id"], []).append(line)
+            self._lines[trial.media_path] = clips, reports
+        return self._lines[trial.media_path]
 
     def _index(self, trial: TrialFiles) -> Index:
         if trial.media_path not in self._indexes:
