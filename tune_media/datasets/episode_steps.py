@@ -118,7 +118,8 @@ class EpisodeReplayer:
 
         Raises:
             ReplayDiffers: The replay is not the episode.
-            ValueError: It has several agents, or nobody knows how its env is made.
+            ValueError: It has several agents.
+            RenderError: Nobody knows how its env is made.
             Exception: Whatever making the env raises.
         """
         tape, place = Tape.unpacked(episode.tape()), episode.place()
@@ -153,10 +154,7 @@ class EpisodeReplayer:
 
     def _renderer(self, key: Any, episode: TapedEpisode) -> Renderer:
         if key not in self._renderers:
-            content = episode.recipe()
-            if content is None:
-                raise ValueError("how its env is made is not stored with it")
-            recipe = LoadedRecipe.of(content)
+            recipe = LoadedRecipe.of(episode.recipe())
             self._renderers[key] = renderer = Renderer(recipe.make(**episode.place()), recipe.frame)
             if not self.env_name:
                 self.fps, self.env_name = max(1, round(renderer.fps(0))), describe(renderer.env).strip("'")

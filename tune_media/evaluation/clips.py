@@ -9,16 +9,10 @@ from typing import Any
 
 from tune_media.replay.process import RenderError, RenderProcess
 from tune_media.selection import Selector, winners
-from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.video import Video
 from tune_media.viewing.taped_episodes import TapedEpisode
-
-_FACTS = (
-    *("episode_id", "episode_return", "episode_length", "seed", "env_runner", "env_index", "training_iteration"),
-    *("terminated", "explored", "task", "finished_at"),
-)
 
 
 class ClipRenderer:
@@ -61,7 +55,7 @@ class ClipRenderer:
             OSError: The storage does not answer.
         """
         by_id = {episode.id: episode for episode in episodes}
-        chosen = winners([_record(episode.row) for episode in episodes], self.selectors)
+        chosen = winners([episode.record for episode in episodes], self.selectors)
         made: dict[str, dict[str, Video]] = {}
         for name, records in chosen.items():
             for record in records:
@@ -85,15 +79,11 @@ class ClipRenderer:
             if isinstance(error, RenderError) and error.step is None:  # its envs do not render, or cannot be made
                 self._useless[recipe] = told
             return {}
-        record = _record(episode.row)
-        return {view: Video.from_encoded(clip, episode=record, note=clip.note) for view, clip in clips.items()}
+        return episode.videos(clips)
 
     def _process(self, recipe: str, episode: TapedEpisode) -> RenderProcess:
         if recipe not in self._processes:
-            content = episode.recipe()
-            if content is None:
-                raise RenderError("how its env is made cannot be stored, so nobody can make it again")
-            self._processes[recipe] = RenderProcess(content)
+            self._processes[recipe] = RenderProcess(episode.recipe())
         return self._processes[recipe]
 
 
@@ -110,8 +100,3 @@ def clips_there(lines: Sequence[Mapping[str, Any]], recorder: str) -> dict[tuple
         with contextlib.suppress(KeyError):
             found[(name, str(line["episode_id"]))] = line
     return found
-
-
-def _record(row: Mapping[str, Any]) -> EpisodeRecord:
-    facts = {name: row[name] for name in _FACTS if row.get(name) is not None}
-    return EpisodeRecord(**facts, section="evaluation", metrics=dict(row["metrics"]), rendered="replay")

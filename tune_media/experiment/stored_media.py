@@ -12,15 +12,14 @@ import numpy as np
 from typing_extensions import override
 
 from tune_media.storage.entry import MediaEntry
-from tune_media.storage.episode_files import parquet_name, recorder_of, rows_of_parquet
+from tune_media.storage.episode_files import parquet_name, record_of, recorder_of, rows_of_parquet
 from tune_media.storage.index_lines import Line
 from tune_media.values.artifact import Artifact
-from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 from tune_media.values.histogram import Histogram
 from tune_media.values.image import Image
 from tune_media.values.medium import Medium
-from tune_media.values.number import as_number, whole_number
+from tune_media.values.number import whole_number
 from tune_media.values.strict_json import parse_json
 
 Read = Callable[[str], bytes]
@@ -32,7 +31,6 @@ _OF_THE_LINE = frozenset(
         *("lineage", "bytes", "sha256", "note", "rolled_back", "life", "at", "row"),
     )
 )
-_RECORD = ("seed", "env_runner", "env_index", "env_steps", "explored", "weights_version", "rendered", "task", "note")
 
 
 class StoredMedium(Medium):
@@ -157,17 +155,6 @@ def _episodes(line: Line, read: Read) -> StoredEpisodes:
 
 def _episode(row: Mapping[str, Any]) -> EpisodeData:
     """Return an episode of a row of a report's Parquet file."""
-    record = EpisodeRecord(
-        row["episode_id"],
-        as_number(row["episode_return"]),
-        whole_number(row["episode_length"]),
-        section=row["section"],
-        training_iteration=row["training_iteration"],
-        terminated=row["terminated"],
-        finished_at=row["finished_at"] or 0.0,
-        metrics=dict(row["metrics"] or ()),
-        **{name: row[name] for name in _RECORD},
-    )
     strides = dict(row["every"] or ())
     series: dict[str, Series] = {}
     for name, values in row["series"] or ():
@@ -177,4 +164,4 @@ def _episode(row: Mapping[str, Any]) -> EpisodeData:
         values = json.loads(text)
         series[name] = Series(values, strides.get(name, 1), strides.get(name, 1) * len(values))
     final = {name: json.loads(text) for name, text in row["values"] or ()}
-    return EpisodeData(record, series, final, is_late=bool(row["late"]))
+    return EpisodeData(record_of(row), series, final, is_late=bool(row["late"]))

@@ -152,17 +152,16 @@ class TrialFiles:
 
     @property
     def report_files(self) -> dict[str, bool]:
-        """Whether the trial has left behind the episodes of a file, by the paths of ``report_paths``.
+        """Whether the trial has left behind the episodes of a file, by the file's path in the index.
 
-        A file of several lines is one result's, which is rolled back as a whole.
+        A file has one line for each section that it has episodes of: it is one result's, rolled back as a whole.
         """
-        folder = self.media_path
-        return {posixpath.join(folder, line["path"]): bool(line.get("rolled_back")) for line in self.report_lines}
+        return {line["path"]: bool(line.get("rolled_back")) for line in self.report_lines}
 
     @property
     def report_paths(self) -> list[str]:
         """The paths of its ``episode_data/data-<step>.json``, on the filesystem of its media."""
-        return list(self.report_files)
+        return [posixpath.join(self.media_path, path) for path in self.report_files]
 
     @property
     def media_path(self) -> str:

@@ -19,8 +19,10 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet
 
+from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory
 from tune_media.values.foreign import shown
+from tune_media.values.number import as_number, whole_number
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
 
@@ -125,6 +127,16 @@ def steps_name(path: str) -> str:
         'episode_data/steps-00040000.parquet'
     """
     return posixpath.join(FOLDER, "steps" + posixpath.basename(parquet_name(path)).removeprefix("data"))
+
+
+def record_of(row: Mapping[str, Any]) -> EpisodeRecord:
+    """Return the facts of the episode of a row of a report's Parquet file; metrics may be pairs or a dict."""
+    names = ("section", "training_iteration", "terminated", "seed", "env_runner", "env_index", "note")
+    more = ("env_steps", "explored", "weights_version", "rendered", "task")
+    facts = {name: row[name] for name in (*names, *more)}
+    number, length = as_number(row["episode_return"]), whole_number(row["episode_length"])
+    finished_at, metrics = row["finished_at"] or 0.0, dict(row["metrics"] or ())
+    return EpisodeRecord(row["episode_id"], number, length, finished_at=finished_at, metrics=metrics, **facts)
 
 
 def taped_rows(file: Any) -> list[dict[str, Any]]:

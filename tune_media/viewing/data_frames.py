@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,10 +120,8 @@ def of_episodes(trials: Sequence[TrialFiles], params: str) -> pd.DataFrame:
     configs = _configs(trials, params)
     for trial, config in zip(trials, configs, strict=True):
         for report, is_rolled_back in trial.report_files.items():
-            path, added = (
-                parquet_name(report),
-                {**config, "rolled_back": is_rolled_back, "abandoned": trial.is_abandoned},
-            )
+            path = posixpath.join(trial.media_path, parquet_name(report))
+            added = {**config, "rolled_back": is_rolled_back, "abandoned": trial.is_abandoned}
             try:
                 rows.extend({"trial": trial.name, **row, **added} for row in _episodes_in(trial, path))
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here

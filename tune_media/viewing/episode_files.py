@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from tune_media.experiment.params import differing
-from tune_media.experiment.trial_files import Line, TrialFiles
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.episode_files import parquet_name
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.secrets import error_text
@@ -96,7 +96,7 @@ class EpisodeFiles:
                             self._end()
                             return
                     for part in self._parts(todo):
-                        new = [(trial, line) for trial, _, lines in part for line in lines]
+                        new = [(trial, path) for trial, _, paths in part for path in paths]
                         tables = list(pool.map(lambda item: _read(*item), new))
                         with self._lock:
                             self._take(part, tables)
@@ -111,34 +111,33 @@ class EpisodeFiles:
         self._lock.notify_all()
         pa.default_memory_pool().release_unused()
 
-    def _parts(self, trials: Sequence[TrialFiles]) -> Iterator[list[tuple[TrialFiles, Any, list[Line]]]]:
-        """Yield trials with the lines of some new files; with the last of a trial's comes the state that they make."""
-        part: list[tuple[TrialFiles, Any, list[Line]]] = []
+    def _parts(self, trials: Sequence[TrialFiles]) -> Iterator[list[tuple[TrialFiles, Any, list[str]]]]:
+        """Yield trials with some new files; with the last of a trial's comes the state that they make."""
+        part: list[tuple[TrialFiles, Any, list[str]]] = []
         for trial in trials:
             state = trial.state
             known = self._files.setdefault(trial.path, {})
-            lines = {line["path"]: line for line in trial.report_lines}
-            left = {path for path, line in lines.items() if line.get("rolled_back")}
+            is_left = trial.report_files
             with self._lock:
                 for path, number in known.items():
-                    self._episodes.mark(number, left=path in left or path not in lines)
-            new = [line for path, line in lines.items() if path not in known and path not in left]
+                    self._episodes.mark(number, left=is_left.get(path, True))
+            new = [path for path, left in is_left.items() if path not in known and not left]
             while len(new) > (count := _AT_ONCE if len(self._episodes) else _AT_FIRST):
                 yield [(trial, None, new[:count])]
                 new = new[count:]
             part.append((trial, state, new))
-            if sum(len(lines) for _, _, lines in part) >= _AT_ONCE:
+            if sum(len(paths) for _, _, paths in part) >= _AT_ONCE:
                 yield part
                 part = []
         yield part
 
-    def _take(self, part: list[tuple[TrialFiles, Any, list[Line]]], tables: Sequence[pa.Table | None]) -> None:
+    def _take(self, part: list[tuple[TrialFiles, Any, list[str]]], tables: Sequence[pa.Table | None]) -> None:
         at = 0
         taken = []
-        for trial, state, lines in part:
-            for line in lines:
-                number = self._episodes.new_file(line["path"])
-                self._files[trial.path][line["path"]] = number
+        for trial, state, paths in part:
+            for path in paths:
+                number = self._episodes.new_file(path)
+                self._files[trial.path][path] = number
                 table = tables[at]
                 at += 1
                 if table is not None:
@@ -289,12 +288,12 @@ def _flat(maps: pa.ChunkedArray, count: int) -> Iterable[tuple[str, npt.NDArray[
         yield name, column
 
 
-def _read(trial: TrialFiles, line: Line) -> pa.Table | None:
+def _read(trial: TrialFiles, report: str) -> pa.Table | None:
     try:
         filesystem, folder = trial.place
-        path = posixpath.join(folder, parquet_name(line["path"]))
+        path = posixpath.join(folder, parquet_name(report))
         with filesystem.open_input_file(path) as file:
             return pyarrow.parquet.ParquetFile(file).read(columns=_READ)  # read_table would load pyarrow.dataset
     except (OSError, ValueError, pa.ArrowException) as error:
-        logger.warning("tune_media: cannot read the episodes in %r: %s", line["path"], error_text(error))
+        logger.warning("tune_media: cannot read the episodes in %r: %s", report, error_text(error))
         return None

@@ -10,7 +10,6 @@ from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.values.secrets import redacted
@@ -116,12 +115,7 @@ class TapePlayer:
 
         try:
             episode = by_id(TapedEpisode.of_report(trial, report), episode_id)
-            content = episode.recipe()
-            if content is None:
-                raise RenderError(
-                    "how its env is made is not stored with it; `tune-media render --env module:function` makes a clip"
-                )
-            recipe = Recipe(str(episode.row["recipe"]), content)
+            recipe = Recipe(str(episode.row["recipe"]), episode.recipe())
             playing.clips = self._pool.render(recipe, episode.tape(), may_correct=True, on_step=tell, **episode.place())
         except KeyError as error:
             playing.problem = str(error.args[0])

@@ -20,7 +20,7 @@ from tune_media.recording.rendering import FrameFunction
 from tune_media.replay.process import RenderError, RenderProcess
 from tune_media.replay.recipe import Creator
 from tune_media.replay.tape import Tape
-from tune_media.storage.episode_files import parquet_name, recipe_name, tape_of, taped_rows
+from tune_media.storage.episode_files import parquet_name, recipe_name, record_of, tape_of, taped_rows
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.checks import did_you_mean, name_some
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
@@ -38,8 +38,6 @@ logger = logging.getLogger("tune_media")
 
 _METRICS = "metrics/"  # begins the names of such columns
 BEST, WORST, LAST, ALL = "best", "worst", "last", "all"
-_FACTS = ("episode_id", "episode_return", "episode_length", "seed", "env_runner", "env_index", "section")
-_MORE_FACTS = ("training_iteration", "env_steps", "terminated", "explored", "weights_version", "task", "metrics")
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,7 @@ class TapedEpisode:
     def of_trial(cls, trial: TrialFiles) -> list[TapedEpisode]:
         """Return the episodes of a trial that have tapes; files that cannot be read are left out, with a warning."""
         found = []
-        reports = {line["path"]: bool(line.get("rolled_back")) for line in trial.report_lines}  # both sections name one
-        for report, is_rolled_back in reports.items():
+        for report, is_rolled_back in trial.report_files.items():
             try:
                 found += cls.of_report(trial, report, is_rolled_back=is_rolled_back)
             except (OSError, pa.ArrowException, KeyError) as error:
@@ -91,6 +88,11 @@ class TapedEpisode:
         """Its ``episode_id``."""
         return str(self.row["episode_id"])
 
+    @property
+    def record(self) -> EpisodeRecord:
+        """Its facts."""
+        return record_of(self.row)
+
     def tape(self) -> bytes:
         """Return its tape as it is stored.
 
@@ -100,16 +102,23 @@ class TapedEpisode:
         with self.trial.media_filesystem.open_input_file(self.path) as file:
             return tape_of(file, self.row["section"], self.row["recorder"], self.id)
 
-    def recipe(self) -> bytes | None:
-        """Return the recipe that makes its env, which is executable; None if there is none.
+    def recipe(self) -> bytes:
+        """Return the recipe that makes its env, which is executable.
 
         Raises:
+            RenderError: There is none.
             OSError: The storage does not answer.
         """
-        if self.row["recipe"] is None:
-            return None
-        path = posixpath.normpath(posixpath.join(self.trial.media_path, recipe_name(self.row["recipe"])))
-        return read_if_there(self.trial.media_filesystem, path)
+        content = None
+        if self.row["recipe"] is not None:
+            path = posixpath.normpath(posixpath.join(self.trial.media_path, recipe_name(self.row["recipe"])))
+            content = read_if_there(self.trial.media_filesystem, path)
+        if content is None:
+            raise RenderError(
+                f"how the env of episode {self.id} is made is not stored with it; pass a function that makes it: "
+                "env=, or `tune-media render --env module:function`"
+            )
+        return content
 
     def render(
         self,
@@ -152,11 +161,11 @@ class TapedEpisode:
 
     def videos(self, clips: Mapping[str, EncodedVideo]) -> dict[str, Video]:
         """Return its encoded clips, by view, as clips that know their episode."""
-        facts: dict[str, Any] = {
-            name: self.row.get(name) for name in (*_FACTS, *_MORE_FACTS) if self.row.get(name) is not None
+        record = replace(self.record, rendered=REPLAY, note=None)
+        return {
+            view: Video.from_encoded(clip, episode=replace(record, view=view or None), note=clip.note)
+            for view, clip in clips.items()
         }
-        records = {view: EpisodeRecord(**facts, view=view or None, rendered=REPLAY) for view in clips}
-        return {view: Video.from_encoded(clip, episode=records[view], note=clip.note) for view, clip in clips.items()}
 
 
 @dataclass(frozen=True)
@@ -372,12 +381,12 @@ def by_id(episodes: Sequence[TapedEpisode], id: str) -> TapedEpisode:
 
 
 def _process(episode: TapedEpisode, env: Any, frame: Any) -> RenderProcess:
-    recipe = episode.recipe()
-    if recipe is None and env is None:
-        raise RenderError(
-            f"how the env of episode {episode.id} is made is not stored with it; pass a function that makes it: "
-            "env=, or --env module:function"
-        )
+    recipe: bytes | None = None
+    try:
+        recipe = episode.recipe()
+    except RenderError:
+        if env is None:
+            raise
     return RenderProcess(recipe, env, frame)
 
 

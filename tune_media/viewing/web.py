@@ -186,7 +186,7 @@ class ViewerApp:
             raise Forbidden("Tapes are played by `tune-media watch` on this machine only, on a click.")
         args = request.args
         trial, report = self._trial(args.get("trial", "")), args.get("report", "")
-        if report not in {line["path"] for line in trial.report_lines}:
+        if report not in trial.report_files:
             raise NotFound("The index of this trial names no such report.")
         try:
             return Page(json_content({"name": self._player.play(trial, report, args.get("episode", ""))}))
