@@ -128,7 +128,19 @@ def test_the_table_of_episodes_has_a_row_for_each(ray_session, tmp_path):
     assert sorted(held.images) == ["train/rollout/heat/best"]
 
 
-def test_a_helper_that_is_killed_is_replaced_and_nothing_is_missing(ray_session, tmp_path, caplog, when_there_is_a_run):
+@pytest.fixture
+def wandb_process_of_the_users(tmp_path):
+    """W&B's process after a run of the user's own: its address stays in the environment."""
+    wandb = pytest.importorskip("wandb")
+    wandb.teardown()
+    wandb.init(mode="offline", dir=tmp_path, settings=wandb.Settings(silent=True)).finish()
+    assert os.environ["WANDB_SERVICE"]
+    yield
+    wandb.teardown()
+
+
+@pytest.mark.usefixtures("ray_session", "wandb_process_of_the_users")
+def test_a_helper_that_is_killed_is_replaced_and_nothing_is_missing(tmp_path, caplog, when_there_is_a_run):
     results = fit(steady, tmp_path, space={"pause": 0.5, "goes_on": when_there_is_a_run(signal.SIGKILL)})
     assert not results.errors
     (trial,) = trial_folders(results.experiment_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from tune_media.callbacks.wandb.run import WandbRun
@@ -16,11 +15,13 @@ class WandbRuns:
 
     Args:
         folder: Where W&B keeps its files, in a folder for each trial.
-        environment: The environment variables that W&B reads, as the driver has them.
+        environment: The environment variables that W&B reads, as the driver has them. None: this is the driver.
     """
 
-    def __init__(self, folder: str, environment: Mapping[str, str] = MappingProxyType({})) -> None:
-        os.environ.update(environment)
+    def __init__(self, folder: str, environment: Mapping[str, str] | None = None) -> None:
+        if environment is not None:
+            os.environ.update(environment)
+            os.environ.pop("WANDB_SERVICE", None)  # else the runs were the driver's own W&B process's, and outlive us
         self._folder = Path(folder)
         self._runs: dict[str, WandbRun] = {}
 
