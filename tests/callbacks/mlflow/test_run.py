@@ -160,16 +160,19 @@ def test_a_folder_that_is_uploaded_has_no_file_of_ours(backend_of, tmp_path):
     assert set(held()["files"]) == {"notes.txt", "deep/more.txt"}
 
 
-@pytest.mark.parametrize("kept", [True, False], ids=["new version", "old version"])
-def test_the_table_has_the_episodes_that_an_earlier_process_logged(backend_of, tmp_path, monkeypatch, kept):
+@pytest.mark.parametrize(
+    ("kept", "done"), [(True, 26), (False, 26), (True, 46)], ids=["new version", "old version", "only the end is left"]
+)
+def test_the_table_has_the_episodes_that_an_earlier_process_logged(backend_of, tmp_path, monkeypatch, kept, done):
     monkeypatch.setattr(episodes_table, "MAX_ROWS", 6)
     trial = a_trial(tmp_path)
     calls = calls_of(trial, range(1, 10))
-    play(backend_of(), calls[:26])  # killed after five results: there is no table yet
+    assert len(calls) == 46
+    play(backend_of(), calls[:done])  # killed: there is no table yet
     if not kept:
         client, run = run_of()
         client.log_table(run.info.run_id, {"episode_id": ["of 1-1"], "step": [1]}, "episodes.json")
-    play(backend_of(), [calls[0], *calls[26:], ("end", "finished")])
+    play(backend_of(), [calls[0], *calls[done:], ("end", "finished")])
     table = json.loads(held()["files"]["episodes.json"])
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert [row["episode_id"] for row in rows] == [f"of {n}-{n}" for n in range(4, 10)]  # the last six

@@ -178,12 +178,15 @@ class MlflowRun:
             self._next_table = max(self._reports + _FIRST_TABLE, self._reports * _TABLE_GROWTH)
 
     def log_table(self) -> None:
-        """Write the table of episodes, if there are new ones. It is written whole, and replaces the one before."""
-        if not self._table.is_changed:
-            return
+        """Write the table of episodes if it lacks any. It is written whole, and replaces the one before.
+
+        An earlier process may have logged episodes and been killed before it wrote its table.
+        """
         if self._table_lacks_earlier:
             self._read_earlier_episodes()
             self._table_lacks_earlier = False
+        if not self._table.is_changed:
+            return
         self._log_file(TABLE, self._table.content())
         known = {"path": TABLE, "type": "table"}
         if known not in self._tables:
