@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 ROWS = "TUNE_MEDIA_BENCH_ROWS"
 """The environment variable with the file that gets each row as JSON; ``report.py`` makes its pictures of them."""
@@ -52,13 +53,19 @@ class Timing(float):
         return low, middle, high
 
 
-def compare(methods: Mapping[str, Callable[[], object]], rounds: int = 7, pause: float = 0.0) -> dict[str, Timing]:
+def compare(
+    methods: Mapping[str, Callable[[], object]],
+    rounds: int = 7,
+    pause: float = 0.0,
+    times_a_round: Mapping[str, int] = MappingProxyType({}),
+) -> dict[str, Timing]:
     """Run each method once a round, in turn, so that other work on the machine slows all of them alike.
 
     Args:
         methods: The methods by name; each runs once before the first round.
         rounds: Number of rounds.
         pause: Seconds to wait before each run.
+        times_a_round: How often a method runs in each round, if not once; the mean of these counts.
     """
     times: dict[str, list[float]] = {name: [] for name in methods}
     cpu: dict[str, list[float]] = {name: [] for name in methods}
@@ -67,10 +74,12 @@ def compare(methods: Mapping[str, Callable[[], object]], rounds: int = 7, pause:
     for _ in range(rounds):
         for name, method in methods.items():
             time.sleep(pause)
+            count = times_a_round.get(name, 1)
             used, started = _cpu(), time.perf_counter()
-            method()
-            times[name].append(time.perf_counter() - started)
-            cpu[name].append(_cpu() - used)
+            for _ in range(count):
+                method()
+            times[name].append((time.perf_counter() - started) / count)
+            cpu[name].append((_cpu() - used) / count)
     return {name: Timing.of(times[name], cpu[name]) for name in methods}
 
 
