@@ -78,6 +78,24 @@ def test_a_restored_driver_goes_on_from_the_copy_on_the_storage(tmp_path):
     assert scores(tmp_path) == [1, 2, 3]
 
 
+@pytest.mark.parametrize(("left", "kept"), [(0, 0), (30, 0), (-3, 1)])
+def test_a_copy_that_was_cut_off_by_a_kill_is_named(tmp_path, caplog, left, kept):
+    """Tune's copy truncates the file before it writes; ``tests.kills`` found it, by two kills in a hundred."""
+    trial = FakeTrial(tmp_path)
+    run([tm.JsonMediaLoggerCallback()], trial, [{"score": 1}, {"score": 2}])
+    sync(tmp_path, trial)
+    copied = tmp_path / "storage" / trial.trial_id / "result.json"
+    copied.write_bytes(copied.read_bytes()[:left])
+    shutil.rmtree(tmp_path / "driver")
+    trial.init_local_path()
+    trial.last_result = {"training_iteration": 2}
+    run([tm.JsonMediaLoggerCallback()], trial, [{"score": 3, "training_iteration": 3}])
+    lines = Path(trial.local_path, "result.json").read_text().splitlines()
+    assert len(lines) == kept + (left != 0) + 1
+    assert json.loads(lines[-1])["score"] == 3
+    assert "trial t1 had 2 results, and the storage's result.json is cut off" in caplog.text
+
+
 def test_files_that_were_closed_since_many_trials_run_lose_no_line(tmp_path, monkeypatch):
     monkeypatch.setattr("tune_media.callbacks.json._MAX_OPEN", 1)
     callback = tm.JsonMediaLoggerCallback()

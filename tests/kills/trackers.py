@@ -27,6 +27,10 @@ def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, 
             "W&B": _check_wandb(truth, trial, there, Path(folder), counts),
             "MLflow": _check_mlflow(places, truth, trial, counts),
         }
+    if any(f"trial {trial} had" in log.read_text() for log in places.folder.glob("driver-*.log")):
+        counts["result.json cut off by a kill, and named"] += 1
+        for name in ("TensorBoard", "W&B"):  # which are made of it
+            found[name] = [problem for problem in found[name] if not problem.startswith("lacks result")]
     return [f"{name} {problem}" for name, problems in found.items() for problem in problems]
 
 

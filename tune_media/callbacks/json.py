@@ -67,6 +67,7 @@ class JsonBackend(Backend):
             self._open(trial)
         else:
             JsonLoggerCallback.log_trial_start(self._rays, trial.ray)
+            self._name_what_is_lost(trial)
             self._close_surplus()
 
     @override
@@ -96,6 +97,18 @@ class JsonBackend(Backend):
         file.parent.mkdir(parents=True, exist_ok=True)
         files[trial.ray] = file.open("at")
         self._close_surplus()
+
+    def _name_what_is_lost(self, trial: TrialInfo) -> None:
+        """Warn if Tune was killed while it copied result.json to the storage: the copy is cut off at any place."""
+        rays: Any = trial.ray
+        reported = (rays.last_result or {}).get("training_iteration") if rays.checkpoint else None
+        content = _file_of(trial).read_bytes() if reported else b"\n"
+        if content.endswith(b"\n"):
+            return
+        json_files(self._rays)[rays].write("\n" if content else "")  # the next line is a line of its own
+        what = f"trial {trial.trial_id} had {reported} results, and the storage's result.json is cut off"
+        why = "the driver was killed while Tune copied it. What is missing in it was only sent to the trackers"
+        self.context.fault("restoring result.json", OSError(f"{what}: {why}"))
 
     def _close_surplus(self) -> None:
         """Close the files that were used longest ago."""
