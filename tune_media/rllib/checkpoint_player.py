@@ -284,7 +284,7 @@ def _for_one_env(config: Any, settings: PlayerSettings) -> Any:
     if settings.explore is not None:
         config.explore = settings.explore
     if settings.env is not None:
-        config.env = settings.env
+        config.env = ray_names.registered(settings.env)
     config.env_config = {**config.env_config, **settings.env_config}
     _check_env(config.env)
     return config

@@ -199,6 +199,17 @@ def config_of_env_runner(constructor: Mapping[str, Any]) -> Any:
     return constructor["ctor_args_and_kwargs"][1]["config"]
 
 
+def registered(env: Any) -> Any:
+    """Return what a configuration takes for an env: a function's name, as Ray 2.50 takes only names and classes."""
+    if not callable(env) or isinstance(env, type):
+        return env
+    from ray.tune import register_env
+
+    name = f"tune_media {getattr(env, '__module__', '')}.{getattr(env, '__qualname__', type(env).__name__)}"
+    register_env(name, env)
+    return name
+
+
 def is_registered(env: str) -> bool:
     """Say whether an env has been registered under this name by ``tune.register_env``."""
     from ray.tune.registry import ENV_CREATOR, _global_registry
