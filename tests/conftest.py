@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,9 @@ import pytest
 
 from tests.support.fork_workers import forked_workers
 
+# Where this is set, each of the tests' many processes would compile Ray and torch: half of the tests' time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Before Ray is imported: quiet, local, and workers that find the tests' own modules.
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
