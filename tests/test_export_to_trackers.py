@@ -17,7 +17,7 @@ from tests.support.fake_trial import FakeTrial
 from tests.support.fake_trial import run as play
 from tests.support.faults import episodes
 from tests.support.stores import StoredTrial
-from tests.support.trackers import read_mlflow, read_wandb, wandb_runs
+from tests.support.trackers import mlflow_store, read_mlflow, read_wandb, wandb_runs
 from tune_media.cli import main
 from tune_media.encoding import probe_video
 
@@ -106,7 +106,7 @@ def mlflow_state(uri, experiment_name):
 
 def test_mlflow_has_the_whole_experiment_once_however_often_it_is_exported(experiment, tmp_path):
     pytest.importorskip("mlflow")
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = mlflow_store(tmp_path)
     options = ["--to", "mlflow", "--tracking-uri", uri, "--artifact-location", f"file://{tmp_path}/artifacts"]
     output = run(experiment, *options)
     assert "mlflow has 2 trials, with 8 results and 40 media." in output
@@ -317,7 +317,7 @@ def test_what_comes_back_from_the_storage_is_what_was_recorded(experiment):
 def test_what_mlflow_got_during_training_is_not_doubled_and_what_it_missed_is_added(tmp_path):
     """Points had the time at which the driver logged them, and results know another one."""
     pytest.importorskip("mlflow")
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = mlflow_store(tmp_path)
     options = {"tracking_uri": uri, "artifact_location": f"file://{tmp_path}/artifacts"}
     config = {"lr": 0.5, "sizes": [1, 2]}
 
@@ -393,7 +393,7 @@ def reports(config):
 @pytest.mark.ray
 def test_a_real_sweep_is_the_same_in_mlflow_afterwards_as_during_training(ray_session, tmp_path):
     pytest.importorskip("mlflow")
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = mlflow_store(tmp_path)
     options = {"tracking_uri": uri, "artifact_location": f"file://{tmp_path}/artifacts"}
     space = {"level": tune.grid_search([1, 2]), "deep": {"sizes": [1, 2], "name": "x"}}
     run_config = tune.RunConfig(

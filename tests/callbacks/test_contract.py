@@ -13,7 +13,7 @@ from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCall
 
 import tune_media as tm
 from tests.support.experiment import image_steps, tensorboard_events, trial_folders
-from tests.support.trackers import Held, read_mlflow, read_wandb
+from tests.support.trackers import Held, mlflow_store, read_mlflow, read_wandb
 from tune_media.encoding import probe_video
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
@@ -29,7 +29,7 @@ def make(kind, folder):
         "tensorboard": lambda: tm.TBXMediaLoggerCallback(media=strict),
         "wandb": lambda: tm.WandbMediaLoggerCallback(project="contract", mode="offline", media=strict),
         "mlflow": lambda: tm.MLflowMediaLoggerCallback(
-            tracking_uri=f"sqlite:///{folder}/mlflow.db", artifact_location=f"file://{folder}/mlruns", media=strict
+            tracking_uri=mlflow_store(folder), artifact_location=f"file://{folder}/mlruns", media=strict
         ),
         "own": lambda: tm.MediaLoggerCallback(own_backend(folder / "own"), media=strict),
     }[kind]()
@@ -151,7 +151,7 @@ def read(kind, folder, trial):
         return read_wandb(trial)
     if kind == "own":
         return read_folder(folder / "own" / "_".join(trial.name.split("_")[:3]))
-    return read_mlflow(f"sqlite:///{folder}/mlflow.db", "_".join(trial.name.split("_")[:3]))
+    return read_mlflow(mlflow_store(folder), "_".join(trial.name.split("_")[:3]))
 
 
 def assert_kept(held, lr, *, histograms=True):
@@ -206,7 +206,7 @@ SUBSETS = [
 def test_any_subset_in_any_order_and_rays_own_beside_them(ray_session, tmp_path, kinds):
     rays = {"json": JsonLoggerCallback, "tensorboard": TBXLoggerCallback}
     others = [CSVLoggerCallback(), *(rays[kind]() for kind in rays.keys() - set(kinds))]
-    others.append(MLflowLoggerCallback(f"sqlite:///{tmp_path}/rays.db", experiment_name="rays"))
+    others.append(MLflowLoggerCallback(mlflow_store(tmp_path, "rays.db"), experiment_name="rays"))
     results = fit(tmp_path, [*(make(kind, tmp_path) for kind in kinds), *others])
     assert not results.errors
     for trial in trial_folders(results.experiment_path):

@@ -21,7 +21,7 @@ from tests.support.faults import At, wait_until
 from tests.support.index_lines import valid_lines
 from tests.support.taped import Gated, taped_clip
 from tests.support.tapes_to_kill import PLACES, Tells, calls, kill_at
-from tests.support.trackers import read_mlflow, read_wandb
+from tests.support.trackers import mlflow_store, read_mlflow, read_wandb
 from tune_media.callbacks import tape_renderer
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.callbacks.session import _SESSIONS
@@ -143,14 +143,14 @@ def test_trackers_have_a_clip_that_came_later_at_the_step_of_its_result(ray_sess
     callbacks = [
         tm.TBXMediaLoggerCallback(),
         tm.WandbMediaLoggerCallback(project="later", mode="offline"),
-        tm.MLflowMediaLoggerCallback(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db"),
+        tm.MLflowMediaLoggerCallback(tracking_uri=mlflow_store(tmp_path)),
         At({2: gate.touch}),
     ]
     better = taped_clip(1, episode_return=9.0, gate=str(gate))
     direct = tm.Video((np.full((32, 32, 3), 9, np.uint8) for _ in range(3)), episode=tm.EpisodeRecord("e2", 1.0, 3))
     trial = FakeTrial(tmp_path)
     run(callbacks, trial, [{"best": better}, {"best": direct}, {"score": 1.0}])
-    folder, uri = tmp_path / "driver/staging/t1", f"sqlite:///{tmp_path}/mlflow.db"
+    folder, uri = tmp_path / "driver/staging/t1", mlflow_store(tmp_path)
     for held in (read_wandb(tmp_path / "storage/t1"), read_mlflow(uri, str(trial))):
         clips = held.clips["train/best"]
         assert {step: probe_video(clip).frames for step, clip in clips.items()} == {1: 5, 2: 3}

@@ -42,7 +42,7 @@ from tests.support.faults import (
     told_of,
     wait_until,
 )
-from tests.support.trackers import read_mlflow, read_wandb
+from tests.support.trackers import mlflow_store, read_mlflow, read_wandb
 from tests.support.trial_life import assert_tensorboard_shows_once, index_lines
 
 
@@ -315,7 +315,7 @@ def all_callbacks(folder, uri=None, **options):
         "tensorboard": tm.TBXMediaLoggerCallback(media),
         "wandb": tm.WandbMediaLoggerCallback(project="faults", mode="offline", media=media),
         "mlflow": tm.MLflowMediaLoggerCallback(
-            uri or f"sqlite:///{folder}/mlflow.db", artifact_location=f"file://{folder}/mlruns", media=media
+            uri or mlflow_store(folder), artifact_location=f"file://{folder}/mlruns", media=media
         ),
     }
 
@@ -327,7 +327,7 @@ def assert_backend_complete(kind, folder, trial):
     if kind == "tensorboard":
         return assert_shown(trial)
     held = read_wandb(trial) if kind == "wandb" else None
-    held = held or read_mlflow(f"sqlite:///{folder}/mlflow.db", "_".join(trial.name.split("_")[:3]))
+    held = held or read_mlflow(mlflow_store(folder), "_".join(trial.name.split("_")[:3]))
     assert sorted(held.clips["train/rollout"]) == ITERATIONS
     assert held.histograms["train/weights"] == {step: 10 * step for step in ITERATIONS}
     assert held.histograms["evaluation/episodes/speed"] == dict.fromkeys(ITERATIONS, 5)

@@ -15,10 +15,16 @@ from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining, TrialSch
 
 import tune_media as tm
 from tests.support.faults import At, episodes
-from tests.support.trackers import MlflowServer, read_mlflow
+from tests.support.trackers import MlflowServer, mlflow_store, read_mlflow
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.names import valid_name
 from tune_media.encoding import probe_video
+
+
+@pytest.fixture(autouse=True)
+def _soon_again(monkeypatch):
+    """What failed is tried again soon: fifteen seconds are too long for a test."""
+    monkeypatch.setattr("tune_media.callbacks.outbox_thread._LONGEST_PAUSE", 0.5)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +91,7 @@ def test_a_server_that_is_killed_and_comes_back_has_everything_once(ray_session,
 
 
 def many(config):
-    for step in range(1, 61):
+    for step in range(1, 21):
         tune.report({"score": step, "rollout": clip(step), "episodes": {"data": episodes("speed", step)}})
 
 
@@ -96,7 +102,7 @@ def test_a_server_that_hangs_for_a_while_gets_all_of_it(ray_session, tmp_path, s
     def set_up_and_hang(backend, **info):
         finish(backend, **info)
         server.pause()
-        threading.Timer(15, server.resume).start()
+        threading.Timer(5, server.resume).start()
 
     monkeypatch.setattr(MlflowBackend, "setup", set_up_and_hang)
     results = fit(many, tmp_path, server.uri)
@@ -104,10 +110,10 @@ def test_a_server_that_hangs_for_a_while_gets_all_of_it(ray_session, tmp_path, s
     assert "MLflow lacks" not in caplog.text
     _, (run,) = runs_of(server.uri, tmp_path.name)
     held = read_mlflow(server.uri, run.data.tags["trial_name"])
-    assert held.scalars["score"] == {step: step for step in range(1, 61)}
+    assert held.scalars["score"] == {step: step for step in range(1, 21)}
     stored = [row["training_iteration"] for row in tm.load(results.experiment_path) if row["kind"] == "video"]
     assert sorted(held.clips["train/rollout"]) == sorted(stored)
-    assert held.histograms["train/episodes/speed"] == dict.fromkeys(range(1, 61), 5)
+    assert held.histograms["train/episodes/speed"] == dict.fromkeys(range(1, 21), 5)
 
 
 def quick(config):
@@ -118,7 +124,7 @@ def quick(config):
 
 
 def test_odd_experiment_names_and_objects_among_the_hyperparameters(ray_session, tmp_path):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = mlflow_store(tmp_path)
     folder = tmp_path / "bob's"
     folder.mkdir()
     fit(quick, folder, uri, space={"fun": lambda: 0, "lr": 1})
@@ -138,7 +144,7 @@ class StopsAtTwo(FIFOScheduler):
 
 
 def test_runs_end_as_their_trials_did_under_one_parent(ray_session, tmp_path):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = mlflow_store(tmp_path)
     space = {"case": tune.grid_search(["finishes", "fails", "stops"])}
     space |= {name: tune.sample_from(lambda spec, name=name: spec.config.case == name) for name in ("fails", "stops")}
     fit(quick, tmp_path, uri, scheduler=StopsAtTwo(), space=space, nested=True, tags={"team": "ours"})
@@ -159,7 +165,7 @@ def cloned(config):
 
 
 def test_hyperparameters_that_pbt_changes_are_kept(ray_session, tmp_path):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = mlflow_store(tmp_path)
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration",
         metric="score",
@@ -205,7 +211,7 @@ def test_a_token_is_in_no_message_and_not_pickled(ray_session, tmp_path, caplog,
 def test_the_table_of_episodes(ray_session, tmp_path):
     from tests.support.trainables import told_by_a_wrapper
 
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = mlflow_store(tmp_path)
     results = fit(told_by_a_wrapper, tmp_path, uri, space={"log_dir": str(tmp_path)})
     client, (run,) = runs_of(uri, tmp_path.name)
     table = json.loads(Path(client.download_artifacts(run.info.run_id, "episodes.json")).read_text())

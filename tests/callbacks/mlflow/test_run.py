@@ -11,6 +11,7 @@ import requests
 import tune_media as tm
 from tests.support.faults import episodes
 from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
+from tests.support.trackers import mlflow_store
 from tune_media.callbacks.backend import Report
 from tune_media.callbacks.mlflow import episodes_table
 from tune_media.callbacks.mlflow.run import BEST_TAG, MlflowRun, best_clip_of
@@ -25,7 +26,7 @@ def backend_of(tmp_path):
     before = mlflow.get_tracking_uri()
 
     def make(name="e"):
-        uri = f"sqlite:///{tmp_path}/mlflow.db"
+        uri = mlflow_store(tmp_path)
         options = {"experiment_name": name, "artifact_location": f"file://{tmp_path}/{name}"}
         backend = tm.MLflowMediaLoggerCallback(uri, **options).backend
         backend.setup()

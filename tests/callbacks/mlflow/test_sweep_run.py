@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
+from tests.support.trackers import mlflow_store
 from tune_media.callbacks.mlflow.runs import MlflowRuns
 from tune_media.callbacks.mlflow.saved_view import view_link
 from tune_media.callbacks.mlflow.sweep_run import PAGE
@@ -21,7 +22,7 @@ def test_a_sweeps_runs_have_their_best_return_and_a_page_with_their_clips(tmp_pa
         path = f"media/evaluation/episodes/best/step_{step:09d}-{video.id[:12]}.mp4"
         return MediaEntry(video, "evaluation", "episodes/best", path, step, step)
 
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = mlflow_store(tmp_path)
     experiment = {"name": "x", "artifact_location": f"file://{tmp_path}/mlruns"}
 
     def open_runs():
@@ -102,7 +103,7 @@ def test_the_best_of_more_trials_than_a_page_of_mlflows_answers(tmp_path, monkey
     def of_five(self, *args, **more):  # as with more trials and MLflow's own 1,000
         return ask(self, *args, **{"max_results": 5, **more})
 
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = mlflow_store(tmp_path)
     experiment = {"name": "x", "artifact_location": f"file://{tmp_path}/mlruns"}
     runs = MlflowRuns({"tracking_uri": uri}, experiment, "sweep", nested=True)
     for number in range(12):
