@@ -4,13 +4,25 @@ import os
 import sys
 from pathlib import Path
 
+_WORKERS = "/ray/_private/workers/"
 
-def _is_forked_instead(address: str) -> bool:
-    """Hand this process's command, environment and standard streams to the server, which may decline."""
+
+def _worker_command() -> list[str]:
+    """Return the command of the worker of Ray that this process is, or is about to become; nothing if it is none."""
+    words = sys.orig_argv[1:]
+    if words and words[0].endswith(f"{_WORKERS}setup_worker.py"):  # imports Ray, sets variables, starts the worker
+        if any(word.startswith("--serialized-runtime-env-context") for word in words):
+            return []
+        words = [word for word in words[1:] if not word.startswith("--language")]
+    return words if words and words[0].endswith(f"{_WORKERS}default_worker.py") else []
+
+
+def _is_forked_instead(command: list[str], address: str) -> bool:
+    """Hand a command and this process's environment and standard streams to the server, which may decline."""
     import json
     import socket
 
-    request = {"command": sys.orig_argv[1:], "env": dict(os.environ), "folder": str(Path.cwd())}
+    request = {"command": command, "env": dict(os.environ), "folder": str(Path.cwd())}
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         try:
             connection.connect(address)
@@ -21,6 +33,6 @@ def _is_forked_instead(address: str) -> bool:
 
 
 _SERVER = os.environ.get("TUNE_MEDIA_FORK_WORKERS")
-_SCRIPT = sys.orig_argv[1] if len(sys.orig_argv) > 1 else ""
-if _SERVER and _SCRIPT.endswith("/ray/_private/workers/default_worker.py") and _is_forked_instead(_SERVER):
+_COMMAND = _worker_command()
+if _SERVER and _COMMAND and _is_forked_instead(_COMMAND, _SERVER):
     os._exit(0)
