@@ -45,7 +45,7 @@ def main(what: str, storage: str) -> None:
     else:
         tuner = tune.Tuner(
             train,
-            param_space={"pause": tune.grid_search([0.1, 0.15])},
+            param_space={"pause": tune.grid_search([0.2, 0.3])},
             run_config=tune.RunConfig(
                 name="killed",
                 storage_path=folder,
