@@ -1,9 +1,5 @@
 """Recording code as people have it today, logged right by our callbacks."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from packaging.version import Version
@@ -76,18 +72,13 @@ def test_the_forums_callback_leaves_as_many_clips_as_evaluations(ray_session, tm
         assert steps == list(range(1, len(steps) + 1))
 
 
-def test_with_no_change_of_code(tmp_path):
+def train(config):
+    for level in range(2):
+        tune.report({"clip": np.full((1, 3, 3, 16, 16), level, np.uint8)})
+
+
+def test_with_no_change_of_code(ray_session, tmp_path, monkeypatch):
     """``RAY_TUNE_CALLBACKS=tune_media.JsonMediaLoggerCallback`` is all it takes."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import sys, numpy as np, ray\n"
-        "from ray import tune\n"
-        "def train(config):\n"
-        "    for i in range(2):\n"
-        "        tune.report({'clip': np.full((1, 3, 3, 16, 16), i, np.uint8)})\n"
-        "ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)\n"
-        "tune.Tuner(train, run_config=tune.RunConfig(name='exp', storage_path=sys.argv[1], verbose=0)).fit()\n"
-    )
-    env = os.environ | {"RAY_TUNE_CALLBACKS": "tune_media.JsonMediaLoggerCallback"}
-    subprocess.run([sys.executable, script, tmp_path / "results"], check=True, env=env, capture_output=True)
-    assert len(tm.load(tmp_path / "results" / "exp")) == 2
+    monkeypatch.setenv("RAY_TUNE_CALLBACKS", "tune_media.JsonMediaLoggerCallback")
+    tune.Tuner(train, run_config=tune.RunConfig(name="exp", storage_path=str(tmp_path), verbose=0)).fit()
+    assert len(tm.load(tmp_path / "exp")) == 2
