@@ -11,7 +11,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 import tune_media as tm
 from tests.support.experiment import image_steps, media_files, rows_of, tensorboard_events, trial_folders
-from tests.support.trainables import report_steps, told_by_a_wrapper
+from tests.support.trainables import told_by_a_wrapper
 from tune_media.encoding import decode_video
 
 STRICT = tm.MediaOptions(strict=True)
@@ -192,43 +192,6 @@ def test_the_end_of_an_experiment_says_what_there_is(ray_session, tmp_path, caps
     assert str(tmp_path / tmp_path.name) in out
 
 
-def test_trial_folders_are_found(ray_session, tmp_path):
-    fit(repeating, tmp_path, [tm.JsonMediaLoggerCallback()])
-    assert len(trial_folders(tmp_path / tmp_path.name)) == 1
-
-
-def failing_once(config):
-    for step, first in report_steps(lambda step: {"rollout": tm.Video(clip(step * 30, 60), fps=10)}):
-        if step == 2 and first == 0:
-            raise RuntimeError("the trial fails once")
-
-
-def test_a_trial_that_is_retried_loses_no_clip_and_shows_none_twice(ray_session, tmp_path):
-    tuner = tune.Tuner(
-        failing_once,
-        run_config=tune.RunConfig(
-            name=tmp_path.name,
-            storage_path=str(tmp_path),
-            verbose=0,
-            failure_config=tune.FailureConfig(max_failures=1),
-            callbacks=[tm.JsonMediaLoggerCallback(STRICT), tm.TBXMediaLoggerCallback()],
-        ),
-    )
-    (result,) = tuner.fit()
-    assert len(tm.load(tmp_path / tmp_path.name)) == 6
-    assert image_steps(result.path) == {"train/rollout": [1, 2, 3, 4, 5, 6]}
-
-
-def test_the_same_callbacks_serve_one_experiment_after_the_other(ray_session, tmp_path, capsys):
-    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(STRICT)]
-    for name in ("first", "second"):
-        results = fit(repeating, tmp_path / name, callbacks)
-        assert not results.errors
-        assert len(tm.load(tmp_path / name / name)) == 1
-        assert image_steps(results[0].path) == {"train/again": [1]}
-    assert capsys.readouterr().out.count("tune_media: stored 1 media") == 2
-
-
 def raw_clips(config):
     for step in range(3):
         tune.report({"clip": np.full((1, 4, 3, 16, 24), step, np.uint8)})
@@ -258,21 +221,6 @@ def test_the_first_options_that_are_given_count(ray_session, tmp_path):
     results = fit(repeating, tmp_path, callbacks)
     events = tensorboard_events(results[0].path)
     assert int.from_bytes(events.Images("train/again")[0].encoded_image_string[6:8], "little") == 8
-
-
-def test_an_experiment_that_is_restored_goes_on_with_every_clip_once(ray_session, tmp_path):
-    callbacks = [tm.JsonMediaLoggerCallback(STRICT), tm.TBXMediaLoggerCallback()]
-    (broken,) = fit(failing_once, tmp_path, callbacks)
-    assert broken.error
-    assert len(tm.load(tmp_path / tmp_path.name)) == 3
-    assert image_steps(broken.path) == {"train/rollout": [1, 2, 3]}
-    tuner = tune.Tuner.restore(str(tmp_path / tmp_path.name), failing_once, resume_errored=True)
-    (result,) = tuner.fit()
-    assert not result.error
-    catalog = tm.load(tmp_path / tmp_path.name)
-    assert [row["step"] for row in catalog] == [1, 2, 3, 4, 5, 6]
-    assert len({row["id"] for row in catalog}) == 6
-    assert image_steps(result.path) == {"train/rollout": [1, 2, 3, 4, 5, 6]}
 
 
 class OtherLibraries(tune.Trainable):

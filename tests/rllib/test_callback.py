@@ -138,15 +138,6 @@ def test_results_and_the_experiment_state_stay_small(evaluated, tmp_path):
     assert len(text) - bare.stat().st_size < 20_000
 
 
-def test_the_result_grid_holds_paths(ray_session, tmp_path):
-    config = ppo(record_episodes(keep="best"), evaluation_interval=2, evaluation_duration=2)
-    results = fit(config, tmp_path, "grid", 2, [tm.TBXMediaLoggerCallback()])
-    path = results[0].metrics["evaluation"]["env_runners"]["episodes"]["best"]
-    assert isinstance(path, str)
-    assert (Path(results[0].path) / path).is_file()
-    assert all(isinstance(row["file"], str) for row in tm.load(results.experiment_path))
-
-
 def run_plain(config, iterations):
     """Train without Tune; return what each iteration brought, by iteration."""
     algorithm = config.build_algo()
