@@ -18,6 +18,7 @@ from tune_media.rllib.proofs import Prover, Sample
 from tune_media.selection import as_selectors
 from tune_media.values.options import VideoOptions
 
+pytestmark = pytest.mark.any_ray  # envs, tapes and processes; no env runner of RLlib's
 VIDEO = VideoOptions(overlay=("step", "return"))
 
 
