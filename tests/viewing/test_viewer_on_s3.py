@@ -16,7 +16,7 @@ import pytest
 from werkzeug.test import Client
 
 import tune_media as tm
-from tests.support.browser import tensorboard_url
+from tests.support.browser import chromium, served, tensorboard_url, viewer_page
 from tests.support.viewing import write_trial
 from tune_media.datasets.episode_steps import recorded_steps
 from tune_media.viewing.gallery import Gallery
@@ -55,6 +55,24 @@ def test_clips_play_from_the_storage_and_from_the_folder_that_tune_prints(stagin
     assert client.get(clip, headers={"Range": "bytes=9999999-"}).status_code == 416
     details = client.get("/data/clip.json", query_string={"trial": trial.id, "path": line["path"]}).json
     assert details["series"]["angle"][-1] == 2.0
+
+
+@pytest.mark.slow
+def test_trials_are_compared_on_one_time_line_from_the_storage(staging, tmp_path):
+    with chromium() as browser, served("watch", "s3://results/exp", tmp_path) as url:
+        with viewer_page(browser, "watch") as viewer:
+            viewer.open(url)
+            viewer.wait("document.querySelectorAll('.card .tick').length === 2")
+            for trial in ("trial_0", "trial_1"):
+                viewer.frame.click(f".card[data-trial={trial}] .tick")
+            viewer.frame.click(".tray .primary")
+            viewer.wait("document.querySelectorAll('.side video').length === 2")
+            viewer.wait("[...document.querySelectorAll('.side video')].every((video) => video.readyState >= 2)")
+            viewer.frame.click(".series-head .chip:has-text('angle')")
+            viewer.wait("document.querySelectorAll('.overlaid .u-over').length")
+            viewer.frame.click("text=First difference")
+            viewer.wait("Number(document.querySelector('.track input').value) > 0")
+            assert viewer.errors == []
 
 
 def test_a_pointer_to_an_object_of_somebody_else_is_not_followed(s3, staging, tmp_path):
