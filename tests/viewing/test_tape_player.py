@@ -9,6 +9,7 @@ from tests.support.browser import chromium, served, viewer_page
 from tests.support.stores import StoredTrial
 from tests.support.taped import STEPS, taped_clip
 from tune_media.encoding import decode_video
+from tune_media.storage.entry import ONLY_TAPE, MediaEntry, line_of
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -28,6 +29,8 @@ def experiment(tmp_path):
     episodes = tuple(EpisodeData(one.episode, tape=one.tape, recipe=one.recipe.hash) for one in clips)
     batch = EpisodeBatch(episodes, recipes={one.recipe.hash: one.recipe.content for one in clips})
     store.add(batch, "evaluation", "episodes/data", 7)
+    entry = MediaEntry(clips[0], "evaluation", "episodes/best", "media/not-there.mp4", 7, 7, time.time())
+    store.index.add(line_of(entry, "id_trial", (1, 9), {**clips[0].facts(), "status": ONLY_TAPE}))
     store.finish()
     return tmp_path / "sweep"
 
@@ -81,6 +84,16 @@ def test_code_runs_on_a_click_of_the_own_page_only(experiment):
     other = client_of(experiment, None)  # TensorBoard, or a server that is open to other machines
     assert {place["report"] for place in wanted(other)} == {None}
     assert other.post("/data/play.json", query_string=what, headers=CLICK).status_code == 403
+
+
+def test_a_card_whose_clip_was_left_a_tape_plays_it(experiment, tmp_path):
+    with chromium() as browser, served("watch", experiment, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.frame.click(".card button.tape")
+        viewer.wait("() => document.querySelector('dialog video')?.readyState >= 2")
+        viewer.press("Escape")
+        viewer.wait("() => !document.querySelector('dialog')")
+        assert not viewer.errors
 
 
 def test_the_page_plays_an_episode(experiment, tmp_path):

@@ -59,20 +59,20 @@ def test_clips_play_from_the_storage_and_from_the_folder_that_tune_prints(stagin
 
 @pytest.mark.slow
 def test_trials_are_compared_on_one_time_line_from_the_storage(staging, tmp_path):
-    with chromium() as browser, served("watch", "s3://results/exp", tmp_path) as url:
-        with viewer_page(browser, "watch") as viewer:
-            viewer.open(url)
-            viewer.wait("document.querySelectorAll('.card .tick').length === 2")
-            for trial in ("trial_0", "trial_1"):
-                viewer.frame.click(f".card[data-trial={trial}] .tick")
-            viewer.frame.click(".tray .primary")
-            viewer.wait("document.querySelectorAll('.side video').length === 2")
-            viewer.wait("[...document.querySelectorAll('.side video')].every((video) => video.readyState >= 2)")
-            viewer.frame.click(".series-head .chip:has-text('angle')")
-            viewer.wait("document.querySelectorAll('.overlaid .u-over').length")
-            viewer.frame.click("text=First difference")
-            viewer.wait("Number(document.querySelector('.track input').value) > 0")
-            assert viewer.errors == []
+    source = "s3://results/exp"
+    with chromium() as browser, served("watch", source, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('.card .tick').length === 2")
+        for trial in ("trial_0", "trial_1"):
+            viewer.frame.click(f".card[data-trial={trial}] .tick")
+        viewer.frame.click(".tray .primary")
+        viewer.wait("document.querySelectorAll('.side video').length === 2")
+        viewer.wait("[...document.querySelectorAll('.side video')].every((video) => video.readyState >= 2)")
+        viewer.frame.click(".series-head .chip:has-text('angle')")
+        viewer.wait("document.querySelectorAll('.overlaid .u-over').length")
+        viewer.frame.click("text=First difference")
+        viewer.wait("Number(document.querySelector('.track input').value) > 0")
+        assert viewer.errors == []
 
 
 def test_a_pointer_to_an_object_of_somebody_else_is_not_followed(s3, staging, tmp_path):

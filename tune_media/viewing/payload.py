@@ -82,11 +82,20 @@ def index_payload(
                 "url": f"media/{trial.id}/",
                 "params": {name: _param(trial.config.get(name)) for name in params},
                 "abandoned": trial.is_abandoned,
+                "tapes": _tapes(trial),
             }
             for trial in trials
         ],
         "clips": clips,
     }
+
+
+def _tapes(trial: TrialFiles) -> list[dict[str, Any]]:
+    """Return the newest clip under each key of which there is only the tape, and the report that has this tape."""
+    reports = {line["step"]: line["path"] for line in trial.report_lines} if trial.tapes else {}
+    names = ("section", "key", "step", "episode_id")
+    tapes = [line for line in trial.tapes if line.get("step") in reports]
+    return [{name: line.get(name) for name in names} | {"report": reports[line["step"]]} for line in tapes]
 
 
 def shown_params(trials: Sequence[TrialFiles]) -> list[str]:

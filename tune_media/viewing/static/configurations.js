@@ -104,7 +104,7 @@
         ${isVisible && html`<${tm.pins.CardPin} app=${app} trial=${trial} pinned=${tm.pins.isPinned(app, trial)} />`}
         ${isVisible && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
         ${clip ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
-          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clipOf(trial)) }}>${isVisible && html`<p>no clip under this choice</p>`}</div>`}
+          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clipOf(trial)) }}>${isVisible && html`<${tm.tape.NoClip} app=${app} trial=${trial} />`}</div>`}
         <div class="facts">${isVisible && html`
           <h2><button class="name" tabindex="-1" title=${title} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
             <i class="swatch" style=${{ background: color }}></i>${title}</button>

@@ -73,7 +73,7 @@
         ${isVisible && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
         ${isVisible && clip
           ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
-          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>${!clip && html`<p>no clip under this choice</p>`}</div>`}
+          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>${!clip && html`<${tm.tape.NoClip} app=${app} trial=${trial} />`}</div>`}
         <div class="facts">${isVisible && html`<${Facts} ...${this.props} />`}</div>
       </article>`;
     }

@@ -102,7 +102,8 @@
   function sectionsOf(trials) {
     const sections = byName();
     for (const trial of trials) {
-      for (const name of trial.groups.keys()) {
+      const ofTapes = trial.tapes.map((tape) => groupName(tape.section, tape.key));
+      for (const name of [...trial.groups.keys(), ...ofTapes]) {
         const [section, key] = JSON.parse(name);
         (sections[section] = sections[section] || new Set()).add(key);
       }

@@ -57,5 +57,13 @@
     }
   }
 
-  tm.tape = { PlayTape };
+  /** What a card shows that has no clip: if the clip was left a tape, the button that plays it. */
+  function NoClip({ app, trial }) {
+    const { section, key } = app.state;
+    const tape = app.source.play && trial.tapes.find((own) => own.section === section && own.key === key);
+    if (!tape) return html`<p>no clip under this choice</p>`;
+    return html`<p>not rendered, there is its tape: <${PlayTape} key=${tape.episode_id} app=${app} trial=${trial.name} report=${tape.report} episode=${tape.episode_id} /></p>`;
+  }
+
+  tm.tape = { PlayTape, NoClip };
 })((window.tuneMedia = window.tuneMedia || {}));
