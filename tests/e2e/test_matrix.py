@@ -190,6 +190,7 @@ CELLS = [
             evaluation=evaluation(1),
             env_runners={"num_envs_per_env_runner": 3, "gym_env_vectorize_mode": gym.VectorizeMode.ASYNC},
         ),
+        record=REPLAY,  # such envs have no tapes: rendered directly all the same
     ),
     Cell(
         "3 sub-envs, async, training",
@@ -205,6 +206,7 @@ CELLS = [
             env_runners={"num_envs_per_env_runner": 3, "gym_env_vectorize_mode": gym.VectorizeMode.VECTOR_ENTRY_POINT},
         ),
         ("train",),
+        record=REPLAY,
         not_before="Ray 2.50 gives envs of its own registry no vector entry point",
     ),
     Cell(
@@ -233,11 +235,6 @@ CELLS = [
         impala(env_runners={"num_env_runners": 2}),
         ("train",),
         iterations=4,
-    ),
-    Cell(
-        "evaluation while sampling goes on",
-        "IMPALA",
-        impala(env_runners={"num_env_runners": 1}, evaluation=evaluation(1)),
     ),
     Cell("evaluation, local", "old API stack", ppo(evaluation=evaluation(0), **STACK)),
     Cell("evaluation, 2 env runners", "old API stack", ppo(evaluation=evaluation(2), **STACK)),
@@ -278,6 +275,14 @@ CELLS = [
     replace(AGENT_FRAMES, group="auto", record={**AGENT_FRAMES.record, "render": "auto"}),  # several views: direct
     as_replay(AGENT_BY_AGENT),
     as_replay(OLD_SUB_ENVS, "old API stack, 2 sub-envs"),
+    Cell(
+        "IMPALA, evaluation while sampling goes on",
+        "replay",
+        impala(env_runners={"num_env_runners": 1, "num_envs_per_env_runner": 2}, evaluation=evaluation(1)),
+        ("train", "evaluation"),
+        iterations=4,
+        record=REPLAY,
+    ),
     Cell(
         "an env that fails in mid-episode",
         "faults",
@@ -372,7 +377,7 @@ def check_results(cell: Cell, results: list[dict], log: Path) -> int:
                 record = next(iter(views.values())).episode
                 assert record.training_iteration == iteration
                 assert record.section == section
-                assert record.rendered == ("replay" if cell.record.get("render") == "replay" else "direct")
+                assert record.rendered == ("replay" if cell.group == "replay" else "direct")
                 if number not in written:  # an env in another process has just played it again
                     written = written_by_the_env(log)
                 assert written[number]["length"] == record.episode_length
@@ -399,11 +404,29 @@ def test_every_clip_is_right(cell, ray_session, tmp_path):
     try:
         results = [algorithm.train() for _ in range(cell.iterations)]
         until = time.monotonic() + 120
-        while cell.group == "IMPALA" and time.monotonic() < until and not any(map(has_clips, results)):
+        while time.monotonic() < until and not any(map(has_clips, results)):
             results.append(algorithm.train())  # env runners that take long to start have nothing to tell yet
     finally:
         algorithm.stop()
     assert check_results(cell, results, tmp_path) >= cell.least
+
+
+def test_remote_worker_envs_train_on_and_have_data_but_no_clips(ray_session, tmp_path):
+    """Each is a Ray actor that shows no frames. The recorder took the place of its ``step``, and training ended."""
+    remote = {"num_envs_per_env_runner": 2, "remote_worker_envs": True}
+    config = ppo("batch", env_runners=remote, **STACK)({"log_dir": str(tmp_path)})
+    config.callbacks(tm.rllib.record_episodes(sections="train", keep="all", name="clips"))
+    algorithm = config.build_algo()
+    try:
+        found = algorithm.train()["env_runners"]["clips"]
+    finally:
+        algorithm.stop()
+    played = [(one.record.episode_length, one.record.episode_return) for one in found["data"].counted()]
+    written = [(one["length"], pytest.approx(one["return"], abs=1e-4)) for one in written_by_the_env(tmp_path).values()]
+    assert len(played) > 1
+    assert all(one in written for one in played)
+    assert "all" not in found
+    assert any("no clip: env 'RemoteBaseEnv': render()" in problem.text for problem in found["problems"])
 
 
 def table(cells: list[Cell], outcomes: dict[str, dict[str, str]]) -> str:

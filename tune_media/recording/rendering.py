@@ -245,11 +245,18 @@ def sub_env(env: Any, index: int) -> Any | None:
 def sub_envs(env: Any) -> list[Any]:
     """Return all sub-envs that are in reach; those of a single env are itself."""
     if hasattr(env, "get_sub_environments") and not hasattr(env, "reset"):  # the old API stack's BaseEnv
-        return list(env.get_sub_environments())
+        return [inner for inner in env.get_sub_environments() if not is_actor(inner)]
+    if is_actor(env):
+        return []
     base = getattr(env, "unwrapped", env)
     if _VECTOR_CLASSES.isdisjoint(ancestor.__name__ for ancestor in type(base).__mro__):
         return [env]
     return list(getattr(base, "envs", None) or ())
+
+
+def is_actor(env: Any) -> bool:
+    """Return whether an env is the handle of a Ray actor that steps it (``remote_worker_envs`` of RLlib)."""
+    return hasattr(getattr(env, "step", None), "remote")
 
 
 def describe(env: Any) -> str:

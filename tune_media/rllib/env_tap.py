@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
+from tune_media.recording.rendering import is_actor
+
 _KEY = "tune_media_tap"
 _ALL_AGENTS = "__all__"
 
@@ -123,8 +125,8 @@ class EnvTap:
 
 
 def tapped(env: Any) -> EnvTap | None:
-    """Return the tap of an env; a new one if it has none, and None if nobody steps it (``ExternalEnv``)."""
-    if not (hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__")):
+    """Return the tap of an env; a new one if it has none, and None if nobody steps it here (``ExternalEnv``)."""
+    if is_actor(env) or not (hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__")):
         return None
     tap: EnvTap | None = env.__dict__.get(_KEY)
     return EnvTap(env) if tap is None else tap
