@@ -69,13 +69,23 @@ def test_an_env_that_shows_the_same_pictures_again_is_proven_by_its_later_episod
     assert prover.problems() == []
 
 
+@pytest.mark.parametrize("kind", [odd_envs.ReusesBuffers, odd_envs.SharesASimulator])
+def test_buffers_and_a_simulator_that_envs_share_do_no_harm(prover, kind):
+    samples = samples_of(kind)
+    env = odd_envs.SharesASimulator.user
+    assert proven(prover, samples) == Verdict(True)
+    assert odd_envs.SharesASimulator.user is env, "an env was made here"
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
         (odd_envs.CountsEpisodes, "shows other pictures in a replay, from frame 0 of 6 on"),
         (odd_envs.ShowsTheClock, "shows other pictures in a replay"),
         (odd_envs.DrawsFromTheSystem, "does not repeat its episodes in another process: at step 1, the replay has"),
-        (odd_envs.CannotBeMade, "the env cannot be made again: OSError: the port is taken"),
+        (odd_envs.DrawsFromGlobalRandom, "does not repeat its episodes in another process: at step 1, the replay has"),
+        (odd_envs.ChangesItsConfig, "does not repeat its episodes in another process: at step 1, the replay has"),
+        (odd_envs.HoldsAPort, "the env cannot be made again: OSError: [Errno 98] Address already in use"),
     ],
 )
 def test_an_env_that_does_not_is_recorded_directly_and_it_is_said_once(prover, kind, words):

@@ -1,7 +1,9 @@
 """Envs whose pictures, or whose episodes, do not follow from their resets and actions."""
 
 import os
+import random
 import signal
+import socket
 import time
 
 import gymnasium as gym
@@ -57,6 +59,71 @@ class DrawsFromTheSystem(Plain):
     def step(self, action):
         _, *rest = super().step(action)
         return np.frombuffer(os.urandom(8), np.float32), *rest
+
+
+class DrawsFromGlobalRandom(Plain):
+    """Its observations come from the generator that all code of a process shares."""
+
+    def step(self, action):
+        _, *rest = super().step(action)
+        return np.float32([random.random(), 0]), *rest
+
+
+class ChangesItsConfig(Plain):
+    """Uses up a part of its ``env_config``, so that the next env finds another one."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.config["tasks"] = self.config.get("tasks", config.setdefault("tasks", [1, 2, 3]))
+        self.task = self.config["tasks"].pop()
+
+    def step(self, action):
+        _, *rest = super().step(action)
+        return np.float32([self.task, 0]), *rest
+
+
+class HoldsAPort(Plain):
+    """Listens on an address that one process only may hold."""
+
+    HELD: list = []  # noqa: RUF012
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        port = socket.socket(socket.AF_UNIX)
+        port.bind(f"\0tune_media {self.config['salt']}")
+        self.HELD.append(port)
+
+
+class ReusesBuffers(Plain):
+    """Returns the same arrays in each step, with other numbers in them."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.observation, self.picture = np.zeros(2, np.float32), np.zeros((16, 16, 3), np.uint8)
+
+    def step(self, action):
+        _, *rest = super().step(action)
+        self.observation[:] = self.np_random.random(2)
+        return self.observation, *rest
+
+    def render(self):
+        self.picture[:] = super().render()
+        return self.picture
+
+
+class SharesASimulator(Plain):
+    """Uses the one simulator of its process; an env that is made there later takes it away."""
+
+    user = None
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        type(self).user = self
+
+    def step(self, action):
+        if self.user is not self:
+            raise RuntimeError("not connected to the simulator")
+        return super().step(action)
 
 
 class HasNoPicture(Plain):
