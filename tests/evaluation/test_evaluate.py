@@ -245,7 +245,7 @@ def test_policies_of_other_libraries_take_part(ray_session, tmp_path, monkeypatc
 def test_what_cannot_be_evaluated_says_why(experiment):
     with pytest.raises(ValueError, match="no trials have 'nobody' in their name"):
         tm.evaluate(experiment, trials="nobody")
-    with pytest.raises(ValueError, match=r"no trial has a checkpoint '9'.*checkpoint_frequency"):
+    with pytest.raises(ValueError, match=r"no trial has a checkpoint '9'; there are '0', '1'\. .*checkpoint_frequency"):
         tm.evaluate(experiment, checkpoint=9)
     found = tm.evaluate(experiment, trials="best:1", episodes=1, env=make_no_env)
     assert "no simulator here" in found.checkpoints[0].error

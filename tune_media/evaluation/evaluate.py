@@ -9,11 +9,12 @@ from typing import Any
 
 import pyarrow.fs
 
+from tune_media.evaluation.checkpoints import checkpoints_of
 from tune_media.evaluation.clips import ClipRenderer
 from tune_media.evaluation.evaluation import Evaluation, Progress
 from tune_media.evaluation.jobs import Job, played_by_tasks, played_here
 from tune_media.evaluation.part import Part, parts_of
-from tune_media.evaluation.request import Request, check_name
+from tune_media.evaluation.request import ALL, Request, check_name
 from tune_media.experiment.results import json_object
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.rllib.checkpoint_player import PlayerSettings
@@ -117,8 +118,10 @@ def evaluate(
     found = Evaluation(name, posixpath.join(_experiment_of(chosen), FOLDER, name), chosen[0].filesystem)
     parts = list(parts_of(chosen, request, name, found.path))
     if not parts:
+        numbers = sorted({one.number for trial in chosen for one in checkpoints_of(trial, ALL)})
+        there = f"; there are {name_some(map(str, numbers))}" if numbers else ""
         raise ValueError(
-            f"no trial has a checkpoint {request.checkpoint!r}. Tune saves some with "
+            f"no trial has a checkpoint {request.checkpoint!r}{there}. Tune saves them with "
             "RunConfig(checkpoint_config=CheckpointConfig(checkpoint_frequency=..., checkpoint_at_end=True))"
         )
     without = [trial.name for trial in chosen if all(part.trial is not trial for part in parts)]
@@ -257,8 +260,10 @@ def _function(argument: str, value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    module, _, name = value.partition(":")
+    module, sign, name = value.partition(":")
     try:
+        if not sign:
+            raise ValueError("it has no colon")
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(

@@ -216,7 +216,7 @@ def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:
     for text in texts:
         name, sign, values = text.partition("=")
         if not sign or not name:
-            raise ValueError(f"key=value or key=a,b,c, not {text!r}")
+            raise ValueError(f"evaluate(env_config=...) takes key=value or key=a,b,c, got {text!r}.")
         whole = _value(values)
         found[name] = [whole] if not isinstance(whole, str) else [_value(value) for value in values.split(",")]
     return found
