@@ -54,7 +54,8 @@ def tables(evaluation: Evaluation) -> str:
 def remarks(evaluation: Evaluation) -> list[str]:
     """Return what a reader of the table must know: how it was played, who won, what is missing."""
     checkpoints = evaluation.checkpoints
-    told = ["Intervals: 95 %, percentile bootstrap of the mean over the episodes."]
+    is_any = any(not math.isnan(one.return_low) for one in checkpoints)
+    told = ["Intervals: 95 %, percentile bootstrap of the mean over the episodes."] if is_any else []
     for explored in (True, False):
         names = [one for one in checkpoints if one.explored is explored]
         if names:
@@ -67,7 +68,9 @@ def remarks(evaluation: Evaluation) -> list[str]:
     if best is not None:
         others = [one for one in checkpoints if one is not best and one.condition == best.condition]
         close = [one for one in others if one.return_high >= best.return_low]
-        sure = f"; the intervals of {len(close)} of the {len(others)} others overlap with it" if close else ""
+        whom = f"the intervals of {len(close)} of the {len(others)} others overlap"
+        whom = "the interval of the other one overlaps" if len(others) == 1 else whom
+        sure = f"; {whom} with it" if close else ""
         where = f"{best.checkpoint}, {best.condition}" if best.condition else best.checkpoint
         told.append(f"The best is {best.trial} ({where}): {value_of(best)}{sure}.")
     told += [f"{one.trial}, {one.checkpoint}: {one.error}" for one in checkpoints if one.error]

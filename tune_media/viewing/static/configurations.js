@@ -138,9 +138,10 @@
       <div>
         <p><b>Best configuration:</b>${" "}<button class="link" onClick=${open}>${model.configurationTitle(best)}</button></p>
         <p>${model.scoreLabel(state.score)} <b>${estimateText(best.mean)}</b> over ${plural(best.n, "run")}.${" "}
-          ${overlapping.length
-            ? html`<b class="unsure">Not sure:</b> it overlaps with ${overlapping.length === 1 ? "" : `${overlapping.length} others, such as `}#${overlapping[0].rank} (${model.configurationTitle(overlapping[0])}):${" "}
-              ahead by ${estimateText(overlapping[0].behind)}${overlapping[0].behind[1] == null ? ", with one run only" : ""}.`
+          ${overlapping.length && overlapping[0].behind[1] == null
+            ? html`<b class="unsure">Not sure:</b> one run cannot tell. Ahead of #${overlapping[0].rank} (${model.configurationTitle(overlapping[0])}) by ${estimateText(overlapping[0].behind)}.`
+            : overlapping.length ? html`<b class="unsure">Not sure:</b> it overlaps with ${overlapping.length === 1 ? "" : `${overlapping.length} others, such as `}#${overlapping[0].rank} (${model.configurationTitle(overlapping[0])}):${" "}
+              ahead by ${estimateText(overlapping[0].behind)}.`
             : html`<b class="sure">Sure:</b> ahead of #2 (${model.configurationTitle(second)}) by ${estimateText(second.behind)}.`}
           ${paired && html`${" "}On the ${plural(paired.seeds, "evaluation seed")} that both have: ahead of #2 by ${estimateText(ordered(worse))}.`}</p>
         ${lucky && html`<p class="muted">The best single run, ${seedText(data.winner, lucky)} of ${model.configurationTitle(lucky)} with ${number(data.winner.score)}, was lucky: its configuration has a mean of ${number(lucky.mean[0])}.</p>`}
