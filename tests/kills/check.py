@@ -57,9 +57,10 @@ def check_after_kill(server: str, experiment: str) -> tuple[list[str], Stored]:
     """
     filesystem, problems = filesystem_of(server), []
     stored: Stored = {}
+    # A server goes on with the requests of a driver that was killed: what is there is looked up before the lines are.
+    files = {trial: set(filter(is_medium, files_below(filesystem, f"{experiment}/{trial}"))) for trial in TRIALS}
     rows = loaded(filesystem, experiment)
-    for trial in TRIALS:
-        there = {path for path in files_below(filesystem, f"{experiment}/{trial}") if is_medium(path)}
+    for trial, there in files.items():
         named = {row["path"] for row in rows[trial]}
         problems += [f"{trial}: {path} is on the storage, and tm.load has no row" for path in sorted(there - named)]
         keys = Counter((row["id"], row["section"], row["key"]) for row in rows[trial] if "id" in row)
