@@ -319,6 +319,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep the folders of rounds with problems")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no round after so long")
     given = parser.parse_args()
+    os.environ.pop("WANDB_SERVICE", None)  # each driver needs a process of W&B's of its own
     home = Path(tempfile.mkdtemp(prefix="kills-"))
     counts: Counter[str] = Counter()
     until, seed = time.monotonic() + 60 * given.minutes, given.seed

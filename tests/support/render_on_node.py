@@ -43,6 +43,7 @@ def main(folder: str, way: str) -> None:
     cluster = Cluster(initialize_head=True, head_node_args=head)
     other = cluster.add_node(num_cpus=0, resources={"there": 1}, object_store_memory=10**8)
     ray.init(address=cluster.address, log_to_driver=False)
+    ray.get(ray.remote(num_cpus=0, resources={"there": 0.1})(lambda: None).remote())  # the node is known
     (node,) = (one["NodeID"] for one in ray.nodes() if one["Resources"].get("there"))
     raylet = other.all_processes["raylet"][0].process.pid
     resources = {"there": 0.5} if way == "resources" else None

@@ -5,6 +5,7 @@ The process, its messages and its watchdog are those of ``RenderProcess``. Tapes
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -93,15 +94,18 @@ class RenderActor:
     def _start(self) -> None:
         given = {"num_cpus": 0, **{name: self._resources[name] for name in _OPTIONS if name in self._resources}}
         custom = {name: amount for name, amount in self._resources.items() if name not in _OPTIONS}
-        where = NodeAffinitySchedulingStrategy(self._node, soft=True) if self._node else "DEFAULT"
-        actor = ray.remote(_Host).options(**given, resources=custom, scheduling_strategy=where)
-        self._actor = actor.remote(self._recipe.content, self._niceness, with_gpu="num_gpus" in self._resources)
-        ready, _ = ray.wait([self._actor.begin.remote()], timeout=_START_SECONDS)
-        if not ready:
+        own = [NodeAffinitySchedulingStrategy(self._node, soft=False)] if self._node else []
+        for where in (*own, "DEFAULT"):  # Ray does not always keep to a node that is asked for softly
+            actor = ray.remote(_Host).options(**given, resources=custom, scheduling_strategy=where)
+            self._actor = actor.remote(self._recipe.content, self._niceness, with_gpu="num_gpus" in self._resources)
+            ready, _ = ray.wait([self._actor.begin.remote()], timeout=_START_SECONDS)
+            with contextlib.suppress(ray.exceptions.ActorUnschedulableError):  # the node is gone, or never has room
+                if ray.get(ready):
+                    return
             self.kill()
             self._actor = None
-            wanted = self._resources or "a worker"
-            raise NoRoomError(f"no node had room for {wanted} within {_START_SECONDS:g} s")
+        wanted = self._resources or "a worker"
+        raise NoRoomError(f"no node had room for {wanted} within {_START_SECONDS:g} s")
 
 
 class _Host:
