@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -42,6 +44,7 @@ class MlflowBackend(Backend):
     def __init__(self, rays: MLflowLoggerCallback, *, nested: bool, artifact_location: str | None) -> None:
         self._rays, self._nested, self._artifact_location = rays, nested, artifact_location
         self._runs: MlflowRuns | None = None
+        self._folder: Path | None = None  # where a file is until MLflow has it
         self._is_interrupted = False
         self.use_token()
 
@@ -118,8 +121,12 @@ class MlflowBackend(Backend):
 
     @override
     def finish(self) -> None:
-        if self._runs is not None:
-            self._runs.end("KILLED" if self._is_interrupted else "FINISHED")
+        try:
+            if self._runs is not None:
+                self._runs.end("KILLED" if self._is_interrupted else "FINISHED")
+        finally:
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
 
     @override
     def is_away(self, error: Exception) -> bool:
@@ -138,12 +145,14 @@ class MlflowBackend(Backend):
         return self._runs
 
     def _open(self, trial: TrialInfo) -> MlflowRuns:
+        self._folder = self.context.scratch()
         experiment = self._rays.experiment_name or os.environ.get("MLFLOW_EXPERIMENT_NAME") or trial.experiment
         return MlflowRuns(
             {"tracking_uri": self._rays.tracking_uri, "registry_uri": self._rays.registry_uri},
             {"name": experiment, "artifact_location": self._artifact_location},
             trial.experiment,
             nested=self._nested,
+            folder=self._folder,
         )
 
     @override

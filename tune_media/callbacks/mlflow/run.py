@@ -54,11 +54,12 @@ class MlflowRun:
     Args:
         client: MLflow's client.
         run: The run, as MLflow has it now.
+        folder: Where a file is until MLflow has it. None: the system's folder for temporary files.
     """
 
-    def __init__(self, client: Any, run: Any) -> None:
+    def __init__(self, client: Any, run: Any, folder: Path | None = None) -> None:
         self.run_id: str = run.info.run_id
-        self._client = client
+        self._client, self._folder = client, folder
         self._params = dict(run.data.params)
         self._config = {name: value for name, value in run.data.metrics.items() if name.startswith(_CONFIG)}
         self._current: Mapping[str, Any] | None = None  # the last hyperparameters
@@ -268,7 +269,7 @@ class MlflowRun:
 
     def _log_file(self, path: str, content: bytes) -> None:
         folder, _, name = path.rpartition("/")
-        with tempfile.TemporaryDirectory(prefix="tune_media-") as temporary:
+        with tempfile.TemporaryDirectory(prefix="tune_media-", dir=self._folder) as temporary:
             local = Path(temporary) / name
             local.write_bytes(content)
             self._client.log_artifact(self.run_id, str(local), folder or None)
@@ -306,7 +307,7 @@ class MlflowRun:
                 self._table.add(path, steps[path], json.loads(self._download(path)))
 
     def _download(self, path: str) -> bytes:
-        with tempfile.TemporaryDirectory(prefix="tune_media-") as folder:
+        with tempfile.TemporaryDirectory(prefix="tune_media-", dir=self._folder) as folder:
             return Path(self._client.download_artifacts(self.run_id, path, folder)).read_bytes()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from tune_media.callbacks.mlflow.connection import find_experiment, is_away
@@ -26,12 +27,19 @@ class MlflowRuns:
             ``artifact_location``.
         sweep: The name of the Tune experiment.
         nested: Whether the trials' runs are under a parent run.
+        folder: Where files are until MLflow has them. None: the system's folder for temporary files.
     """
 
     def __init__(
-        self, uris: Mapping[str, str | None], experiment: Mapping[str, str | None], sweep: str, *, nested: bool
+        self,
+        uris: Mapping[str, str | None],
+        experiment: Mapping[str, str | None],
+        sweep: str,
+        *,
+        nested: bool,
+        folder: Path | None = None,
     ) -> None:
-        self._uris = uris
+        self._uris, self._folder = uris, folder
         self._experiment, self._sweep, self._nested = experiment, sweep, nested
         self._runs: dict[str, MlflowRun] = {}  # by trial
         self._parent: str | None = None
@@ -57,7 +65,7 @@ class MlflowRuns:
             own = {TRIAL_TAG: tag_value(f"{self._sweep}/{trial_id}")}
             of = {TRIAL_OF_TAG: tag_value(self._sweep)}
             found = self._find(own) or self._create(name, {**tags, "trial_name": name, **of, **own}, began)
-            self._runs[trial_id] = MlflowRun(self._client, found)
+            self._runs[trial_id] = MlflowRun(self._client, found, self._folder)
         self._runs[trial_id].go_on()
         return self._runs[trial_id]
 
@@ -95,7 +103,7 @@ class MlflowRuns:
         """End the parent run, if there is one, with a page of all trials and their best clips."""
         if self._parent is not None:
             try:
-                SweepRun(self._client, self._experiment_id, self._parent, self._sweep).summarize()
+                SweepRun(self._client, self._experiment_id, self._parent, self._sweep, self._folder).summarize()
             finally:
                 self._client.set_terminated(self._parent, status)
 

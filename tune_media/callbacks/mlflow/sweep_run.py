@@ -33,10 +33,12 @@ class SweepRun:
         experiment_id: The MLflow experiment.
         run_id: The parent run.
         sweep: The name of the Tune experiment.
+        folder: Where a clip is for a moment. None: the system's folder for temporary files.
     """
 
-    def __init__(self, client: Any, experiment_id: str, run_id: str, sweep: str) -> None:
+    def __init__(self, client: Any, experiment_id: str, run_id: str, sweep: str, folder: Path | None = None) -> None:
         self._client, self._experiment_id, self._run_id, self._sweep = client, experiment_id, run_id, sweep
+        self._folder = folder
 
     def summarize(self) -> None:
         """Log the page of all trials, the description, and the best returns of the trials as metrics."""
@@ -91,7 +93,7 @@ class SweepRun:
     def _clip(self, line: TrialLine) -> bytes:
         if line.best is None:
             return b""
-        with tempfile.TemporaryDirectory(prefix="tune_media-") as folder:
+        with tempfile.TemporaryDirectory(prefix="tune_media-", dir=self._folder) as folder:
             return Path(self._client.download_artifacts(line.run_id, line.best.file, folder)).read_bytes()
 
     def _note(self, lines: Sequence[TrialLine]) -> str:
