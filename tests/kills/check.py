@@ -90,8 +90,7 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
     # An outbox without tables is of a driver that was killed while it made it: it has nothing, and expires.
     made = [outbox for outbox in (folder / "outbox").iterdir() if has_tables(outbox / "outbox.sqlite")]
     left = [str(path.relative_to(folder)) for outbox in made for path in outbox.iterdir()]
-    # The one file that was under way to MLflow may be left in the temporary folder.
-    left += [path.name for path in (folder / "driver/tmp").glob("tune_media-[wr]*-*")]
+    left += [path.name for path in (folder / "driver/tmp").glob("tune_media-*")]
     problems += [f"left on the driver: {left[:5]}"] if left else []
     everything = files_below(filesystem, experiment)
     problems += [f"{path} is left" for path in everything if path.endswith(".partial")]
