@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.support.fork_workers import forked_workers
+from tests.support.fork_workers import forked_workers, make_connectors_fast
 
 # Where this is set, each of the tests' many processes would compile Ray and torch: half of the tests' time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -30,6 +30,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, AT_START, os.envi
 
 def pytest_configure(config):
     """Fork Ray's workers, for all processes of pytest; all outboxes are in a folder that goes with them."""
+    make_connectors_fast()
     if not hasattr(config, "workerinput"):
         forks = contextlib.ExitStack()
         os.environ["TUNE_MEDIA_OUTBOX"] = forks.enter_context(tempfile.TemporaryDirectory(prefix="tune_media-"))
