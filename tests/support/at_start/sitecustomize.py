@@ -7,13 +7,29 @@ from pathlib import Path
 _WORKERS = "/ray/_private/workers/"
 
 
+_CONTEXT = "--serialized-runtime-env-context"
+
+
+def _has_variables_alone(context: str) -> bool:
+    """Set the variables of a runtime env, as Ray would; return False if it has more. Each trial of Tune has one."""
+    import json
+
+    found = {name: value for name, value in json.loads(context).items() if value}
+    variables = found.pop("env_vars", {})
+    if found != {"py_executable": sys.executable} or any("$" in value for value in variables.values()):
+        return False
+    os.environ.update(variables)
+    return True
+
+
 def _worker_command() -> list[str]:
     """Return the command of the worker of Ray that this process is, or is about to become; nothing if it is none."""
     words = sys.orig_argv[1:]
     if words and words[0].endswith(f"{_WORKERS}setup_worker.py"):  # imports Ray, sets variables, starts the worker
-        if any(word.startswith("--serialized-runtime-env-context") for word in words):
+        contexts = [word.partition("=")[2] for word in words if word.startswith(_CONTEXT)]
+        if not all(map(_has_variables_alone, contexts)):
             return []
-        words = [word for word in words[1:] if not word.startswith("--language")]
+        words = [word for word in words[1:] if not word.startswith(("--language", _CONTEXT))]
     return words if words and words[0].endswith(f"{_WORKERS}default_worker.py") else []
 
 
