@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,19 @@ def counts_all_evaluation_episodes(algorithm: Any) -> bool:
         and not config.custom_evaluation_function
         and not evaluates_in_parallel(algorithm)
     )
+
+
+def mixes_evaluations(algorithm: Any) -> bool:
+    """Say, when an evaluation begins, whether RLlib will report earlier ones with it.
+
+    If ``evaluate()`` is called by hand, Ray 2.50 reports all evaluations since the last ``train()`` together, and
+    counts the episodes that were under way at the end of one in the next.
+    """
+    if not algorithm.config.enable_env_runner_and_connector_v2:
+        return False
+    if "latest_merged_only" in inspect.signature(algorithm.metrics.peek).parameters:  # newer releases
+        return False
+    return bool(algorithm.metrics.peek(("evaluation", "env_runners", "num_episodes"), default=0) > 0)
 
 
 def weights_version(env_runner: Any) -> int | None:

@@ -49,7 +49,7 @@ class Rounds:
         self._window = WindowedMeans(settings.window)
         self._returned: dict[str, Any] = {}
         self._iteration: Callable[[], int] | None = None
-        self._is_evaluating = False
+        self._is_evaluating = self._is_mixed = False
         self._problems, self._checks = ProblemReports(self._plan.name), RoundChecks()
         self._prover = Prover()
 
@@ -79,6 +79,8 @@ class Rounds:
         """An evaluation starts: episodes that its env runners finished since the last one are late."""
         self._returned.clear()
         self._leave_out_of_training(algorithm, True)
+        with self._guard("reading RLlib's metrics"):
+            self._is_mixed = ray_names.mixes_evaluations(algorithm)
         group = algorithm.eval_env_runner_group
         if EVALUATION in self._seen and group is not None:
             with self._guard("the start of the evaluation"):
@@ -130,14 +132,16 @@ class Rounds:
 
     def _round(self, algorithm: Any, section: str, iteration: int, metrics: dict[str, Any]) -> Round:
         with self._guard("reading RLlib's metrics"):
+            is_mixed = section == EVALUATION and self._is_mixed
             return Round(
                 section,
                 iteration,
                 ray_names.env_steps_lifetime(algorithm),
                 not algorithm.config.enable_env_runner_and_connector_v2,
                 _timeout(algorithm),
-                ReportedEpisodes.of(metrics.get(_ENV_RUNNERS, {})),
+                ReportedEpisodes() if is_mixed else ReportedEpisodes.of(metrics.get(_ENV_RUNNERS, {})),
                 is_exact=section == EVALUATION
+                and not is_mixed
                 and ray_names.counts_all_evaluation_episodes(algorithm)
                 and recorder_names(algorithm.config).count(self._plan.name) <= 1,  # another one has taken them
             )
