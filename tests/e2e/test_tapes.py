@@ -9,6 +9,7 @@ import pyarrow.fs
 import pytest
 from click.testing import CliRunner
 from ray import tune
+from ray.experimental import internal_kv
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
@@ -121,8 +122,11 @@ def test_an_experiment_on_s3_is_rendered_without_a_cluster(experiment, tmp_path,
     assert len(list(tmp_path.rglob("*.mp4"))) == 1
 
 
-def test_by_default_clips_are_made_of_tapes_once_the_env_is_proven():
-    """Returns and lengths are checked against RLlib's own; the clip is rendered when its frames are asked for."""
+def test_by_default_clips_are_made_of_tapes_once_the_env_is_proven(tmp_path):
+    """Returns and lengths are checked against RLlib's own; the clip is rendered when its frames are asked for.
+
+    A checkpoint keeps the proof: after a restore, only each sub-env's 1st, 2nd, 4th, ... episode is rendered directly.
+    """
     config = (
         PPOConfig()
         .environment("CartPole-v1", env_config={"render_mode": "rgb_array", "max_episode_steps": 60})
@@ -146,6 +150,18 @@ def test_by_default_clips_are_made_of_tapes_once_the_env_is_proven():
         assert ways[:2] == ["direct"] * 2, "a first episode of an env is no proof"
         assert not clip.is_rendered
         assert clip.frames == clip.episode.episode_length + 1 == len(frames(clip.content()))
+        algorithm.save_checkpoint(str(tmp_path))
+    finally:
+        algorithm.stop()
+    for key in internal_kv._internal_kv_list(b"", namespace=b"tune_media"):
+        if b" verdict " in key:  # as in a new Ray job; the claim of the proof stays, so that nobody proves it again
+            internal_kv._internal_kv_del(key, namespace=b"tune_media")
+    algorithm = config.copy(copy_frozen=False).build_algo()
+    try:
+        algorithm.load_checkpoint(str(tmp_path))
+        for _ in range(3):  # in the last one, the 5th and the 6th episode end
+            clip = algorithm.train()["evaluation"]["env_runners"]["episodes"]["best"]
+        assert clip.episode.rendered == "replay"
         by_hand = [algorithm.evaluate()["env_runners"]["episodes"] for _ in range(3)]  # Ray 2.50 mixes their numbers
         assert all("best" in found and "problems" not in found for found in by_hand)
     finally:

@@ -7,10 +7,12 @@ import functools
 import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tune_media.ray_compat import experiment_of
 from tune_media.recording.choosing import DATA
+from tune_media.replay.verdicts import Verdict, decide, verdict_on
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.gather import AsyncGather, Collected, EnvRunnersSeen, Round, collect
@@ -51,7 +53,7 @@ class Rounds:
         self._iteration: Callable[[], int] | None = None
         self._is_evaluating = self._is_mixed = False
         self._problems, self._checks = ProblemReports(self._plan.name), RoundChecks()
-        self._prover = Prover()
+        self._prover, self._recipes = Prover(), set[str]()
 
     def begin(self, algorithm: Any) -> None:
         """An Algorithm has been made."""
@@ -162,6 +164,7 @@ class Rounds:
                 if found.recipe is not None:
                     recipes[found.recipe.hash] = found.recipe
         experiment = experiment_of(algorithm)
+        self._recipes |= set(recipes)
         for recipe in recipes.values():
             self._prover.check(recipe, experiment)
 
@@ -244,11 +247,14 @@ class Rounds:
         return {
             "windows": self._window.state(),
             "starts": {section: seen.starts for section, seen in self._seen.items()},
+            "verdicts": {recipe: asdict(known) for recipe in self._recipes if (known := verdict_on(recipe))},
         }
 
     def _set_state(self, state: dict[str, Any], algorithm: Any) -> None:
         with self._guard("loading the recorder's state"):
             self._window.set_state(state["windows"])
+            for recipe, known in state.get("verdicts", {}).items():
+                decide(recipe, Verdict(**known))
             for section, seen in self._seen.items():
                 seen.starts = {**seen.starts, **state["starts"].get(section, {})}
             self.env_runners_are_new(algorithm.env_runner_group, TRAIN)
