@@ -1,13 +1,17 @@
-"""Episodes that have tapes are played in `tune-media watch`: one click, in a process of its own."""
+"""Episodes with tapes are played in `tune-media watch` on a click; other pages say which command makes the clip."""
 
+import shlex
 import time
 
 import pytest
+from click.testing import CliRunner
 from werkzeug.test import Client
 
+import tune_media as tm
 from tests.support.browser import chromium, served, viewer_page
 from tests.support.stores import StoredTrial
 from tests.support.taped import STEPS, taped_clip
+from tune_media.cli import main
 from tune_media.encoding import decode_video
 from tune_media.storage.entry import ONLY_TAPE, MediaEntry, line_of
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
@@ -82,7 +86,7 @@ def test_code_runs_on_a_click_of_the_own_page_only(experiment):
     elsewhere = {**what, "report": "../../etc/passwd"}
     assert client.post("/data/play.json", query_string=elsewhere, headers=CLICK).status_code == 404
     other = client_of(experiment, None)  # TensorBoard, or a server that is open to other machines
-    assert {place["report"] for place in wanted(other)} == {None}
+    assert (client.get("/data/index.json").json["plays"], other.get("/data/first.json").json["plays"]) == (True, False)
     assert other.post("/data/play.json", query_string=what, headers=CLICK).status_code == 403
 
 
@@ -94,6 +98,32 @@ def test_a_card_whose_clip_was_left_a_tape_plays_it(experiment, tmp_path):
         viewer.press("Escape")
         viewer.wait("() => !document.querySelector('dialog')")
         assert not viewer.errors
+
+
+@pytest.mark.parametrize("host", ["gallery", "tensorboard"])
+def test_a_page_that_cannot_play_tapes_says_which_command_makes_the_clip(experiment, tmp_path, host):
+    with chromium() as browser, served(host, experiment, tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url)
+        said = command_of(viewer, ".card button.tape")
+        viewer.open(url, "view=episodes&order=episode_return&orderDown=true")
+        viewer.wait("() => document.querySelectorAll('button.tape').length === 2")
+        assert command_of(viewer, "tr:nth-child(1) button.tape") == said
+        assert not viewer.errors
+    program, *arguments = shlex.split(said.replace("path/to/sweep", str(experiment)))
+    assert program == "tune-media"
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert len([row for row in tm.load(experiment) if row["kind"] == "video"]) == 1
+
+
+def command_of(viewer, button):
+    """Return the command that a button of the page names."""
+    viewer.frame.click(button)
+    viewer.wait("() => document.querySelector('dialog .command')")
+    command = viewer.frame.inner_text("dialog .command")
+    viewer.press("Escape")
+    viewer.wait("() => !document.querySelector('dialog')")
+    return command
 
 
 def test_the_page_plays_an_episode(experiment, tmp_path):

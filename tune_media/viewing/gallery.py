@@ -215,6 +215,8 @@ class Gallery:
         clips = [table.clips.get(row) for row in rows.tolist()]
         shown_clips = [path if (trial, path) in copied else None for trial, path in zip(of_trials, clips, strict=True)]
         yield "episodes-clips", json_content(column(shown_clips))
+        tapes = np.full(len(table), -1) if table.tapes is None else table.tapes
+        yield "episodes-tapes", json_content(column([True if tape >= 0 else None for tape in tapes[rows].tolist()]))
 
     def _lines_of(self, trial: TrialFiles) -> list[Line]:
         if trial.id not in self.lines:

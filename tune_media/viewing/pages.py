@@ -49,6 +49,7 @@ class TrialPages:
     Args:
         trials: The trials.
         title: Shown at the top of the page.
+        plays: Whether the page may play tapes.
 
     Example:
         >>> pages = TrialPages(Trials([]), "nothing")
@@ -58,9 +59,10 @@ class TrialPages:
         True
     """
 
-    def __init__(self, trials: Trials, title: str) -> None:
+    def __init__(self, trials: Trials, title: str, *, plays: bool = False) -> None:
         self._trials = trials
         self._title = title
+        self._more = {"plays": plays}
         self._curves = Curves()
         self._made: dict[str, tuple[Any, Page]] = {}
         self._locks: dict[str, threading.Lock] = {}
@@ -74,13 +76,15 @@ class TrialPages:
         is_read = all(trial.results_version is not None for trial in trials)
         metrics = [trial.last_metrics for trial in trials] if is_read else self._trials.metrics_of(trials)
         version = [(trial.name, trial.state, trial.results_version) for trial in trials], statuses
-        return self._page("first", version, lambda: first_payload(trials, self._title, metrics, statuses=statuses))
+        return self._page(
+            "first", version, lambda: self._more | first_payload(trials, self._title, metrics, statuses=statuses)
+        )
 
     def index(self) -> Page:
         """Return all trials and their clips."""
         trials = self._trials.all()
         version = [(trial.name, trial.state) for trial in trials]
-        return self._page("index", version, lambda: index_payload(trials, self._title))
+        return self._page("index", version, lambda: self._more | index_payload(trials, self._title))
 
     def metrics(self) -> Page:
         """Return the last metrics of all trials, and what became of them."""

@@ -83,7 +83,7 @@ class ViewerApp:
 
     def __init__(self, trials: Trials, title: str, player: TapePlayer | None = None) -> None:
         self.trials, self._player = trials, player
-        self._all = TrialPages(trials, title)
+        self._all = TrialPages(trials, title, plays=player is not None)
         self._episode_files = EpisodeFiles()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -170,15 +170,10 @@ class ViewerApp:
         at = found["columns"].index("episode_id") if found["rows"] else 0
         ids = [row[at] for row in found["rows"]]
         found["places"] = [
-            self._place(trials[name], id, clip, tape)
+            [name, _clip_of(trials[name], id, clip), tape]
             for (name, clip, tape), id in zip(found["places"], ids, strict=True)
         ]
         return Page(json_content(found))
-
-    def _place(self, trial: TrialFiles, episode_id: str, clip: str | None, tape: str | None) -> list[str | None]:
-        """Return an episode's trial, its clip if its file is there, and the report of its tape if it may be played."""
-        shown = clip if clip and trial.line(clip) else trial.clip_of(episode_id)
-        return [trial.name, shown, None if self._player is None else tape]
 
     def _play(self, request: Request) -> Page:
         """Begin to render an episode. Pages of other sites cannot send the header: the browser asks us first."""
@@ -242,6 +237,11 @@ class ViewerApp:
         if suffix not in SHOWN:
             response.headers["Content-Disposition"] = "attachment"
         return response
+
+
+def _clip_of(trial: TrialFiles, episode_id: str, clip: str | None) -> str | None:
+    """Return an episode's clip: the one that its report names if its file is there, or one that was made later."""
+    return clip if clip and trial.line(clip) else trial.clip_of(episode_id)
 
 
 def _json_response(request: Request, page: Page) -> Response:

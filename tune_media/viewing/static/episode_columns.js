@@ -8,6 +8,8 @@
   const BINS = 30;
   const STRANGE = 3.5; // of a robust z score
   const last = (name) => name.split("/").pop();
+  const [CLIPS, TAPES] = [Symbol("clips"), Symbol("tapes")]; // not columns, whose names are anything
+  const ABOUT = [CLIPS, TAPES];
   const isConfig = (name) => name.startsWith("config/");
 
   /** Return a function that answers what the table asks for; `load(name)` reads a data file of the gallery. */
@@ -20,7 +22,7 @@
       about = about || (await load("episodes"));
       await Promise.all(names(about).map(async (name) => {
         if (loaded.has(name)) return;
-        const column = await load(`episodes-${name === null ? "clips" : about.columns.indexOf(name)}`);
+        const column = await load(`episodes-${ABOUT.includes(name) ? name.description : about.columns.indexOf(name)}`);
         const value = tm.model.reader(column);
         loaded.set(name, Array.from({ length: about.count }, (_, row) => value(row)));
       }));
@@ -85,7 +87,7 @@
     }
 
     return async function answer({ where = "", sort = "", descending, offset = 0, limit = 100, strangest: strange, histogram: counted }) {
-      await read(({ columns }) => [...columns, null]);
+      await read(({ columns }) => [...columns, ...ABOUT]);
       const name = sort && resolve(sort);
       let rows = found(where);
       const answered = { total: about.count, left_out: about.left_out, read: 1, columns: about.columns, count: rows.length };
@@ -97,7 +99,7 @@
       const page = strange ? rows : rows.slice(offset, offset + limit);
       const value = (column, row) => loaded.get(column)[row];
       return {
-        ...answered, rows: page.map((row) => about.columns.map((column) => value(column, row))), places: page.map((row) => [value("trial", row), value(null, row), null]), // nobody renders a tape here
+        ...answered, rows: page.map((row) => about.columns.map((column) => value(column, row))), places: page.map((row) => [value("trial", row), value(CLIPS, row), value(TAPES, row)]),
       };
     };
   }

@@ -14,6 +14,7 @@
   const CLIP_FACTS = ["return", "length", "step", "frames", "iteration", "seed"];
   const OWN_NAMES = ["score", "name", "status", "error", "rank"];
   const FEWEST_DIGITS = 4;
+  const TUNES_NAME = /^(.+)_([0-9a-f]{5}_\d{5})$/; // the trainable, and the id, which is all that differs between trials
   const LONG_TITLE = 27; // characters that a small card has room for
   const lastPart = (name) => name.split("/").pop();
   let changes = 0; // how often metrics came
@@ -64,6 +65,9 @@
       textsOf(trials.map((trial) => trial.params[name])).forEach((text, number) => { trials[number].texts[name] = text; });
     }
     for (const trial of trials) trial.shownName = shownName(trial);
+    const named = trials.map((trial) => TUNES_NAME.exec(trial.shownName));
+    const areAlike = named.every((parts) => parts && parts[1] === named[0][1]);
+    trials.forEach((trial, at) => { trial.shortName = areAlike ? named[at][2] : trial.shownName; });
     const Clip = clipClass(payload);
     const [trialOf, kindOf, sectionOf, keyOf] = ["trial", "kind", "section", "key"].map((name) => reader(payload.clips[name]));
     for (let row = 0; row < payload.clips.count; row++) {
@@ -81,7 +85,7 @@
       for (const [name, clips] of trial.groups) clips.sort(isWorst(name) ? (a, b) => order(a, b, -1) : order);
     }
     for (const [name, label] of Object.entries(payload.returns)) labels.set(name, label);
-    const model = { title: payload.title, params: payload.params, trials, sections: sectionsOf(trials), metricNames: [], judged: payload.judged || null };
+    const model = { title: payload.title, params: payload.params, trials, sections: sectionsOf(trials), metricNames: [], judged: payload.judged || null, plays: Boolean(payload.plays) };
     if (payload.metrics) addMetrics(model, payload.metrics);
     model.byId = new Map(trials.map((trial) => [trial.id, trial]));
     return model;

@@ -1,8 +1,9 @@
-// Plays an episode that has a tape and no clip: on a click, the server renders it in a process of its own.
+// Plays an episode that has a tape and no clip: on a click, the server renders it in a process of its own. A page that
+// cannot do this (a gallery, TensorBoard's tab) says how it is done.
 (function (tm) {
   "use strict";
 
-  const { html, number, Dialog } = tm.ui;
+  const { html, number, lastPart, Dialog } = tm.ui;
   const { Component } = window.htmPreact;
   const POLL_MS = 300;
 
@@ -19,6 +20,7 @@
     async open() {
       const { app, trial, report, episode } = this.props;
       this.setState({ isOpen: true, played: null, problem: null });
+      if (!app.data.plays) return;
       try {
         const { id } = app.data.trials.find((own) => own.name === trial);
         const { name } = await app.source.play({ trial: id, report, episode });
@@ -43,7 +45,16 @@
       this.setState({ isOpen: false });
     }
 
-    render({ episode }, { isOpen, name, played, problem }) {
+    render({ app, trial, episode }, { isOpen, name, played, problem }) {
+      if (!app.data.plays) {
+        return html`<button class="tape" title="This episode has a tape and no clip: how to see it" onClick=${() => this.open()}>tape</button>
+          ${isOpen && html`<${Dialog} label="Episode with a tape" onClose=${() => this.close()}>
+            <h2>Episode ${episode.slice(0, 8)} has a tape and no clip</h2>
+            <p>This page cannot play it. On a machine that has the experiment, this makes its clip:</p>
+            <pre class="command" tabindex="0">${commandOf(app, trial, episode)}</pre>
+            <p class="muted">Or open the experiment with <code>tune-media watch</code>, which plays a tape on a click.${app.source.canGroup ? "" : " A gallery has the clip when it is written again."}</p>
+          <//>`}`;
+      }
       return html`<button class="tape" title="Play this episode again from its tape. This runs the code that made its env, in a process of its own."
           aria-label="Play the episode from its tape" onClick=${() => this.open()}>▷</button>
         ${isOpen && html`<${Dialog} label="Episode from its tape" onClose=${() => this.close()}>
@@ -57,10 +68,16 @@
     }
   }
 
+  /** Return the command that adds the clip of an episode to its experiment. */
+  function commandOf(app, trial, episode) {
+    const quoted = (text) => (/^[\w.,=+@%/:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+    return `tune-media render ${quoted(`path/to/${lastPart(app.data.title)}`)} --trial ${quoted(trial)} --episodes ${episode} --storage`;
+  }
+
   /** What a card shows that has no clip: if the clip was left a tape, the button that plays it. */
   function NoClip({ app, trial }) {
     const { section, key } = app.state;
-    const tape = app.source.play && trial.tapes.find((own) => own.section === section && own.key === key);
+    const tape = trial.tapes.find((own) => own.section === section && own.key === key);
     if (!tape) return html`<p>no clip under this choice</p>`;
     return html`<p>not rendered, there is its tape: <${PlayTape} key=${tape.episode_id} app=${app} trial=${trial.name} report=${tape.report} episode=${tape.episode_id} /></p>`;
   }
