@@ -147,20 +147,6 @@ def test_a_metric_is_searched_for_by_name(viewer):
     assert viewer.frame.evaluate("tuneMedia.app.instance.state.score") == "training_iteration"
 
 
-@pytest.mark.parametrize("size", [(390, 844), (640, 410)], ids=["phone", "zoom of 200 %"])
-def test_the_slider_is_on_a_small_screen(viewer, size):
-    viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
-    show(viewer)
-    left, right, bottom = viewer.frame.evaluate(
-        "(({ left, right, bottom }) => [left, right, bottom])"
-        "(document.querySelector('.steps-slider input').getBoundingClientRect())"
-    )
-    assert 0 <= left < right - 100
-    assert right <= size[0]
-    assert bottom <= size[1]
-    assert viewer.frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
 def test_a_download_is_named_after_its_trial(viewer):
     viewer.open(viewer.url, "view=clip&trial=b")
     viewer.wait("document.querySelector('a[download]')")
@@ -204,6 +190,41 @@ def seeds(tmp_path_factory):
     (folder / "error.txt").write_text("ValueError: stuck\n")
     write_snapshot(experiment, failed="ERROR")
     return experiment
+
+
+SMALL = """() => {
+  const box = (selector) => document.querySelector(selector).getBoundingClientRect();
+  const [header, answer, dock, slider] = [".bar.top", ".winner-line", ".dock", ".steps-slider input"].map(box);
+  return {
+    bars: (header.height + dock.height) / innerHeight, isAnswerInView: answer.bottom <= dock.top, slider: slider.width,
+    overflow: document.documentElement.scrollWidth - innerWidth,
+    small: [...document.querySelectorAll(".bar :is(button, select, input)")].filter((e) => e.offsetHeight)
+      .filter((e) => e.offsetHeight < 40 || e.offsetWidth < 40).map((e) => e.outerHTML),
+  };
+}"""
+
+
+@pytest.mark.parametrize("size", [(390, 844), (640, 400)], ids=["phone", "zoom of 200 %"])
+def test_on_a_small_screen_the_answer_is_in_the_first_view(browser, seeds, size, tmp_path):
+    with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
+        viewer.open(url)
+        viewer.wait("document.querySelector('.winner-line video')?.readyState >= 2")
+        viewer.wait("document.querySelector('.winner-line').innerText.includes('Not sure')")
+        viewer.wait("document.querySelector('.curves .u-over')")
+        found = viewer.frame.evaluate(SMALL)
+        assert found.pop("bars") < 0.21
+        assert found.pop("slider") > 100
+        assert found == {"isAnswerInView": True, "overflow": 0, "small": []}
+        assert not viewer.frame.is_visible(".filter")
+        for fold in viewer.frame.query_selector_all(".fold"):
+            fold.click()
+        viewer.frame.fill(".filter", "lr=0.1")
+        viewer.wait("document.querySelectorAll('.card').length === 1")
+        viewer.frame.click("text=loop")
+        found = viewer.frame.evaluate(SMALL)
+        assert (found["overflow"], found["small"]) == (0, [])
+        assert viewer.errors == []
 
 
 @pytest.mark.parametrize("host", ["watch", "gallery", "tensorboard"])

@@ -25,7 +25,7 @@
       this.data = null;
       this.problem = null;
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, picking: "", grouping: false, axing: false, choosing: null, toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, axing: false, choosing: null, toast: "" };
       this.touched = false;
       this.curves = null; // the score of all trials over training
       this.judged = null; // the configurations, see model.decodeConfigurations
@@ -186,7 +186,7 @@
     }
 
     go(patch) {
-      this.set({ frame: 0, ...patch }, true);
+      this.set({ frame: 0, menu: false, ...patch }, true);
     }
 
     /** Another view begins at its top, with the focus on its heading; the grid is as it was left. */

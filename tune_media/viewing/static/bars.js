@@ -15,15 +15,18 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
   function TopBar({ app }) {
     const { state, data } = app;
     const keys = data.sections[state.section] || [];
-    return html`<header class="bar top">
+    return html`<header class=${`bar top${state.menu ? " unfolded" : ""}`}>
       <h1 title=${data.title}><button onClick=${() => app.go({ view: "grid", trial: "", clip: "" })}>${lastPart(data.title) || "Episodes"}</button></h1>
       ${state.view !== "episodes" && html`<${Choice} label="Section" values=${Object.keys(data.sections)} value=${state.section} onChange=${(section) => app.set({ section })} />`}
       ${state.view !== "episodes" && html`<${Choice} label="Clip" values=${keys} value=${state.key} names=${tm.app.keyLabel} onChange=${(key) => app.set({ key })} />`}
+      <button class="fold" aria-expanded=${state.menu} aria-controls="more-controls" onClick=${() => app.setState({ menu: !state.menu })}>${state.view === "grid" ? "☰ Filter" : "☰ More"}</button>
+      <div class="folded" id="more-controls">
       ${state.view === "grid" && html`<${GridControls} app=${app} />`}
       ${app.source.episodes && state.view !== "episodes" && html`<button onClick=${() => app.go({ view: "episodes", trial: "", clip: "" })} title="All episodes as a table, with or without a clip">All episodes</button>`}
       <span class="space"></span>
       <button onClick=${() => app.toggleTheme()} aria-label="Light or dark (d)" title="Light or dark (d)">${app.theme === "dark" ? "☀" : "☾"}</button>
       <button onClick=${() => app.setState({ help: true })} aria-label="Keyboard help (?)" title="Keyboard help (?)">?</button>
+      </div>
     </header>`;
   }
 
@@ -77,6 +80,11 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
 
   /** Play, pause, frames, speed, loop. It follows the clock by itself, so that the views are not drawn again. */
   class Transport extends Component {
+    constructor() {
+      super();
+      this.state = { isOpen: false };
+    }
+
     componentDidMount() {
       this.stop = this.props.app.group.onChange(() => this.forceUpdate());
     }
@@ -85,11 +93,13 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
       this.stop();
     }
 
-    render({ app }) {
+    render({ app }, { isOpen }) {
       const { group } = app;
       const frames = Math.round(group.duration * group.fps);
-      return html`<footer class="bar transport" aria-label="Playing">
+      return html`<footer class=${`bar transport${isOpen ? " unfolded" : ""}`} aria-label="Playing">
         <button class="play primary" onClick=${() => group.toggle()} title="Play or pause (space)" aria-label=${group.playing ? "Pause" : "Play"}>${group.playing ? "❚❚" : "▶"}</button>
+        <button class="fold" aria-expanded=${isOpen} aria-controls="more-playing" aria-label="Frames, speed and loop" onClick=${() => this.setState({ isOpen: !isOpen })}>⋯</button>
+        <div class="folded" id="more-playing">
         <button onClick=${() => group.stepFrame(-1)} title="One frame back (,)" aria-label="One frame back">❘◀</button>
         <button onClick=${() => group.stepFrame(1)} title="One frame on (.)" aria-label="One frame on">▶❘</button>
         <button onClick=${() => group.setLoop(!group.loop)} aria-pressed=${group.loop} title="Start again at the end, or hold the last frame (l)">
@@ -99,6 +109,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
         <label class="field"><select class="speed" aria-label="Speed (< and >)" title="Speed (< and >)" onChange=${(event) => group.setSpeed(Number(event.target.value))}>
           ${SPEEDS.map((speed) => html`<option value=${speed} selected=${speed === group.speed}>${speed}×</option>`)}</select></label>
         <span class="clock" title="frame of the longest clip on the screen">${number(Math.min(group.frame + 1, frames))} / ${number(frames)}</span>
+        </div>
         ${["grid", "compare"].includes(app.state.view) ? html`<${StepSlider} app=${app} />` : html`<${ClipSteps} app=${app} />`}
       </footer>`;
     }
@@ -109,15 +120,16 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
     const { state, steps } = app;
     const last = steps.length - 1;
     const at = typeof state.step === "number" ? Math.max(0, steps.indexOf(state.step)) : last;
-    const shown = state.step === "best" ? "each trial's best" : `step ${number(steps[at])}${at === last ? " (last)" : ""}`;
+    const isBest = state.step === "best";
+    const shown = isBest ? "each trial's best" : `step ${number(steps[at])}`;
     const move = (event) => {
       const value = Number(event.target.value);
       app.set({ step: value === last ? "last" : steps[value] });
     };
     return html`<label class="steps-slider"><span>Training</span>
-        <input type="range" min="0" max=${Math.max(0, last)} value=${at} disabled=${last < 1} aria-label="Training step of all trials" aria-valuetext=${shown} onInput=${move} /></label>
-      <output class="step-shown" title=${plural(steps.length, "step")}>${shown}</output>
-      <button aria-pressed=${state.step === "best"} onClick=${() => app.set({ step: state.step === "best" ? "last" : "best" })}
+        <input type="range" min="0" max=${Math.max(0, last)} value=${at} disabled=${last < 1} aria-label="Training step of all trials" aria-valuetext=${`${shown}${!isBest && at === last ? " (last)" : ""}`} onInput=${move} /></label>
+      <output class="step-shown" title=${plural(steps.length, "step")}>${shown}${!isBest && at === last && html`<span class="is-last"> (last)</span>`}</output>
+      <button class="best-of-each" aria-pressed=${state.step === "best"} onClick=${() => app.set({ step: state.step === "best" ? "last" : "best" })}
         title="Each trial's clip with the highest return (b)">★ best of each</button>`;
   }
 

@@ -9,6 +9,7 @@
   const WHOLE = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 
   const [PAD_LEFT, PAD_RIGHT] = [56, 12]; // style.css has them, too: a time line is as wide as the charts below it
+  const LABEL_RIGHT = 28; // room for half of the last label under an axis
 
   const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -99,7 +100,7 @@
       this.plot = new window.uPlot({
         width: this.base.clientWidth || 600,
         height,
-        padding: [8, PAD_RIGHT, 0, 0],
+        padding: [8, span ? PAD_RIGHT : LABEL_RIGHT, 0, 0],
         scales: { x: { time: false, ...(span ? { range: () => span } : {}) }, y: stacked ? { range: () => stackRange(series) } : {} },
         axes: [{ ...axis, ...(x.every(Number.isInteger) ? { incrs: WHOLE } : {}), ...(span ? { size: 26 } : { label: xLabel, labelSize: 18, labelFont: "11px system-ui", size: 34 }) }, { ...axis, size: PAD_LEFT }],
         legend: { live: true },

@@ -60,10 +60,10 @@
     </div>`;
   }
 
-  /** Return what tells a run from the others of its configuration: its seed, or its name. */
+  /** Return what tells a run from the others of its configuration: its seed, or its number. */
   function seedText(trial, one) {
     const own = Object.keys(trial.params).filter((name) => !one.names.includes(name) && one.trials.some((other) => other.texts[name] !== trial.texts[name]));
-    return own.map((name) => `${lastPart(name)} ${trial.texts[name]}`).join(" ") || trial.shownName;
+    return own.map((name) => `${lastPart(name)} ${trial.texts[name]}`).join(" ") || `run ${one.trials.indexOf(trial) + 1}`;
   }
 
   /** A configuration: the clip of its most typical run, and its score over all of them. */
@@ -112,9 +112,9 @@
           <p class="runs"><button class="link" tabindex="-1" title="Show a card for each of them" onClick=${() => app.showRuns(one)}>${plural(one.n, "run")}</button>
             ${failed > 0 && html`<em class="failed-trial" title=${one.leftOut.map((own) => `${seedText(own, one)}: ${own.error || "no score"}`).join("\n")}>${failed} failed</em>`}
             ${one.leftOut.length > failed && html`<span class="muted">${one.leftOut.length - failed} without a score</span>`}
-            <span class="muted clip-of" title=${isTypical ? "The run whose score is nearest to the mean" : ""}>clip: ${seedText(trial, one)}${isTypical ? " (typical)" : ""}</span></p>
+            ${one.trials.length > 1 && html`<span class="muted clip-of" title=${isTypical ? `${trial.name}: the run whose score is nearest to the mean` : trial.name}>clip: ${seedText(trial, one)}${isTypical ? " (typical)" : ""}</span>`}</p>
           <dl>
-            <div class="score"><dt title=${app.state.score}>${scoreStep == null ? `${model.scoreLabel(app.state.score)}, 95 %` : `${model.scoreLabel(app.state.score)} at step ${number(scoreStep)}`}</dt>
+            <div class="score"><dt title=${app.state.score}>${scoreStep == null ? `${model.scoreLabel(app.state.score)}${low == null ? "" : ", 95 %"}` : `${model.scoreLabel(app.state.score)} at step ${number(scoreStep)}`}</dt>
               <dd><b class="big">${scoreStep == null ? mean : number(score)}</b>${scoreStep == null && low != null && html` <span class="ends">[${low}, ${high}]</span>`}</dd></div>
             ${clip && html`<div><dt>return of clip</dt><dd>${number(clip.return)}</dd></div>`}
           </dl>
@@ -134,7 +134,7 @@
     const { paired } = configurations;
     const worse = paired && state.smaller ? paired.difference.map((value) => value && -value) : paired?.difference;
     return html`<section class="winner-line" aria-label="Best configuration">
-      <span class="star" aria-hidden="true">★</span>
+      <${tm.ui.BestClip} app=${app} trial=${best.typical} />
       <div>
         <p><b>Best configuration:</b>${" "}<button class="link" onClick=${open}>${model.configurationTitle(best)}</button></p>
         <p>${model.scoreLabel(state.score)} <b>${estimateText(best.mean)}</b> over ${plural(best.n, "run")}.${" "}

@@ -9,7 +9,6 @@
   const MOST_LINES = 60;
   const MOST_BANDS = 12;
   const MOST_STEPS = 400;
-  const HEIGHT = 230;
   const NEAR = 30; // pixels from the pointer to a line that it is on
   const PEEK_AFTER_MS = 120; // a pointer that passes by loads no clip
 
@@ -83,7 +82,7 @@
     }
 
     componentDidMount() {
-      this.observer = new ResizeObserver(() => this.plot && this.place.clientWidth && this.plot.setSize({ width: this.place.clientWidth, height: HEIGHT }));
+      this.observer = new ResizeObserver(() => this.plot && this.place.clientWidth && this.plot.setSize(this.size));
       this.observer.observe(this.place);
       this.draw();
     }
@@ -96,6 +95,10 @@
       this.observer.disconnect();
       clearTimeout(this.timer);
       this.plot?.destroy();
+    }
+
+    get size() {
+      return { width: this.place.clientWidth || 600, height: this.place.parentElement.clientHeight };
     }
 
     /** Draw the chart if what it shows has changed; the slider only moves its line. */
@@ -128,8 +131,7 @@
       }
       const isPositive = lows.every((values) => values.every((value) => value == null || value > 0));
       this.plot = new window.uPlot({
-        width: this.place.clientWidth || 600,
-        height: HEIGHT,
+        ...this.size,
         scales: { x: { time: false }, y: app.state.log ? { distr: isPositive ? 3 : 4 } : {} },
         axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28 }, { ...axis, size: 60 }],
         legend: { show: false },

@@ -12,6 +12,8 @@
   const PEEK_HEIGHT = 190;
   const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
   const SHORT = { episode_return: "return", episode_length: "length", training_iteration: "iteration", episode_id: "id" };
+  const CONFIG = "config/";
+  const isConfig = (name) => name.startsWith(CONFIG);
   const header = (name) => SHORT[name] || name.replace(/^metrics\//, "").replace(/^config\//, "⚙ ");
 
   class EpisodesView extends Component {
@@ -83,7 +85,7 @@
     render({ app }, { found, problem, isReading, peek }) {
       const { state } = app;
       const hidden = new Set(state.hidden ? state.hidden.split("\n") : []);
-      const shown = found ? found.columns.map((name, at) => ({ name, at })).filter(({ name }) => !hidden.has(name)) : [];
+      const shown = found ? found.columns.map((name, at) => ({ name, at })).filter(({ name, at }) => !hidden.has(name) && (name !== "task" || found.rows.some((row) => row[at] != null))) : [];
       const more = found && !state.strange && found.rows.length < found.count;
       return html`<main class="episodes-view">
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
@@ -109,11 +111,11 @@
   }
 
   function Row({ app, row, columns, episode, place: [trial, clip, tape], why, onPeek }) {
-    const found = () => app.data.trials.find((own) => own.name === trial)?.groups.values();
-    const enter = (event) => onPeek(event.currentTarget, [...(found() || [])].flat().find(({ path }) => path === clip));
+    const own = app.data.trials.find(({ name }) => name === trial);
+    const enter = (event) => onPeek(event.currentTarget, [...(own?.groups.values() || [])].flat().find(({ path }) => path === clip));
     const leave = (event) => onPeek(event.currentTarget, null);
-    const text = (value, name) => (value == null ? "–" : name === "terminated" ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
-      : name === "trial" ? app.data.trials.find((own) => own.name === value)?.shownName || value : String(value));
+    const text = (value, name) => (value == null ? "–" : isConfig(name) && own ? own.texts[name.slice(CONFIG.length)] ?? String(value) : name === "terminated" ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
+      : name === "trial" ? own?.shortName || value : String(value));
     return html`<tr>
       <td>${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip" onPointerEnter=${enter} onPointerLeave=${leave} onFocus=${enter} onBlur=${leave} onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>`
         : tape ? html`<${tm.tape.PlayTape} app=${app} trial=${trial} report=${tape} episode=${episode} />` : html`<span class="muted">–</span>`}</td>

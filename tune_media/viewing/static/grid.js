@@ -2,7 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, titleOf, captionOf, ratioOf, sight, Player, Sparkline } = tm.ui;
+  const { html, number, plural, lastPart, titleOf, captionOf, ratioOf, sight, Player, Sparkline, BestClip } = tm.ui;
   const { Component } = window.htmPreact;
   const model = tm.model;
   const SHOWN_PARAMS = 4;
@@ -86,7 +86,7 @@
     const note = isOther ? `no clip at step ${number(step)}: this is the trial's ${clip.step < step ? "last one before" : "first one"}` : "";
     return html`
       <h2><button class="name" tabindex="-1" title=${trial.name} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
-        <i class="swatch" style=${{ background: color }}></i>${trial.shownName}</button>
+        <i class="swatch" style=${{ background: color }}></i>${trial.shortName}</button>
         ${trial.abandoned && html`<em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}
         ${model.isFailed(trial) && html`<em class="failed-trial" title=${trial.error || "This trial failed."}>failed</em>`}
         ${rank && html`<span class="rank" title=${`${model.scoreLabel(state.score)}: ${number(trial.score)}`}>#${rank}</span>`}</h2>
@@ -113,7 +113,7 @@
     const clip = model.bestClip(winner, state.section, state.key);
     const open = () => app.go({ view: "trial", trial: winner.name, clip: "" });
     return html`<section class="winner-line" aria-label="Winner">
-      <span class="star" aria-hidden="true">★</span>
+      <${BestClip} app=${app} trial=${winner} />
       <div>
         <p><b>${tied > 1 ? `${tied} trials share the first place; the first of them:` : "Winner:"}</b>${" "}<button class="link" title=${winner.name} onClick=${open}>${titleOf(winner)}</button></p>
         <p class="muted">${model.scoreLabel(state.score)} <b>${number(winner.score)}</b>${clip?.return != null && html`, best clip <b>${number(clip.return)}</b> at step ${number(clip.step)}`}</p>
@@ -138,7 +138,7 @@
             ${" "}<button class="link" onClick=${() => app.set({ filter: "", brush: "" })}>show all</button>`
         : `${app.configurations ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.`}</p>
         <span class="cards-choice"><${tm.scatter.ScatterSwitch} app=${app} /><${tm.configurations.CardsChoice} app=${app} /></span></div>
-      <div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}`} style=${{ "--size": `${state.size}px` }}>
+      <div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}`} style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length }}>
         ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${Card} key=${trial.id} app=${app}
           trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status} pinned=${tm.pins.isPinned(app, trial)} ticked=${state.ticked}
           rank=${trial.rank} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}

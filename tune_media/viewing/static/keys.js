@@ -20,7 +20,7 @@
     [["k"], "next kind of clip: best, worst …", (app) => app.cycle("key")],
     [["s"], "training or evaluation", (app) => app.cycle("section")],
     [["r"], "reverse the order", (app) => app.set({ descending: !app.state.descending })],
-    [["/"], "filter", () => document.querySelector(".filter")?.focus()],
+    [["/"], "filter", (app) => app.setState({ menu: true }, () => document.querySelector(".filter")?.focus())],
     [["["], "smaller cards", (app) => tm.bars.resize(app, -1)],
     [["]"], "larger cards", (app) => tm.bars.resize(app, 1)],
     [["x"], "tick a trial for comparing", (app) => tm.compare.toggleFocused(app)],

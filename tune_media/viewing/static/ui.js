@@ -185,6 +185,14 @@
     }
   }
 
+  /** A star; on a screen on which the best card comes only further down, the clip that it shows. */
+  function BestClip({ app, trial }) {
+    const clip = tm.grid.clipOf(trial, app.state);
+    const open = () => app.go({ view: "clip", trial: trial.name, clip: clip.path });
+    return html`<span class="star" aria-hidden="true">★</span>
+      ${clip && html`<div class="best-clip"><${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} /></div>`}`;
+  }
+
   /** The returns of a trial's clips over training, on the scale that all trials share, with a line at the clip that is shown. */
   function Sparkline({ clips, shown, color, scale }) {
     const points = clips.filter((clip) => clip.return != null);
@@ -262,5 +270,5 @@
     }
   }
 
-  tm.ui = { html, Dialog, Picker, number, plural, lastPart, titleOf, captionOf, ratioOf, downloadName, Player, Sparkline, Choice, sight, firstPicture, allLoad, FEW_PIXELS };
+  tm.ui = { html, Dialog, Picker, number, plural, lastPart, titleOf, captionOf, ratioOf, downloadName, Player, BestClip, Sparkline, Choice, sight, firstPicture, allLoad, FEW_PIXELS };
 })((window.tuneMedia = window.tuneMedia || {}));
