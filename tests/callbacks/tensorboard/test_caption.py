@@ -35,3 +35,11 @@ def test_a_caption_leaves_the_colours_of_a_gif_to_the_clip():
     """Its smooth letters took 108 of the 256, and with them half of the time that a small clip's GIF takes."""
     strip = caption_strip("return 231, length 231, step 4000", 300)
     assert len(np.unique(strip.reshape(-1, 3), axis=0)) == 4
+
+
+def test_a_caption_that_is_wider_than_its_clip_is_not_cut():
+    text = "return 231, length 231, step 4000"
+    strip = caption_strip(text, 176)
+    assert strip.shape == (48, 176, 3)
+    assert (strip[:, -3:] == 255).all()  # no line goes on beyond the edge
+    assert caption_strip(text, 320).shape == (16, 320, 3)

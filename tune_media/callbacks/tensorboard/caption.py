@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_HEIGHT, _FONT_SIZE = 16, 12  # pixels
+_HEIGHT, _FONT_SIZE, _MARGIN = 16, 12, 3  # pixels
 # Of a GIF's 256 colours, text needs these four. The hundred greys of smooth letters doubled the time of a small clip's.
 _SHADES = np.array([[20], [98], [177], [255]], np.uint8).repeat(3, axis=1)
 
@@ -31,13 +31,18 @@ def caption_of(facts: Mapping[str, Any], step: int) -> str:
 
 
 def caption_strip(text: str, width: int) -> npt.NDArray[np.uint8] | None:
-    """Draw a caption as a strip of pixels, HWC uint8; None if Pillow is not installed, which draws it."""
+    """Draw a caption as a strip of pixels, HWC uint8; None if Pillow is not installed, which draws it.
+
+    If it is wider than the clip, each of its parts, which commas divide, begins a line of its own.
+    """
     try:
         from PIL import Image, ImageDraw
     except ImportError:
         return None
-    strip = Image.new("L", (width, _HEIGHT), 255)
-    ImageDraw.Draw(strip).text((3, 1), text, 0, _font())
+    lines = [text] if _font().getlength(text) <= width - 2 * _MARGIN else text.split(", ")
+    strip = Image.new("L", (width, _HEIGHT * len(lines)), 255)
+    for number, line in enumerate(lines):
+        ImageDraw.Draw(strip).text((_MARGIN, number * _HEIGHT + 1), line, 0, _font())
     shades: npt.NDArray[np.uint8] = _SHADES[np.asarray(strip) // 64]
     return shades
 

@@ -172,9 +172,11 @@
       writeLink(link, replace) {
         const others = hash().split("&").filter((part) => part && !part.startsWith(`${PARAMETER}=`));
         if (others[0] !== "episodes") return; // another tab is shown
-        const url = `#${[...others, `${PARAMETER}=${encodeURIComponent(link)}`].join("&")}`;
-        if (url === outer.location.hash) return;
-        attempt(() => outer.history[replace ? "replaceState" : "pushState"](outer.history.state, "", url));
+        const url = (own) => `#${[...others, `${PARAMETER}=${encodeURIComponent(own)}`].join("&")}`;
+        if (url(link) === outer.location.hash) return;
+        const write = (how, own) => attempt(() => outer.history[how](outer.history.state, "", url(own)));
+        if (!replace && others.length === parts().length) write("replaceState", ""); // so that Back finds the first view
+        write(replace ? "replaceState" : "pushState", link);
       },
       onLink: (listener) => attempt(() => outer.addEventListener("hashchange", () => {
         const [[tab]] = parts();
