@@ -308,7 +308,7 @@ def test_all_episodes_are_a_table(browser, seeds, host, tmp_path):
         viewer.open(url)
         viewer.frame.click("text=All episodes")
         viewer.wait("document.querySelectorAll('.episodes tbody tr').length > 0")
-        assert viewer.all(".heading-title p") == [f"{len(frame)} episodes"]
+        viewer.wait(f"document.querySelector('.heading-title p').innerText === '{len(frame)} episodes'")
         viewer.frame.click(".episodes th button[title=episode_return]")
         best = frame["episode_return"].max()
         viewer.wait("document.querySelector('th[aria-sort=descending]')?.innerText.includes('return')")

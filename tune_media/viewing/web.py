@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 _FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
 _CHUNK = 65536
 _MAX_ROWS = 1000  # of a page of episodes
-_PATIENCE = 0.25  # seconds that a page of episodes waits for files; the page asks again for the others
+_PATIENCE = 0.1  # seconds that a page of episodes waits for files; the page asks again for the others
 _ONE_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))", re.IGNORECASE)
 
 

@@ -7,7 +7,7 @@
   const PAGE = 100;
   const STRANGEST = 10;
   const TYPING_MS = 250;
-  const AGAIN_MS = 700; // while the server reads files
+  const AGAIN_MS = 700; // at most, while the server reads files; few are read soon
   const PEEK_AFTER_MS = 120; // a pointer that passes by loads no clip
   const PEEK_HEIGHT = 190;
   const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
@@ -43,6 +43,7 @@
       if (asked === this.asked) return;
       const isTyping = this.asked && JSON.parse(this.asked)[0] !== state.where;
       this.asked = asked;
+      this.askedAt = performance.now();
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.load(asked, 0), isTyping ? TYPING_MS : 0);
     }
@@ -60,7 +61,7 @@
         const before = offset ? this.state.found : null;
         const found = before ? { ...page, rows: [...before.rows, ...page.rows], places: [...before.places, ...page.places] } : page;
         this.setState({ found, problem: null, isReading: false });
-        if (page.read < 1) this.timer = setTimeout(() => this.load(asked, 0, Math.max(PAGE, found.rows.length)), AGAIN_MS);
+        if (page.read < 1) this.timer = setTimeout(() => this.load(asked, 0, Math.max(PAGE, found.rows.length)), Math.min(AGAIN_MS, performance.now() - this.askedAt));
       } catch (error) {
         if (asked === this.asked) this.setState({ problem: error.message, isReading: false });
       }
