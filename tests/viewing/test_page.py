@@ -99,6 +99,10 @@ def test_a_failed_trial_says_so_and_why(viewer):
     assert sorted(failed) == [["a", False], ["b", False], ["c", True]]
     error = [] if viewer.host == "gallery" else ["ValueError: the actuator is stuck"]
     assert viewer.all(".card .params.error") == error  # of a gallery, no error is published: it may name paths
+    viewer.frame.click(".card[data-trial=c] .name")
+    viewer.wait("document.querySelector('.trial-view .u-over')")
+    shown = viewer.all(".tracebacks pre", "e.textContent")
+    assert [text.split("\n")[0] for text in shown] == ["Failure # 1"][: len(error)]
 
 
 def test_the_slider_moves_the_scores_with_the_clips(viewer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from tune_media.values.secrets import redacted
 FAILED = "error"
 _ERRORS = "error.txt"  # Tune's, in the folder of a trial that failed: the traceback of each failure
 _MAX_ERROR = 400
+_MAX_TRACEBACKS = 20_000
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")  # as Ray writes them for a terminal
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,23 @@ class Statuses:
     def _error(self, trial: TrialFiles) -> str:
         if trial.path not in self._errors:
             with contextlib.suppress(OSError):
-                content = read_if_there(trial.filesystem, posixpath.join(trial.path, _ERRORS))
-                self._errors[trial.path] = last_line(content or b"")
+                self._errors[trial.path] = last_line(_content(trial))
         return self._errors.get(trial.path, "")
+
+
+def tracebacks(trial: TrialFiles) -> str:
+    """Return the tracebacks of a trial's failures, the end of them if they are long, without keys and passwords.
+
+    It is empty if the trial did not fail, or if they cannot be read.
+    """
+    with contextlib.suppress(OSError):
+        text = _COLOR.sub("", _content(trial).decode("utf-8", "replace")).strip()
+        return redacted(text)[-_MAX_TRACEBACKS:]
+    return ""
+
+
+def _content(trial: TrialFiles) -> bytes:
+    return read_if_there(trial.filesystem, posixpath.join(trial.path, _ERRORS)) or b""
 
 
 def last_line(traceback: bytes) -> str:

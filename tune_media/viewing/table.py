@@ -69,7 +69,7 @@ def configuration_table(catalog: Catalog, width: int | None = None) -> str:
     lines = [[*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm", ""]]
     for _, row in table.iterrows():
         left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
-        told = "best" if row["rank"] == 1 else "overlaps with the best" if row["overlaps_best"] else ""
+        told = "best" if row["rank"] == 1 else "overlaps" if row["overlaps_best"] else ""
         interval = f"{_short(row['low'])} .. {_short(row['high'])}" if row["n"] > 1 else ""
         values = [short(row[name]) for name in params]
         shown = [_short(row["mean"]), interval, _short(row["iqm"])] if row["n"] else ["", "", ""]

@@ -11,7 +11,7 @@ data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&strang
 data/play.json?trial=ID&report=PATH&episode=ID   a POST: render an episode that has a tape, and return its name
 data/played.json?name=NAME                  how far it is
 played/NAME/VIEW.mp4                        its clip
-data/trial.json?trial=ID                    one trial's metrics over training
+data/trial.json?trial=ID                    one trial's metrics over training, and why it failed
 data/clip.json?trial=ID&path=PATH           one clip's episode
 media/<trial id>/<path>                     a media file, with byte ranges
 """
@@ -41,6 +41,7 @@ from werkzeug.utils import send_file
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
 
+from tune_media.experiment.status import tracebacks
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import is_local
 from tune_media.values.secrets import error_text, redacted
@@ -131,7 +132,7 @@ class ViewerApp:
             "curves.json": lambda request: self._all.curves(request.args.get("metric", "")),
             "configurations.json": self._configurations,
             "episodes.json": self._episodes,
-            "trial.json": lambda request: Page(json_content(self._trial(request.args.get("trial", "")).curves())),
+            "trial.json": self._one_trial,
             "clip.json": self._clip,
             "played.json": self._played,
         }
@@ -205,6 +206,10 @@ class ViewerApp:
         response = Response(content, mimetype=SHOWN[".mp4"])
         response.headers["Cache-Control"] = "no-store"
         return response.make_conditional(request.environ, accept_ranges=True, complete_length=len(content))
+
+    def _one_trial(self, request: Request) -> Page:
+        trial = self._trial(request.args.get("trial", ""))
+        return Page(json_content({**trial.curves(), "tracebacks": tracebacks(trial)}))
 
     def _clip(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))

@@ -91,6 +91,7 @@
       const names = Object.keys(curves?.metrics || {});
       return html`<main class="trial-view">
         <${Heading} app=${app} trial=${trial} />
+        ${curves?.tracebacks && html`<details class="tracebacks"><summary>${model.isFailed(trial) ? "Traceback" : "It failed, and went on: the traceback"}</summary><pre class="command" tabindex="0">${curves.tracebacks}</pre></details>`}
         <div class="strip" aria-label="Clips from first to last" role="list" tabindex="0">
           ${clips.map((clip) => html`<div class="film" role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)}
