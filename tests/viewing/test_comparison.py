@@ -1,6 +1,7 @@
 """Configurations of an experiment: grouped, ranked by the mean over their seeds, and compared on equal seeds."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -95,6 +96,9 @@ def test_list_shows_configurations_if_there_are_several_runs(sweep, tmp_path):
     assert [line.split()[:3] for line in lines[1:]] == [["0.2", "4", "20.5"], ["0.1", "4", "15.75"]]
     assert "overlaps" in lines[2]
     assert "1 left out" in lines[1]
+    narrow = configuration_table(tm.load(sweep), width=60)
+    assert max(map(len, narrow.split("\n"))) <= 60
+    assert re.findall(r"[\d.]+ \.\. [\d.]+", narrow) == re.findall(r"[\d.]+ \.\. [\d.]+", "\n".join(lines))
     for number in range(2):
         make_trial(tmp_path / "other" / str(number), {"lr": number}, {10: 1.0})
     assert configuration_table(tm.load(tmp_path / "other")) == ""

@@ -70,10 +70,12 @@ def configuration_table(catalog: Catalog, width: int | None = None) -> str:
     for _, row in table.iterrows():
         left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
         told = "best" if row["rank"] == 1 else "overlaps" if row["overlaps_best"] else ""
-        interval = f"{_short(row['low'])} .. {_short(row['high'])}" if row["n"] > 1 else ""
+        interval = f"{row['low']:.4g} .. {row['high']:.4g}" if row["n"] > 1 else ""
         values = [short(row[name]) for name in params]
         shown = [_short(row["mean"]), interval, _short(row["iqm"])] if row["n"] else ["", "", ""]
         lines.append([*values, str(row["n"]), *shown, ", ".join(filter(None, [told, left_out]))])
+    if _width_of(lines) > _space(width):  # rather no interquartile mean than half an interval
+        lines = [[*line[:-2], line[-1]] for line in lines]
     return _laid_out(lines, width)
 
 
