@@ -11,6 +11,7 @@ import tune_media as tm
 from tests.support.browser import chromium, served, viewer_page
 from tests.support.stores import StoredTrial
 from tests.support.taped import STEPS, taped_clip
+from tests.support.viewing import moving_bar
 from tune_media.cli import main
 from tune_media.encoding import decode_video
 from tune_media.storage.entry import ONLY_TAPE, MediaEntry, line_of
@@ -24,7 +25,7 @@ CLICK = {"X-Tune-Media": "play"}
 
 @pytest.fixture
 def experiment(tmp_path):
-    """A trial of two episodes without clips; the env of the second does not repeat itself."""
+    """A trial of two episodes without clips; the env of the second does not repeat itself. One older clip is there."""
     folder = tmp_path / "sweep" / "trial"
     folder.mkdir(parents=True)
     (folder / "params.json").write_text("{}")
@@ -34,6 +35,10 @@ def experiment(tmp_path):
     batch = EpisodeBatch(episodes, recipes={one.recipe.hash: one.recipe.content for one in clips})
     store.add(batch, "evaluation", "episodes/data", 7)
     entry = MediaEntry(clips[0], "evaluation", "episodes/best", "media/not-there.mp4", 7, 7, time.time())
+    store.index.add(line_of(entry, "id_trial", (1, 9), {**clips[0].facts(), "status": ONLY_TAPE}))
+    older = tm.Video(moving_bar(5), fps=10, episode=tm.EpisodeRecord("older", 0.0, 5))
+    store.add(older, "evaluation", "episodes/worst", 3)
+    entry = MediaEntry(clips[0], "evaluation", "episodes/worst", "media/nor-there.mp4", 7, 7, time.time())
     store.index.add(line_of(entry, "id_trial", (1, 9), {**clips[0].facts(), "status": ONLY_TAPE}))
     store.finish()
     return tmp_path / "sweep"
@@ -93,10 +98,12 @@ def test_code_runs_on_a_click_of_the_own_page_only(experiment):
 def test_a_card_whose_clip_was_left_a_tape_plays_it(experiment, tmp_path):
     with chromium() as browser, served("watch", experiment, tmp_path) as url, viewer_page(browser, "watch") as viewer:
         viewer.open(url)
-        viewer.frame.click(".card button.tape")
-        viewer.wait("() => document.querySelector('dialog video')?.readyState >= 2")
-        viewer.press("Escape")
-        viewer.wait("() => !document.querySelector('dialog')")
+        for button in (".screen button.tape", ".facts button.tape"):  # without a clip, and with an older one
+            viewer.frame.click(f".card {button}")
+            viewer.wait("() => document.querySelector('dialog video')?.readyState >= 2")
+            viewer.press("Escape")
+            viewer.wait("() => !document.querySelector('dialog')")
+            viewer.press("k")
         assert not viewer.errors
 
 
@@ -113,7 +120,7 @@ def test_a_page_that_cannot_play_tapes_says_which_command_makes_the_clip(experim
     assert program == "tune-media"
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
-    assert len([row for row in tm.load(experiment) if row["kind"] == "video"]) == 1
+    assert tm.load(experiment).filter(kind="video", step=7)
 
 
 def command_of(viewer, button):

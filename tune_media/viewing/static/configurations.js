@@ -117,6 +117,7 @@
             <div class="score"><dt title=${app.state.score}>${scoreStep == null ? `${model.scoreLabel(app.state.score)}${low == null ? "" : ", 95 %"}` : `${model.scoreLabel(app.state.score)} at step ${number(scoreStep)}`}</dt>
               <dd><b class="big">${scoreStep == null ? mean : number(score)}</b>${scoreStep == null && low != null && html` <span class="ends">[${low}, ${high}]</span>`}</dd></div>
             ${clip && html`<div><dt>return of clip</dt><dd>${number(clip.return)}</dd></div>`}
+            <${tm.tape.NewerTape} app=${app} trial=${trial} clip=${clip} />
           </dl>
           <${Dots} one=${one} axis=${axis} chosen=${trial} color=${color} onChoose=${(own) => this.setState({ chosen: own.name })} />`}</div>
       </article>`;

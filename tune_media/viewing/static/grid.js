@@ -100,6 +100,7 @@
         <div><dt>length</dt><dd>${number(clip?.length ?? clip?.frames)}</dd></div>
         <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${note}>${number(clip?.step)}${isOther && html`<i role="img" aria-label=${note}> ≠</i>`}</dd></div>
         ${score != null && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd>${number(score)}</dd></div>`}
+        <${tm.tape.NewerTape} app=${app} trial=${trial} clip=${clip} />
       </dl>
       <${Sparkline} clips=${model.clipsOf(trial, state.section, state.key)} shown=${clip} color=${color} scale=${scale} />`;
   }

@@ -74,13 +74,21 @@
     return `tune-media render ${quoted(`path/to/${lastPart(app.data.title)}`)} --trial ${quoted(trial)} --episodes ${episode} --storage`;
   }
 
+  /** The clip of the trial that was left a tape, under the key that is shown. */
+  const tapeOf = ({ state }, trial) => trial.tapes.find((own) => own.section === state.section && own.key === state.key);
+  const play = (app, trial, tape) => html`<${PlayTape} key=${tape.episode_id} app=${app} trial=${trial.name} report=${tape.report} episode=${tape.episode_id} />`;
+
   /** What a card shows that has no clip: if the clip was left a tape, the button that plays it. */
   function NoClip({ app, trial }) {
-    const { section, key } = app.state;
-    const tape = trial.tapes.find((own) => own.section === section && own.key === key);
-    if (!tape) return html`<p>no clip under this choice</p>`;
-    return html`<p>not rendered, there is its tape: <${PlayTape} key=${tape.episode_id} app=${app} trial=${trial.name} report=${tape.report} episode=${tape.episode_id} /></p>`;
+    const tape = tapeOf(app, trial);
+    return html`<p>${tape ? html`not rendered, there is its tape: ${play(app, trial, tape)}` : "no clip under this choice"}</p>`;
   }
 
-  tm.tape = { PlayTape, NoClip };
+  /** Among the facts of a card that shows the last clip: a newer one was left a tape. */
+  function NewerTape({ app, trial, clip }) {
+    const tape = clip && app.state.step === "last" && tapeOf(app, trial);
+    return tape && tape.step > clip.step && html`<div><dt>step ${number(tape.step)}</dt><dd>${play(app, trial, tape)}</dd></div>`;
+  }
+
+  tm.tape = { PlayTape, NoClip, NewerTape };
 })((window.tuneMedia = window.tuneMedia || {}));
