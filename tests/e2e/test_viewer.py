@@ -107,6 +107,9 @@ def host(request, sweep, tmp_path_factory):
         yield request.param, url
 
 
+ON_ONE = pytest.mark.parametrize("host", ["watch"], indirect=True)  # the same page, whoever serves it
+
+
 @pytest.fixture
 def viewer(browser, host):
     with viewer_page(browser, host[0]) as viewer:
@@ -140,6 +143,7 @@ def test_clips_of_all_trials_play_together_and_pause_on_the_same_frame(viewer):
     assert later == pytest.approx([times[0] + 1 / FPS] * 4, abs=1e-3)
 
 
+@ON_ONE
 def test_the_slider_changes_all_trials(viewer):
     show_grid(viewer)
     last = viewer.all(".card video", "e.src")
@@ -158,6 +162,7 @@ def test_the_slider_changes_all_trials(viewer):
     viewer.wait(f"(last) => {VIDEOS}.every((video) => last.includes(video.src))", last)
 
 
+@ON_ONE
 def test_the_winner_is_marked_and_cards_sort_and_filter(viewer):
     show_grid(viewer)
     viewer.wait("document.querySelectorAll('.card.winner').length === 1")
@@ -176,6 +181,7 @@ def test_the_winner_is_marked_and_cards_sort_and_filter(viewer):
     viewer.wait("document.querySelector('.problem')?.innerText.includes('nothing')")
 
 
+@ON_ONE
 def test_names_with_html_stay_text(viewer):
     show_grid(viewer)
     assert sorted(viewer.all(".card .name"))[0] == "<b>gain=0.5_damping=0.1"
@@ -222,6 +228,7 @@ def test_a_clips_cursor_follows_the_video_both_ways(viewer):
     assert viewer.all(".under span:nth-child(2) b") == [str(EVERY * (frame + 1))]
 
 
+@ON_ONE
 def test_a_click_into_a_chart_counts_at_its_own_place_while_the_clip_plays(viewer):
     show_grid(viewer)
     viewer.frame.click(".card.winner .screen")
@@ -434,8 +441,7 @@ def test_the_page_with_a_thousand_trials_answers(browser, tmp_path):
         assert viewer.errors == []
 
 
-@pytest.mark.parametrize("host", ["watch", "gallery"])
-def test_names_that_javascript_has_itself_are_names_like_others(browser, tmp_path, host):
+def test_names_that_javascript_has_itself_are_names_like_others(browser, tmp_path):
     """One index line with the section "constructor" left the page empty, for all trials."""
     names = ["constructor", "__proto__", "toString", "hasOwnProperty", "a\nb", ""]
     write_trial(tmp_path / "exp" / "good", 0)
@@ -449,7 +455,7 @@ def test_names_that_javascript_has_itself_are_names_like_others(browser, tmp_pat
     with (odd / "result.json").open("a") as results:
         results.write(json.dumps({"training_iteration": 30, "evaluation": dict.fromkeys(names, 1)}) + "\n")
         results.write(json.dumps({"training_iteration": 40, **dict.fromkeys(names, 1)}) + "\n")
-    with served(host, tmp_path / "exp", tmp_path) as url, viewer_page(browser, host) as viewer:
+    with served("gallery", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "gallery") as viewer:
         viewer.open(url, "section=evaluation&key=episodes/best")
         viewer.wait("document.querySelectorAll('.card video[src]').length === 2")
         assert sorted(viewer.all(".card", "e.dataset.trial")) == ["good", "odd"]
