@@ -41,8 +41,8 @@ def main(folder: str, way: str) -> None:
     place = Path(folder)
     head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 10**8}
     cluster = Cluster(initialize_head=True, head_node_args=head)
+    ray.init(address=cluster.address, log_to_driver=False)  # of two nodes with one address, Ray would take either
     other = cluster.add_node(num_cpus=0, resources={"there": 1}, object_store_memory=10**8)
-    ray.init(address=cluster.address, log_to_driver=False)
     ray.get(ray.remote(num_cpus=0, resources={"there": 0.1})(lambda: None).remote())  # the node is known
     (node,) = (one["NodeID"] for one in ray.nodes() if one["Resources"].get("there"))
     raylet = other.all_processes["raylet"][0].process.pid

@@ -22,8 +22,9 @@ def where(step):
 def main(folder: str) -> None:
     head = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": 10**8}
     cluster = Cluster(initialize_head=True, head_node_args=head)
+    ray.init(address=cluster.address, log_to_driver=False)  # of two nodes with one address, Ray would take either
     cluster.add_node(num_cpus=0, resources={"runners": 2}, object_store_memory=10**8)  # no CPU: no Algorithm
-    ray.init(address=cluster.address, log_to_driver=False)
+    cluster.wait_for_nodes()
     nodes = {"driver": ray.get_runtime_context().get_node_id()}
     (nodes["runners"],) = (node["NodeID"] for node in ray.nodes() if node["Resources"].get("runners"))
     (Path(folder) / "nodes.json").write_text(json.dumps(nodes))
