@@ -59,3 +59,14 @@ def test_the_filesystem_of_a_bucket_is_made_once_until_the_settings_change(tmp_p
 def test_a_pointer_that_leads_nowhere_is_passed_over(tmp_path, pointer):
     (tmp_path / LOCATION_FILE).write_text(pointer)
     assert media_folder(LOCAL, str(tmp_path), {"t"}) == str(tmp_path)
+
+
+def test_a_pointer_that_tune_copied_to_the_storage_leads_nowhere_else():
+    """A trial without an index yet was read from the URI's own endpoint, and not from the filesystem that was given."""
+    store = pyarrow.fs._MockFileSystem()
+    for folder in ("bucket/sweep/trial", "bucket/driver/trial"):
+        store.create_dir(folder, recursive=True)
+        with store.open_output_stream(f"{folder}/{LOCATION_FILE}") as stream:
+            stream.write(b'{"media_of": "s3://bucket/sweep/trial", "trial_id": "t"}')
+    assert media_folder(store, "bucket/sweep/trial") == "bucket/sweep/trial"
+    assert media_folder(store, "bucket/driver/trial") == "s3://bucket/sweep/trial"

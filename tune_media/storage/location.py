@@ -85,7 +85,8 @@ def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Coll
         )
     except (ValueError, AttributeError, RecursionError):
         return folder
-    return path if is_ours else folder
+    is_here = is_ours and not is_local(filesystem) and path_of(path).rstrip("/") == folder.strip("/")
+    return path if is_ours and not is_here else folder  # Tune copies the pointer to the storage, too
 
 
 def trial_of_pointer(filesystem: pyarrow.fs.FileSystem, folder: str) -> str | None:
