@@ -700,3 +700,6 @@ def doctor(env: str, config: str, as_json: bool) -> None:
 
 for _command in main.commands.values():
     _command.epilog = _EXIT_CODES
+
+if __name__ == "__main__":
+    main(prog_name="tune-media")
