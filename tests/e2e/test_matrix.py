@@ -221,11 +221,6 @@ CELLS = [
         ppo(own_env("MultiAgentCountingEnv"), multi_agent=multi_agent()),
         ("train",),
     ),
-    Cell(
-        "PettingZoo, parallel",
-        "multi-agent",
-        ppo(own_env("ParallelCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
-    ),
     AGENT_BY_AGENT,
     Cell("evaluation, 2 env runners", "DQN", dqn(evaluation=evaluation(2))),
     Cell("training", "DQN", dqn(), ("train",)),
@@ -274,6 +269,12 @@ CELLS = [
     ),
     replace(AGENT_FRAMES, group="auto", record={**AGENT_FRAMES.record, "render": "auto"}),  # several views: direct
     as_replay(AGENT_BY_AGENT),
+    Cell(
+        "PettingZoo, parallel",
+        "replay",
+        ppo(own_env("ParallelCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
+        record=REPLAY,
+    ),
     as_replay(OLD_SUB_ENVS, "old API stack, 2 sub-envs"),
     Cell(
         "IMPALA, evaluation while sampling goes on",
@@ -315,7 +316,6 @@ NOT_AGAIN_IN_CI = {
     "evaluation modes: parallel to training",
     "vectorisation: 3 sub-envs, async, training",
     "multi-agent: multi-agent, training",
-    "multi-agent: PettingZoo, parallel",
     "DQN: evaluation, 2 env runners",
     "IMPALA: training, 2 env runners, no barrier",
     "old API stack: evaluation, 2 env runners",
@@ -323,6 +323,7 @@ NOT_AGAIN_IN_CI = {
     "replay: evaluation, 2 env runners",
     "replay: multi-agent, a frame per agent, 2 sub-envs",
     "replay: PettingZoo, agent by agent (AEC)",
+    "replay: PettingZoo, parallel",
     "faults: an env that fails in mid-episode",
 }
 
