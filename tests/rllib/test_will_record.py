@@ -91,3 +91,10 @@ def test_a_selector_that_remembers_episodes_does_not_see_the_trial():
 @pytest.mark.parametrize("render", ["replay", "auto"])
 def test_clips_of_training_episodes_are_made_of_tapes_too(render):
     assert reasons(evaluating(), sections=("train", "evaluation"), render=render) == []
+
+
+def test_an_env_outside_of_rllib_is_said_to_be_recorded_there():
+    module = pytest.importorskip("ray.rllib.env.external.env_runner_server_for_external_inference")
+    config = PPOConfig().env_runners(env_runner_cls=module.EnvRunnerServerForExternalInference)
+    (found,) = reasons(config, sections=("train", "evaluation"))
+    assert "EnvRunnerServerForExternalInference play no episode" in found

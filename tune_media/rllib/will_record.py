@@ -20,6 +20,7 @@ _SHORT_NAMES = {"return": "episode_return", "reward": "episode_return", "length"
 _WITHOUT_EVALUATION_ENV_RUNNERS = (
     "add config.evaluation(evaluation_num_env_runners=1): it would play on a training env runner, and not be recorded."
 )
+_EXTERNAL = "EnvRunnerServerForExternalInference"
 _OF_THE_EPISODE = (TypeError, KeyError, ValueError, IndexError, ArithmeticError)  # a real episode may not raise these
 
 
@@ -49,6 +50,13 @@ config.evaluation(evaluation_interval=1), or record training episodes: record_ep
 algo.evaluate() yourself, add config.evaluation(evaluation_num_env_runners=1): it would play on a training env \
 runner, and not be recorded.
     """
+    env_runner = config.env_runner_cls
+    if any(kind.__name__ == _EXTERNAL for kind in getattr(env_runner, "__mro__", ())):
+        yield (
+            f"nothing is recorded: env runners of the class {env_runner.__name__} play no episode, since the env is "
+            "outside RLlib. Record it there: tune_media.gym.RecordEpisodes(env)."
+        )
+        return
     for section in sections:
         if section == "evaluation" and not config.evaluation_interval:
             yield (
