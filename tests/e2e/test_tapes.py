@@ -49,6 +49,7 @@ def frames(content):
     return np.array(list(decode_video(content)))
 
 
+@pytest.mark.any_ray
 def test_every_episode_has_a_tape_and_the_recipes_are_files_of_the_experiment(experiment):
     catalog = tm.load(experiment)
     episodes = catalog.episodes()
@@ -61,6 +62,7 @@ def test_every_episode_has_a_tape_and_the_recipes_are_files_of_the_experiment(ex
     assert set(episodes["recipe"]) == recipes
 
 
+@pytest.mark.any_ray
 def test_the_clip_of_a_tape_is_the_one_that_was_recorded(experiment):
     catalog = tm.load(experiment)
     for row in catalog.filter(kind="video"):
@@ -69,6 +71,7 @@ def test_the_clip_of_a_tape_is_the_one_that_was_recorded(experiment):
         assert np.array_equal(frames(video.data), frames(row.read_bytes()))
 
 
+@pytest.mark.any_ray
 def test_episodes_that_nobody_chose_are_rendered_by_one_command(experiment, tmp_path):
     found = render(experiment, "--trial", "all", "--episodes", "length > 10 and return < 30", "-o", tmp_path / "out")
     assert found.exit_code == 0, found.output
@@ -79,6 +82,7 @@ def test_episodes_that_nobody_chose_are_rendered_by_one_command(experiment, tmp_
     assert all(str(file) in found.output.replace("\n", "") for file in files)
 
 
+@pytest.mark.any_ray
 def test_options_reach_the_clip_and_rllib_is_not_imported(experiment, tmp_path):
     frame = "tests.support.tape_frames:without_rllib"
     options = ("--episodes", "worst", "--height", 100, "--every", 2, "--overlay", "return", "--frame", frame)
@@ -91,6 +95,7 @@ def test_options_reach_the_clip_and_rllib_is_not_imported(experiment, tmp_path):
     assert len(shown) == 1 + -(-worst.row["episode_length"] // 2)
 
 
+@pytest.mark.any_ray
 def test_another_env_shows_the_same_episode_larger(experiment, tmp_path):
     found = render(experiment, "--episodes", "last", "--env", "tests.support.tape_frames:larger", "-o", tmp_path)
     assert found.exit_code == 0, found.output
@@ -98,6 +103,7 @@ def test_another_env_shows_the_same_episode_larger(experiment, tmp_path):
     assert frames(file.read_bytes()).shape[1:] == (800, 1200, 3)
 
 
+@pytest.mark.any_ray
 def test_mistakes_are_told(experiment, tmp_path):
     for arguments, text in (
         (("--episodes", "retrn < 3"), "did you mean 'return'?"),
@@ -115,6 +121,7 @@ def test_mistakes_are_told(experiment, tmp_path):
     assert not list(tmp_path.rglob("*.mp4"))
 
 
+@pytest.mark.any_ray
 def test_an_experiment_on_s3_is_rendered_without_a_cluster(experiment, tmp_path, s3):
     pyarrow.fs.copy_files(str(experiment), f"results/{tmp_path.name}", destination_filesystem=s3)
     found = render(f"s3://results/{tmp_path.name}", "-o", tmp_path)
