@@ -43,7 +43,7 @@ ENVS = {
     "Pendulum": make("Pendulum-v1", max_episode_steps=20),
     "MountainCarContinuous": make("MountainCarContinuous-v0"),
     "FrozenLake": make("FrozenLake-v1", is_slippery=True),
-    "Taxi": make("Taxi-v3"),
+    "Taxi": make("Taxi-v4" if "Taxi-v4" in gym.registry else "Taxi-v3"),  # Gymnasium 1.4 has v4 alone
     "Blackjack": make("Blackjack-v1"),
     "Breakout, sticky actions": atari,
     "Breakout, preprocessed and stacked": preprocessed,

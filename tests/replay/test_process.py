@@ -26,7 +26,7 @@ STEPS = 40
 FAMILIES = {
     "CartPole-v1": "pygame",
     "FrozenLake-v1": "pygame",
-    "Taxi-v3": "pygame",
+    "Taxi-v4" if "Taxi-v4" in gym.registry else "Taxi-v3": "pygame",  # Gymnasium 1.4 has v4 alone
     "Pendulum-v1": "pygame",
     "Blackjack-v1": "pygame",
     "MountainCarContinuous-v0": "pygame",
