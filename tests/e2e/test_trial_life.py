@@ -247,4 +247,5 @@ def test_a_second_run_in_the_same_folders(ray_session, tmp_path):
         assert not [line for line in listed if line.get("rolled_back")]  # another trial: this one took nothing back
         steps = assert_tensorboard_shows_once(result.path)
         assert steps["train/rollout"] == steps["ray/tune/level"] == list(range(1, length + 2))
+        time.sleep(1)  # Tune's staging folder is named by the second: else the trial's would be the_trial_740c
     assert len(ids) == 8

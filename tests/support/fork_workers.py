@@ -79,7 +79,7 @@ def serve(address: str) -> None:
                 if (received := _receive(connection)) is None:
                     continue  # the asking process was killed
                 request, streams = received
-                key = tuple(_read_by_imports(request).items())
+                key = tuple(sorted(_read_by_imports(request).items()))
                 if key not in forkers:
                     _import(
                         "numpy",
@@ -139,7 +139,7 @@ def _fork_with_ray(requests: socket.socket, environment: dict[str, str]) -> None
             return _become(request, streams)
         for stream in (*streams, answer):
             os.close(stream)
-    return None
+    os._exit(0)  # Python's own end would touch, and so copy, all memory that the processes share
 
 
 @contextlib.contextmanager
