@@ -50,7 +50,7 @@ config.evaluation(evaluation_interval=1), or record training episodes: record_ep
 algo.evaluate() yourself, add config.evaluation(evaluation_num_env_runners=1): it would play on a training env \
 runner, and not be recorded.
     """
-    env_runner = getattr(config, "env_runner_cls", None)
+    env_runner: Any = getattr(config, "env_runner_cls", None)
     if any(kind.__name__ == _EXTERNAL for kind in getattr(env_runner, "__mro__", ())):
         yield (
             f"nothing is recorded: env runners of the class {env_runner.__name__} play no episode, since the env is "
