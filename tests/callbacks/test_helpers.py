@@ -1,4 +1,5 @@
 import threading
+import time
 
 import pytest
 
@@ -19,26 +20,44 @@ def test_as_much_is_under_way_at_once_as_there_are_threads(helpers):
         threads.add(threading.current_thread())
         together.wait(30)
 
-    done = [helpers.start(meet) for _ in range(9)]
-    assert [future.exception(timeout=30) for future in done] == [None] * 9
+    assert helpers.run_all([meet] * 9) == [None] * 9
     assert len(threads) == 3
 
 
-def test_an_error_is_in_the_future_and_ends_no_thread(helpers):
+def test_an_error_is_returned_and_ends_no_thread(helpers):
     def fail():
         raise SystemExit(3)
 
-    assert isinstance(helpers.start(fail).exception(timeout=30), SystemExit)
-    assert helpers.start(lambda: None).exception(timeout=30) is None
+    (error,) = helpers.run_all([fail])
+    assert isinstance(error, SystemExit)
+    assert helpers.run_all([lambda: None] * 4) == [None] * 4
 
 
-def test_closed_helpers_end_after_what_they_were_given(helpers):
-    done = [helpers.start(lambda: None) for _ in range(5)]
+def test_when_one_has_failed_the_others_are_waited_for(helpers):
+    """An old index that was still under way replaced a later one, and the index was taken to be complete."""
+    failed, done = threading.Event(), []
+
+    def fail():
+        failed.set()
+        raise OSError("the storage is away")
+
+    def be_slow():
+        failed.wait(30)
+        time.sleep(0.1)
+        done.append("slow")
+
+    assert str(helpers.run_all([fail, be_slow])[0]) == "the storage is away"
+    assert done == ["slow"]
+
+
+def test_closed_helpers_end(helpers):
+    helpers.run_all([lambda: None] * 5)
     threads = [thread for thread in threading.enumerate() if thread.name == "tune_media test of helpers"]
+    assert threads
     helpers.close()
     for thread in threads:
         thread.join(30)
-    assert all(future.done() for future in done)
+        assert not thread.is_alive()
 
 
 def test_work_fails_at_once_if_no_thread_can_be_started(monkeypatch):
@@ -49,7 +68,7 @@ def test_work_fails_at_once_if_no_thread_can_be_started(monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     none = Helpers("test", count=2)
-    assert "can't start" in str(none.start(lambda: None).exception(timeout=30))
+    assert ["can't start" in str(error) for error in none.run_all([lambda: None] * 2)] == [True] * 2
     monkeypatch.undo()
-    assert none.start(lambda: None).exception(timeout=30) is None
+    assert none.run_all([lambda: None]) == [None]
     none.close()

@@ -144,7 +144,7 @@ def test_threads_and_open_files_do_not_grow(soaked):
 
 def test_a_thread_of_ours_is_counted():
     before, held = our_threads(), Helpers("leak", 2)
-    held.start(lambda: None)
+    held.run_all([lambda: None])
     assert our_threads() - before == {"tune_media leak": 1}
     held.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 
@@ -15,7 +15,8 @@ class Helpers:
 
     Example:
         >>> helpers = Helpers("example", count=2)
-        >>> helpers.start(lambda: None).exception(timeout=10)
+        >>> helpers.run_all([lambda: None, lambda: 1 / 0])
+        [None, ZeroDivisionError('division by zero')]
         >>> helpers.close()
 
     Args:
@@ -31,8 +32,14 @@ class Helpers:
         self._idle = threading.Semaphore(0)
         self._lock = threading.Lock()
 
-    def start(self, do: Callable[[], None]) -> Future[None]:
-        """Have something done; the future tells when it is, or how it failed."""
+    def run_all(self, jobs: Iterable[Callable[[], None]]) -> list[BaseException | None]:
+        """Do jobs, many at a time; return when all have ended, with the error of each, or None.
+
+        It waits for the rest when one has failed, too: a request that is still under way could undo a later one.
+        """
+        return [done.exception() for done in [self._start(job) for job in jobs]]
+
+    def _start(self, job: Callable[[], None]) -> Future[None]:
         done: Future[None] = Future()
         with self._lock:
             if not self._idle.acquire(blocking=False) and len(self._threads) < self.count:
@@ -45,7 +52,7 @@ class Helpers:
                         return done
                 else:
                     self._threads.append(thread)
-            self._work.put((do, done))
+            self._work.put((job, done))
         return done
 
     def close(self) -> None:

@@ -456,9 +456,8 @@ class StorageReader(Reader):
                     if self._faults.strict or len(errors) == len(self._writes) or _has_no_room(error):
                         break
         else:
-            under_way = [(write, self._helpers.start(functools.partial(self._put, write))) for write in self._writes]
-            for write, future in under_way:
-                failure = future.exception()
+            failures = self._helpers.run_all([functools.partial(self._put, write) for write in self._writes])
+            for write, failure in zip(self._writes, failures, strict=True):
                 if isinstance(failure, Exception):
                     errors.append((write, failure))
                 else:
@@ -620,8 +619,7 @@ class StorageReader(Reader):
             if store.index.may_copy or (is_last and store.index.is_stale):
                 due.append(store)
         if due and not is_local(self._filesystem):
-            for future in [self._helpers.start(store.index.copy) for store in due]:
-                failure = future.exception()
+            for failure in self._helpers.run_all([store.index.copy for store in due]):
                 if isinstance(failure, Exception):
                     raise failure
         else:
