@@ -39,6 +39,7 @@ def actors(monkeypatch):
     monkeypatch.setattr(module, "_start_actor", lambda folder: found.append(Actor()) or found[-1])
     monkeypatch.setattr(ray, "wait", lambda waiting, timeout: ([one for one in waiting if one.done()], []))
     monkeypatch.setattr(ray, "get", lambda future: future.result())
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "kill", lambda actor: actor.calls.append("killed"))
     return found
 

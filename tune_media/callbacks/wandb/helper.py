@@ -90,7 +90,8 @@ class WandbHelper:
         if self._actor is not None:
             import ray
 
-            ray.kill(self._actor)
+            if ray.is_initialized():  # else it is gone, and the call would start a cluster of its own
+                ray.kill(self._actor)
             self._actor = None
 
     def remove_folder(self) -> bool:
