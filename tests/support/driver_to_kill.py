@@ -79,7 +79,8 @@ class Tells(tm.Backend):
 
 def calls(folder: Path) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """Return the calls of a ``Tells`` that have begun, and those that have ended."""
-    found = [json.loads(line) for line in (folder / "calls.jsonl").read_text().splitlines()]
+    file = folder / "calls.jsonl"
+    found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     begun, done = ([tuple(call["call"]) for call in found if call["done"] is is_done] for is_done in (False, True))
     return begun, done
 

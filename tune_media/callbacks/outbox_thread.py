@@ -15,7 +15,7 @@ from tune_media.callbacks.outbox import Outbox
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
 _LOOK_SECONDS = 0.5  # how often a thread looks around if nobody wakes it
-_GATHER_SECONDS = 0.01  # from being woken to reading: results that come at once do not wait for their readers
+_GATHER_SECONDS = 0.05  # from being woken to reading: results that come at once do not wait for their readers
 
 
 class OutboxThread:
@@ -33,6 +33,7 @@ class OutboxThread:
         self.name, self._outbox, self._niceness = name, outbox, niceness
         self.is_away = False  # whether the last try failed, and will be repeated
         self._lock = threading.Lock()
+        self._hurried = threading.Event()
         self._is_closing = self._gave_up = False
         self._pause = 0.0
         self._thread: threading.Thread | None = None
@@ -46,11 +47,16 @@ class OutboxThread:
     def close(self, seconds: float) -> bool:
         """Wait until all is done, at most so long; return whether it is. After that the thread does nothing more."""
         self._is_closing = True
-        self._outbox.wake()
+        self.hurry()
         if self._thread is not None:
             self._thread.join(min(seconds, threading.TIMEOUT_MAX))
         self._gave_up = self._thread is not None and self._thread.is_alive()
         return not self._gave_up
+
+    def hurry(self) -> None:
+        """Have the next turn taken at once."""
+        self._hurried.set()
+        self._outbox.wake()
 
     def turn(self) -> bool:
         """Do some work; return whether there may be more at once.
@@ -72,6 +78,7 @@ class OutboxThread:
         _stand_back(self._niceness)
         while not self._gave_up:
             version = self._outbox.version
+            self._hurried.clear()
             try:
                 is_busy = self.turn()
             except BaseException as raised:  # SystemExit, too: a thread that ends would leave all the rest undone
@@ -91,7 +98,7 @@ class OutboxThread:
                 return
             self._outbox.wait(version, _LOOK_SECONDS)
             if not self._is_closing:
-                time.sleep(_GATHER_SECONDS)
+                self._hurried.wait(_GATHER_SECONDS)
 
     def _rest(self) -> None:
         self._pause = min(_LONGEST_PAUSE, 2 * self._pause or _FIRST_PAUSE)

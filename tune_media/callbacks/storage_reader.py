@@ -154,7 +154,7 @@ class StorageReader(Reader):
         """Have the lines of earlier runs of a trial read before all else."""
         self._to_know.append(known)
         self.begin()
-        self._outbox.wake()
+        self.hurry()  # the first result of the trial waits for them
 
     def tidy_former_best(self, trial_id: str) -> None:
         """Have the policy applied to a trial of which everything was kept until now."""
@@ -166,13 +166,10 @@ class StorageReader(Reader):
         while self._at < upto or self._chores:
             if time.monotonic() >= until or self._thread is None:
                 return self._thread is None and self._at >= upto
-            self._hurry()
+            self._turned_at = 0.0
+            self.hurry()
             time.sleep(0.005)
         return True
-
-    def _hurry(self) -> None:
-        self._turned_at = 0.0
-        self._outbox.wake()
 
     def turn(self) -> bool:
         """Read what is known, log and write what waits, copy indexes, and tidy up."""
@@ -181,9 +178,9 @@ class StorageReader(Reader):
             self._read_known()
             if not self._may_turn():
                 return False
-            has_read = self._read_rows()
+            may_be_more = self._read_rows()
             self._write_log()
-            wrote = self._write_files()
+            self._write_files()
             if self._gave_up:  # the storage hung: what waits is kept in the driver's folder by now, and listed so
                 return False
             self._pass_done()
@@ -192,7 +189,7 @@ class StorageReader(Reader):
             self._do_chores()
             self._tidy()
             self._turned_at = time.monotonic()
-            return bool(has_read or wrote)
+            return may_be_more
 
     def failed(self, error: Exception) -> bool:
         """Take note that the storage does not answer; it is asked again."""
@@ -346,18 +343,17 @@ class StorageReader(Reader):
         return store
 
     def _read_rows(self) -> bool:
-        """Read rows on, and make the files and lines of their media; return whether there were any."""
-        room = _MOST_WRITES - len(self._writes)
+        """Read rows on, and make the files and lines of their media; return whether there may be more."""
+        rows = self._outbox.read(self._read_to, _MOST_WRITES)
         held = sum(write.files.nbytes for write in self._writes)
-        if room <= 0 or held > _MOST_BYTES:
-            return False
-        rows = self._outbox.read(self._read_to, room)
         for row in rows:
-            if not row.ready or held > _MOST_BYTES:
-                return row is not rows[0]
+            if len(self._writes) >= _MOST_WRITES or held > _MOST_BYTES:
+                return True
+            if not row.ready:
+                return False
             held += self._take(row)
             self._read_to = row.seq
-        return bool(rows)
+        return len(rows) == _MOST_WRITES
 
     def _take(self, row: Row) -> int:
         """Take a row; return the size of the files that it becomes."""
@@ -439,14 +435,12 @@ class StorageReader(Reader):
             store, events = self._deletions.pop(0)
             store.delete(events)
 
-    def _write_files(self) -> bool:
-        """Write the files that wait; return whether any was written.
+    def _write_files(self) -> None:
+        """Write the files that wait.
 
         Raises:
             Exception: None could be written: the storage is away, or full.
         """
-        if not self._writes:
-            return False
         errors: list[tuple[_Write, Exception]] = []
         if is_local(self._filesystem):
             for write in self._writes:
@@ -463,7 +457,7 @@ class StorageReader(Reader):
                 else:
                     write.is_done = True
         if self._gave_up:
-            return False
+            return
         done = [write for write in self._writes if write.is_done]
         for write in done:
             self._list(write)
@@ -479,7 +473,6 @@ class StorageReader(Reader):
                 for write, error in errors:
                     self._rescue(write, error)
             raise errors[0][1]
-        return bool(done)
 
     def _try_to_write(self, write: _Write) -> Exception | None:
         try:
