@@ -3,21 +3,28 @@
 ``algo.evaluate()`` is the real one, with one remote env runner that has 1 or 8 envs. The default is measured after its
 first rounds, when the env is known to repeat its episodes; the winners' clips are not rendered in it, as in a Tune run,
 where the driver renders them beside training. ``beside`` measures that: evaluations with a process that renders clips
-of the same env all the time, and without. The episodes are short, so that this ends in a few minutes: 20 steps of
-HalfCheetah, rendered with osmesa (Debian's libosmesa6), and 40 of Pong, with its default of sticky actions.
+of the same env all the time, and without. HalfCheetah is rendered with osmesa (Debian's libosmesa6); Pong has its
+default of sticky actions. Their episodes are whole, or cut after 20 and 40 steps: then an evaluation is little more
+than its resets, and the direct recording ends in reasonable time.
 
-Run it with ``python -m tests.benchmarks.bench_replay [NAME ...]``: a name in ``ENVS``, ``beside``, ``training`` or
-``shares``.
+``cpu`` compares all the CPU time, that of the process that renders the winners included, and ``memory`` the memory of
+an env runner with 64 envs.
+
+Run it with ``python -m tests.benchmarks.bench_replay [NAME ...]``: a name in ``ENVS``, ``beside``, ``training``,
+``shares``, ``cpu`` or ``memory``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import statistics
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -28,6 +35,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from tests.benchmarks.common import Timing, compare, show
+from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.rllib import record_episodes, registry
@@ -48,6 +56,10 @@ class Small(gym.ObservationWrapper):
 
 
 def cheetah(config: Any) -> gym.Env:
+    return gym.make("HalfCheetah-v5", render_mode="rgb_array")
+
+
+def short_cheetah(config: Any) -> gym.Env:
     return gym.make("HalfCheetah-v5", render_mode="rgb_array", max_episode_steps=20)
 
 
@@ -55,15 +67,26 @@ def pong(config: Any) -> gym.Env:
     import ale_py
 
     gym.register_envs(ale_py)
-    return Small(gym.make("ALE/Pong-v5", render_mode="rgb_array", max_episode_steps=40))
+    return Small(gym.make("ALE/Pong-v5", render_mode="rgb_array"))
+
+
+def short_pong(config: Any) -> gym.Env:
+    return gym.wrappers.TimeLimit(pong(config), 40)
 
 
 def cartpole(config: Any) -> gym.Env:
     return gym.make("CartPole-v1", render_mode="rgb_array")
 
 
-ENVS: dict[str, Callable[[Any], gym.Env]] = {"CartPole": cartpole, "HalfCheetah": cheetah, "Pong": pong}
-CHOSEN = ("CartPole", "HalfCheetah", "Pong", "beside", "training")
+ENVS: dict[str, Callable[[Any], gym.Env]] = {
+    "CartPole": cartpole,
+    "HalfCheetah": cheetah,
+    "Pong": pong,
+    "HalfCheetah, 20 steps": short_cheetah,
+    "Pong, 40 steps": short_pong,
+}
+LONG = ("HalfCheetah", "Pong")  # to record them directly takes minutes
+CHOSEN = (*ENVS, "beside", "cpu", "memory", "training")
 HOOKS = ("on_episode_start", "on_episode_step", "on_episode_end", "on_sample_end")
 
 
@@ -98,7 +121,7 @@ def clips_in(result: dict[str, Any]) -> list[Any]:
 def on_tape(env: Callable[[Any], gym.Env], envs: int) -> Any:
     """Return an Algorithm whose env is known to repeat its episodes by now."""
     algo = algorithm(env, envs, record_episodes(strict=True))
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while not any(isinstance(clip, TapedClip) for clip in clips_in(algo.evaluate())):
         assert time.monotonic() < until, "no tape is proven"
         time.sleep(0.2)
@@ -111,9 +134,11 @@ def evaluation(name: str, rounds: int) -> None:
         algorithms = {
             "no recorder": algorithm(ENVS[name], envs),
             "on tape, the default": on_tape(ENVS[name], envs),
-            "direct": algorithm(ENVS[name], envs, record_episodes(render="direct", strict=True)),
         }
-        often = dict.fromkeys(("no recorder", "on tape, the default"), 8)  # their episodes have other lengths each time
+        if name not in LONG:
+            algorithms["direct"] = algorithm(ENVS[name], envs, record_episodes(render="direct", strict=True))
+        each = 1 if name in LONG else 8  # the episodes have other lengths each time
+        often = dict.fromkeys(("no recorder", "on tape, the default"), each)
         seconds = compare({method: algo.evaluate for method, algo in algorithms.items()}, rounds, times_a_round=often)
         show(f"{name}: an evaluation of {EPISODES} episodes by an env runner with {envs} env(s)", seconds)
         none, tape = seconds["no recorder"], seconds["on tape, the default"]
@@ -161,6 +186,94 @@ def beside(rounds: int) -> None:
                 cpu[name].append(time.process_time() - used)
     algo.stop()
     show("CartPole: a training iteration", {name: Timing.of(seconds[name], cpu[name]) for name in seconds})
+
+
+def cpu_of_all() -> float:
+    """Return the CPU seconds of this process and of all below it, Ray's own and env runners included."""
+    parents, ticks = {}, {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            parents[int(process.name)], ticks[int(process.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
+    total, below = 0, {os.getpid()}
+    while below:
+        total += sum(ticks[process] for process in below)
+        below = {process for process, parent in parents.items() if parent in below}
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def shown_alone(env: gym.Env, clips: list[EncodedVideo]) -> float:
+    """Return the CPU seconds of rendering and encoding as many frames as some clips have, without their steps."""
+    seconds = 0.0
+    for clip in clips:
+        encoder = VideoEncoder(fps=clip.fps)
+        env.reset()
+        for _ in range(clip.frames):
+            started = time.process_time()
+            encoder.feed(env.render())
+            seconds += time.process_time() - started
+            if any(env.step(env.action_space.sample())[2:4]):
+                env.reset()
+        started = time.process_time()
+        encoder.finish()
+        seconds += time.process_time() - started
+    return seconds
+
+
+def cpu(rounds: int) -> None:
+    """Compare all CPU time of evaluations whose winners are rendered with that of no recorder and of bare rendering."""
+    for name, times in (("CartPole", 20), ("HalfCheetah, 20 steps", 10), ("Pong, 40 steps", 10)):
+        make = ENVS[name]
+        none, tape = algorithm(make, 1), on_tape(make, 1)
+        pool, bare, more, most = RenderPool(), make(None), [], []
+        for index in range(rounds + 1):
+            before = cpu_of_all()
+            for _ in range(times):
+                none.evaluate()
+            between = cpu_of_all()
+            clips = [
+                video
+                for _ in range(times)
+                for clip in clips_in(tape.evaluate())
+                if isinstance(clip, TapedClip)
+                for video in clip.clips_by(pool).values()
+            ]
+            after = cpu_of_all()
+            alone = shown_alone(bare, clips)
+            if index:  # the first one starts the process
+                more.append((after - between) / (between - before + alone))
+                most.append((1000 * (between - before) / times, 1000 * alone / times, 1000 * (after - between) / times))
+        pool.close()
+        for algo in (none, tape):
+            algo.stop()
+        middle = [statistics.median(column) for column in zip(*most, strict=True)]
+        print(f"\n{name}: CPU time of an evaluation of {EPISODES} episodes by all processes, {rounds} rounds\n")
+        print("| no recorder, ms | winners alone: render and encode, ms | on tape, winners rendered, ms | ratio |")
+        print("|---|---|---|---|")
+        print(f"| {middle[0]:.0f} | {middle[1]:.0f} | {middle[2]:.0f} | {statistics.median(more):.2f} |", flush=True)
+        print("\nTarget: at most 1.1 of the first two together.")
+
+
+def memory(rounds: int) -> None:
+    """Compare the most memory that an env runner with 64 envs ever had."""
+    megabytes = {}
+    for name, recorder in (("no recorder", None), ("on tape, the default", record_episodes(strict=True))):
+        algo = algorithm(cartpole, 64, recorder)
+        for _ in range(rounds):
+            algo.evaluate()
+        (megabytes[name],) = algo.eval_env_runner_group.foreach_env_runner(_most_memory, local_env_runner=False)
+        algo.stop()
+    print(f"\nCartPole: the most memory of an env runner with 64 envs, in {rounds} evaluations\n")
+    print("| method | MB |\n|---|---|")
+    for name, size in megabytes.items():
+        print(f"| {name} | {size:.0f} |")
+    none, tape = megabytes.values()
+    print(f"\nOn tape: {tape - none:+.0f} MB. Target: at most 50.", flush=True)
+
+
+def _most_memory(runner: Any) -> float:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
 
 
 def recorders() -> dict[str, Any]:
@@ -239,5 +352,9 @@ if __name__ == "__main__":
             shares(rounds=10)
         elif chosen == "beside":
             beside(rounds=7)
+        elif chosen == "cpu":
+            cpu(rounds=5)
+        elif chosen == "memory":
+            memory(rounds=30)
         else:
             evaluation(chosen, rounds=9)
