@@ -61,9 +61,9 @@ class Loop:
             self.env.reset()
             tape = self.replayer.tape_of(self.env)
             frames = Renderer(self.env)
-            later = self.replayer.renders_later
+            frames_of = self.replayer.frames_of
             self.recorder.start(
-                0, f"e{number}", lambda frames=frames: frames.frames(0), 4.0, tape=tape, renders_later=later
+                0, f"e{number}", lambda frames=frames: frames.frames(0), 4.0, tape=tape, frames_of=frames_of
             )
             for _ in range(3):
                 _, reward, *_ = self.env.step(1)

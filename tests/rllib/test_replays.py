@@ -10,7 +10,9 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from tests.support.envs import CountingEnv
 from tests.support.fake_env_runners import FakeGroup
-from tests.support.lake import MADE, EachLife, HasSimulator, Lake, Pong, Refuses, SaysDirect
+from tests.support.lake import MADE, EachLife, HasSimulator, Lake, Pong, Refuses, SaysDirect, ShowsItsAge
+from tune_media.replay.process import RenderError
+from tune_media.replay.tape import Tape
 from tune_media.replay.verdicts import Verdict, decide
 from tune_media.rllib import record_episodes
 from tune_media.rllib.gather import EnvRunnersSeen, Round, collect
@@ -140,6 +142,31 @@ def test_a_direct_round_brings_what_proves_the_tapes():
     assert len(samples) >= 3
     assert {sample.recipe.hash for sample in samples} == {recording.replays.recipe.hash}
     assert all(len(sample.checks[""]) == sample.record.episode_length + 1 for sample in samples)
+
+
+def test_of_many_sub_envs_few_are_encoded_while_unproven_and_the_others_clips_are_the_same(monkeypatch):
+    _, _, play = recorded(render="auto", sub_envs=4)
+    monkeypatch.setattr("tune_media.rllib.replays._MOST_ENCODED", 2)
+    collected = play(4)
+    clips = clips_of(collected)
+    assert [clip.episode.rendered for clip in clips].count("direct") >= 2
+    late = [clip for clip in clips if clip.episode.rendered == "replay"]
+    assert late
+    for clip in late:
+        assert clip.frames == clip.episode.episode_length + 1, "it is made of the tape, and its pictures agree"
+    checks = {sample.record.id: sample.checks for sample in collected.samples}
+    assert {clip.episode.id for clip in late} <= checks.keys(), "its tape is proven like the others"
+    assert all(env.renders for env in MADE), "its frames were rendered while it ran, for their checksums"
+
+
+def test_a_clip_of_an_unproven_tape_with_other_pictures_is_not_shown(monkeypatch):
+    _, _, play = recorded(ShowsItsAge, render="auto", sub_envs=2)
+    monkeypatch.setattr("tune_media.rllib.replays._MOST_ENCODED", 1)
+    clips = [clip for _ in range(2) for clip in clips_of(play(4)) if clip.episode.rendered == "replay"]
+    later = [clip for clip in clips if Tape.unpacked(clip.tape).number]
+    assert later
+    with pytest.raises(RenderError, match="other pictures"):
+        _ = later[-1].frames
 
 
 def test_a_clip_that_was_cut_for_lack_of_memory_proves_nothing(monkeypatch):

@@ -80,3 +80,20 @@ class SaysDirect(Lake):
     def __init__(self, config):
         super().__init__(config)
         self.metadata = {**self.env.metadata, "tune_media": "direct"}
+
+
+class ShowsItsAge(Lake):
+    """A corner of its pictures shows how many episodes it has begun, of which nothing else tells."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.age = 0
+
+    def reset(self, **kwargs):
+        self.age += 1
+        return super().reset(**kwargs)
+
+    def render(self):
+        picture = super().render().copy()
+        picture[:8, :8] = 40 * self.age
+        return picture

@@ -63,6 +63,8 @@ def add_stream(
     crf: int,
     preset: str,
     keyframes_every: int | None = None,
+    *,
+    is_lean: bool = False,
 ) -> VideoStream:
     """Add a video stream to an open file.
 
@@ -75,6 +77,7 @@ def add_stream(
         crf: Constant rate factor of x264 and VP9.
         preset: x264's speed preset.
         keyframes_every: Every how many frames there is one that can be decoded alone. None: as the encoder likes.
+        is_lean: Whether x264 holds as few frames as it can.
 
     Example:
         >>> import av
@@ -85,7 +88,7 @@ def add_stream(
     """
     options = dict(_CODECS[codec])
     if codec == "libx264":
-        options |= {"crf": str(crf), "preset": preset}
+        options |= {"crf": str(crf), "preset": preset} | ({"tune": "zerolatency"} if is_lean else {})
     elif codec == "libvpx-vp9":
         options |= {"crf": str(crf)}
     stream = cast("VideoStream", container.add_stream(codec, rate=rate, options=options))

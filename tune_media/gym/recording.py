@@ -133,7 +133,7 @@ class Recording:
                 tape=tape,
                 recipe=next(iter(self.taking.recipes), None),
                 rendered_later=self._replayer.may_render_later,
-                renders_later=self._replayer.renders_later,
+                frames_of=self._replayer.frames_of,
             )
             if self._clips is not None:
                 may_end_clip = self._plan.trigger is not None or index not in self._clips

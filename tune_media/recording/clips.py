@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import enum
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
+from tune_media.encoding.frame_checks import FrameChecks, check_of_all
 from tune_media.encoding.frames import Frame, as_rgb, resize, target_size
 from tune_media.recording.overlay import Overlay
 from tune_media.steps import StepFacts
@@ -16,6 +18,16 @@ Render = Callable[[], Mapping[str, Any]]
 """Returns the current frames of an env by the name of their view; the name of the only view is the empty string."""
 
 
+class Frames(enum.Enum):
+    """What becomes of the frames of an episode while it runs."""
+
+    ENCODED = "encoded"
+    CHECKED = "checked"
+    """They are rendered, and only their checksums are kept: the clip is made of the tape, and must have the same."""
+    LEFT_OUT = "left out"
+    """They are rendered of the tape."""
+
+
 class Clips:
     """The clips of one episode.
 
@@ -23,14 +35,20 @@ class Clips:
         options: Size, speed, quality and overlays.
         render: Returns the current frames; called for each step whose frame is kept.
         fps: Env steps per second, unless the options say otherwise.
+        are_encoded: Whether there are clips in the end; False: only the checksums of their frames.
+        are_lean: Whether they are encoded in little memory, into larger files; see ``VideoEncoder``.
 
     Attributes:
+        are_encoded: See above.
         are_cut: Whether the frames after some point are missing for lack of memory.
     """
 
-    def __init__(self, options: VideoOptions, render: Render, fps: float) -> None:
+    def __init__(
+        self, options: VideoOptions, render: Render, fps: float, *, are_encoded: bool = True, are_lean: bool = False
+    ) -> None:
         self._options, self._render, self._fps = options, render, (options.fps or fps) / options.every
-        self._encoders: dict[str, VideoEncoder] = {}
+        self.are_encoded, self._are_lean = are_encoded, are_lean
+        self._encoders: dict[str, VideoEncoder | FrameChecks] = {}
         self._overlays: dict[str, Overlay] = {}
         self._skipped: StepFacts | None = None  # the last step, if its frame was not kept
         self.are_cut = False
@@ -82,7 +100,7 @@ class Clips:
         frames = self._render()
         for view, picture in frames.items():
             if view not in self._encoders:
-                self._encoders[view] = VideoEncoder(self._fps, **self._options.encoder_keywords())
+                self._encoders[view] = self._new_encoder()
                 self._overlays[view] = Overlay(self._options.overlay)
                 self._overlays[view].follow(facts)
                 if facts.step:
@@ -90,6 +108,11 @@ class Clips:
             self._encoders[view].feed(self._drawn(view, picture, facts) if self._options.overlay else picture)
         for view in self._encoders.keys() - frames.keys():
             self._encoders[view].add_note("this view ended before the episode")
+
+    def _new_encoder(self) -> VideoEncoder | FrameChecks:
+        if not self.are_encoded:
+            return FrameChecks(self._options.max_frames)
+        return VideoEncoder(self._fps, **self._options.encoder_keywords(), is_lean=self._are_lean)
 
     @property
     def _are_full(self) -> bool:
@@ -105,11 +128,29 @@ class Clips:
         return self._overlays[view].draw(rgb, facts)
 
     def finish(self) -> dict[str, EncodedVideo]:
-        """Return the finished clips by view."""
-        stride = self._options.every
-        return {view: replace(encoder.finish(), frame_stride=stride) for view, encoder in self._encoders.items()}
+        """Return the finished clips by view; none if they are not encoded."""
+        stride, encoders = self._options.every, self._encoders.items()
+        return {
+            view: replace(encoder.finish(), frame_stride=stride)
+            for view, encoder in encoders
+            if isinstance(encoder, VideoEncoder)
+        }
+
+    def checks(self) -> dict[str, tuple[int, ...]]:
+        """Return the CRC-32C of the pixels of each frame so far, by view."""
+        return {view: tuple(encoder.checks) for view, encoder in self._encoders.items()}
 
     def cancel(self) -> None:
         """Drop everything that has been encoded."""
         for encoder in self._encoders.values():
             encoder.cancel()
+
+
+def pictures_of(checks: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Return one checksum of all frames, by view, of the checksums of each frame.
+
+    Example:
+        >>> pictures_of({"": (1, 2)}) == pictures_of({"": (2, 1)})
+        False
+    """
+    return {view: check_of_all(frames) for view, frames in checks.items()}

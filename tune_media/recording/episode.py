@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.clips import Clips
+from tune_media.recording.clips import Clips, pictures_of
 from tune_media.recording.problems import Problems, explained
 from tune_media.recording.series import EpisodeValues
 from tune_media.recording.trajectory import TrajectoryBuilder
@@ -32,11 +32,13 @@ class Tape(Protocol):
         fault: Why the episode cannot be played again; None: it can.
         every: The stride of the steps after which ``render()`` is called.
         number: How many episodes its env had played before it.
+        pictures: The checksum of all frames, by view, if its clips are not encoded while it runs.
     """
 
     fault: str | None
     every: int
     number: int
+    pictures: dict[str, int]
 
     def __len__(self) -> int: ...
 
@@ -168,6 +170,8 @@ class RunningEpisode:
         """Return its tape as it is stored, if that has the whole episode."""
         if self.tape is None or self.tape.fault is not None or len(self.tape) != self.episode_length:
             return None
+        if self.clips is not None and not self.clips.are_encoded and not self.clips.are_cut:
+            self.tape.pictures = pictures_of(self.clips.checks())
         try:
             return self.tape.packed()
         except TypeError as error:
@@ -175,19 +179,22 @@ class RunningEpisode:
             return None
 
     def _rendered(self) -> str | None:
-        if self.clips is not None:
+        if self.clips is not None and self.clips.are_encoded:
             return DIRECT
         return REPLAY if self.tape is not None and self.is_rendered_later and self.is_candidate else None
 
     def candidate(self, record: EpisodeRecord) -> Candidate:
         """Finish its clips and return it as a candidate."""
+        checks = self.clips.checks() if self.clips is not None else {}
         clips = self.clips.finish() if self.clips is not None else {}
         steps = self.steps.finish() if self.steps is not None else None
         tape = self.tape if self.is_rendered_later else None
         step_bytes = 0 if self.steps is None else self.steps.nbytes
         are_cut = self.clips is not None and self.clips.are_cut
         media = self.values.media()
-        return Candidate(record, clips, self.agents, media, steps, tape, step_bytes=step_bytes, are_cut=are_cut)
+        return Candidate(
+            record, clips, self.agents, media, steps, tape, step_bytes=step_bytes, are_cut=are_cut, checks=checks
+        )
 
 
 @dataclass(frozen=True)
@@ -203,6 +210,7 @@ class Candidate:
         tape: Its tape, if its clips may be made of it. It stays in its process.
         late: Its clips by view, which nobody has rendered yet, if it has no others.
         step_bytes: The memory that its trajectory takes, roughly.
+        checks: The checksums of the frames that were rendered while it ran, by view.
         are_cut: Whether its clips lack frames that a replay has: there was no memory left for them.
     """
 
@@ -214,6 +222,7 @@ class Candidate:
     tape: Tape | None = None
     late: Mapping[str, Video] = field(default_factory=dict)
     step_bytes: int = 0
+    checks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     are_cut: bool = False
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 from typing_extensions import override
 
 from tune_media.recording.candidates import Candidates, MoreValues
-from tune_media.recording.clips import Clips, Render
+from tune_media.recording.clips import Clips, Frames, Render
 from tune_media.recording.collector import Collector
 from tune_media.recording.episode import Candidate, RunningEpisode, Tape
 from tune_media.recording.plan import Plan
@@ -96,7 +96,7 @@ class EpisodeRecorder:
         tape: Tape | None = None,
         recipe: str | None = None,
         rendered_later: bool = True,
-        renders_later: Callable[[Tape], bool] | None = None,
+        frames_of: Callable[[Tape], Frames] | None = None,
         **facts: Any,
     ) -> bool:
         """Record the start of an episode in ``slot``, with its reset frame; say whether it is a candidate.
@@ -114,8 +114,8 @@ class EpisodeRecorder:
             no_clip: Why there are no frames although they are wanted; its record says so. None: there are.
             tape, recipe: Its tape, if it is recorded, and the hash of the recipe that makes its env again.
             rendered_later: Whether its clips may be made of its tape after it has ended; False: the tape is only kept.
-            renders_later: Returns whether an episode with a tape that is wanted is not rendered while it runs. None: it
-                is.
+            frames_of: Returns what becomes of the frames of an episode with a tape that is wanted. None: they are
+                encoded.
             **facts: Further fields of its ``EpisodeRecord``.
         """
         self.clock.tick()
@@ -135,8 +135,10 @@ class EpisodeRecorder:
         if not episode.is_candidate and self.collector.is_off:
             return False
         if episode.is_candidate and self.plan.video is not None and render is not None:
-            is_late = tape is not None and renders_later is not None and renders_later(tape)
-            episode.clips = None if is_late else Clips(self.plan.video, render, fps)
+            frames = Frames.ENCODED if tape is None or frames_of is None else frames_of(tape)
+            if frames is not Frames.LEFT_OUT:
+                is_alone, are_encoded = self.number_encoded() == 0, frames is Frames.ENCODED
+                episode.clips = Clips(self.plan.video, render, fps, are_encoded=are_encoded, are_lean=not is_alone)
         if episode.is_candidate and self.plan.trajectories:
             episode.steps = TrajectoryBuilder(vector_env if env is None else env)
         if (episode.clips is not None or episode.steps is not None) and not self._has_room():
@@ -148,6 +150,10 @@ class EpisodeRecorder:
                 index = facts.get("env_index") or 0
                 episode.feed(StepFacts(0, 0.0, 0.0, None, env, observation=observation, env_index=index))
         return episode.is_candidate
+
+    def number_encoded(self) -> int:
+        """Return how many running episodes are being encoded."""
+        return sum(episode.clips is not None and episode.clips.are_encoded for episode in self._running.values())
 
     def _nbytes(self) -> int:
         return self.candidates.nbytes + sum(episode.nbytes for episode in self._running.values())

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
+import functools
 import importlib
 import inspect
 import json
@@ -30,6 +31,7 @@ from typing import IO, Any
 from ray import cloudpickle
 
 from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.clips import pictures_of
 from tune_media.recording.episode import joined
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
@@ -331,7 +333,7 @@ class _Stage:
 
     def __init__(self, recipe: bytes | None, env: Creator | str | None, frame: FrameFunction | str | None) -> None:
         own = _found(env) if isinstance(env, str) else env
-        self._is_own = own is not None
+        self._is_own, self._has_own_frame = own is not None, frame is not None
         creator = None if own is None else _taking_config(own)
         if recipe is not None:
             self._recipe = LoadedRecipe.of(recipe, creator)
@@ -359,8 +361,9 @@ class _Stage:
             RenderError: The replay is not the episode.
             Exception: Whatever the env raises.
         """
-        unpacked, place, video = Tape.unpacked(tape), (env_runner, env_index), video or self._recipe.video
-        steps = len(unpacked)
+        unpacked, place = Tape.unpacked(tape), (env_runner, env_index)
+        pictures = unpacked.pictures if video is None and not may_correct and self._shows_the_same else {}
+        steps, video = len(unpacked), video or self._recipe.video
 
         def tell(step: int) -> None:
             if step % _STEPS_PER_LINE == 0:
@@ -369,7 +372,10 @@ class _Stage:
         differs = None
         for _ in range(1 if place not in self._renderers else 2):  # it may carry something over from earlier episodes
             try:
-                return render_tape(unpacked, self._renderer(place), video, env_index=env_index, on_step=tell)
+                clips = render_tape(unpacked, self._renderer(place), video, env_index=env_index, on_step=tell)
+                if pictures and pictures != pictures_of({view: clip.checks for view, clip in clips.items()}):
+                    raise ReplayDiffers(steps, "shows other pictures than the episode, at this step or before it")
+                return clips
             except ReplayDiffers as error:
                 self._drop(place)
                 differs = error
@@ -407,6 +413,12 @@ class _Stage:
             with contextlib.suppress(Exception):
                 env.close()
         return None
+
+    @functools.cached_property
+    def _shows_the_same(self) -> bool:
+        """Whether it has the env runner's env, frames, packages and kind of machine: pictures equal to the last bit."""
+        is_same = not self._is_own and not self._has_own_frame
+        return is_same and not differences(self._recipe.facts, facts_here())
 
     def close(self) -> None:
         """Close the envs."""

@@ -215,6 +215,7 @@ class Tape:
         every: The stride of the steps after which ``render()`` was called, or is to be called, beginning with the
             reset; the last step is always among them. Calling it may change how the next frames look.
         number: How many episodes its env had played before it.
+        pictures: The checksum of all frames that were rendered while it ran, by view, if they were not encoded.
         states: The states of its physics simulator, if it has one that is known.
         fault: Why the episode cannot be replayed; None: it can.
 
@@ -240,6 +241,7 @@ class Tape:
         self.checks = Checks()
         self.states = SimulatorStates()
         self.every, self.number = 1, 0
+        self.pictures: dict[str, int] = {}
         self._snapshot = generators
         self._states: States | None = None
         is_known = seed is not None or generators is not None
@@ -311,6 +313,7 @@ class Tape:
             "generators": self.generators,
             "every": self.every,
             "number": self.number,
+            **({"pictures": self.pictures} if self.pictures else {}),
             **({"states": self.states.packed()} if len(self.states) else {}),
             "checks": [len(self.checks), len(checks)],
             "actions": facts,
@@ -349,6 +352,7 @@ class Tape:
             raise ValueError(f"the tape cannot be read ({error_text(error)})") from error
         tape._states, tape.every, tape.fault = header["generators"], int(header["every"]), None
         tape.number = int(header.get("number", 0))
+        tape.pictures = dict(header.get("pictures", {}))
         return tape
 
 

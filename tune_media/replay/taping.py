@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from tune_media.recording.clips import Frames
 from tune_media.recording.episode import Tape as RunningTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
@@ -58,9 +59,9 @@ class Taping:
         """Whether the clips of episodes that start now may be made in a replay."""
         return self.mode != DIRECT
 
-    def renders_later(self, tape: RunningTape) -> bool:
-        """Return whether an episode that starts now, and is to be recorded, is rendered in a replay only."""
-        return self.mode == REPLAY
+    def frames_of(self, tape: RunningTape) -> Frames:
+        """Return what becomes of the frames of an episode that starts now, and is to be recorded."""
+        return Frames.LEFT_OUT if self.mode == REPLAY else Frames.ENCODED
 
     def put_all_on_tape(
         self,

@@ -171,7 +171,7 @@ class EnvRunnerRecording:
                 tape=tape,
                 recipe=self.replays.recipe.hash if self.replays.recipe is not None else None,
                 rendered_later=self.replays.may_render_later,
-                renders_later=self.replays.renders_later,
+                frames_of=self.replays.frames_of,
             )
 
     def step(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from tune_media.recording.clips import Frames
 from tune_media.recording.episode import Candidate, Tape
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import describe, inside, sub_env
@@ -24,6 +25,7 @@ from tune_media.values.secrets import error_text
 logger = logging.getLogger(__name__)
 
 _MOST_PROOFS = 4  # of a round
+_MOST_ENCODED = 8  # at once, until it is known whether the env repeats its episodes; an encoder takes 7 MB and more
 _HAS_CHILDREN = (
     "env {} has started processes of its own, such as a simulator with a port or a license; another env like it might "
     "take that"
@@ -35,8 +37,10 @@ class Replays(Taping):
     """Tapes the episodes of an env runner, and knows which are rendered directly. Its thread calls everything here.
 
     No env is made here. With ``auto``, episodes are rendered directly until the Algorithm has proven, in a process of
-    its own, that the env repeats them; then they are taped only. An env may change only in later episodes, so in each
-    Ray job the 1st, 2nd, 4th, 8th ... episode of a sub-env is rendered directly as well, and proven.
+    its own, that the env repeats them; then they are taped only. Of many sub-envs, a few are encoded meanwhile, and of
+    the others the frames' checksums are kept, so that a clip made of their tapes is known to be right. An env may
+    change only in later episodes, so in each Ray job the 1st, 2nd, 4th, 8th ... episode of a sub-env is rendered
+    directly as well, and proven.
 
     Args:
         settings: The arguments of ``record_episodes``.
@@ -58,8 +62,12 @@ class Replays(Taping):
         self.may_be_made_elsewhere = True
 
     @override
-    def renders_later(self, tape: Tape) -> bool:
-        return self.mode == REPLAY and not self._is_proof(tape)
+    def frames_of(self, tape: Tape) -> Frames:
+        if self.mode == REPLAY:
+            return Frames.ENCODED if self._is_proof(tape) else Frames.LEFT_OUT
+        is_unproven = self.mode == AUTO and self.recipe is not None
+        is_enough = is_unproven and self._recorder.number_encoded() >= _MOST_ENCODED
+        return Frames.CHECKED if is_enough else Frames.ENCODED
 
     def _is_proof(self, tape: Tape) -> bool:
         """Say whether an episode is rendered directly to prove its tape; of all env runners of the job, one does it."""
@@ -71,9 +79,8 @@ class Replays(Taping):
 
     def has_finished(self, candidate: Candidate) -> None:
         """An episode has ended: if it was rendered directly and whole, and has a tape, its frames prove the tape."""
-        if candidate.tape is not None and candidate.clips and not candidate.are_cut and self.mode != DIRECT:
-            checks = {view: clip.checks for view, clip in candidate.clips.items()}
-            self._checks[candidate.record.id] = (candidate.tape.number, checks)
+        if candidate.tape is not None and candidate.checks and not candidate.are_cut and self.mode != DIRECT:
+            self._checks[candidate.record.id] = (candidate.tape.number, dict(candidate.checks))
             if len(self._checks) > _MOST_PROOFS:
                 del self._checks[min(self._checks, key=lambda id: self._checks[id][0])]
 
