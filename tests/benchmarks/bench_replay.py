@@ -17,6 +17,7 @@ Run it with ``python -m tests.benchmarks.bench_replay [NAME ...]``: a name in ``
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import statistics
 import sys
@@ -128,6 +129,16 @@ def on_tape(env: Callable[[Any], gym.Env], envs: int) -> Any:
     return algo
 
 
+def steps_of(algo: Any) -> int:
+    """Evaluate, and return the number of env steps."""
+    return steps_in(algo.evaluate())
+
+
+def steps_in(result: dict[str, Any]) -> int:
+    """Return the number of env steps of an evaluation."""
+    return int(result["env_runners"]["num_env_steps_sampled"])
+
+
 def evaluation(name: str, rounds: int) -> None:
     """Compare evaluations of one env, and print the table and the target."""
     for envs in (1, 8):
@@ -137,14 +148,21 @@ def evaluation(name: str, rounds: int) -> None:
         }
         if name not in LONG:
             algorithms["direct"] = algorithm(ENVS[name], envs, record_episodes(render="direct", strict=True))
-        each = 1 if name in LONG else 8  # the episodes have other lengths each time
+        each = 1 if name in LONG else 8
         often = dict.fromkeys(("no recorder", "on tape, the default"), each)
-        seconds = compare({method: algo.evaluate for method, algo in algorithms.items()}, rounds, times_a_round=often)
+        usual = statistics.median(steps_of(algorithms["no recorder"]) for _ in range(each))
+        seconds = compare(
+            {method: functools.partial(steps_of, algo) for method, algo in algorithms.items()},
+            rounds,
+            times_a_round=often,
+            for_work=usual,  # the episodes have other lengths each time, and each policy its own
+        )
         show(f"{name}: an evaluation of {EPISODES} episodes by an env runner with {envs} env(s)", seconds)
         none, tape = seconds["no recorder"], seconds["on tape, the default"]
         more = 1000 * (tape - 1.05 * none)
         print(
-            f"\nOn tape: {tape.ratio(none):.2f} of no recorder. Target: at most 1.05, and 5 ms; it is {more:+.1f} ms."
+            f"\nOn tape: {tape.ratio(none):.2f} of no recorder. Target: at most 1.05, and 5 ms; it is {more:+.1f} ms. "
+            f"All times are those for {usual:.0f} env steps."
         )
         for algo in algorithms.values():
             algo.stop()
@@ -228,21 +246,21 @@ def cpu(rounds: int) -> None:
         pool, bare, more, most = RenderPool(), make(None), [], []
         for index in range(rounds + 1):
             before = cpu_of_all()
-            for _ in range(times):
-                none.evaluate()
+            steps = sum(steps_of(none) for _ in range(times))
             between = cpu_of_all()
+            results = [tape.evaluate() for _ in range(times)]
             clips = [
                 video
-                for _ in range(times)
-                for clip in clips_in(tape.evaluate())
+                for result in results
+                for clip in clips_in(result)
                 if isinstance(clip, TapedClip)
                 for video in clip.clips_by(pool).values()
             ]
-            after = cpu_of_all()
-            alone = shown_alone(bare, clips)
+            taped, alone = cpu_of_all() - between, shown_alone(bare, clips)
+            without = (between - before) * sum(map(steps_in, results)) / steps  # for as many steps
             if index:  # the first one starts the process
-                more.append((after - between) / (between - before + alone))
-                most.append((1000 * (between - before) / times, 1000 * alone / times, 1000 * (after - between) / times))
+                more.append(taped / (without + alone))
+                most.append(tuple(1000 * seconds / times for seconds in (without, alone, taped)))
         pool.close()
         for algo in (none, tape):
             algo.stop()

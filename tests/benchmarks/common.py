@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 ROWS = "TUNE_MEDIA_BENCH_ROWS"
 """The environment variable with the file that gets each row as JSON; ``report.py`` makes its pictures of them."""
@@ -54,10 +55,12 @@ class Timing(float):
 
 
 def compare(
-    methods: Mapping[str, Callable[[], object]],
+    methods: Mapping[str, Callable[[], Any]],
     rounds: int = 7,
     pause: float = 0.0,
     times_a_round: Mapping[str, int] = MappingProxyType({}),
+    *,
+    for_work: float | None = None,
 ) -> dict[str, Timing]:
     """Run each method once a round, in turn, so that other work on the machine slows all of them alike.
 
@@ -66,6 +69,8 @@ def compare(
         rounds: Number of rounds.
         pause: Seconds to wait before each run.
         times_a_round: How often a method runs in each round, if not once; the mean of these counts.
+        for_work: Each method returns how much work it did, which differs from time to time; the times are those for
+            this much work. None: as they are.
     """
     times: dict[str, list[float]] = {name: [] for name in methods}
     cpu: dict[str, list[float]] = {name: [] for name in methods}
@@ -76,10 +81,10 @@ def compare(
             time.sleep(pause)
             count = times_a_round.get(name, 1)
             used, started = _cpu(), time.perf_counter()
-            for _ in range(count):
-                method()
-            times[name].append((time.perf_counter() - started) / count)
-            cpu[name].append((_cpu() - used) / count)
+            work = [method() for _ in range(count)]
+            parts = count if for_work is None else sum(work) / for_work
+            times[name].append((time.perf_counter() - started) / parts)
+            cpu[name].append((_cpu() - used) / parts)
     return {name: Timing.of(times[name], cpu[name]) for name in methods}
 
 

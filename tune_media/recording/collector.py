@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tune_media.recording.series import EpisodeValues
 from tune_media.steps import FINAL, SERIES, Collect, Named, Rule, StepFacts
 
@@ -56,7 +58,7 @@ class Collector:
 
     def may_find(self, info: Mapping[str, Any] | None) -> bool:
         """Return whether a step with this info may have values; most have none, and looking costs microseconds."""
-        return not self.is_off and (bool(info) or len(self._sources) > 1)
+        return not self.is_off and (len(self._sources) > 1 or (bool(info) and _may_follow_convention(info)))
 
     def never_matched(self) -> tuple[frozenset[str], tuple[str, ...]]:
         """Return the paths that no step's info has had so far, and some names that infos have; both may be empty."""
@@ -130,6 +132,16 @@ class Collector:
 COMMON = "__common__"
 """The key of a multi-agent info dict under which RLlib expects infos that concern all agents or none."""
 _RUNNING, _FINAL, _SERIES = Rule(None), Rule(None, FINAL, ()), Rule(None, SERIES, ())
+
+
+_NEITHER = frozenset({int, float, bool, str, type(None), np.ndarray, np.int64, np.float32, np.float64, np.bool_})
+
+
+def _may_follow_convention(info: Any) -> bool:
+    """Say in less than a microsecond whether an info may have values by convention; those of Atari games have none."""
+    if type(info) is not dict or "data" in info or "media" in info:
+        return True
+    return any(type(value) not in _NEITHER for value in info.values())
 
 
 def _of_convention(facts: StepFacts) -> Iterator[Named]:

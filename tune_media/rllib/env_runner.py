@@ -181,7 +181,7 @@ class EnvRunnerRecording:
         if recorded is None:
             return
         if recorded.episode_length and self.recorder.only_counts(recorded):  # nearly always, if it is taped
-            reward = self.stack.plain_reward(env_runner, index)
+            reward = self.stack.plain_reward(env_runner, index, self.recorder.collector.may_find)
             if reward is not None:
                 recorded.count(reward)
                 return

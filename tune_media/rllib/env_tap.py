@@ -7,7 +7,7 @@ watches the env itself: it puts itself in the place of ``step`` and ``reset`` on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -108,12 +108,18 @@ class EnvTap:
         self.last = Transition(observation, action, reward, terminated, info, truncated)
         return result
 
-    def plain_reward(self, index: int) -> float | None:
-        """Return the last reward of a sub-env whose info is empty; None if there is more to see in its last step."""
+    def plain_reward(self, index: int, has_more: Callable[[Any], bool]) -> float | None:
+        """Return the last reward of a sub-env; None if there is more to see in its last step.
+
+        Args:
+            index: Its index.
+            has_more: Returns whether there is more in an info that is not empty.
+        """
         last = self.last
-        if last is None or type(last.reward) is not np.ndarray or type(last.info) is not list or last.info[index]:
+        if last is None or type(last.reward) is not np.ndarray or type(last.info) is not list:
             return None
-        return float(last.reward[index])
+        info = last.info[index]
+        return None if info and has_more(info) else float(last.reward[index])
 
     def reset(self, *args: Any, **kwargs: Any) -> Any:
         """Reset the env."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,10 +82,10 @@ class NewStackEpisode:
         )
 
     @staticmethod
-    def plain_reward(env_runner: Any, index: int) -> float | None:
-        """Return the reward of the last step of a sub-env; None if the step is to be looked at as a whole."""
+    def plain_reward(env_runner: Any, index: int, has_more: Callable[[Any], bool]) -> float | None:
+        """Return the reward of a sub-env's last step; None if that has more to see; see ``EnvTap.plain_reward``."""
         tap = tap_of(getattr(env_runner, "env", None))
-        return tap.plain_reward(index) if tap is not None and tap.is_batched else None
+        return tap.plain_reward(index, has_more) if tap is not None and tap.is_batched else None
 
     @staticmethod
     def is_over(env_runner: Any, index: int) -> bool:
@@ -149,7 +149,7 @@ class OldStackEpisode:
         return Transition(reward=reward, info=self._episode.last_info_for() or {})
 
     @staticmethod
-    def plain_reward(env_runner: Any, index: int) -> float | None:
+    def plain_reward(env_runner: Any, index: int, has_more: Callable[[Any], bool]) -> float | None:
         """Return None: its envs are stepped one by one."""
         return None
 
