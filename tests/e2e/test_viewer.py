@@ -205,6 +205,7 @@ def test_a_trial_shows_its_clips_and_a_click_on_the_curve_goes_to_one(viewer):
     viewer.wait("document.querySelector('.film').getAttribute('aria-current') === 'true'")
 
 
+@ON_ONE
 def test_a_clips_cursor_follows_the_video_both_ways(viewer):
     show_grid(viewer)
     viewer.frame.click(".card.winner .screen")
@@ -267,6 +268,7 @@ def test_a_link_leads_back_to_exactly_this_view(viewer):
     assert viewer.all(".sort", "e.value") == ["param:damping"]
 
 
+@ON_ONE
 def test_every_key_of_the_help_is_described_and_works(viewer):
     show_grid(viewer)
     viewer.press("?")

@@ -32,10 +32,10 @@ def sweep(tmp_path_factory):
     return experiment
 
 
-@pytest.fixture(scope="module", params=["watch", "gallery"])
-def host(request, sweep, tmp_path_factory):
-    with served(request.param, sweep, tmp_path_factory.mktemp("files")) as url:
-        yield request.param, url
+@pytest.fixture(scope="module")
+def host(sweep, tmp_path_factory):
+    with served("watch", sweep, tmp_path_factory.mktemp("files")) as url:  # tests/e2e/test_viewer.py has the others
+        yield "watch", url
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_on_a_small_screen_the_answer_is_in_the_first_view(browser, seeds, size,
         assert viewer.errors == []
 
 
-@pytest.mark.parametrize("host", ["watch", "gallery", "tensorboard"])
+@pytest.mark.parametrize("host", ["watch", "tensorboard"])
 def test_configurations_are_judged_over_their_seeds(browser, seeds, host, tmp_path):
     table = tm.load(seeds).compare()
     with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
@@ -263,17 +263,15 @@ def test_configurations_are_judged_over_their_seeds(browser, seeds, host, tmp_pa
         viewer.wait("document.querySelectorAll('.card').length === 9")
         viewer.frame.click(".cards-choice .choice button")
         viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
-        if host != "gallery":
-            viewer.frame.click("text=Group by")
-            viewer.frame.click("dialog label:has-text('seed')")
-            viewer.press("Escape")
-            viewer.wait("document.querySelectorAll('.card.configuration').length === 9")
+        viewer.frame.click("text=Group by")
+        viewer.frame.click("dialog label:has-text('seed')")
+        viewer.press("Escape")
+        viewer.wait("document.querySelectorAll('.card.configuration').length === 9")
         assert viewer.errors == []
 
 
-@pytest.mark.parametrize("host", ["watch", "gallery"])
-def test_all_curves_are_on_one_chart(browser, seeds, host, tmp_path):
-    with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
+def test_all_curves_are_on_one_chart(browser, seeds, tmp_path):
+    with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:
         viewer.open(url, "cards=trials")
         viewer.wait("document.querySelector('.curves .u-over') && document.querySelectorAll('.card').length === 9")
         curve = viewer.frame.locator(".curves .u-over")
