@@ -3,14 +3,17 @@ import pickle
 
 import numpy as np
 
+import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, play
 from tune_media import selection
+from tune_media.recording.episode import Candidate
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.selection import as_selectors
 from tune_media.steps import FINAL, Named, Rule, final
 from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, report_json
+from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeBatch, thinned
 
 
@@ -185,6 +188,27 @@ def test_values_that_hooks_add_after_the_end_are_in_the_data_and_the_record():
     (episode,) = recorder.candidates.data()
     (record,) = recorder.candidates.records()
     assert episode.record.metrics["late"] == record.metrics["late"] == 3.0
+
+
+def test_a_hook_whose_values_cannot_be_read_costs_them_alone_and_is_named():
+    recorder = make_recorder(video=None, problems_are_collected=True)
+
+    def more(values):
+        values.add(Named("early", 2.0, Rule(2.0, FINAL)))
+        raise RuntimeError("no such field")
+
+    recorder.start(0, "e", None, 0.0)
+    recorder.step(0, 1.0)
+    record = recorder.end(0, more)
+    assert record.metrics["early"] == 2.0
+    (problem,) = recorder.problems.take()
+    assert "no such field" in problem.text
+    assert problem.lost == 0
+
+
+def test_pictures_and_files_of_a_candidate_count_in_its_bytes():
+    candidate = Candidate(EpisodeRecord("e", 1.0, 1), {}, media={"map": tm.Image(np.zeros((4, 4, 3), np.uint8))})
+    assert candidate.nbytes == candidate.media["map"].nbytes > 0
 
 
 def test_an_owner_that_may_never_collect_drops_the_oldest_data_without_a_warning(caplog):
