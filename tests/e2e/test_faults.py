@@ -405,14 +405,16 @@ def test_strict_raises_the_first_fault_in_the_background(ray_session, tmp_path, 
 
 
 def test_threads_are_one_for_the_storage_and_one_a_backend(ray_session, tmp_path):
-    seen = set()
+    seen, before = set(), set(threading.enumerate())  # tests before this one may leave some that come to their end
 
     def look():
-        seen.update(thread.name for thread in threading.enumerate() if thread.name.startswith("tune_media"))
+        new = set(threading.enumerate()) - before
+        seen.update(thread for thread in new if thread.name.startswith("tune_media"))
 
     made = all_callbacks(tmp_path)
     del made["wandb"]
     results = sweep(tmp_path, [*made.values(), At(each=look)], log=tmp_path / "told", pause=0.0)
     assert_trained(results)
-    assert seen == {"tune_media storage", "tune_media TensorBoard", "tune_media MLflow"}
-    wait_until(lambda: not seen & {thread.name for thread in threading.enumerate()})
+    names = sorted(thread.name for thread in seen)
+    assert names == ["tune_media MLflow", "tune_media TensorBoard", "tune_media storage"]
+    wait_until(lambda: not seen & set(threading.enumerate()))

@@ -68,7 +68,10 @@ def test_the_clip_of_a_tape_is_the_one_that_was_recorded(experiment):
     for row in catalog.filter(kind="video"):
         video = catalog.episode(row["episode_id"]).render()
         assert (video.frames, video.episode.episode_return) == (row["frames"], row["episode_return"])
-        assert np.array_equal(frames(video.data), frames(row.read_bytes()))
+        again, recorded = frames(video.data).astype(int), frames(row.read_bytes()).astype(int)
+        # A clip that was encoded beside others has the same frames, and x264 takes other blocks of them.
+        assert np.square(again - recorded).mean() < 2.0
+        assert not np.array_equal(recorded[0], recorded[-1])
 
 
 @pytest.mark.any_ray

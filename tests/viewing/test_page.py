@@ -101,6 +101,8 @@ def test_a_failed_trial_says_so_and_why(viewer):
     assert viewer.all(".card .params.error") == error  # of a gallery, no error is published: it may name paths
     viewer.frame.click(".card[data-trial=c] .name")
     viewer.wait("document.querySelector('.trial-view .u-over')")
+    if error:
+        viewer.wait("document.querySelector('.tracebacks pre')")
     shown = viewer.all(".tracebacks pre", "e.textContent")
     assert [text.split("\n")[0] for text in shown] == ["Failure # 1"][: len(error)]
 
