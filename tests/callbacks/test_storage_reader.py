@@ -15,6 +15,7 @@ from tests.support.faults import Orders, episodes, faulty, wait_until
 from tests.support.index_lines import parse_index
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.callbacks.session import _SESSIONS
+from tune_media.callbacks.storage_reader import StorageReader
 from tune_media.storage import filesystem
 from tune_media.storage.experiment_log import read_log
 
@@ -165,6 +166,17 @@ def test_everything_that_waited_while_the_storage_was_away_is_stored_in_order(tm
     assert {line["status"] for line in sweep.lines()} == {"stored"}
     assert caplog.text.count("the storage is away") == 1
     assert list((tmp_path / "outbox").iterdir()) == []
+
+
+def test_who_asks_first_for_what_waits_does_not_hear_that_it_is_not_stored(tmp_path, monkeypatch):
+    """After a kill, W&B's thread asked before the storage's had begun, and wrote a run without what was not stored."""
+    with monkeypatch.context() as patched:
+        patched.setattr(StorageReader, "begin", lambda self: None)
+        sweep = Sweep(tmp_path)
+        sweep.report(1, weights=blob(1))
+    assert sweep.reader.wait(60)
+    sweep.end()
+    assert status(sweep.lines()) == [(1, "stored")]
 
 
 @pytest.mark.parametrize("order", ["away", "hang"])

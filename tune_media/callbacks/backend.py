@@ -131,6 +131,20 @@ class Context(Protocol):
         """Return how long the end of the experiment may still take, seconds; infinite before it has begun."""
 
 
+class StorageAwayError(OSError):
+    """The storage has not taken all that was reported before; it is worth trying again."""
+
+
+def wait_for_storage(context: Context) -> None:
+    """Wait until everything is stored, as long as the end may take.
+
+    Raises:
+        StorageAwayError: It is not.
+    """
+    if not context.wait_for_storage():
+        raise StorageAwayError("the storage has not taken all that was reported before")
+
+
 class Backend:
     """Sends a sweep's metrics and media somewhere: override the methods that you need.
 

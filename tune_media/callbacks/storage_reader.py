@@ -164,8 +164,9 @@ class StorageReader(Reader):
         """Wait until all rows that are there now are stored, at most so long; return whether they are."""
         upto, until = self._outbox.last, time.monotonic() + seconds
         while self._at < upto or self._chores:
-            if time.monotonic() >= until or self._thread is None:
-                return self._thread is None and self._at >= upto
+            if time.monotonic() >= until:
+                return False
+            self.begin()  # a tracker's reader may ask first, for what an earlier process left
             self._turned_at = 0.0
             self.hurry()
             time.sleep(0.005)

@@ -119,3 +119,37 @@ def test_the_same_calls_write_the_same_bytes(tmp_path):
         stored = image_steps(tmp_path / name / "storage/t1")
         assert stored == {"train/rollout": [100, 200, 300], "train/map": [100, 200, 300]}
     assert files[0] == files[1]
+
+
+def test_an_older_state_that_tunes_last_sync_put_on_the_storage_is_replaced_at_the_end(tmp_path):
+    calls, backend = calls_for_media(tmp_path)
+    backend.context = PlainContext()
+    trial = dataclasses.replace(calls[0][1], ray=FakeTrial(tmp_path))
+    backend.start(trial)
+    for _, entry in [call for call in calls if call[0] == "media"]:
+        backend.media(trial, entry)
+    backend.end(trial, "finished")
+    (stored,) = (tmp_path / "storage/t1").glob("events.out.*")
+    whole = stored.read_bytes()
+    stored.write_bytes(whole[: len(whole) // 2])
+    backend.finish()
+    assert stored.read_bytes() == whole
+
+
+def test_a_trial_that_begins_waits_for_no_storage(tmp_path):
+    class Away(PlainContext):
+        def wait_for_storage(self):
+            return False
+
+    calls, backend = calls_for_media(tmp_path)
+    backend.context = Away()
+    live = FakeTrial(tmp_path)
+    live.last_result = {"trial_id": "t1", "training_iteration": 0}  # as of Ray's trials before their first result
+    trial = dataclasses.replace(calls[0][1], ray=live)
+    backend.start(trial)
+    for _, entry in [call for call in calls if call[0] == "media"]:
+        backend.media(trial, entry)
+    assert image_steps(tmp_path / "driver/staging/t1") == {
+        "train/rollout": [100, 200, 300],
+        "train/map": [100, 200, 300],
+    }

@@ -19,7 +19,7 @@ from tests.support.taped import taped_clip
 from tune_media.callbacks.backend import Report, TrialInfo
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.callbacks.session import _SESSIONS
-from tune_media.callbacks.tensorboard.callback import TensorBoardBackend
+from tune_media.callbacks.tensorboard import callback
 from tune_media.callbacks.tensorboard.trial_events import TrialEvents
 from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
@@ -152,15 +152,15 @@ def test_a_step_that_is_played_again_is_shown_once(tmp_path):
 def test_what_the_restored_driver_stores_before_the_recovery_is_shown(tmp_path, monkeypatch):
     """It was taken for what the killed driver had stored, came before the restart, and was not added again."""
     run(callbacks(), FakeTrial(tmp_path), list(results(range(1, 8))))
-    storage, wait = tmp_path / "storage/t1", TensorBoardBackend._wait_for_storage
+    storage, wait = tmp_path / "storage/t1", callback.wait_for_storage
     shutil.copy(tmp_path / "driver/staging/t1/result.json", storage / "result.json")
     shutil.rmtree(tmp_path / "driver")
 
-    def wait_long(backend):
+    def wait_long(context):
         wait_until(lambda: len(list((storage / "media/train/clip").glob("step_000000007-*"))) == 2)
-        wait(backend)
+        wait(context)
 
-    monkeypatch.setattr(TensorBoardBackend, "_wait_for_storage", wait_long)
+    monkeypatch.setattr(callback, "wait_for_storage", wait_long)
     again = FakeTrial(tmp_path)
     again.last_result = {"training_iteration": 7}
     run(callbacks(), again, list(results([7, 8])))

@@ -14,6 +14,7 @@ import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
+from tune_media.callbacks.backend import StorageAwayError
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.run import MEDIA_ROW, NUMBERS_ROW
@@ -100,6 +101,24 @@ def test_a_trial_that_had_ended_before_the_restore_is_written_anew_from_the_stor
     trial, backend = dataclasses.replace(a_trial(tmp_path), is_restored=True), backend_of()
     play(backend, [("start", trial), ("end", "finished")])
     assert read_wandb(tmp_path / "storage/t1").scalars["score"] == {1: 0.5, 2: 1.0, 3: 1.5}
+
+
+def test_a_run_is_not_written_anew_before_the_storage_has_everything(backend_of, tmp_path):
+    reported = FakeTrial(tmp_path)
+    run([tm.JsonMediaLoggerCallback()], reported, [{"score": 0.5}])
+    (tmp_path / "storage/t1").mkdir(parents=True)
+    shutil.copy(f"{reported.local_path}/result.json", tmp_path / "storage/t1/result.json")
+    trial, backend = dataclasses.replace(a_trial(tmp_path), is_restored=True), backend_of()
+    backend.context.wait_for_storage = lambda: False
+    backend.start(trial)
+    with pytest.raises(StorageAwayError) as raised:
+        backend.end(trial, "finished")
+    assert backend.is_away(raised.value)  # so that the row is delivered again
+    assert wandb_runs(tmp_path / "storage/t1") == []
+    backend.context = PlainContext()
+    backend.end(trial, "finished")
+    backend.finish()
+    assert read_wandb(tmp_path / "storage/t1").scalars["score"] == {1: 0.5}
 
 
 def test_a_run_is_written_anew_with_media_of_a_storage_that_only_its_filesystem_finds(backend_of, tmp_path):

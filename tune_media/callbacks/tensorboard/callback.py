@@ -14,7 +14,14 @@ import numpy.typing as npt
 from ray.tune.logger import TBXLoggerCallback
 from typing_extensions import override
 
-from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.backend import (
+    Backend,
+    Report,
+    Status,
+    StorageAwayError,
+    TrialInfo,
+    wait_for_storage,
+)
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter
 from tune_media.callbacks.tensorboard.hparams import HparamsTable
@@ -85,6 +92,7 @@ class TensorBoardBackend(Backend):
         self._events: dict[str, TrialEvents] = {}
         self._tables: dict[str, HparamsTable] = {}
         self._best: dict[str, dict[str, float]] = {}  # the largest returns of trials that are restored
+        self._ended: list[tuple[TrialInfo, EventFile]] = []  # of which Tune copies the files, too
         self._announced: Path | None = None  # the experiment whose command for TensorBoard was printed
 
     @override
@@ -105,10 +113,10 @@ class TensorBoardBackend(Backend):
         local = is_local(trial.location.filesystem)  # there, Tune's copying is cheap
         self._in_segments = not local and leave_out_of_syncs(trial.ray, EventFile.PATTERN)
         self._last_trial = trial
-        last = trial.ray.last_result if trial.ray is not None else None
-        if last and self.yields_to is None:  # restored in a new process, and the former one may have been killed
-            events.lacks_earlier = True
-            reached, last_row = int(last.get("training_iteration") or 0), self.context.last_row()
+        last = trial.ray.last_result if trial.ray is not None else None  # Tune puts other things there, too
+        reached = int((last or {}).get("training_iteration") or 0)
+        if reached and self.yields_to is None:  # restored in a new process, and the former one may have been killed
+            events.lacks_earlier, last_row = True, self.context.last_row()
             recover = functools.partial(self._recover, trial, events, reached, last_row)
             self.context.later("recovering the steps that TensorBoard lacks", recover)
 
@@ -183,7 +191,7 @@ class TensorBoardBackend(Backend):
         events = self._open_events(trial)
         if events is None:
             return
-        self._wait_for_storage()
+        wait_for_storage(self.context)
         for entry in find_again(trial, id, row):
             events.add_medium(entry, self._events_of_medium(trial, entry))
         events.file.flush()
@@ -210,9 +218,14 @@ class TensorBoardBackend(Backend):
             events.file.flush()
         finally:
             self._copy_later(trial, events.file)
+            if not self._in_segments:
+                self._ended.append((trial, events.file))
 
     @override
     def finish(self) -> None:
+        for trial, file in self._ended:  # Tune's last sync is over, and may have put an older state in its place
+            self._copy_later(trial, file)
+        self._ended.clear()
         if self._last_trial is not None:
             sync_everything(self._last_trial.ray)
             self._last_trial = None
@@ -246,7 +259,7 @@ class TensorBoardBackend(Backend):
             raise
 
     def _add_missing(self, trial: TrialInfo, events: TrialEvents, iteration: float, last_row: int) -> None:
-        self._wait_for_storage()  # for the media that were in the killed driver's outbox
+        wait_for_storage(self.context)  # for the media that were in the killed driver's outbox
         try:
             missing = find_missing(trial, iteration, last_row)
         except OSError as error:
@@ -267,10 +280,6 @@ class TensorBoardBackend(Backend):
         events.add_missing(found, missing)
         if found:
             logger.info("tune_media: TensorBoard: %d events of trial %s were recovered", len(found), trial.trial_id)
-
-    def _wait_for_storage(self) -> None:
-        if not self.context.wait_for_storage():
-            raise StorageAwayError("the storage has not taken all that was reported before")
 
     @property
     def _is_second(self) -> bool:
@@ -307,10 +316,6 @@ class TensorBoardBackend(Backend):
                 continue
             kept[key] = value
         return kept
-
-
-class StorageAwayError(OSError):
-    """The storage does not answer; it is worth trying again."""
 
 
 def _is_showable(array: npt.NDArray[Any]) -> bool:

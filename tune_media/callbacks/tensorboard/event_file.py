@@ -252,13 +252,16 @@ class EventFile:
     def copy_whole(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
         """Bring the storage up to date if Tune copies the file, too: its last sync comes before the last clips.
 
+        Nothing is written if the storage has all of it.
+
         Raises:
             OSError: The storage does not answer.
         """
         with self._writing:  # no half records
             content = self._path.read_bytes() if self._path.exists() else b""
-        if content:
-            write_in_place(filesystem, f"{folder}/{self._path.name}", content)
+        target = f"{folder}/{self._path.name}"
+        if content and filesystem.get_file_info(target).size != len(content):
+            write_in_place(filesystem, target, content)
 
     def copy_segment(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
         """Bring the storage up to date: write the last segment, again while it is small, and begin another.

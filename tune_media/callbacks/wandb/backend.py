@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.utils import flatten_dict
 from typing_extensions import override
 
-from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.backend import (
+    Backend,
+    Report,
+    Status,
+    StorageAwayError,
+    TrialInfo,
+    wait_for_storage,
+)
 from tune_media.callbacks.export import FinishedTrial, calls_of
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.arguments import check_values, is_offline
@@ -152,7 +159,7 @@ class WandbBackend(Backend):
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
         if trial.trial_id in self._to_write_anew:
-            self.context.wait_for_storage()
+            wait_for_storage(self.context)
             finished = FinishedTrial.of_driver(trial, status)
             problems: list[str] = []
             calls = calls_of(finished, problems)
@@ -185,7 +192,7 @@ class WandbBackend(Backend):
 
     @override
     def is_away(self, error: Exception) -> bool:
-        return isinstance(error, HelperDiedError) or private_names.is_passing(error)
+        return isinstance(error, (HelperDiedError, StorageAwayError)) or private_names.is_passing(error)
 
     def _begin(self, trial: TrialInfo, settings: dict[str, Any]) -> None:
         self._last_rows[trial.trial_id] = self._started.begin(trial.trial_id, settings)
