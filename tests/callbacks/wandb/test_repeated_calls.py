@@ -16,7 +16,7 @@ from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
 from tune_media.callbacks.backend import StorageAwayError
 from tune_media.callbacks.session import _SESSIONS
-from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
+from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.run import MEDIA_ROW, NUMBERS_ROW
 from tune_media.callbacks.wandb.runs import WandbRuns
 from tune_media.storage.location import TrialLocation
@@ -28,13 +28,8 @@ wandb = pytest.importorskip("wandb")
 def backend_of(monkeypatch):
     """Return a maker of backends, as one process after the other makes them; their runs are in this process."""
     made = []
-
-    def call(helper, method, *arguments):
-        if helper._actor is None:
-            helper._actor = WandbRuns(str(helper.folder))
-        return getattr(helper._actor, method)(*arguments)
-
-    monkeypatch.setattr(WandbHelper, "_call", call)
+    monkeypatch.setattr(WandbHelper, "_call", DirectHelper._call)
+    monkeypatch.setattr(WandbHelper, "close", DirectHelper.close)  # another test's Ray may run in this process
 
     def make(**options):
         backend = tm.WandbMediaLoggerCallback(project="p", mode="offline", **options).backend
@@ -44,7 +39,7 @@ def backend_of(monkeypatch):
 
     yield make
     for backend in made:
-        if backend._helper is not None:
+        if backend._helper is not None and backend._helper._actor is not None:
             for run in backend._helper._actor._runs.values():
                 run.discard()
             shutil.rmtree(backend._helper.folder)
