@@ -21,7 +21,7 @@ pytestmark = pytest.mark.ray
 PACKAGE = str(Path(tm.__file__).parent)
 TRIALS = 36
 SLACK = 10  # threads, files, objects: far fewer than there are trials
-SECONDS = 60.0  # for what the background thread still has to do
+SECONDS = 600.0  # for what the background threads still have to do: they stand back on a busy machine
 
 
 def train(config):
