@@ -30,6 +30,7 @@ OUTSIDE = {
     "contributing": "CONTRIBUTING.md",
     "changelog": "CHANGELOG.md",
     "benchmarks": "tests/benchmarks/tables.md",
+    "matrix": "tests/e2e/matrix.md",
 }
 
 project = "tune_media"

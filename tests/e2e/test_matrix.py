@@ -2,7 +2,7 @@
 
 A cell passes when every clip holds one episode of one env, from its reset frame to its last, each frame once; when what
 its record says is what the env itself wrote to a file of its own; and when exactly the clips are there that were asked
-for. ``docs/matrix.md`` is made of this file: ``python -m tests.e2e.test_matrix``.
+for. ``matrix.md``, a page of the docs, is made of this file: ``python -m tests.e2e.test_matrix``.
 """
 
 from __future__ import annotations
@@ -458,6 +458,6 @@ def run_cells(python: Path) -> tuple[str, dict[str, str]]:
 
 if __name__ == "__main__":
     columns = dict(run_cells(ROOT / venv / "bin" / "python") for venv in (".venv-oldest", ".venv"))
-    text = (ROOT / "docs" / "matrix.md").read_text().split("| area |")[0]
-    (ROOT / "docs" / "matrix.md").write_text(text + table(CELLS, columns) + "\n")
+    page = Path(__file__).with_name("matrix.md")
+    page.write_text(page.read_text().split("| area |")[0] + table(CELLS, columns) + "\n")
     sys.exit("WRONG" in table(CELLS, columns))
