@@ -222,12 +222,13 @@ def page(sections: dict[str, str]) -> str:
     table = "\n".join(lines)
     return f"""# Performance
 
-An episode that is put on tape, the default, costs little while it runs. If an env cannot be played again, it is rendered
-and encoded where it runs: see the first picture. Where rendering is slow, as with MuJoCo, recording adds little to it, and
-only rendering fewer frames helps (`every=`, a trigger). Where it is fast, as with CartPole, the encoder is what costs.
+An episode that is put on tape, the default, costs little while it runs. If an env cannot be played again, it is
+rendered and encoded where it runs: see the first picture. Where rendering is slow, as with MuJoCo, recording adds
+little to it, and only rendering fewer frames helps (`every=`, a trigger). Where it is fast, as with CartPole, the
+encoder is what costs.
 
-A GIF takes several milliseconds of a core, outside of Tune's loop, so those of hundreds of results a second are finished
-after the sweep.
+A GIF takes several milliseconds of a core, outside of Tune's loop, so those of hundreds of results a second are
+finished after the sweep.
 
 {table}
 
