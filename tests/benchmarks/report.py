@@ -213,12 +213,13 @@ The tables behind [performance](../../docs/performance.md), as `make bench` wrot
 
 def page(sections: dict[str, str]) -> str:
     """Return the page about performance: the figures of the tables, and the pictures."""
-    lines = ["| what | tune_media | compared with | measured on |", "|---|---|---|---|"]
+    lines = ["| what | tune_media | compared with |", "|---|---|---|"]
     for figure in FIGURES:
         if figure.benchmark in sections:
             cells = [cell_of(sections[figure.benchmark], figure, row) for row in (figure.ours, figure.peer) if row]
             against = f"{cells[1]}: {_name_of_peer(figure)}" if figure.peer else ""
-            lines.append(f"| {figure.what} | **{cells[0]}** | {against} | {_measured(sections[figure.benchmark])} |")
+            mark = "†" if _is_older(sections[figure.benchmark]) else ""
+            lines.append(f"| {figure.what}{mark} | **{cells[0]}** | {against} |")
     table = "\n".join(lines)
     return f"""# Performance
 
@@ -233,8 +234,8 @@ finished after the sweep.
 {table}
 
 Use the ratios, not the times: what is compared took turns in one run. Each figure is a median, on two cores without a
-GPU. "Older code" is from before tapes and the outbox. [The tables](../tests/benchmarks/tables.md) have all, and
-[contributing](../CONTRIBUTING.md#benchmarks) says how they are made.
+GPU; † marks those of older code, before tapes and the outbox. [The tables](../tests/benchmarks/tables.md) have all,
+with their dates, and [contributing](../CONTRIBUTING.md#benchmarks) says how they are made.
 
 ![CPU time of an episode that is recorded directly, as a ratio to stepping and rendering it]({RECORDING_PICTURE})
 
@@ -248,10 +249,9 @@ def _name_of_peer(figure: Figure) -> str:
     return next(theirs for ours, theirs in zip(figure.ours, figure.peer, strict=True) if ours != theirs)
 
 
-def _measured(section: str) -> str:
+def _is_older(section: str) -> bool:
     found = re.search(r"Measured on\s+(\d{4}-\d\d-\d\d)", section)
-    date = found[1] if found else ""
-    return f"{date}, older code" if date and date < TAPES_SINCE else date
+    return found is not None and found[1] < TAPES_SINCE
 
 
 def cell_of(section: str, figure: Figure, row: tuple[str, ...]) -> str:
