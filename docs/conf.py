@@ -30,6 +30,7 @@ OUTSIDE = {
     "contributing": "CONTRIBUTING.md",
     "changelog": "CHANGELOG.md",
     "benchmarks": "tests/benchmarks/tables.md",
+    "matrix": "tests/e2e/matrix.md",
 }
 
 project = "tune_media"
@@ -92,6 +93,7 @@ def inside(text: str, folder: str) -> str:
 def read_page(app: Any, name: str, source: list[str]) -> None:
     """Change the text of a page for the site; Sphinx calls this when it has read the file."""
     if name in OUTSIDE:
+        app.env.note_dependency(str(ROOT / OUTSIDE[name]))  # or a page that was built before would stay
         text = re.sub(r"\]\((?:\.\./)*docs/", "](", (ROOT / OUTSIDE[name]).read_text())
         for page, file in OUTSIDE.items():
             text = text.replace(f"]({file}", f"]({page}.md")

@@ -101,7 +101,6 @@ FIGURES = (
     Figure("replay", "the same with 8 envs", "ratio", _TAPE, _DIRECT, _EIGHT),
     Figure("recording", "CPU time to record a CartPole episode directly, relative to rendering it", "CPU ratio",
            _OURS, _RECORD_VIDEO, "CartPole"),
-    Figure("recording", "the same for Breakout", "CPU ratio", _OURS, _RECORD_VIDEO, "Breakout"),
     Figure("recording", "the same for HalfCheetah", "CPU ratio", _OURS, _RECORD_VIDEO, "HalfCheetah"),
     Figure("gym", "microseconds for a step of a wrapped env that is not recorded", "us",
            ("tune_media, the data of all episodes",), ("Gymnasium's RecordEpisodeStatistics",)),
@@ -109,8 +108,6 @@ FIGURES = (
            ("200 metrics and a Video", _ALL), ("200 metrics and a Video", _RAYS)),
     Figure("trackers", "the same with W&B's callback alone", "CPU ms",
            ("ours, the clip as a Video",), ("Ray's W&B, the clip as an array",)),
-    Figure("outbox", "time to append a result to the outbox with 5 readers, relative to SQLite alone", "median, ratio",
-           ("a result every 10 ms", "none", "the outbox, 5 readers")),
     Figure("sweep", "results per second, relative to Ray's loggers without clips", "ratio", (_ALL,), table="10 trials"),
     Figure("bytes", "bytes uploaded, relative to bytes recorded", "ratio", ("ours: JSON",),
            ("clips in the trial's folder",)),
@@ -216,28 +213,29 @@ The tables behind [performance](../../docs/performance.md), as `make bench` wrot
 
 def page(sections: dict[str, str]) -> str:
     """Return the page about performance: the figures of the tables, and the pictures."""
-    lines = ["| what | tune_media | compared with | measured on |", "|---|---|---|---|"]
+    lines = ["| what | tune_media | compared with |", "|---|---|---|"]
     for figure in FIGURES:
         if figure.benchmark in sections:
             cells = [cell_of(sections[figure.benchmark], figure, row) for row in (figure.ours, figure.peer) if row]
             against = f"{cells[1]}: {_name_of_peer(figure)}" if figure.peer else ""
-            lines.append(f"| {figure.what} | **{cells[0]}** | {against} | {_measured(sections[figure.benchmark])} |")
+            mark = "†" if _is_older(sections[figure.benchmark]) else ""
+            lines.append(f"| {figure.what}{mark} | **{cells[0]}** | {against} |")
     table = "\n".join(lines)
     return f"""# Performance
 
-By default, an episode is only put on tape while it runs, and another process renders the chosen ones. If an env cannot
-be played again, rendering and encoding take time where it runs: see the first picture. Where rendering is slow, as with
-MuJoCo, recording adds little to it, and only rendering fewer frames helps (`every=`, a trigger). Where it is fast, as
-with CartPole, the encoder is what costs.
+An episode that is put on tape, the default, costs little while it runs. If an env cannot be played again, it is
+rendered and encoded where it runs: see the first picture. Where rendering is slow, as with MuJoCo, recording adds
+little to it, and only rendering fewer frames helps (`every=`, a trigger). Where it is fast, as with CartPole, the
+encoder is what costs.
 
-Tune's loop waits for the outbox and for nothing else; files, GIFs and trackers have threads of their own. A GIF takes
-several milliseconds of a core, so those of hundreds of results a second are finished after the sweep.
+A GIF takes several milliseconds of a core, outside of Tune's loop, so those of hundreds of results a second are
+finished after the sweep.
 
 {table}
 
 Use the ratios, not the times: what is compared took turns in one run. Each figure is a median, on two cores without a
-GPU. An older date means older code, before tapes and the outbox. [The tables](../tests/benchmarks/tables.md) have all,
-and [contributing](../CONTRIBUTING.md#benchmarks) says how they are made.
+GPU; † marks those of older code, before tapes and the outbox. [The tables](../tests/benchmarks/tables.md) have all,
+with their dates, and [contributing](../CONTRIBUTING.md#benchmarks) says how they are made.
 
 ![CPU time of an episode that is recorded directly, as a ratio to stepping and rendering it]({RECORDING_PICTURE})
 
@@ -251,10 +249,9 @@ def _name_of_peer(figure: Figure) -> str:
     return next(theirs for ours, theirs in zip(figure.ours, figure.peer, strict=True) if ours != theirs)
 
 
-def _measured(section: str) -> str:
+def _is_older(section: str) -> bool:
     found = re.search(r"Measured on\s+(\d{4}-\d\d-\d\d)", section)
-    date = found[1] if found else ""
-    return f"{date}, older code" if date and date < TAPES_SINCE else date
+    return found is not None and found[1] < TAPES_SINCE
 
 
 def cell_of(section: str, figure: Figure, row: tuple[str, ...]) -> str:
