@@ -167,6 +167,8 @@ class Candidates:
             if self._plan.strict:
                 raise
             self._problems.report_error("reading an episode's own fields", error, "they are left out")
+        if values.is_empty:  # nearly always
+            return data, {}
         metrics = merged_metrics(data.record.metrics, data.series, values.metrics())
         answers = data.record.answers if metrics == data.record.metrics else {}  # a predicate may look at the metrics
         record = replace(data.record, metrics=metrics, answers=answers)

@@ -46,6 +46,11 @@ class EpisodeValues:
         self._media: dict[str, Any] = {}  # pictures and files: the last of each name
         self._refused: set[str] = set()  # names beyond MAX_NAMES, for which a step should cost no time
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been added."""
+        return not (self._points or self._finals or self._media)
+
     def add(self, named: Named) -> None:
         """Add a value.
 

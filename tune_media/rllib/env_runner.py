@@ -176,7 +176,6 @@ class EnvRunnerRecording:
 
     def step(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
         """The sub-env has been stepped."""
-        self._sub_envs.at(index)
         recorded = self.recorder.running(index)
         if recorded is None:
             return
@@ -185,6 +184,7 @@ class EnvRunnerRecording:
             if reward is not None:
                 recorded.count(reward)
                 return
+        self._sub_envs.at(index)
         with self.recorder.guard(index, "a step"):
             last = self.stack(episode, env_runner, env, index).transition(
                 recorded.episode_return, whole=self.recorder.looks_at_steps
