@@ -15,7 +15,6 @@ from tune_media.callbacks.outbox import Outbox
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
 _LOOK_SECONDS = 0.5  # how often a thread looks around if nobody wakes it
-_GATHER_SECONDS = 0.05  # from being woken to reading: results that come at once do not wait for their readers
 
 
 class OutboxThread:
@@ -27,11 +26,17 @@ class OutboxThread:
         name: Of the thread.
         outbox: The outbox.
         niceness: How far the thread stands back if the processor is busy, as for ``os.nice``; on Linux only.
+
+    Attributes:
+        gather_seconds: From being woken to the next turn: results that come at once do not wait for their readers.
+        is_away: Whether the last try failed, and will be repeated.
     """
+
+    gather_seconds = 0.05
 
     def __init__(self, name: str, outbox: Outbox, niceness: int = 0) -> None:
         self.name, self._outbox, self._niceness = name, outbox, niceness
-        self.is_away = False  # whether the last try failed, and will be repeated
+        self.is_away = False
         self._lock = threading.Lock()
         self._hurried = threading.Event()
         self._is_closing = self._gave_up = False
@@ -98,7 +103,7 @@ class OutboxThread:
                 return
             self._outbox.wait(version, _LOOK_SECONDS)
             if not self._is_closing:
-                self._hurried.wait(_GATHER_SECONDS)
+                self._hurried.wait(self.gather_seconds)
 
     def _rest(self) -> None:
         self._pause = min(_LONGEST_PAUSE, 2 * self._pause or _FIRST_PAUSE)

@@ -103,6 +103,8 @@ class StorageReader(Reader):
         reached: The last row with media of each trial that an earlier process had appended, if its outbox is lost.
     """
 
+    gather_seconds = 0.5  # Ray's TensorBoard logger has the disk write all that is new, in Tune's loop, at each result
+
     def __init__(
         self,
         outbox: Outbox,
