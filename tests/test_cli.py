@@ -49,6 +49,17 @@ def test_grid_writes_a_file_or_says_why_not(tmp_path):
     assert "3 clips in" in result.output
     wrong = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--step", "first"])
     assert "best, last, or a step such as 4000" in wrong.output
+    for option, value, told in (
+        ("--key", "best", "clips in"),  # the last part of a key
+        ("--trials", "_b", "1 clips in"),  # a part of a name
+        ("--key", "bset", "no clip with key 'bset'; the keys with clips are 'episodes/best'."),
+        ("--trials", "trial_", "3 trials have 'trial_' in their name: 'trial_a', 'trial_b', 'trial_c'."),
+        ("--step", "0", "no clip with key 'episodes/best' of these trials and steps"),
+    ):
+        found = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), option, value])
+        assert told in found.output
+    both = ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--over-training", "trial_b", "--step", "last"]
+    assert "leave --trials and --step out" in CliRunner().invoke(main, both).output
     none = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--trials", "trial_c"])
     assert none.exit_code == 1
     assert "There is no clip" in none.output
@@ -75,6 +86,35 @@ def test_watch_says_that_there_is_no_folder_and_that_a_port_is_taken(tmp_path):
         taken = CliRunner().invoke(main, ["watch", str(tmp_path), "--port", str(other.getsockname()[1])])
     assert taken.exit_code == 1
     assert "in use" in taken.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("demo --storage s3://bucket/x", "--storage: a folder of this machine, not 's3://bucket/x'"),
+        ("watch {exp} --port 99999", "99999 is not in the range 0<=x<=65535"),
+        ("watch {exp} --host no.such.host.invalid", "cannot listen on no.such.host.invalid, port 6007"),
+        ("watch {exp} --host 203.0.113.1", "Pass another --port (0 takes a free one) or --host."),
+        ("list {exp} --config", "--config adds the whole config to the lines of --json: pass both."),
+        ("list {exp}/trial_0/params.json", "params.json' is a file; pass the experiment's folder"),
+        ("filmstrip {exp}/nothing.mp4 -o {exp}/x.png", "nothing.mp4: No such file or directory"),
+        ("export {exp}/nothing.mp4 -o {exp}/x.gif", "There is no clip or experiment"),
+        ("export {exp} -o {exp}/x.mp4 --width 100", "--width and --fps are for GIFs; 'x.mp4' gets the clip as it is"),
+        ("export {exp} -o {exp}/x", "is saved as .mp4 or .gif, not as 'x'"),
+        ("export {exp} --to tensorboard -o {exp}/trial_0/params.json", "-o takes a folder, and"),
+        ("export {exp} --to lerobot -o {exp}/trial_0/params.json", "-o takes a folder, and"),
+        ("export {exp} --to minari --dataset walker", "--dataset takes a name with a version, such as"),
+        ("gallery {exp} -o {exp}_out --only best --only bset", "key or section 'bset'; did you mean 'best'?"),
+        ("evaluate {exp} --trials best:0", "--trials takes a number after best:, such as best:5, got 'best:0'"),
+        ("evaluate {exp} --trials nobody", "There is no trial 'nobody'; the trials are 'trial_0', 'trial_1'."),
+    ],
+)
+def test_a_mistake_is_told_in_the_words_of_a_shell(experiment, arguments, told):
+    result = CliRunner().invoke(main, arguments.format(exp=experiment).split())
+    assert result.exit_code in (1, 2)
+    assert told in result.output
+    assert "[Errno" not in result.output
+    assert "=..." not in result.output
 
 
 def test_gigabytes_are_copied_only_after_a_question(experiment, tmp_path, monkeypatch):

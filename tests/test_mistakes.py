@@ -91,6 +91,35 @@ MISTAKES = [
     ("tm.selection.failures('low')", "below=...) takes a number"),
     ("tm.selection.where(bool, 'x', limit='3')", "whole number of episodes"),
     ("tm.selection.Selector('x', 3)", "function of the candidates' records"),
+    ("tm.rllib.record_episodes(keep=tm.selection.best)", "call it: tune_media.selection.best(...)"),
+    ("tm.rllib.record_episodes(keep=lambda record: True)", "tune_media.selection.where(predicate, name='chosen')"),
+    ("tm.rllib.record_episodes(keep=['bst'])", "'bst' is no selector; did you mean 'best'?"),
+    ("tm.rllib.record_episodes(episode_trigger=bool)", "argument 'episode_trigger'; did you mean 'trigger'?"),
+    ("tm.rllib.record_episodes(render='repaly')", "takes 'direct', 'replay', 'auto'; got 'repaly'"),
+    ("tm.rllib.record_episodes.setup()", "callback of RLlib, not of Tune"),
+    ("tm.rllib.record_episodes(metric='x')", "it takes 'sections', 'keep'"),
+    ("tm.JsonMediaLoggerCallback(medai=None)", "argument 'medai'; did you mean 'media'?"),
+    ("tm.TBXMediaLoggerCallback(logdir='x')", "it takes 'media'"),
+    ("tm.MediaLoggerCallback(backed=None)", "argument 'backed'; did you mean 'backend'?"),
+    ("tm.VideoOptions(heigth=64)", "argument 'heigth'; did you mean 'height'?"),
+    ("tm.VideoOptions(size=(64, 64))", "it takes 'fps', 'height', 'width'"),
+    ("tm.VideoOptions(overlay='steps')", "got 'steps'; did you mean 'step'?"),
+    ("tm.VideoOptions(overlay=['step', 3])", "got 3; the names are 'step', 'reward'"),
+    ("tm.MediaOptions(raw_fsp=20)", "argument 'raw_fsp'; did you mean 'raw_fps'?"),
+    ("tm.Retention(lst=20)", "argument 'lst'; did you mean 'last'?"),
+    ("tm.gym.RecordEpisodes(env, trigger=bool)", "argument 'trigger'; did you mean 'episode_trigger'?"),
+    ("tm.gym.RecordEpisodes(env, folder='clips')", "argument 'folder'; did you mean 'video_folder'?"),
+    ("tm.gym.RecordEpisodes(env, render='repaly')", "takes 'direct', 'replay', 'auto'; got 'repaly'"),
+    ("tm.gym.RecordEpisodes(env, env_fn=env)", "env_fn=...) takes a function that makes an env like this one"),
+    (
+        "tm.gym.RecordEpisodes(env, frame='rendr')",
+        "no method 'rendr', which frame= names; did you mean 'render'?",
+    ),
+    ("tm.gym.RecordEpisodes(env, frame={'top': 'rendr'})", "has no method 'rendr', which frame= names"),
+    ("tm.gym.RecordEpisodes(env, PACKAGE + '/cli.py')", "cannot be made: it is a file"),
+    ("tm.gym.RecordEpisodes(env, '/dev/null/clips')", "Pass a folder that you may write to"),
+    ("tm.VideoOption(fps=3)", "did you mean tune_media.VideoOptions?"),
+    ("tm.record_episode()", "did you mean tune_media.rllib.record_episodes?"),
     ("tm.record_episodes()", "it is tune_media.rllib.record_episodes"),
     ("tm.RecordEpisodes(env)", "it is tune_media.gym.RecordEpisodes"),
 ]
@@ -101,7 +130,7 @@ def test_a_mistake_gets_a_message_of_ours(mistake, words, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     env = gym.make("CartPole-v1", render_mode="rgb_array")
     with pytest.raises((TypeError, ValueError, OSError, AttributeError)) as caught:
-        eval(mistake, {"tm": tm, "env": env, "np": np, "FRAMES": FRAMES})
+        eval(mistake, {"tm": tm, "env": env, "np": np, "FRAMES": FRAMES, "PACKAGE": PACKAGE})
     assert words in str(caught.value)
     last = traceback.extract_tb(caught.value.__traceback__)[-1]
     assert last.filename.startswith(PACKAGE)
@@ -112,6 +141,11 @@ def test_a_mistake_gets_a_message_of_ours(mistake, words, tmp_path, monkeypatch)
     ("mistake", "words"),
     [
         ("tm.WandbMediaLoggerCallback(3)", "project=...) takes text"),
+        ("tm.WandbMediaLoggerCallback(projct='p')", "has an argument 'projct'; did you mean 'project'?"),
+        ("tm.WandbMediaLoggerCallback('p', exclude=['x'])", "has an argument 'exclude'; did you mean 'excludes'?"),
+        ("tm.WandbMediaLoggerCallback('p', api_key=b'x')", "api_key=...) takes text or None, got a bytes"),
+        ("tm.WandbMediaLoggerCallback('p', api_key_file='nothing')", "there is no file 'nothing'"),
+        ("tm.MLflowMediaLoggerCallback(tracking_url='x')", "argument 'tracking_url'; did you mean 'tracking_uri'?"),
         ("tm.WandbMediaLoggerCallback('p', upload_timeout=None)", "upload_timeout=...) takes a number, got None"),
         ("tm.WandbMediaLoggerCallback('p', mode='offlne')", "no mode 'offlne'; did you mean 'offline'?"),
         ("tm.MLflowMediaLoggerCallback(3)", "tracking_uri=...) takes text"),
@@ -121,9 +155,19 @@ def test_a_mistake_gets_a_message_of_ours(mistake, words, tmp_path, monkeypatch)
 )
 def test_a_mistake_with_a_tracker_gets_a_message_of_ours(mistake, words):
     pytest.importorskip("mlflow" if "MLflow" in mistake else "wandb")
-    with pytest.raises((TypeError, ValueError)) as caught:
+    with pytest.raises((TypeError, ValueError, FileNotFoundError)) as caught:
         eval(mistake, {"tm": tm})
     assert words in str(caught.value)
+
+
+def test_a_logger_callback_in_rllibs_config_says_where_it_belongs():
+    """RLlib refuses an instance with its repr, and calls a class and looks for hooks in what it returns."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    with pytest.raises(ValueError, match=r"got <JsonMediaLoggerCallback, for tune\.RunConfig\(callbacks=\[\.\.\.\]\)>"):
+        PPOConfig().callbacks(tm.JsonMediaLoggerCallback())
+    with pytest.raises(AttributeError, match=r"pass it to tune\.RunConfig\(callbacks=\[\.\.\.\]\)"):
+        _ = tm.JsonMediaLoggerCallback().on_algorithm_init
 
 
 def test_a_recorder_that_is_not_called_says_so():

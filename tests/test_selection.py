@@ -101,12 +101,20 @@ def test_triggers():
         (("best", "best"), ValueError, "twice"),
         (("best", selection.best(3)), ValueError, "twice"),
         (3, TypeError, "keep= takes a selector's name .* got 3"),
-        ([3], TypeError, "names and selectors"),
+        ([3], TypeError, "several of these, got"),
     ],
 )
 def test_bad_selectors_fail_at_once(keep, error, words):
     with pytest.raises(error, match=words):
         as_selectors(keep)
+
+
+def test_a_number_that_no_episode_has_is_told_with_what_was_meant():
+    episodes = [EpisodeRecord("e", 1.0, 3, metrics={"speed_avg": 2.0})]
+    with pytest.raises(ValueError, match=r"by='sped_avg' is no number of any .*; did you mean 'speed_avg'\?"):
+        selection.best(by="sped_avg").choose(episodes)
+    with pytest.raises(ValueError, match=r"their numbers are 'episode_return', 'episode_length', 'speed_avg'\."):
+        selection.worst(by="x").choose(episodes)
 
 
 def test_bad_numbers_fail_at_once():

@@ -5,6 +5,7 @@ Importing this package imports neither torch, RLlib, W&B, MLflow nor PyAV; each 
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -97,8 +98,11 @@ if not TYPE_CHECKING:  # or type checkers would take any name
             return importlib.import_module(f"{__name__}.{name}")
         if name in _NAMES:
             return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-        place = _ELSEWHERE.get(name)
-        hint = f"; it is tune_media.{place}" if place else ""
+        hint = ""
+        if name in _ELSEWHERE:
+            hint = f"; it is tune_media.{_ELSEWHERE[name]}"
+        elif near := difflib.get_close_matches(name, [*_ELSEWHERE, *__all__], 1):
+            hint = f"; did you mean tune_media.{_ELSEWHERE.get(near[0], near[0])}?"
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 

@@ -41,16 +41,22 @@ def main(context: click.Context) -> None:
 
 
 class _Failure(click.ClickException):
-    """An error of the package as the command line tells it: arguments of Python functions become options.
+    """An error of the package, or of the system, as the command line tells it."""
+
+    def __init__(self, error: Exception) -> None:
+        is_systems = isinstance(error, OSError) and error.filename is not None and error.strerror
+        super().__init__(f"{error.filename}: {error.strerror}" if is_systems else _in_shell(str(error)))  # type: ignore[attr-defined]
+
+
+def _in_shell(text: str) -> str:
+    """Return the text of an error with the options of the command in place of arguments of Python functions.
 
     The error says ``evaluate(seeds=...) takes seeds``, or ``pass env=, a function``; the command has ``--seeds``.
     """
-
-    def __init__(self, error: Exception) -> None:
-        parameters = click.get_current_context().command.params
-        options = {one.name: one.opts[-1] for one in parameters if isinstance(one, click.Option)}
-        text = re.sub(r"\b\w+\((\w+)=[^()]*\)", lambda found: options.get(found[1], found[0]), str(error))
-        super().__init__(re.sub(r"\b(\w+)=(?![\w.'\"\[{(])", lambda found: options.get(found[1], found[0]), text))
+    parameters = click.get_current_context().command.params
+    options = {one.name: one.opts[-1] for one in parameters if isinstance(one, click.Option)}
+    text = re.sub(r"\b\w+\((\w+)=[^()]*\)", lambda found: options.get(found[1], found[0]), text)
+    return re.sub(r"\b(\w+)=(?![\w.'\"\[{(])", lambda found: options.get(found[1], found[0]), text)
 
 
 def _nothing(path: str, wanted: str = "Nothing") -> str:
@@ -69,6 +75,8 @@ def demo(storage: str, iterations: int) -> None:
 
     Example: tune-media demo
     """
+    if "://" in storage:
+        raise click.BadParameter(f"a folder of this machine, not {storage!r}", param_hint="--storage")
     click.echo(
         "The demo trains four PPO agents on CartPole-v1 (two learning rates, two discount factors), evaluates each of\n"
         f"them {iterations // 2} times, and records the best and the worst episode of each evaluation.\n"
@@ -116,6 +124,8 @@ def list_media(experiment: str, every: bool, as_json: bool, with_config: bool) -
       tune-media list ~/ray_results/my_sweep
       tune-media list --json ~/ray_results/my_sweep | jq .episode_return
     """
+    if with_config and not as_json:
+        raise click.UsageError("--config adds the whole config to the lines of --json: pass both.")
     from tune_media.values.strict_json import json_bytes
     from tune_media.viewing.catalog import load
     from tune_media.viewing.table import configuration_table, media_table, printable, trial_table
@@ -263,7 +273,9 @@ def _trial_names(catalog: Catalog, texts: tuple[str, ...]) -> list[str]:
 @main.command(short_help="Show the clips in the browser, live.")
 @click.argument("experiment")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=6007, show_default=True, help="Port; 0 takes a free one.")
+@click.option(
+    "--port", default=6007, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 takes a free one."
+)
 @click.option("--open/--no-open", "opens", default=False, help="Open the page in a browser.")
 @click.option("--wait", is_flag=True, help="Start although the folder is not there yet.")
 def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> None:
@@ -303,9 +315,12 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
         raise click.ClickException(f"{error}. Install it: pip install 'tune-media[viewer]'") from error
     try:
         made = Gallery.of(experiment, only)
+        if not made.count and not only:
+            raise click.ClickException(_nothing(experiment, "No clip or picture"))
+        for name, hint in made.unknown.items():
+            raise click.ClickException(f"Nothing in {experiment} has the key or section {name!r}; {hint}")
         if not made.count:
-            unknown = f"No clip in {experiment} is of {', '.join(only)}: look at `tune-media list --all`."
-            raise click.ClickException(unknown if only else _nothing(experiment, "No clip or picture"))
+            raise click.ClickException(f"No clip or picture in {experiment} is of {', '.join(only)}.")
         folder = Path(output) if output else default_folder(made.title)
         click.echo(f"{made.count} media of {len(made.trials)} trials, {human_size(made.nbytes)}, go to {folder}")
         if made.nbytes > _MUCH and not yes:
@@ -398,7 +413,7 @@ def render(
     if len(missing) < len(chosen):
         click.echo(f"{len(chosen) - len(missing)} of {len(chosen)} episodes have their clips already.")
     for rendered in failed:
-        click.echo(f"episode {rendered.episode.id}: {rendered.problem}", err=True)
+        click.echo(f"episode {rendered.episode.id}: {_in_shell(rendered.problem)}", err=True)
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(chosen)} episodes have no clip.")
 
@@ -597,6 +612,8 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
         if best is None:
             raise ValueError(_nothing(place.path, "No clip"))
         path, told = best.save(output, width=width, fps=fps), f"the best clip, of {best['trial']}"
+    elif not place.is_file:
+        raise ValueError(f"There is no clip or experiment {place.path!r}; an experiment is a folder of a sweep.")
     else:
         with place.filesystem.open_input_file(place.path) as file:
             path, told = save_medium(bytes(file.read()), place.path, output, width=width, fps=fps), place.name

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import posixpath
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,14 +92,25 @@ def to_tensorboard(
 
     Raises:
         FileNotFoundError: There is no such folder.
+        FileExistsError: ``output`` is a file.
 
     Example:
         ``to_tensorboard("s3://bucket/my_sweep", "my_sweep_tensorboard")``
     """
     from tune_media.callbacks.tensorboard.folder import TensorBoardFolder
 
-    backend = TensorBoardFolder(Path(output).expanduser())
+    backend = TensorBoardFolder(_folder("to_tensorboard", output))
     return _export(path, filesystem, backend, options or MediaOptions(), progress)
+
+
+def _folder(function: str, output: Any) -> Path:
+    """Return the folder that a user wants to be written."""
+    if not isinstance(output, (str, os.PathLike)):
+        raise TypeError(f"{function}(output=...) takes the path of a folder, got {as_shown(output)}.")
+    folder = Path(output).expanduser()
+    if folder.is_file():
+        raise FileExistsError(f"{function}(output=...) takes a folder, and {str(folder)!r} is a file.")
+    return folder
 
 
 def _export(
@@ -166,7 +179,7 @@ def to_minari(
 
     Raises:
         ImportError: Minari is not installed.
-        ValueError: There are no such episodes, or the spaces are missing.
+        ValueError: The name has no version, there are no such episodes, or the spaces are missing.
 
     Example:
         ``to_minari("~/ray_results/my_sweep/evaluations/last-seeds-0-39", "cartpole/ppo-v0")``
@@ -175,6 +188,9 @@ def to_minari(
         Traceback (most recent call last):
         FileNotFoundError: There is no folder ...
     """
+    if not isinstance(dataset_id, str) or not re.search(r"-v\d+$", dataset_id):
+        got = as_shown(dataset_id)
+        raise ValueError(f"to_minari(dataset=...) takes a name with a version, such as 'cartpole/ppo-v0', got {got}.")
     try:
         import minari
     except ImportError as error:
@@ -234,7 +250,7 @@ def to_lerobot(
         What was written: its ``episodes`` and ``frames`` are their numbers.
 
     Raises:
-        FileExistsError: ``output`` is not empty.
+        FileExistsError: ``output`` is a file, or not empty.
         ValueError: There are no such episodes.
 
     Example:
@@ -248,7 +264,7 @@ def to_lerobot(
     from tune_media.datasets.lerobot import LeRobotWriter
 
     catalog = load(path, filesystem)
-    with LeRobotWriter(Path(output).expanduser()) as writer, EpisodeReplayer(with_clips=pictures) as player:
+    with LeRobotWriter(_folder("to_lerobot", output)) as writer, EpisodeReplayer(with_clips=pictures) as player:
         for steps in player.steps_of_all(chosen_rows(catalog, where), catalog.taped_episodes()):
             try:
                 writer.add(steps, player.fps)

@@ -24,7 +24,7 @@ from tune_media.triggers import (
     sometimes,
     takes_one,
 )
-from tune_media.values.checks import as_shown, check_text, is_number
+from tune_media.values.checks import as_shown, check_text, did_you_mean, is_number
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import new_id
 
@@ -32,7 +32,6 @@ __all__ = [
     "RenderBudget",
     "Selector",
     "Trigger",
-    "as_result",
     "as_selectors",
     "best",
     "every",
@@ -232,28 +231,25 @@ def as_selectors(keep: str | Selector | Iterable[str | Selector]) -> tuple[Selec
         >>> [selector.name for selector in as_selectors(("best", worst(2)))]
         ['best', 'worst']
     """
-    if not isinstance(keep, (str, Selector, Iterable)) or isinstance(keep, Mapping):
-        raise TypeError(
-            "keep= takes a selector's name such as 'best', a selector such as tune_media.selection.best(3), or several "
-            f"of these, got {as_shown(keep)}."
-        )
-    items = [keep] if isinstance(keep, (str, Selector)) else list(keep)
+    items: Iterable[Any] = [keep]
+    if isinstance(keep, Iterable) and not isinstance(keep, (str, Mapping)):
+        items = keep
     selectors = []
     for item in items:
         if isinstance(item, Selector):
             selectors.append(item)
-        elif not isinstance(item, str):
-            raise TypeError(
-                f"keep takes names and selectors such as tune_media.selection.best(3), got {item!r}. "
-                "For a predicate: tune_media.selection.where(predicate, name='failures')."
-            )
-        elif item not in _NAMED:
-            raise ValueError(f"keep={item!r} is no selector; take one of {', '.join(map(repr, _NAMED))}.")
-        else:
+        elif isinstance(item, str):
+            if item not in _NAMED:
+                raise ValueError(f"keep={item!r} is no selector; {did_you_mean(item, _NAMED, 'the names are')}")
             selectors.append(_NAMED[item]())
+        else:
+            raise TypeError(
+                "keep= takes a selector's name such as 'best', a selector such as tune_media.selection.best(3), or "
+                f"several of these, got {as_shown(item)}{_remedy(item)}."
+            )
     names = [selector.name for selector in selectors]
     if not names:
-        raise ValueError("keep is empty: nothing would be recorded. Leave record_episodes out, or name a selector.")
+        raise ValueError("keep is empty: nothing would be recorded. Name a selector, or leave the recorder out.")
     if len(set(names)) < len(names):
         raise ValueError(f"keep names one selector twice ({', '.join(names)}); give one of them another name=.")
     return tuple(selectors)
@@ -299,6 +295,13 @@ def as_result(
     return result
 
 
+def _remedy(item: Any) -> str:
+    """Return what to pass as ``keep`` instead of a function, as the end of a message; empty for other values."""
+    if any(item is maker for maker in (best, worst, median, first, last, where, failures)):
+        return f"; call it: tune_media.selection.{item.__name__}(...)"
+    return "; a predicate needs tune_media.selection.where(predicate, name='chosen')" if callable(item) else ""
+
+
 def _top(records: Sequence[EpisodeRecord], by: str, highest: bool, k: int) -> list[EpisodeRecord]:
     return _ranked(records, by, highest=highest)[:k]
 
@@ -332,7 +335,9 @@ def _fails(record: EpisodeRecord, below: float, by: str) -> bool:
 
 def _ranked(records: Sequence[EpisodeRecord], by: str, *, highest: bool) -> list[EpisodeRecord]:
     if records and not any(by in record.metrics or hasattr(record, by) for record in records):
-        raise ValueError(f"by={by!r} is no number of any of these episodes, such as episode_return or episode_length.")
+        metrics = [name for record in records for name in record.metrics]
+        hint = did_you_mean(by, ["episode_return", "episode_length", *metrics], "their numbers are")
+        raise ValueError(f"by={by!r} is no number of any of these episodes; {hint}")
     # Sorting is stable: of equals, the highest ranks the earlier first and the lowest the later.
     in_order = records if highest else reversed(records)
     return sorted(in_order, key=lambda record: _value(record, by, highest), reverse=highest)

@@ -112,11 +112,11 @@ def test_mistakes_are_told(experiment, tmp_path):
         (("--episodes", "retrn < 3"), "did you mean 'return'?"),
         (("--episodes", "return < -3"), "matches 'return < -3'"),
         (("--episodes", "return less than <"), "the filter needs a value after than<"),
-        (("--episodes", "nosuchid"), "no episode with a tape has the id 'nosuchid'"),
-        (("--trial", "nosuchtrial"), "no trials have 'nosuchtrial' in their name"),
-        (("--env", "tests.support.envs:CountingEnv"), "the env that env= makes does not play this episode"),
+        (("--episodes", "nosuchid"), "'nosuchid' is neither best, worst or last"),
+        (("--trial", "nosuchtrial"), "There is no trial 'nosuchtrial'"),
+        (("--env", "tests.support.envs:CountingEnv"), "the env that --env makes does not play this episode"),
         (("--env", "no.such:thing"), "'no.such:thing' names no function"),
-        (("--overlay", "score"), "overlay='score' is none of"),
+        (("--overlay", "score"), "takes names and functions of the step, got 'score'"),
     ):
         found = render(experiment, *arguments, "-o", tmp_path)
         assert found.exit_code == 1

@@ -243,7 +243,7 @@ def test_policies_of_other_libraries_take_part(ray_session, tmp_path, monkeypatc
 
 
 def test_what_cannot_be_evaluated_says_why(experiment):
-    with pytest.raises(ValueError, match="no trials have 'nobody' in their name"):
+    with pytest.raises(ValueError, match="There is no trial 'nobody'"):
         tm.evaluate(experiment, trials="nobody")
     with pytest.raises(ValueError, match=r"no trial has a checkpoint '9'; there are '0', '1'\. .*checkpoint_frequency"):
         tm.evaluate(experiment, checkpoint=9)

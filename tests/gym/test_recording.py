@@ -110,7 +110,6 @@ def test_views_become_clips_of_one_episode(tmp_path):
         (lambda env: env.render() / 255.0, "uint8"),
         (lambda env: np.zeros((3, 8, 8), np.uint8), "channels"),
         (lambda env: np.zeros((8, 8), bool), "uint8"),
-        ("no_such_method", "no method"),
     ],
 )
 def test_frames_that_are_none_name_the_remedy(frame, words):

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from tune_media.recording.overlay import Overlay, check_parts
+from tune_media.recording.overlay import Overlay
+from tune_media.recording.problems import FrameError
 from tune_media.steps import StepFacts
 
 
@@ -50,14 +51,16 @@ def test_the_curve_follows_the_return():
     assert bright[0] > bright[1], rows  # it ends higher up than it begins
 
 
+def test_a_function_that_raises_is_named():
+    with pytest.raises(
+        FrameError, match=r"VideoOptions\(overlay=\.\.\.\), a function, raised AttributeError: .*'nope'"
+    ):
+        drawn((lambda step: step.nope,))
+
+
 @pytest.mark.parametrize(
     "action", [1, np.int64(2), 0.25, np.zeros(3), np.zeros(20), {"left": 1, "right": np.zeros(2)}, None]
 )
 def test_any_action_can_be_drawn(action):
     overlay = Overlay(("action",))
     overlay.draw(np.zeros((64, 96, 3), np.uint8), facts(action=action))
-
-
-def test_an_unknown_part_is_refused():
-    with pytest.raises(ValueError, match="'speed'"):
-        check_parts(("step", "speed"))

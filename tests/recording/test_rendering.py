@@ -181,6 +181,8 @@ def test_an_env_is_named_as_its_user_named_it():
         (OSError("libOSMesa.so.8: cannot open shared object file"), "MUJOCO_GL=osmesa"),
         (OSError("libEGL.so.1: cannot open shared object file"), "MUJOCO_GL=egl"),
         (RuntimeError("anything else"), ""),
+        (ValueError("framebuffer has shape (3, 4)"), ""),
+        (KeyError("video device"), ""),
     ],
 )
 def test_known_failures_have_a_remedy(error, words):

@@ -1,4 +1,5 @@
 import json
+import socket
 
 import numpy as np
 import pyarrow.fs
@@ -235,5 +236,60 @@ def test_a_clip_is_saved_as_it_is_or_as_a_gif_in_its_own_size(sweep, tmp_path):
     gif = row.save(str(tmp_path / "best.gif")).read_bytes()
     assert gif[:6] == b"GIF89a"
     assert (int.from_bytes(gif[6:8], "little"), int.from_bytes(gif[8:10], "little")) == (48, 32)
-    with pytest.raises(ValueError, match=r"saved as \.mp4 or \.gif, not as '\.avi'"):
+    with pytest.raises(ValueError, match=r"saved as \.mp4 or \.gif, not as 'best\.avi'"):
         row.save(tmp_path / "best.avi")
+    assert row.save(tmp_path / "talk" / "best.gif", width=24).read_bytes() != gif  # the folder is made
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "words"),
+    [
+        (
+            lambda c: c.filter("best"),
+            TypeError,
+            r"filter\(where=\.\.\.\) takes a function of a row, got 'best'; .*key=",
+        ),
+        (
+            lambda c: c.filter(lr=[0.2, 0.1]),
+            ValueError,
+            r"filter\(lr=\.\.\.\) takes the first and the last .*\[0.2, 0.1",
+        ),
+        (lambda c: c.filter(lr=[1, 2, 3]), TypeError, r"filter\(lr=\.\.\.\) takes a number, or the first and the last"),
+        (lambda c: c.filter(distance=3), ValueError, r"there are 'speed', .*'episode_return'"),  # metrics come first
+        (lambda c: c["best"], TypeError, r"takes the number of a row, got 'best'; .*filter\(key='best'\)"),
+        (lambda c: c.best(by="retrun"), ValueError, r"did you mean 'episode_return'\?"),
+        (lambda c: c.best(by="trial"), ValueError, r"'trial' is no number; the numbers are 'speed'"),
+        (lambda c: c.best(by="metrics"), ValueError, "'metrics' is no number"),
+        (lambda c: c.paired_difference("trial_x", "trial_a"), KeyError, "no trial 'trial_x'; did you mean 'trial_"),
+        (lambda c: c.compare(by="x"), ValueError, "no hyperparameter; there are 'lr'"),  # what differs comes first
+        (lambda c: c.best().save("best.mp4", width=9), ValueError, r"are for GIFs; 'best\.mp4' gets the clip as it is"),
+        (lambda c: c.best().save("best.gif", width=-5), ValueError, r"save\(width=\.\.\.\) must be positive .*got -5"),
+        (lambda c: c.best().save("best.gif", fps="9"), TypeError, r"save\(fps=\.\.\.\) takes a number .*got '9'"),
+        (lambda c: c.best().filmstrip(frames=0), ValueError, r"filmstrip\(frames=\.\.\.\) must be positive, got 0"),
+        (lambda c: c.best().filmstrip(width=3), ValueError, "at least 64 pixels, got 3"),
+    ],
+)
+def test_a_mistake_is_told_with_the_name_and_the_remedy(sweep, mistake, error, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=words):
+        mistake(tm.load(sweep))
+    assert not list(tmp_path.glob("best*"))
+
+
+def test_an_experiment_that_is_named_twice_is_read_once(sweep):
+    assert len(tm.load([sweep, str(sweep)])) == len(tm.load(sweep))
+
+
+def test_a_pair_may_be_two_names(sweep):
+    assert tm.load(sweep).paired_difference("trial_a", "trial_b")["seeds"] == 0
+
+
+def test_what_is_neither_a_folder_nor_a_file_is_no_trial_and_a_file_is_named(sweep):
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(sweep / "a.sock"))
+        assert len(tm.load(sweep.parent)) == 5
+    (sweep / "tuner.pkl").touch()
+    with pytest.raises(FileNotFoundError, match=r"tuner\.pkl' is a file; pass the experiment's folder"):
+        tm.load(sweep / "tuner.pkl")
+    with pytest.raises(FileNotFoundError, match=r"no folder .*~nobody_here/exp"):
+        tm.load("~nobody_here/exp")

@@ -66,7 +66,7 @@ def test_only_some_clips(experiment, tmp_path):
     assert Gallery.of(str(experiment), ["evaluation"]).count == 8
     unknown = run(experiment, "-o", tmp_path / "none", "--only", "besst")
     assert unknown.exit_code == 1
-    assert "is of besst" in unknown.output
+    assert "the key or section 'besst'; did you mean 'best'?" in unknown.output
     assert not (tmp_path / "none").exists()
     assert Gallery.of(str(experiment), ["train"]).count == 0
 

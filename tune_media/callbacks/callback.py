@@ -16,7 +16,7 @@ from tune_media.callbacks.readers import BackendReader, status_of
 from tune_media.callbacks.session import MediaSession
 from tune_media.experiment.results import result_step
 from tune_media.ray_compat import callbacks_of_experiment, latest_checkpoint_metrics
-from tune_media.values.checks import as_shown
+from tune_media.values.checks import as_shown, suggests_names
 from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tune_media")
 
 
+@suggests_names
 class MediaLoggerCallback(LoggerCallback):
     """Logs the metrics and media of a sweep with a backend of your own.
 
@@ -71,6 +72,9 @@ class MediaLoggerCallback(LoggerCallback):
                 "tune.RunConfig(callbacks=[...]), and pass tune_media.rllib.record_episodes() to config.callbacks(...)."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, for tune.RunConfig(callbacks=[...])>"  # RLlib's config.callbacks() shows it
 
     @property
     def name(self) -> str:

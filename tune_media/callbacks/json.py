@@ -12,11 +12,13 @@ from typing_extensions import override
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.ray_compat import json_files
+from tune_media.values.checks import suggests_names
 from tune_media.values.options import MediaOptions
 
 _MAX_OPEN = 256  # files
 
 
+@suggests_names
 class JsonMediaLoggerCallback(MediaLoggerCallback, JsonLoggerCallback):
     """Everything ``ray.tune.logger.JsonLoggerCallback`` does, and media as files.
 

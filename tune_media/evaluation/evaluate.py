@@ -16,11 +16,11 @@ from tune_media.evaluation.jobs import Job, played_by_tasks, played_here
 from tune_media.evaluation.part import Part, parts_of
 from tune_media.evaluation.request import ALL, Request, check_name
 from tune_media.experiment.results import json_object
-from tune_media.experiment.trial_files import TrialFiles
+from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.rllib.checkpoint_player import PlayerSettings
 from tune_media.selection import Selector, as_selectors
 from tune_media.storage.filesystem import read_if_there, write_atomically
-from tune_media.values.checks import as_shown, name_some
+from tune_media.values.checks import as_shown, name_some, suggests_names
 from tune_media.values.options import VideoOptions
 from tune_media.values.strict_json import json_bytes
 from tune_media.values.video import Video
@@ -36,6 +36,7 @@ LoadPolicy = Callable[[str], Callable[[Any], Any]]
 """Loads the policy of a checkpoint's folder: a function of an observation that returns an action."""
 
 
+@suggests_names
 def evaluate(
     source: Any,
     *,
@@ -105,7 +106,7 @@ def evaluate(
 
         >>> evaluate("results/my_sweep", seeds="first")
         Traceback (most recent call last):
-        ValueError: evaluate(seeds=...) takes seeds such as '0:40', 7 or [3, 7], got 'first'.
+        ValueError: evaluate(seeds=...) takes seeds such as '0:40', '3,7' or 7, got 'first'.
     """
     request = Request.of(checkpoint, seeds, episodes, explore, connectors, env, policy, env_config)
     selectors = () if clips is None or clips == () else as_selectors(clips)
@@ -233,20 +234,15 @@ def _chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialF
     found: list[TrialFiles] = []
     for name in names:
         kind, _, count = str(name).partition(":")
-        exact = [trial for trial in there if trial.name == name]
-        if exact:
-            found += exact
-        elif name == "all":
+        if name == "all":
             found += there
-        elif kind == "best" and (count.isdecimal() or not count):
+        elif kind == "best" and not any(trial.name == name for trial in there):
+            if count and not (count.isdecimal() and int(count)):
+                raise ValueError(f"evaluate(trials=...) takes a number after best:, such as best:5, got {name!r}.")
             ranked = [trial for trial, _, _ in catalog.best_first() if not trial.is_abandoned]
             found += ranked[: int(count or 1)]
         else:
-            matches = [trial for trial in there if str(name) in trial.name]
-            if len(matches) != 1:
-                known = name_some(trial.name for trial in matches or there)
-                raise ValueError(f"{len(matches) or 'no'} trials have {name!r} in their name: {known}")
-            found += matches
+            found += trials_named(str(name), there)
     if not found:
         raise ValueError(f"there is no trial in {catalog.path!r}")
     return list(dict.fromkeys(found))

@@ -180,7 +180,7 @@ def as_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
             found += _seeds_of(part, seeds)
     found = list(dict.fromkeys(found))
     if not found:
-        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', 7 or [3, 7], got {as_shown(seeds)}.")
+        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', '3,7' or 7, got {as_shown(seeds)}.")
     return tuple(found)
 
 
@@ -243,7 +243,7 @@ def _seeds_of(part: Any, given: Any) -> list[int]:
     except (TypeError, ValueError):
         seeds = [-1]
     if isinstance(part, (bool, float)) or any(seed < 0 for seed in seeds):
-        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', 7 or [3, 7], got {as_shown(given)}.")
+        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', '3,7' or 7, got {as_shown(given)}.")
     return seeds
 
 

@@ -32,6 +32,7 @@ from tune_media.storage.filesystem import is_local, read_if_there
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import filesystem_of, filesystem_of_trial, is_of_trial, path_of
 from tune_media.storage.trial_contents import TrialContents, read_trial
+from tune_media.values.checks import name_some
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.number import as_number
 from tune_media.values.video import Video
@@ -362,6 +363,27 @@ class TrialFiles:
             "step": [step for _, step, _ in found],
             "metrics": {name: [row.get(name) for _, _, row in found] for name in names},
         }
+
+
+def trials_named(name: str, trials: Sequence[TrialFiles]) -> list[TrialFiles]:
+    """Return the trials with a name, or else the trial that has it as a part of its name.
+
+    Raises:
+        ValueError: There is none, or several have it as a part of their names.
+
+    Example:
+        >>> trials_named("PPO_1", [])
+        Traceback (most recent call last):
+        ValueError: There is no trial 'PPO_1'; the trials are none.
+    """
+    exact = [trial for trial in trials if trial.name == name]
+    found = exact or [trial for trial in trials if name and name in trial.name]
+    if not found:
+        known = name_some(trial.name for trial in trials) or "none"
+        raise ValueError(f"There is no trial {name!r}; the trials are {known}.")
+    if len(found) > 1 and not exact:
+        raise ValueError(f"{len(found)} trials have {name!r} in their name: {name_some(one.name for one in found)}.")
+    return found
 
 
 def mark_abandoned(trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:

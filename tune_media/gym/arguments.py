@@ -12,12 +12,21 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from tune_media.recording.arguments import as_indices, check_recording
+from tune_media.recording.arguments import as_indices, check_recording, check_render
 from tune_media.recording.plan import Plan
-from tune_media.recording.rendering import FRAME_MODE, GYM_EXAMPLE, FrameFunction, renders_inside
+from tune_media.recording.rendering import (
+    FRAME_MODE,
+    GYM_EXAMPLE,
+    FrameFunction,
+    check_method,
+    describe,
+    inside,
+    renders_inside,
+    sub_env,
+)
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors, takes_one
 from tune_media.steps import Collect
-from tune_media.values.checks import as_shown, check_flag
+from tune_media.values.checks import as_shown, check_flag, check_names
 from tune_media.values.episode_record import DIRECT
 from tune_media.values.options import VideoOptions
 
@@ -69,6 +78,7 @@ class Arguments:
 
     def __post_init__(self) -> None:
         check_recording(self.episode_trigger, self.video, self.frame)
+        check_render(self.render)
         _check_types(self)
         if self.render != DIRECT:
             _check_replay(self)
@@ -128,8 +138,12 @@ class Arguments:
         """Check that the env renders frames, if clips are wanted.
 
         Raises:
-            ValueError: It does not; the message says how to create it.
+            ValueError: It does not; the message says how to create it. Or it lacks a method that ``frame`` names.
         """
+        for view in self.frame.values() if isinstance(self.frame, Mapping) else [self.frame]:
+            reachable = sub_env(env, 0)
+            if isinstance(view, str) and reachable is not None:
+                check_method(describe(env), list(inside(reachable)), view)
         render_mode = getattr(env, "render_mode", None)
         if self.video is not None and self.frame is None and render_mode != FRAME_MODE and not renders_inside(env):
             has = "no render_mode" if render_mode is None else f"render_mode={render_mode!r}"
@@ -147,6 +161,7 @@ def _taking(
     ) -> Callable[Concatenate[_Wrapper, _Env, _Given], None]:
         @functools.wraps(init)
         def checked(self: _Wrapper, env: _Env, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
+            check_names(f"{type(self).__name__}.__init__", kwargs, of_arguments.parameters)
             try:
                 of_arguments.bind(*args, **kwargs)
             except TypeError as error:
@@ -208,6 +223,11 @@ def _check_types(given: Arguments) -> None:
             "RecordEpisodes(step_trigger=...) is called with one argument, the number of steps; "
             f"{given.step_trigger!r} cannot be."
         )
+    if given.env_fn is not None and not callable(given.env_fn):
+        raise TypeError(
+            "RecordEpisodes(env_fn=...) takes a function that makes an env like this one, for example "
+            f"env_fn=lambda: {GYM_EXAMPLE}; got {as_shown(given.env_fn)}."
+        )
     check_flag("RecordEpisodes(trajectories=...)", given.trajectories)
     check_flag("RecordEpisodes(statistics=...)", given.statistics)
     check_flag("RecordEpisodes(strict=...)", given.strict)
@@ -218,10 +238,10 @@ def _check_types(given: Arguments) -> None:
 
 def _check_replay(given: Arguments) -> None:
     """Refuse a replay that cannot be."""
-    if not callable(given.env_fn):
+    if given.env_fn is None:
         raise TypeError(
             f"RecordEpisodes(render={given.render!r}) plays the chosen episodes again in another env: pass env_fn=, a "
-            f"function that makes one like this, for example env_fn=lambda: {GYM_EXAMPLE}; got {given.env_fn!r}."
+            f"function that makes one like this, for example env_fn=lambda: {GYM_EXAMPLE}."
         )
     if given.video_folder is not None:
         raise ValueError(

@@ -30,7 +30,14 @@ class ClipFolder:
     """
 
     def __init__(self, folder: Path, prefix: str, count: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = "it is a file" if folder.is_file() else error.strerror
+            raise type(error)(
+                f"RecordEpisodes(video_folder={str(folder)!r}) cannot be made: {reason}. Pass a folder that you may "
+                "write to; it need not exist."
+            ) from error
         self._folder, self._prefix, self._count = folder, prefix, count
 
     def write(self, index: int, name: str, video: Video, *, view: str = "", whole: bool = True) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tune_media.selection import RenderBudget, every, first_episodes, sometimes, takes_one
 from tune_media.values.checks import as_shown
+from tune_media.values.episode_record import RENDERS
 from tune_media.values.options import VideoOptions
 
 
@@ -43,6 +44,16 @@ def check_recording(trigger: Any, video: Any, frame: Any) -> None:
             raise TypeError(f"frame= takes a callable, the name of a method, or a dict of these, got {got}.")
         if callable(view) and not takes_one(view):
             raise TypeError(f"frame= takes a function that is called with one argument, the env; {view!r} cannot be.")
+
+
+def check_render(render: Any) -> None:
+    """Check when frames are rendered.
+
+    Raises:
+        ValueError: It is no such time.
+    """
+    if render not in RENDERS:
+        raise ValueError(f"render= takes {', '.join(map(repr, RENDERS))}; got {as_shown(render)}.")
 
 
 def as_indices(argument: str, values: Iterable[int] | int | None, count: int | None = None) -> frozenset[int] | None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from tune_media.encoding import Frame
+from tune_media.recording.problems import FrameError, explained
 from tune_media.steps import StepFacts
 from tune_media.values.convert import as_array
-
-NAMES = ("step", "reward", "return", "action", "curve")
 
 _MIN_FONT_PIXELS = 9
 _FONT_SHARE = 22  # a line of text is this part of the picture's height
@@ -23,19 +22,15 @@ _ACTION_CHARACTERS = 40
 
 
 Part = str | Callable[[StepFacts], str]
-"""One of ``NAMES``, or a function that says what to write."""
+"""One of ``values.options.OVERLAYS``, or a function that says what to write."""
 
 
-def check_parts(parts: Sequence[Part]) -> None:
-    """Refuse what is no overlay.
+def check_can_draw() -> None:
+    """Check that overlays can be drawn.
 
     Raises:
-        ValueError: An unknown name.
         ImportError: Pillow is not installed.
     """
-    for part in parts:
-        if not callable(part) and part not in NAMES:
-            raise ValueError(f"overlay={part!r} is none of {', '.join(NAMES)} and no function of the step.")
     try:
         import PIL  # noqa: F401
     except ImportError as error:
@@ -114,7 +109,10 @@ class Overlay:
 
 def _text(part: Part, facts: StepFacts) -> str:
     if callable(part):
-        return str(part(facts))
+        try:
+            return str(part(facts))
+        except Exception as error:
+            raise FrameError(explained("VideoOptions(overlay=...), a function,", error)) from error
     if part == "step":
         return f"t {facts.step}"
     if part == "reward":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tune_media.recording.arguments import check_render
 from tune_media.recording.choosing import RESERVED
 from tune_media.recording.collector import Collector
-from tune_media.recording.overlay import check_parts
+from tune_media.recording.overlay import check_can_draw
 from tune_media.recording.rendering import ONLY_VIEW
 from tune_media.selection import RenderBudget, Selector, Trigger
 from tune_media.steps import Collect
-from tune_media.values.episode_record import DIRECT, RENDERS
+from tune_media.values.episode_record import DIRECT
 from tune_media.values.options import VideoOptions
 
 
@@ -32,7 +33,7 @@ class Plan:
         views: The names of the views, as far as they are known before the first frame.
 
     Raises:
-        ValueError: An unknown overlay name or ``render``, or a selector with a reserved name.
+        ValueError: An unknown ``render``, or a selector with a reserved name.
         TypeError: A ``collect`` of the wrong type.
         ImportError: Overlays are wanted and Pillow is not installed.
 
@@ -56,14 +57,13 @@ class Plan:
     views: tuple[str, ...] = (ONLY_VIEW,)
 
     def __post_init__(self) -> None:
-        if self.render not in RENDERS:
-            raise ValueError(f"render= takes {', '.join(map(repr, RENDERS))}; got {self.render!r}.")
+        check_render(self.render)
         Collector(self.collect)  # raises if it is of the wrong type
         taken = RESERVED & {selector.name for selector in self.selectors}
         if taken:
             raise ValueError(f"a selector cannot be named {min(taken)!r}: something else has that name in the result.")
         if self.video is not None and self.video.overlay:
-            check_parts(self.video.overlay)
+            check_can_draw()
 
     @property
     def looks_at_info(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tune_media.recording.problems import FrameError
+from tune_media.values.checks import did_you_mean
 from tune_media.values.convert import as_array
 from tune_media.values.secrets import error_text
 
@@ -32,6 +33,7 @@ _GL_WORDS = re.compile(
     re.IGNORECASE,
 )
 """How libraries that draw with OpenGL, or in a window, say that they cannot. A single «display» may be any env's."""
+_OF_ARRAYS = (ValueError, TypeError, LookupError, ArithmeticError)  # of an env that draws with NumPy, whatever it says
 _PACKAGE_OF = {
     "pygame": "pip install 'gymnasium[classic-control]'",
     "Box2D": "pip install 'gymnasium[box2d]'",
@@ -178,8 +180,7 @@ class Renderer:
                 return picture
         if failure is not None:
             raise failure
-        if not any(hasattr(candidate, method) for candidate in envs):
-            raise FrameError(f"env {self._name} has no method {method!r}, which frame= names")
+        check_method(self._name, envs, method)
         return None
 
     def _checked(self, picture: Any, view: FrameFunction | str) -> Any:
@@ -214,6 +215,29 @@ class Renderer:
         return f" To check it: tune-media doctor {target}" if target else ""
 
 
+def check_method(name: str, envs: Sequence[Any], method: str) -> None:
+    """Check that an env has a method that ``frame`` names.
+
+    Args:
+        name: The name of the env, for the message.
+        envs: The env, and those inside it.
+        method: The name of the method.
+
+    Raises:
+        FrameError: None of them has it.
+
+    Example:
+        >>> check_method("'Maze-v0'", ["an env"], "rendr")
+        Traceback (most recent call last):
+        tune_media.recording.problems.FrameError: env 'Maze-v0' has no method 'rendr', which frame= names; it has ...
+    """
+    if not any(hasattr(env, method) for env in envs):
+        kind = type(envs[-1])  # asking the env for its properties might change it
+        there = [one for one in dir(kind) if not one.startswith("_") and callable(getattr(kind, one, None))]
+        hint = did_you_mean(method, there, "it has")
+        raise FrameError(f"env {name} has no method {method!r}, which frame= names; {hint}")
+
+
 def remedy_for(error: Exception) -> str:
     """Return the remedy for an exception that envs are known to raise, as the end of a message; empty if unknown.
 
@@ -228,7 +252,7 @@ def remedy_for(error: Exception) -> str:
     for package, command in _PACKAGE_OF.items():
         if package in (missing.split(".")[0], *text.replace("'", " ").replace("`", " ").split()):
             return f". Install it: {command}"
-    if _GL_WORDS.search(text):
+    if _GL_WORDS.search(text) and not isinstance(error, _OF_ARRAYS):
         return (
             ". There is no display here: before Ray is started, set MUJOCO_GL=egl (GPU) or MUJOCO_GL=osmesa (Debian's "
             "libosmesa6), or SDL_VIDEODRIVER=dummy for pygame"

@@ -1,7 +1,6 @@
 """Records the episodes that RLlib's env runners play: ``record_episodes`` makes the callback."""
 
-from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.own_values import values_of
 from tune_media.rllib.record import record_episodes
 
-__all__ = ["EpisodeRecorderCallback", "record_episodes", "values_of"]
+__all__ = ["record_episodes", "values_of"]

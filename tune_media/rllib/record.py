@@ -14,7 +14,7 @@ from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.settings import EVALUATION, SECTIONS, RecorderSettings
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
 from tune_media.steps import Collect
-from tune_media.values.checks import as_shown, check_flag, check_text
+from tune_media.values.checks import as_shown, check_flag, check_text, suggests_names
 from tune_media.values.episode_record import AUTO
 from tune_media.values.options import VideoOptions
 
@@ -28,6 +28,7 @@ _RLLIBS_KEY = re.compile(
 )
 
 
+@suggests_names
 def record_episodes(
     sections: str | Iterable[str] = "evaluation",
     keep: str | Selector | Iterable[str | Selector] = ("best", "worst"),
@@ -171,15 +172,8 @@ class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
     records_episodes = True  # by this, the logger callbacks know it without importing RLlib
 
     def setup(self, *args: Any, **info: Any) -> None:
-        """Refuse to be a callback of Tune, which calls this first.
-
-        Raises:
-            TypeError: Always.
-        """
-        raise TypeError(
-            "record_episodes(...) is a callback of RLlib, not of Tune: pass it to config.callbacks(...), and pass "
-            "tune_media.JsonMediaLoggerCallback() or another logger to tune.RunConfig(callbacks=[...])."
-        )
+        """Refuse to be a callback of Tune, which calls this first."""
+        _is_not_for_tune()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):  # RLlib called record_episodes and took its result for the callback
@@ -188,6 +182,21 @@ class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
                 "config.callbacks(tune_media.rllib.record_episodes())"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _is_not_for_tune(*args: Any, **info: Any) -> None:
+    """Refuse to be a callback of Tune, which calls ``setup`` of what it is given first.
+
+    Raises:
+        TypeError: Always.
+    """
+    raise TypeError(
+        "record_episodes(...) is a callback of RLlib, not of Tune: pass it to config.callbacks(...), and pass "
+        "tune_media.JsonMediaLoggerCallback() or another logger to tune.RunConfig(callbacks=[...])."
+    )
+
+
+record_episodes.setup = _is_not_for_tune  # type: ignore[attr-defined]
 
 
 def _as_sections(sections: str | Iterable[str]) -> tuple[str, ...]:

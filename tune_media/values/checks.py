@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import math
 import numbers
-from collections.abc import Iterable
-from typing import Any
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from tune_media.values.foreign import shown
 
 _MAX_SHOWN = 80  # characters of a value in a message
 _MAX_NAMES = 10
+_NEAR, _NEAR_PART, _SIMILAR = 0.85, 0.75, 0.7  # how similar a name, or a part of it, is that was meant; 1: equal
+_Callable = TypeVar("_Callable", bound=Callable[..., Any])
 
 
 def as_shown(value: Any) -> str:
@@ -33,11 +38,19 @@ def did_you_mean(name: object, known: Iterable[str], there_are: str = "there are
 
     >>> did_you_mean("retrun", ["return", "length"])
     "did you mean 'return'?"
+    >>> did_you_mean("trigger", ["step", "episode_trigger"])
+    "did you mean 'episode_trigger'?"
     >>> did_you_mean("x", ["return", "length"], "the fields are")
     "the fields are 'return', 'length'."
     """
     names = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(str(name), names, 1)
+    text, parts = str(name), {part: one for one in reversed(names) for part in re.split("[/_]", one)}
+    near = (
+        difflib.get_close_matches(text, names, 1, _NEAR)
+        or [parts[part] for part in difflib.get_close_matches(text, parts, 1, _NEAR_PART)]
+        or [part for part in re.split("[/_]", text) if part in names]
+        or difflib.get_close_matches(text, names, 1, _SIMILAR)
+    )
     if near:
         return f"did you mean {near[0]!r}?"
     return f"{there_are} {name_some(names)}." if names else "there are none."
@@ -52,6 +65,49 @@ def name_some(names: Iterable[str]) -> str:
     names = list(names)
     text = ", ".join(repr(name) for name in names[:_MAX_NAMES])
     return text + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
+
+
+def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Check the names of the arguments that a user passed.
+
+    Raises:
+        TypeError: One is unknown.
+
+    Example:
+        >>> check_names("VideoOptions", ["heigth"], ["height", "width"])
+        Traceback (most recent call last):
+        TypeError: VideoOptions() got an unexpected keyword argument 'heigth'; did you mean 'height'?
+    """
+    known = list(known)
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known, "it takes")
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}; {hint}")
+
+
+def suggests_names(called: _Callable) -> _Callable:
+    """Have a function, or a class, answer an argument that it does not have with the one that was meant.
+
+    Example:
+        >>> @suggests_names
+        ... def clip(*, fps=30):
+        ...     return fps
+        >>> clip(fpss=20)
+        Traceback (most recent call last):
+        TypeError: clip() got an unexpected keyword argument 'fpss'; did you mean 'fps'?
+    """
+    known = list(inspect.signature(called).parameters)
+    inner: Any = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
+
+    @functools.wraps(inner)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        check_names(called.__name__, kwargs, known)
+        return inner(*args, **kwargs)
+
+    if not isinstance(called, type):
+        return checked  # type: ignore[return-value]
+    called.__init__ = checked  # type: ignore[misc]
+    return called
 
 
 def is_number(value: Any) -> bool:
@@ -94,13 +150,17 @@ def check_text(argument: str, value: Any, example: str, *, or_none: bool = True)
         raise TypeError(f"{argument} takes text{nothing}, for example {example}, got {as_shown(value)}.")
 
 
-def check_positive(argument: str, value: Any, *, whole: bool = False) -> None:
+def check_positive(
+    argument: str, value: Any, *, whole: bool = False, or_none: bool = False, finite: bool = False
+) -> None:
     """Check an argument that is a number above 0.
 
     Args:
         argument: Its name.
         value: Its value.
-        whole: Whether it must be a whole number; if not, it may be infinite.
+        whole: Whether it must be a whole number.
+        or_none: Whether it may be None.
+        finite: Whether it must be finite, which a whole number is.
 
     Raises:
         TypeError: It is no number.
@@ -114,10 +174,13 @@ def check_positive(argument: str, value: Any, *, whole: bool = False) -> None:
         Traceback (most recent call last):
         ValueError: MediaOptions(gif_width=...) must be positive, got 0.
     """
+    if or_none and value is None:
+        return
+    nothing = " or None" if or_none else ""
     if not is_number(value):
-        raise TypeError(f"{argument} takes a number, got {as_shown(value)}.")
-    if not value > 0:
-        raise ValueError(f"{argument} must be positive, got {value!r}.")
+        raise TypeError(f"{argument} takes a number{nothing}, got {as_shown(value)}.")
+    if not value > 0 or (finite and value == math.inf):
+        raise ValueError(f"{argument} must be positive{nothing}, got {value!r}.")
     if whole and (value == math.inf or value != int(value)):
         raise ValueError(f"{argument} must be a whole number, got {value!r}.")
 
@@ -127,6 +190,7 @@ def number_range(argument: str, value: Any) -> tuple[float, float] | None:
 
     Raises:
         TypeError: It is neither None, a number, nor a pair of numbers.
+        ValueError: The first is larger than the last.
 
     Example:
         >>> number_range("filter(step=...)", 20), number_range("filter(step=...)", [10, 20])
@@ -142,5 +206,7 @@ def number_range(argument: str, value: Any) -> tuple[float, float] | None:
     except (TypeError, ValueError):
         first = last = None
     if is_number(first) and is_number(last):
+        if first > last:
+            raise ValueError(f"{argument} takes the first and the last of a range, got {as_shown(value)}.")
         return first, last
     raise TypeError(f"{argument} takes a number, or the first and the last, got {as_shown(value)}.")

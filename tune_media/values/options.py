@@ -8,13 +8,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass, fields
 from typing import Any
 
-from tune_media.values.checks import as_shown, check_flag, check_positive, check_text, is_number
+from tune_media.values.checks import (
+    as_shown,
+    check_flag,
+    check_positive,
+    check_text,
+    did_you_mean,
+    is_number,
+    suggests_names,
+)
 from tune_media.values.deprecated import renamed
 
 _PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
+OVERLAYS = ("step", "reward", "return", "action", "curve")
+"""What can be drawn into the frames of recorded episodes, besides the text of a function."""
+
 _LEAST_RESOURCE = 0.0001  # that Ray takes
 
 
+@suggests_names
 @dataclass(frozen=True)
 class VideoOptions:
     """How episodes become clips.
@@ -60,16 +72,15 @@ class VideoOptions:
             got = as_shown(self.overlay)
             raise TypeError(f"VideoOptions(overlay=...) takes a name, a function, or several, got {got}.")
         object.__setattr__(self, "overlay", (self.overlay,) if is_single else tuple(self.overlay))
+        for part in self.overlay:
+            if not callable(part) and part not in OVERLAYS:
+                hint = did_you_mean(part, OVERLAYS, "the names are")
+                raise ValueError(
+                    f"VideoOptions(overlay=...) takes names and functions of the step, got {as_shown(part)}; {hint}"
+                )
         for name in ("fps", "height", "width", "max_frames"):
             value = getattr(self, name)
-            if value is not None and not is_number(value):
-                raise TypeError(f"VideoOptions({name}=...) takes a number or None, got {as_shown(value)}.")
-            if value is not None and not 0 < value < math.inf:
-                raise ValueError(f"VideoOptions({name}=...) must be positive or None, got {value!r}.")
-        for name in ("height", "width", "max_frames"):
-            value = getattr(self, name)
-            if value is not None and value != int(value):
-                raise ValueError(f"VideoOptions({name}=...) must be a whole number, got {value!r}.")
+            check_positive(f"VideoOptions({name}=...)", value, whole=name != "fps", or_none=True, finite=True)
         if not isinstance(self.every, numbers.Integral) or isinstance(self.every, bool) or self.every < 1:
             kind = ValueError if is_number(self.every) else TypeError
             raise kind(
@@ -88,6 +99,7 @@ class VideoOptions:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("fps", "every", "overlay")}
 
 
+@suggests_names
 @dataclass(frozen=True)
 class Retention:
     """Which media files are kept. Episode data (``episode_data``) and metrics are always kept.
@@ -131,7 +143,7 @@ class Retention:
     best_trial: InitVar[str | None] = None
 
     def __post_init__(self, best_trial: str | None) -> None:
-        metric = renamed("Retention(best_trial=...)", "best_trial_by=", best_trial, self.best_trial_by, stacklevel=4)
+        metric = renamed("Retention(best_trial=...)", "best_trial_by=", best_trial, self.best_trial_by, stacklevel=5)
         object.__setattr__(self, "best_trial_by", metric)
         for name in ("last", "best", "trial_bytes", "experiment_bytes"):
             value = getattr(self, name)
@@ -156,6 +168,7 @@ class Retention:
         return than is None or (value > than if self.mode == "max" else value < than)
 
 
+@suggests_names
 @dataclass(frozen=True)
 class MediaOptions:
     """How the logger callbacks of one experiment handle media. All of them must get the same options.

@@ -23,7 +23,7 @@ from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_contents import warn_of_unlisted, warn_of_unrendered
-from tune_media.values.checks import did_you_mean, is_number, name_some, number_range
+from tune_media.values.checks import as_shown, did_you_mean, is_number, name_some, number_range
 from tune_media.values.deprecated import renamed
 from tune_media.values.image import Image
 from tune_media.values.score import Scores
@@ -103,7 +103,8 @@ class CatalogRow(dict[str, Any]):
         """Write the medium to a file: as it is stored, or a clip as a GIF, for a slide.
 
         Args:
-            path: The file to write. Its ending decides the format: for a clip ``.mp4`` or ``.gif``.
+            path: The file to write. Its ending decides the format: for a clip ``.mp4`` or ``.gif``. Its folder is made
+                if it is missing.
             width: The largest width of a GIF, pixels. None: that of the clip.
             fps: The most frames per second of a GIF. None: those of the clip, at most 50, which is all that GIF can do.
 
@@ -185,6 +186,11 @@ class Catalog(Sequence[CatalogRow]):
     def __getitem__(self, index: int | slice) -> CatalogRow | list[CatalogRow]:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
+        if not hasattr(index, "__index__"):
+            raise TypeError(
+                f"a catalog takes the number of a row, got {as_shown(index)}; rows are found with filter(), such as "
+                "filter(key='best')"
+            )
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
             raise IndexError(f"the catalog has {len(self)} rows; there is no row {index}")
@@ -243,12 +249,18 @@ class Catalog(Sequence[CatalogRow]):
                 ``config/<name>`` is always a hyperparameter.
 
         Raises:
-            TypeError: A number is something else.
-            ValueError: Nothing has a name that is given. A text that no row has is a warning.
+            TypeError: A number, or ``where``, is something else.
+            ValueError: Nothing has a name that is given, or a range ends before it starts. A text that no row has is a
+                warning.
 
         Example:
             ``catalog.filter(key="best", step=(10_000, 20_000), lr=1e-3, distance_max=3)``
         """
+        if where is not None and not callable(where):
+            raise TypeError(
+                f"filter(where=...) takes a function of a row, got {as_shown(where)}; other conditions have names, "
+                "such as filter(key='best')."
+            )
         self._warn_of_unknown(trial=trial, section=section, key=key, kind=kind)
         asked = self._conditions(values)
         steps = number_range("filter(step=...)", step)
@@ -284,8 +296,10 @@ class Catalog(Sequence[CatalogRow]):
             return []
         self._read_of_all(lambda trial: trial.config)
         fields = dict.fromkeys(name for row in self for name in data_frames.fields_of(row))
-        params = dict.fromkeys(name for trial in self.trials for name in trial.config)
-        return conditions(values, [*data_frames.MEDIA_COLUMNS, *fields], params)
+        params = dict.fromkeys(self.differing_params) | dict.fromkeys(
+            name for trial in self.trials for name in trial.config
+        )
+        return conditions(values, [*fields, *data_frames.MEDIA_COLUMNS], params)
 
     def _warn_of_unknown(self, **wanted: str | None) -> None:
         """Say which names there are, if a text that is asked for is none of them."""
@@ -342,7 +356,7 @@ class Catalog(Sequence[CatalogRow]):
             metric: The old name of ``by``.
 
         Raises:
-            ValueError: ``mode`` is something else, or no row has such a field.
+            ValueError: ``mode`` is something else, or no row has such a number.
         """
         if mode not in ("max", "min"):
             raise ValueError(f"best(mode=...) must be 'max' or 'min', got {mode!r}.")
@@ -406,13 +420,13 @@ class Catalog(Sequence[CatalogRow]):
         found = self._judged(by, metric, "max", task)
         return {one.configuration.title: one.scores if one.scores.ndim == 2 else one.scores[:, None] for one in found}
 
-    def paired_difference(self, first: Sequence[str], second: Sequence[str]) -> dict[str, float]:
+    def paired_difference(self, first: str | Sequence[str], second: str | Sequence[str]) -> dict[str, float]:
         """Return how much larger the first trials' returns are on the evaluation seeds that the second ones have, too.
 
         Of each trial, the episodes of its last evaluation count.
 
         Args:
-            first: The names of trials, such as ``catalog.compare()["trials"][0]``.
+            first: The names of trials, such as ``catalog.compare()["trials"][0]``, or one name.
             second: The others'.
 
         Returns:
@@ -422,10 +436,11 @@ class Catalog(Sequence[CatalogRow]):
         Raises:
             KeyError: There is no such trial.
         """
-        unknown = {*first, *second} - {trial.name for trial in self.trials}
-        if unknown:
-            raise KeyError(f"there is no trial {min(unknown)!r}")
-        groups = [[trial for trial in self.trials if trial.name in names] for names in (first, second)]
+        wanted = [[names] if isinstance(names, str) else names for names in (first, second)]
+        known = [trial.name for trial in self.trials]
+        for name in (name for names in wanted for name in names if name not in known):
+            raise KeyError(f"there is no trial {name!r}; {did_you_mean(name, known, 'the trials are')}")
+        groups = [[trial for trial in self.trials if trial.name in names] for names in wanted]
         returns = [comparison.returns_by_seed(group) for group in groups]
         found, count = paired_difference(*returns)
         return {"difference": found.value, "low": found.low, "high": found.high, "seeds": count}

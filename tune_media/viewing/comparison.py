@@ -16,6 +16,7 @@ from tune_media.experiment.status import FAILED, TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.episode_files import parquet_name
 from tune_media.values.checks import did_you_mean
+from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge, rank, table_of
@@ -42,6 +43,7 @@ def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
     values = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
     if all(value is None for value in values):
         known = [name for trial in trials for name in trial.last_metrics]
+        known = [*main_metrics(known), *known]
         raise ValueError(f"no trial has the metric {metric!r}; {did_you_mean(metric, known)}")
     return values
 

@@ -13,6 +13,7 @@ import numpy as np
 from tune_media.experiment.params import differing
 from tune_media.values.checks import did_you_mean
 from tune_media.values.foreign import without_address
+from tune_media.values.names import full_name
 from tune_media.viewing.statistics import Estimate, Scores, difference, estimate, interquartile_mean
 
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
@@ -99,7 +100,7 @@ def configurations(params: Sequence[Mapping[str, Any]], by: Sequence[str] | None
     >>> [(one.params, one.trials) for one in found]
     [({'lr': 1}, [0, 2]), ({'lr': 2}, [1])]
     """
-    names = [name for name in differing(params) if not is_seed(name)] if by is None else _full_names(params, by)
+    names = [name for name in differing(params) if not is_seed(name)] if by is None else _full_names("by=", params, by)
     groups: dict[tuple[str, ...], list[int]] = {}
     for number, found in enumerate(params):
         groups.setdefault(tuple(_comparable(found.get(name)) for name in names), []).append(number)
@@ -180,13 +181,13 @@ def short(value: Any, digits: int = 5) -> str:
     return re.sub(r"^<(?:function|class) '?(.+?)'?>$", r"\1", str(value))
 
 
-def _full_names(params: Sequence[Mapping[str, Any]], by: Sequence[str]) -> list[str]:
-    known = dict.fromkeys(name for found in params for name in found)
+def _full_names(argument: str, params: Sequence[Mapping[str, Any]], wanted_names: Sequence[str]) -> list[str]:
+    known = dict.fromkeys([*differing(params), *(name for found in params for name in found)])
     names = []
-    for wanted in by:
-        full = wanted if wanted in known else next((name for name in known if name.rpartition("/")[2] == wanted), None)
+    for wanted in wanted_names:
+        full = full_name(wanted, known)
         if full is None:
-            raise ValueError(f"by= has {wanted!r}, which is no hyperparameter; {did_you_mean(wanted, known)}")
+            raise ValueError(f"{argument} has {wanted!r}, which is no hyperparameter; {did_you_mean(wanted, known)}")
         names.append(full)
     return names
 

@@ -6,13 +6,13 @@ import json
 import logging
 import math
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_columns, parquet_name
-from tune_media.values.checks import did_you_mean
+from tune_media.values.checks import did_you_mean, name_some
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.names import full_name
@@ -142,7 +142,7 @@ def _number_named(rows: Iterable[dict[str, Any]], name: str) -> str:
     """Return the full name of a field of the index, or of a row or its metrics.
 
     Raises:
-        ValueError: There is none; the message names similar ones.
+        ValueError: There is none, or it is no number; the message names others.
     """
     known = dict.fromkeys(MEDIA_COLUMNS)
     numbers: dict[str, None] = {}
@@ -153,6 +153,8 @@ def _number_named(rows: Iterable[dict[str, Any]], name: str) -> str:
     found = full_name(name, known)
     if found is None:
         raise ValueError(f"best: no row has {name!r}; {did_you_mean(name, numbers, 'the fields are')}")
+    if any(isinstance(field_of(row, found), (str, Mapping, Sequence)) for row in rows):
+        raise ValueError(f"best: {name!r} is no number; the numbers are {name_some(numbers)}.")
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.values.checks import check_positive
 from tune_media.values.image import Image
 from tune_media.viewing.catalog import Catalog, load
 from tune_media.viewing.grid_choice import Tile
@@ -19,6 +20,7 @@ from tune_media.viewing.labels import INK, LINE, PALE, PAPER, WINNER, Color, lab
 _Picture = npt.NDArray[np.uint8]
 _GAP = 4
 _NARROWEST = 16  # a frame, pixels
+_NARROWEST_ROW = 64
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,18 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
         width: Width of the picture, pixels.
 
     Raises:
-        ValueError: A clip cannot be decoded, or there is none.
+        ValueError: A clip cannot be decoded, or there is none; or a number that cannot be.
+        TypeError: ``frames`` or ``width`` is no number.
         ImportError: Pillow is not installed; it draws the labels.
     """
     if not strips:
         raise ValueError("A filmstrip needs at least one clip.")
-    frames = max(1, min(frames, (width - _GAP) // (_NARROWEST + _GAP)))
-    cell = (width - _GAP) // frames - _GAP
+    check_positive("filmstrip(frames=...)", frames, whole=True)
+    check_positive("filmstrip(width=...)", width, whole=True)
+    if width < _NARROWEST_ROW:
+        raise ValueError(f"filmstrip(width=...) takes at least {_NARROWEST_ROW} pixels, got {width}.")
+    frames = max(1, min(int(frames), (int(width) - _GAP) // (_NARROWEST + _GAP)))
+    cell = (int(width) - _GAP) // frames - _GAP
     return Image(np.concatenate([_row(strip, frames, cell, width) for strip in strips]))
 
 

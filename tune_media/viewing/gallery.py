@@ -19,6 +19,7 @@ from tune_media.experiment.results import RESULTS
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
+from tune_media.values.checks import did_you_mean
 from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
 from tune_media.viewing.conditions import Texts
@@ -96,6 +97,12 @@ class Gallery:
         found.metrics_of(trials)
         words = [TrialStatus(status.word) for status in found.statuses_of(trials)]  # an error may name paths
         return cls(folder.name, trials, only, statuses=words)
+
+    @property
+    def unknown(self) -> dict[str, str]:
+        """The names in ``only`` that no medium has, each with the end of a message: which names there are."""
+        known = sorted({name for trial in self.trials for line in trial.lines for name in _names_of(line)})
+        return {name: did_you_mean(name, known) for name in self.only if name not in known}
 
     @property
     def files(self) -> dict[tuple[str, str], tuple[TrialFiles, Line]]:
@@ -244,8 +251,12 @@ def default_folder(experiment: str) -> Path:
 def _is_wanted(line: Line, only: Collection[str]) -> bool:
     if line.get("kind") not in _KINDS or posixpath.splitext(line["path"])[1].lower() not in SHOWN:
         return False
-    names = {line["key"], line["section"], *line["key"].split("/")}
-    return not only or bool(names & set(only))
+    return not only or bool(_names_of(line) & set(only))
+
+
+def _names_of(line: Line) -> set[str]:
+    """Return the names by which ``only`` lets a line in."""
+    return {line["key"], line["section"], *line["key"].split("/")}
 
 
 def _write(path: Path, content: bytes) -> Path:

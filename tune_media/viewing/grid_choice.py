@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tune_media.experiment.trial_files import trials_named
 from tune_media.values.checks import name_some
+from tune_media.values.names import full_name
 from tune_media.values.score import clip_rank, does_count
 from tune_media.viewing.catalog import Catalog, CatalogRow
 
@@ -53,12 +55,12 @@ def choose_tiles(
 
     Args:
         catalog: What was recorded.
-        trials: The names of the trials to show. Empty: all.
+        trials: The names of the trials to show, or a part of each that no other trial has. Empty: all.
         step: ``"best"`` for the clip with the best return of each trial, ``"last"`` for its last one, or a step: its
             last clip up to that step. Clips that were rolled back are chosen only if there are no others.
         over_training: The name of a trial: its clips from the first to the last step, instead of one of each trial.
-        key: The key of the clips, such as ``"episodes/best"``. None: the evaluation's best episodes if there are
-            any, or else the key that has most clips.
+        key: The key of the clips, such as ``"episodes/best"``, or its last part. None: the evaluation's best episodes
+            if there are any, or else the key that has most clips.
 
     Returns:
         The tiles, the trial with the highest score first; over training, the first step first. At most 64.
@@ -66,19 +68,24 @@ def choose_tiles(
     Raises:
         ValueError: There is no such clip, or no such trial.
     """
-    unknown = {*trials, *([over_training] if over_training else [])} - {trial.name for trial in catalog.trials}
-    if unknown:
-        names = name_some(trial.name for trial in catalog.trials)
-        raise ValueError(f"There is no trial {sorted(unknown)[0]!r}; the trials are {names}.")
+    trials = [trial.name for name in trials for trial in trials_named(name, catalog.trials)]
+    if over_training:
+        over_training = trials_named(over_training, catalog.trials)[0].name
+    if over_training and (trials or step != "best"):
+        raise ValueError("--over-training shows all steps of one trial: leave --trials and --step out.")
     clips = catalog.filter(kind="video")
-    key = key or _default_key(clips)
+    if not len(clips):
+        raise ValueError(f"There is no clip in {catalog.path}: nothing was recorded, or it is not an experiment.")
+    keys = sorted({row["key"] for row in clips})
+    wanted, key = key, full_name(key, keys) if key else _default_key(clips)
+    if key is None:
+        raise ValueError(f"There is no clip with key {wanted!r}; the keys with clips are {name_some(keys)}.")
     rows = [row for row in clips if row["key"] == key and (not trials or row["trial"] in trials)]
     chosen = _over_training(rows, over_training) if over_training else _one_each(rows, step)
-    if not chosen and not len(clips):
-        raise ValueError(f"There is no clip in {catalog.path}: nothing was recorded, or it is not an experiment.")
     if not chosen:
-        keys = name_some(sorted({row["key"] for row in clips}))
-        raise ValueError(f"There is no clip with key {key!r} that matches; the keys with clips are {keys}.")
+        raise ValueError(
+            f"There is no clip with key {key!r} of these trials and steps; the keys with clips are {name_some(keys)}."
+        )
     if over_training:
         marked, mark = max(chosen, key=clip_rank), "best"
     else:

@@ -55,12 +55,17 @@ class Folder:
         """Whether the folder exists."""
         return bool(self.filesystem.get_file_info(self.path).type == pyarrow.fs.FileType.Directory)
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file, and no folder."""
+        return bool(self.filesystem.get_file_info(self.path).type == pyarrow.fs.FileType.File)
+
     def subfolders(self) -> list[Folder]:
         """Return the folders directly inside this one, sorted by name; one request on an object store."""
         found = []
         for info in self.filesystem.get_file_info(pyarrow.fs.FileSelector(self.path, allow_not_found=True)):
             with contextlib.suppress(UnicodeDecodeError):  # such a name is not a trial's
-                if not info.is_file:
+                if info.type == pyarrow.fs.FileType.Directory:  # a socket is neither a folder nor a file
                     found.append(Folder(self.filesystem, info.path))
         return sorted(found, key=lambda folder: folder.path)
 
@@ -85,15 +90,15 @@ def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -
     if isinstance(source, (str, Path)):
         folder = folder_at(source, filesystem)
         if not folder.is_there:
-            raise FileNotFoundError(
-                f"There is no folder {folder.path!r}; pass the experiment's folder, which tuner.fit() prints."
-            )
+            wrong = f"{folder.path!r} is a file" if folder.is_file else f"There is no folder {folder.path!r}"
+            raise FileNotFoundError(f"{wrong}; pass the experiment's folder, which tuner.fit() prints.")
         return [folder]
     path = getattr(source, "experiment_path", None)
     if isinstance(path, str):  # a ResultGrid
         return find_folders(path, filesystem or source.filesystem)
-    if isinstance(source, Sequence) and source:
-        return [folder for one in source for folder in find_folders(one, filesystem)]
+    if isinstance(source, Sequence) and source and not isinstance(source, (bytes, bytearray)):
+        folders = [folder for one in source for folder in find_folders(one, filesystem)]
+        return [folder for at, folder in enumerate(folders) if folder not in folders[:at]]
     raise TypeError(f"load() takes a folder, a URI, a ResultGrid, or a list of these; got {source!r}.")
 
 
@@ -140,4 +145,7 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
     if "://" in text:
         allow_many_requests()
         return Folder(*pyarrow.fs.FileSystem.from_uri(text))
-    return Folder(pyarrow.fs.LocalFileSystem(), str(Path(path).expanduser().resolve()))
+    local = Path(path)
+    with contextlib.suppress(RuntimeError):  # ~nobody
+        local = local.expanduser()
+    return Folder(pyarrow.fs.LocalFileSystem(), str(local.resolve()))

@@ -51,13 +51,14 @@ def conditions(given: Mapping[str, Any], fields: Iterable[str], params: Iterable
     Raises:
         ValueError: A name that is none of these.
         TypeError: A bound that is no number.
+        ValueError: A range whose first number is larger than its last.
     """
     fields, params = list(fields), list(params)
     found = []
     for argument, wanted in given.items():
         known = _find(argument, fields, params)
         if known is not None:
-            found.append(Condition(*known, _equality(wanted)))
+            found.append(Condition(*known, _equality(argument, wanted)))
             continue
         base, bound = argument[:-4], _BOUNDS.get(argument[-4:])
         known = None if bound is None else _find(base, fields, params)
@@ -83,11 +84,12 @@ def _bound(holds: Callable[[float, float], bool], limit: float) -> Callable[[Any
     return lambda value: holds(as_number(value), limit)  # a comparison with NaN is false
 
 
-def _equality(wanted: Any) -> Callable[[Any], bool]:
+def _equality(argument: str, wanted: Any) -> Callable[[Any], bool]:
     if isinstance(wanted, (str, bool)) or wanted is None:
         return lambda value: bool(value == wanted)
-    if not is_number(wanted) and any(isinstance(one, str) or one is None for one in wanted):
+    if isinstance(wanted, Iterable):
         several = list(wanted)
-        return lambda value: value in several
-    first, last = number_range("filter(...)", wanted) or (-math.inf, math.inf)
+        if any(isinstance(one, str) or one is None for one in several):
+            return lambda value: value in several
+    first, last = number_range(f"filter({argument}=...)", wanted) or (-math.inf, math.inf)
     return lambda value: first <= as_number(value) <= last

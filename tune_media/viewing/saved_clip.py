@@ -5,6 +5,8 @@ from __future__ import annotations
 import posixpath
 from pathlib import Path
 
+from tune_media.values.checks import check_positive
+
 _FASTEST = 50.0  # frames per second: viewers show GIFs no faster
 _NO_LIMIT = 2**31
 _CLIPS = (".mp4", ".webm")
@@ -18,7 +20,7 @@ def save_medium(
     Args:
         content: The content of the medium's file.
         stored_as: The name of that file.
-        output: The file to write; its ending decides the format.
+        output: The file to write; its ending decides the format. Its folder is made if it is missing.
         width: The largest width of a GIF, pixels. None: that of the clip.
         fps: The most frames per second of a GIF. None: those of the clip, at most 50, which is all that GIF can do.
 
@@ -26,14 +28,18 @@ def save_medium(
         The path of the file.
 
     Raises:
-        ValueError: The file's ending is neither that of the medium nor, for a clip, ``.gif``.
+        ValueError: The file's ending is neither that of the medium nor, for a clip, ``.gif``. Or a width or frame rate
+            that cannot be, or for another file than a GIF.
+        TypeError: A width or frame rate that is no number.
         OSError: The file cannot be written.
 
     Example:
         >>> save_medium(b"", "clip.mp4", "clip.avi")
         Traceback (most recent call last):
-        ValueError: A medium that is stored as .mp4 is saved as .mp4 or .gif, not as '.avi'.
+        ValueError: A medium that is stored as .mp4 is saved as .mp4 or .gif, not as 'clip.avi'.
     """
+    check_positive("save(width=...)", width, whole=True, or_none=True)
+    check_positive("save(fps=...)", fps, or_none=True)
     path, stored = Path(output).expanduser(), posixpath.splitext(stored_as)[1].lower()
     wanted = path.suffix.lower()
     if wanted == ".gif" and stored in _CLIPS:
@@ -42,6 +48,11 @@ def save_medium(
         content = gif_from_video(content, width or _NO_LIMIT, fps or _FASTEST, max_frames=_NO_LIMIT)
     elif wanted != stored:
         formats = f"{stored} or .gif" if stored in _CLIPS else stored
-        raise ValueError(f"A medium that is stored as {stored} is saved as {formats}, not as {wanted!r}.")
+        raise ValueError(f"A medium that is stored as {stored} is saved as {formats}, not as {path.name!r}.")
+    elif width or fps:
+        raise ValueError(
+            f"save(width=...) and save(fps=...) are for GIFs; {path.name!r} gets the clip as it is stored."
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path

@@ -14,16 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.experiment.trial_files import TrialFiles
-from tune_media.recording.overlay import check_parts
+from tune_media.experiment.trial_files import TrialFiles, trials_named
+from tune_media.recording.overlay import check_can_draw
 from tune_media.recording.rendering import FrameFunction
 from tune_media.replay.process import RenderError, RenderProcess
 from tune_media.replay.recipe import Creator
 from tune_media.replay.tape import Tape
 from tune_media.storage.episode_files import parquet_name, recipe_name, record_of, tape_of, taped_rows
 from tune_media.storage.filesystem import read_if_there
-from tune_media.values.checks import did_you_mean, name_some
+from tune_media.values.checks import did_you_mean
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
+from tune_media.values.names import full_name
 from tune_media.values.options import VideoOptions
 from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text, redacted
@@ -194,7 +195,8 @@ class RenderOptions:
 
     def __post_init__(self) -> None:
         if self.overlay:
-            check_parts(self.overlay)
+            VideoOptions(overlay=self.overlay)  # checks the names
+            check_can_draw()
 
     @property
     def name(self) -> str:
@@ -305,13 +307,7 @@ def of_trial(catalog: Catalog, name: str) -> list[list[TapedEpisode]]:
     if name == BEST:
         ranked = [TapedEpisode.of_trial(trial) for trial, _, _ in catalog.best_first()]
         return [next(filter(None, ranked), [])]
-    trials = catalog.trials
-    if name != ALL:
-        exact = [trial for trial in trials if trial.name == name]
-        trials = exact or [trial for trial in trials if name in trial.name]
-        if len(trials) != 1:
-            known = name_some(trial.name for trial in trials or catalog.trials)
-            raise ValueError(f"{len(trials) or 'no'} trials have {name!r} in their name: {known}")
+    trials = catalog.trials if name == ALL else trials_named(name, catalog.trials)
     return [TapedEpisode.of_trial(trial) for trial in trials]
 
 
@@ -337,7 +333,10 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
         try:
             return [by_id(episodes, which)]
         except KeyError as error:
-            raise ValueError(str(error.args[0])) from error
+            raise ValueError(
+                f"{which!r} is neither best, worst or last, nor a condition such as 'return < 20', nor the id of one "
+                "episode with a tape. `tune-media list --json` shows the ids of episodes with clips."
+            ) from error
     matches = mask(which, _Rows([episode.row for episode in episodes]))
     return [episode for episode, is_wanted in zip(episodes, matches, strict=True) if is_wanted]
 
@@ -368,7 +367,7 @@ def by_id(episodes: Sequence[TapedEpisode], id: str) -> TapedEpisode:
     Raises:
         KeyError: There is none, or several.
     """
-    found = {episode.id: episode for episode in reversed(episodes) if id and episode.id.startswith(id)}
+    found = {episode.id: episode for episode in reversed(episodes) if id and episode.id.startswith(str(id))}
     if id in found:
         return found[id]
     if len(found) == 1:
@@ -449,6 +448,9 @@ class _Rows:
         if all(value is None for value in values):
             known = {key for row in self.rows for key in (*SHORT, *row, *row["metrics"])}
             there = [key for key in sorted(known) if self._has(key)]
+            full = full_name(name, there)
+            if full is not None:
+                return self.column(full)
             raise ValueError(f"no such episode has a value {name!r}; {did_you_mean(name, there)}")
         if any(isinstance(value, str) for value in values):
             return Texts.of([None if value is None else str(value) for value in values])

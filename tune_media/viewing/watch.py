@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait
 
     Raises:
         FileNotFoundError: There is no such folder, and ``wait`` is false.
-        OSError: The port is taken.
+        OSError: The port is taken, or the host is none of this machine's.
 
     Example:
         >>> import tempfile
@@ -43,11 +44,21 @@ def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait
     folder = folder_at(path) if wait else find_folders(path)[0]
     trials = Trials([LogDirectory(folder)])
     viewer = ViewerApp(trials, folder.name, TapePlayer() if host in LOCAL_HOSTS else None)
-    threading.Thread(target=viewer.read_ahead, name="tune_media-watch", daemon=True).start()
     app: WSGIApplication = viewer
     if host in LOCAL_HOSTS:
         app = only_local(app)
-    return make_server(host, port, app, threaded=True, request_handler=_QuietHandler)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)  # werkzeug's own would print and exit
+    except OSError as error:
+        raise OSError(
+            f"The viewer cannot listen on {host}, port {port}: {(error.strerror or '').partition(' (while')[0]}. Pass "
+            "another --port (0 takes a free one) or --host."
+        ) from error
+    with listener:  # the server has a copy
+        server = make_server(host, port, app, threaded=True, request_handler=_QuietHandler, fd=listener.fileno())
+    threading.Thread(target=viewer.read_ahead, name="tune_media-watch", daemon=True).start()
+    return server
 
 
 def only_local(app: WSGIApplication) -> WSGIApplication:

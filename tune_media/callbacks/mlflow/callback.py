@@ -10,10 +10,11 @@ from typing_extensions import override
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.connection import hide_password
-from tune_media.values.checks import as_shown, check_flag, check_text
+from tune_media.values.checks import as_shown, check_flag, check_text, suggests_names
 from tune_media.values.options import MediaOptions
 
 
+@suggests_names
 class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
     """Everything ``ray.air.integrations.mlflow.MLflowLoggerCallback`` does, and media, in the background.
 

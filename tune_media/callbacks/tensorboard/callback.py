@@ -39,6 +39,7 @@ from tune_media.ray_compat import (
 from tune_media.results.old_api_stack import RECORDER
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import is_local
+from tune_media.values.checks import suggests_names
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.image import Image
 from tune_media.values.options import MediaOptions
@@ -46,6 +47,7 @@ from tune_media.values.options import MediaOptions
 logger = logging.getLogger("tune_media")
 
 
+@suggests_names
 class TBXMediaLoggerCallback(MediaLoggerCallback, TBXLoggerCallback):
     """Everything ``ray.tune.logger.TBXLoggerCallback`` does, and media, in the same event file.
 

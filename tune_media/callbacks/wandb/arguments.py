@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from tune_media.callbacks.wandb import private_names
@@ -16,11 +17,12 @@ _SECRETS = ("api_key", "azure_account_url_to_access_key", "x_extra_http_headers"
 _NOT_ONLINE = ("offline", "disabled", "dryrun")
 
 
-def check_names(arguments: dict[str, Any]) -> None:
+def check_names(arguments: dict[str, Any], own: Iterable[str] = ()) -> None:
     """Check the names of arguments for ``wandb.init``.
 
     Args:
         arguments: The keyword arguments that the callback does not know itself.
+        own: The names of those that it knows.
 
     Raises:
         TypeError: ``wandb.init`` has no such argument.
@@ -29,15 +31,15 @@ def check_names(arguments: dict[str, Any]) -> None:
         >>> check_names({"notes": "a first try"})
         >>> check_names({"note": "a first try"})
         Traceback (most recent call last):
-        TypeError: WandbMediaLoggerCallback: neither it nor wandb.init has an argument 'note'.
+        TypeError: WandbMediaLoggerCallback: neither it nor wandb.init has an argument 'note'; did you mean 'notes'?
     """
     import wandb
 
-    known = inspect.signature(wandb.init).parameters
-    unknown = [name for name in arguments if name not in known]
-    if unknown:
-        names = ", ".join(map(repr, unknown))
-        raise TypeError(f"WandbMediaLoggerCallback: neither it nor wandb.init has an argument {names}.")
+    of_init = inspect.signature(wandb.init).parameters
+    for name in arguments:
+        if name not in of_init:
+            hint = did_you_mean(name, [*own, *of_init], "they have")
+            raise TypeError(f"WandbMediaLoggerCallback: neither it nor wandb.init has an argument {name!r}; {hint}")
 
 
 def check_mode(mode: Any) -> None:

@@ -7,6 +7,9 @@ and never waits: a W&B that hangs, dies or is offline costs neither a trial nor 
 from __future__ import annotations
 
 import importlib.util
+import inspect
+from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs
@@ -58,6 +61,7 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
     Raises:
         ImportError: W&B is not installed.
         TypeError: ``wandb.init`` has no such argument, or an argument is of the wrong type.
+        FileNotFoundError: There is no such ``api_key_file``.
         ValueError: At setup, before the first trial starts: ``wandb.init`` does not take an argument's value.
 
     Example:
@@ -84,13 +88,20 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
     ) -> None:
         if importlib.util.find_spec("wandb") is None:
             raise ImportError("WandbMediaLoggerCallback needs W&B: pip install 'tune-media[wandb]'")
-        check_names(kwargs)
+        check_names(kwargs, inspect.signature(WandbMediaLoggerCallback).parameters)
         check_mode(kwargs.get("mode"))
         check_text("WandbMediaLoggerCallback(project=...)", project, "'walkers'")
         check_text("WandbMediaLoggerCallback(group=...)", group, "'seeds'")
         if isinstance(excludes, str):
             raise TypeError(f"WandbMediaLoggerCallback(excludes=...) takes a list of names: excludes=[{excludes!r}].")
         check_positive("WandbMediaLoggerCallback(upload_timeout=...)", upload_timeout)
+        if not isinstance(api_key, (str, NoneType)):  # its value is not for messages
+            raise TypeError(
+                f"WandbMediaLoggerCallback(api_key=...) takes text or None, got a {type(api_key).__name__}."
+            )
+        check_text("WandbMediaLoggerCallback(api_key_file=...)", api_key_file, "'~/.wandb_key'")
+        if api_key_file is not None and not Path(api_key_file).expanduser().is_file():
+            raise FileNotFoundError(f"WandbMediaLoggerCallback(api_key_file=...): there is no file {api_key_file!r}.")
         kwargs["settings"], key = take_key(kwargs.get("settings"))
         kwargs = {name: value for name, value in kwargs.items() if value is not None}
         api_key = key or api_key  # as wandb.init has it
