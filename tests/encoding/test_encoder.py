@@ -1,4 +1,7 @@
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -116,6 +119,17 @@ def test_a_speed_that_is_no_number_names_the_argument_and_the_value(fps):
 def test_a_speed_must_be_positive_and_finite(fps):
     with pytest.raises(ValueError, match="fps must be positive"):
         VideoEncoder(fps)
+
+
+def test_an_encoder_that_is_dropped_in_the_middle_of_a_clip_does_not_crash_the_garbage_collector():
+    """It did with PyAV 13.0 to 17.0, so with later releases this test sees a mistake only under .ci/lower-bounds."""
+    code = (
+        "import gc, numpy, tune_media.encoding as encoding; gc.disable(); "
+        "encoder = encoding.VideoEncoder(30, is_lean=True); encoder.feed(numpy.zeros((48, 64, 3), numpy.uint8)); "
+        "del encoder; gc.collect()"
+    )
+    environment = {**os.environ, "PYTHONMALLOC": "debug"}  # memory that was freed is overwritten
+    assert subprocess.run([sys.executable, "-c", code], env=environment, timeout=120).returncode == 0
 
 
 def test_an_encoder_says_why_it_cannot_be_pickled(frames):

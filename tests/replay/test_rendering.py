@@ -7,6 +7,7 @@ import gymnasium as gym
 import pytest
 
 from tests.support.pictures import LOSSLESS, shown
+from tune_media.encoding import VideoEncoder
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
@@ -104,10 +105,11 @@ def test_the_record_says_that_it_was_rendered_directly():
 
 
 def test_a_replay_that_differs_leaves_no_clip_and_no_encoder(monkeypatch):
-    closed = []
-    monkeypatch.setattr("tune_media.recording.clips.VideoEncoder.cancel", lambda self: closed.append(self))
+    cancel, cancelled = VideoEncoder.cancel, []
+    monkeypatch.setattr(VideoEncoder, "cancel", lambda self: cancelled.append(cancel(self)))
     tape = recorded(make(), VideoOptions(), is_direct=False).tape
     tape.checks.values[2] += 1
-    with pytest.raises(ReplayDiffers, match="at step 2"):
+    with pytest.raises(ReplayDiffers, match="at step 2") as caught:  # its traceback holds the encoder
         render_tape(tape, Renderer(make()), VideoOptions())
-    assert len(closed) == 1
+    assert len(cancelled) == 1
+    assert caught.tb

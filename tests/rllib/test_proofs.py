@@ -24,7 +24,7 @@ VIDEO = VideoOptions(overlay=("step", "return"))
 
 def samples_of(kind, episodes=2, frame=None):
     """Return samples of an env's episodes, recorded while they ran."""
-    config = {"process": os.getpid(), "salt": random.random()}  # no two tests have the same recipe
+    config = {"process": os.getpid(), "salt": random.SystemRandom().random()}  # no two tests have the same recipe
     env = kind(config)
     recipe = Recipe.of(kind, config, env, frame=frame, video=VIDEO)
     taping, renderer = TapeRecorder(env), Renderer(env, frame)

@@ -100,9 +100,7 @@ def add_stream(
 
 
 def _try_codec(name: str) -> None:
-    container = av.open(io.BytesIO(), "w", format="mp4")
-    stream = add_stream(container, name, Fraction(10), 16, 16, crf=23, preset="veryfast")
-    picture = av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")
-    for packet in [*stream.encode(picture), *stream.encode(None)]:
-        container.mux(packet)
-    container.close()
+    with av.open(io.BytesIO(), "w", format="mp4") as container:
+        stream = add_stream(container, name, Fraction(10), 16, 16, crf=23, preset="veryfast")
+        picture = av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")
+        container.mux([*stream.encode(picture), *stream.encode(None)])

@@ -79,7 +79,7 @@ class _State(enum.Enum):
 class VideoEncoder:
     """Encodes one clip: call ``feed`` for each frame, then ``finish`` or ``cancel``.
 
-    An encoder belongs to the thread that feeds it.
+    An encoder belongs to the thread that feeds it. One that is dropped is cancelled.
 
     Attributes:
         checks: The CRC-32C of the pixels of each frame so far.
@@ -107,6 +107,8 @@ class VideoEncoder:
         5
     """
 
+    _container: OutputContainer | None = None
+
     def __init__(
         self,
         fps: float,
@@ -130,7 +132,6 @@ class VideoEncoder:
         self._source_shape: tuple[int, ...] = ()
         self._first: Frame | None = None  # kept only until a frame differs from it
         self._file = MemoryFile()
-        self._container: OutputContainer | None = None
         self._stream: VideoStream | None = None
 
     @property
@@ -213,13 +214,18 @@ class VideoEncoder:
 
     def cancel(self) -> None:
         """Drop the clip and free its memory. Does nothing if the clip is already over."""
-        if self._state is _State.OPEN and self._container is not None:
+        if self._container is not None:
             try:
                 self._container.close()
             except Exception:  # a half-written file may fail to close; it is dropped in any case
                 logger.debug("closing a cancelled clip failed", exc_info=True)
         self._state = _State.CANCELLED
         self._release()
+
+    def __del__(self) -> None:
+        """Close the file: PyAV before 17.1 crashes when the garbage collector frees one that is open."""
+        if self._container is not None:
+            self.cancel()
 
     @override
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:

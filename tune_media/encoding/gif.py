@@ -108,15 +108,12 @@ def _palette_graph(stream: VideoStream, width: int, height: int, above: Frame | 
 
 def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int) -> bytes:
     file = MemoryFile()
-    container = av.open(file, "w", format="gif", options={"loop": "0"})
-    stream = container.add_stream("gif", rate=_CENTISECONDS)
-    stream.width, stream.height, stream.pix_fmt = width, height, "pal8"
-    for picture in pictures:
-        for packet in stream.encode(picture):
-            container.mux(packet)
-    for packet in stream.encode(None):
-        container.mux(packet)
-    container.close()
+    with av.open(file, "w", format="gif", options={"loop": "0"}) as container:
+        stream = container.add_stream("gif", rate=_CENTISECONDS)
+        stream.width, stream.height, stream.pix_fmt = width, height, "pal8"
+        for picture in pictures:
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
     return file.getvalue()
 
 

@@ -289,12 +289,14 @@ def _file_response(request: Request, filesystem: Any, path: str, mimetype: str) 
 def _keep_one_range(environ: WSGIEnvironment, size: int) -> None:
     """Leave out a range that asks for anything but one part of a file of this size: the answer is the whole file.
 
-    It may be malformed, of another unit, of several parts, or longer than the file; Werkzeug answers 416 to these. A
-    range that begins behind the end of the file is kept: 416 is the answer to it.
+    It may be malformed, of another unit, of several parts, of no byte, or longer than the file; Werkzeug answers 416 to
+    most of these. A range that begins behind the end of the file is kept: 416 is the answer to it.
     """
     found = _ONE_RANGE.fullmatch(environ.get("HTTP_RANGE", "").strip())
     first, last, tail = found.groups() if found else (None, None, None)
-    is_part = bool(found) and not (first and last and int(last) < int(first)) and not (tail and int(tail) > size)
+    is_part = (
+        bool(found) and not (first and last and int(last) < int(first)) and not (tail and not 0 < int(tail) <= size)
+    )
     if environ["REQUEST_METHOD"] != "GET" or not is_part:
         environ.pop("HTTP_RANGE", None)
 

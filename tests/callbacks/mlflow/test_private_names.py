@@ -4,6 +4,7 @@ import importlib.metadata
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from tests.support.faults import server_of_errors
 from tune_media.callbacks.mlflow import private_names
@@ -40,7 +41,7 @@ def test_the_tags_of_pictures_and_tables():
     assert mlflow_tags.MLFLOW_LOGGED_ARTIFACTS == private_names.TABLES_TAG, f"{CHANGED} the tag of logged tables"
 
 
-def test_the_name_of_a_picture_is_one_that_mlflow_gives(files_uri, tmp_path):
+def test_the_name_of_a_picture_is_one_that_mlflow_gives_or_reads(files_uri, tmp_path):
     import re
 
     import numpy as np
@@ -50,12 +51,21 @@ def test_the_name_of_a_picture_is_one_that_mlflow_gives(files_uri, tmp_path):
     client.log_image(run, np.zeros((8, 8, 3), np.uint8), key="train/map", step=7, timestamp=1000)
     named = {re.sub(r"[0-9a-f-]{36}", "ID", file.path) for file in client.list_artifacts(run, "images")}
     ours = image_file("train/map", 7, 1000, "ID")
-    assert named == {f"{ours}.png", f"{ours}+compressed.webp"}, f"{CHANGED} the names of logged images"
+    if Version(mlflow.__version__) >= Version("3.11"):
+        assert named == {f"{ours}.png", f"{ours}+compressed.webp"}, f"{CHANGED} the names of logged images"
+    else:  # with % and #; the page of MLflow 2.18 takes the first of these that is in a name as its separator
+        theirs = ours.replace("~", "#").replace("+", "%")
+        assert named == {f"{theirs}.png", f"{theirs}%compressed.webp"}
+        assert '["%","+"]' in page_scripts(), f"{CHANGED} the names of images that its page reads"
+
+
+def page_scripts():
+    scripts = (Path(mlflow.__file__).parent / "server" / "js" / "build" / "static" / "js").glob("main.*.js")
+    return "".join(script.read_text() for script in scripts)
 
 
 def test_the_page_of_an_experiment_reads_saved_views_from_tags():
-    scripts = (Path(mlflow.__file__).parent / "server" / "js" / "build" / "static" / "js").glob("main.*.js")
-    text = "".join(script.read_text() for script in scripts)
+    text = page_scripts()
     assert f'"{private_names.VIEW_TAG}"' in text, f"{CHANGED} the tag of a saved view of the runs"
     assert '"viewStateShareKey"' in text, f"{CHANGED} the address of a saved view of the runs"
 

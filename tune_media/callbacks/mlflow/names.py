@@ -66,6 +66,8 @@ def clip_path(path: str, facts: Mapping[str, Any]) -> str:
 def image_file(key: str, step: int, time_ms: int, id: str) -> str:
     """Return the path of a picture, without its ending, from which MLflow's page reads key, step and time.
 
+    MLflow itself gives such names since 3.11. The code of the page of 2.18 reads them, too, with ``~`` for ``/``.
+
     Example:
         >>> image_file("train/map", 7, 1000, "c0ffee")
         'images/train~map+step+7+timestamp+1000+c0ffee'
