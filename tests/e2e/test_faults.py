@@ -33,7 +33,6 @@ from tests.support.faults import (
     fill,
     goes_on,
     make_result,
-    rows_for_storage,
     s3_storage,
     server_of_errors,
     server_of_silence,
@@ -162,15 +161,6 @@ def test_an_s3_server_that_is_started_again(ray_session, tmp_path, caplog):
     finally:
         servers[-1].stop()
     assert "tried again" in caplog.text
-
-
-def test_storage_that_is_slow(ray_session, tmp_path, orders):
-    orders.give("slow")
-    waiting = []
-    at = At({16: lambda: waiting.append(rows_for_storage())})
-    results = sweep(tmp_path, [*callbacks(), at], filesystem=faulty(orders), log=tmp_path / "told", pause=0.0)
-    assert waiting[0] > 10, "the last result came only after most was written: Tune's loop was held"
-    assert_nothing_lost(results, tmp_path / "told")
 
 
 def test_storage_that_hangs(ray_session, tmp_path, orders, caplog, capsys):

@@ -105,9 +105,3 @@ def test_the_last_line_of_a_key_holds(tmp_path):
     first = json.loads(index.read_text().splitlines()[0])
     index.write_text(index.read_text() + json.dumps({**first, "status": "deleted"}) + '\n{"half')
     assert list(of(folder).media.episode_return) == [2.0]
-
-
-def test_settings_that_are_no_json_are_none(tmp_path):
-    folder = make_trial(tmp_path / "t", {}, {})
-    (folder / "params.json").write_text("{")
-    assert of(folder).config == {}

@@ -46,15 +46,6 @@ def test_an_episode_that_a_raising_selector_cannot_choose_says_why_in_its_note()
     assert "by='retrun'" in data.record.note
 
 
-def test_a_selector_that_raises_leaves_the_others_their_choice():
-    wrong = selection.where(lambda record: record.metrics["missing"] > 0, name="won")
-    recorder, env = make_recorder(keep=(wrong, "best")), CountingEnv()
-    play(recorder, env)
-    assert len(recorder.candidates.records()) == 1
-    (problem,) = recorder.problems.take()
-    assert (problem.lost, "keep='won' raised KeyError: 'missing'" in problem.text) == (0, True)
-
-
 def test_candidates_that_nobody_takes_are_bounded(monkeypatch, caplog):
     monkeypatch.setattr("tune_media.recording.candidates.MAX_CANDIDATES", 5)
     recorder, env = make_recorder("all"), CountingEnv()

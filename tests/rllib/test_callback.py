@@ -1,10 +1,8 @@
 """Real PPO runs: what every evaluation and every training iteration leaves, frame by frame."""
 
 import functools
-import gc
 import json
 import os
-import weakref
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +12,11 @@ from packaging.version import Version
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.experiment import assert_whole_episode, image_steps, media_files, rows_of, trial_folders
-from tests.support.fake_env_runners import FakeEnvRunner
 from tests.support.faults import wait_until
 from tests.support.rllib_configs import evaluation, multi_agent, own_env, ppo, small, written_by_the_env
 
 ray = pytest.importorskip("ray")
 tune = pytest.importorskip("ray.tune")
-from ray import cloudpickle  # noqa: E402
 from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
 from ray.rllib.callbacks.callbacks import RLlibCallback  # noqa: E402
 
@@ -197,32 +193,6 @@ def test_two_recorders_and_the_users_own_callbacks_in_one_list(ray_session):
     assert len(ended) > 2
 
 
-def test_an_env_that_does_not_render_trains_on_and_says_why(ray_session, caplog):
-    config = ppo(
-        record_episodes(),
-        env_config={"render_mode": None},
-        evaluation_interval=1,
-        evaluation_duration=1,
-    )
-    result = run_plain(config, 1)[1]
-    found = result["evaluation"]["env_runners"]["episodes"]
-    assert set(found) == {"data", "problems"}  # what is known of them needs no frames
-    assert found["data"].episodes
-    assert any("CountingEnv" in message and "render_mode='rgb_array'" in message for message in caplog.messages)
-
-
-def test_records_without_frames_when_no_video_is_wanted(ray_session):
-    config = ppo(
-        record_episodes(keep="all", video=None),
-        env_config={"render_mode": None},
-        evaluation_interval=1,
-        evaluation_duration=3,
-    )
-    records = run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]["all"]
-    assert len(records) >= 3
-    assert all(isinstance(record, tm.EpisodeRecord) for record in records)
-
-
 def test_two_recorders_of_one_name_are_told_apart(ray_session, caplog):
     config = ppo(
         [record_episodes(keep="best"), record_episodes(keep="worst")],
@@ -363,17 +333,6 @@ def test_numbers_of_the_users_own_choose_the_episode(ray_session, stack):
     assert episodes["best"].episode.metrics["length_max"] == longest == episodes["best"].episode.episode_length
     for clip in episodes["all"]:
         assert clip.episode.metrics["r_sum"] == pytest.approx(clip.episode.episode_return, abs=1e-4)
-
-
-def test_an_env_that_cannot_tell_its_task_trains_on(ray_session):
-    config = ppo(record_episodes(keep="last"), evaluation_interval=1, evaluation_duration=1)
-    config.environment(CannotTellItsTask)
-    assert run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]["last"].episode.task is None
-
-
-class CannotTellItsTask(CountingEnv):
-    def get_task(self):
-        raise NotImplementedError
 
 
 def test_seeds_on_the_old_api_stack(ray_session):
@@ -653,25 +612,3 @@ def test_training_episodes_are_recorded_after_an_evaluation_that_raised(ray_sess
     finally:
         algorithm.stop()
     assert len(found["episodes"]["all"]) >= 3
-
-
-def test_a_callback_that_serves_two_env_runners_does_not_mix_them():
-    callback = record_episodes(sections="train")()
-    first, second, evaluating = FakeEnvRunner(1), FakeEnvRunner(2), FakeEnvRunner(1)
-    evaluating.config.in_evaluation = True
-    for _ in range(2):
-        places = [callback._recording(env_runner).place[0] for env_runner in (first, first, second)]
-        assert places == [1, 1, 2]
-        assert callback._recording(evaluating) is None
-
-
-def test_a_callback_holds_no_env_runner_and_its_copy_begins_anew():
-    callback, env_runner = record_episodes(sections="train", name="small")(), FakeEnvRunner()
-    callback._recording(env_runner)
-    copy = cloudpickle.loads(cloudpickle.dumps(callback))
-    assert repr(copy) == "EpisodeRecorderCallback('small')"
-    assert copy._recording(FakeEnvRunner()).owner is copy
-    gone = weakref.ref(env_runner)
-    del env_runner
-    gc.collect()
-    assert gone() is None
