@@ -195,8 +195,6 @@ def test_each_holds_the_same(together, kind):
 
 
 SUBSETS = [
-    pytest.param(("mlflow",), marks=pytest.mark.any_ray),
-    pytest.param(("own",), marks=pytest.mark.any_ray),
     pytest.param(("wandb", "tensorboard"), marks=pytest.mark.any_ray),
     ("mlflow", "wandb", "tensorboard", "json"),
 ]

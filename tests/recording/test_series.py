@@ -27,25 +27,9 @@ def convention(**media_or_data):
     return {"media": media_or_data.pop("media", {}), "data": media_or_data}
 
 
-def test_a_uint8_table_in_media_is_kept_as_numbers():
-    table = np.arange(12, dtype=np.uint8).reshape(4, 3).repeat(2, axis=1)
-    held, _ = values(*[convention(media={"map": table, "wide": table.astype(np.int64)})] * 3)
-    assert held.series()["map"].values == held.series()["wide"].values == [table.tolist()] * 3
-    assert not held.media()
-
-
 def test_a_final_uint8_table_is_a_picture():
     held, _ = values(convention(final={"heat": np.zeros((8, 8), np.uint8)}))
     assert (held.media()["heat"].width, held.media()["heat"].height) == (8, 8)
-
-
-def test_lists_of_one_stay_lists():
-    held, _ = values(
-        *(convention(media={"seen": seen}, final={"goals": seen}, running={"near": seen}) for seen in ([3, 4], [5]))
-    )
-    assert held.series()["seen"].values == [[3, 4], [5]]
-    assert held.metrics()["goals/0"] == 5
-    assert list(held.series()["near/0"].values) == [3, 5]
 
 
 def test_an_array_of_one_is_a_number_unless_it_is_in_a_series():
