@@ -144,14 +144,6 @@ def repeating(config):
         tune.report({"again": video, "step": step})
 
 
-def test_a_value_that_is_reported_again_is_stored_and_shown_once(ray_session, tmp_path):
-    results = fit(repeating, tmp_path, [tm.TBXMediaLoggerCallback(STRICT)])
-    (row,) = tm.load(tmp_path / tmp_path.name)
-    assert row["training_iteration"] == 1
-    assert image_steps(results[0].path) == {"train/again": [1]}
-    assert results[0].metrics["again"] == row["path"]
-
-
 def raw_clips(config):
     for step in range(3):
         tune.report({"clip": np.full((1, 4, 3, 16, 24), step, np.uint8)})

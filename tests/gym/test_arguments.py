@@ -4,7 +4,6 @@ import pytest
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
-from tests.support.envs.batch import Batch
 
 
 @pytest.mark.parametrize(
@@ -70,11 +69,6 @@ def test_an_env_that_collects_its_frames_is_recorded_and_hands_them_over_as_befo
 def test_each_message_names_the_argument_the_value_and_the_remedy(options, error, words):
     with pytest.raises(error, match=words):
         tm.gym.RecordEpisodes(CountingEnv(), **options)
-
-
-def test_a_misspelt_argument_of_a_vector_env_names_its_own_class():
-    with pytest.raises(TypeError, match=r"RecordVectorEpisodes.__init__\(\) got an unexpected .* 'kep'"):
-        tm.gym.RecordEpisodes(Batch(2), kep="best")
 
 
 @pytest.mark.parametrize("wrapper", [tm.gym.RecordEpisodes, tm.gym.RecordVectorEpisodes])

@@ -50,13 +50,6 @@ def test_integers_that_no_float_equals_are_kept(number):
     assert held.metrics()["code"] == held.metrics()["time_ns_max"] == float(number)
 
 
-def test_small_integers_are_numbers_like_any_other():
-    held, _ = values(convention(media={"id": 3}, final={"code": 2**53}, running={"x": True}))
-    assert held.values() == {}
-    assert (held.metrics()["code"], held.metrics()["x_sum"]) == (2**53, 1)
-    assert held.series()["id"].is_numeric
-
-
 @pytest.mark.parametrize("collect", [[final("speed_avg"), running("speed")], [running("speed"), final("speed_avg")]])
 def test_a_final_value_does_not_replace_a_statistic(collect):
     held, problems = values(*[{"speed": float(step), "speed_avg": 99.0} for step in range(3)], collect=collect)
@@ -86,22 +79,22 @@ def test_many_steps_are_thinned_and_their_statistics_exact():
     rule = Rule("x")
     ours = [tracemalloc.Filter(True, "*/tune_media/*")]  # other threads of the process allocate, too
     tracemalloc.start()
-    for step in range(200_000):
+    for step in range(50_000):
         held.add(Named("x", float(step), rule))
-        if step % 20_000 == 19_999:
+        if step % 10_000 == 9_999:
             traces = tracemalloc.take_snapshot().filter_traces(ours).statistics("filename")
             assert sum(trace.size for trace in traces) < 2**20
     tracemalloc.stop()
     series = held.series()["x"]
     assert MAX_POINTS / 2 <= len(series) <= MAX_POINTS
-    assert series.count == 200_000
+    assert series.count == 50_000
     assert list(series.values[:3]) == [0, series.stride, 2 * series.stride]
     assert held.metrics() == {
-        "x_avg": 99_999.5,
-        "x_sum": 19_999_900_000,
+        "x_avg": 24_999.5,
+        "x_sum": 1_249_975_000,
         "x_min": 0,
-        "x_max": 199_999,
-        "x_last": 199_999,
+        "x_max": 49_999,
+        "x_last": 49_999,
     }
 
 

@@ -6,14 +6,6 @@ from tune_media import EpisodeRecord
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 
-def test_a_value_that_is_a_metric_and_a_series_counts_once_in_its_histogram():
-    batch = batch_of(({"goals": 3.0, "speed_avg": 1.5}, {"goals": [3.0], "speed": [1.0, 2.0]}))
-    assert {name: histogram.count for name, histogram in batch.histograms().items()} == {
-        **{"goals": 1, "speed": 2},
-        **{"episode_return": 1, "episode_length": 1},
-    }
-
-
 def test_the_histograms_of_a_batch_are_made_once_and_do_not_travel():
     batch = batch_of(({"goals": 3.0}, {}))
     assert batch.histograms() is batch.histograms()
