@@ -92,6 +92,24 @@ def test_candidates_are_bounded_in_bytes_too(monkeypatch):
     assert "MB of clips and steps are held for keep='all' until" in problem.text
 
 
+def test_a_clip_that_is_larger_than_the_bound_stays_if_it_is_the_only_one(monkeypatch):
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_CANDIDATE_BYTES", 1)
+    recorder, env = make_recorder(), CountingEnv({"length": 5})
+    played = [play(recorder, env).id for _ in range(2)]
+    assert [record.id for record in recorder.candidates.records()] == played[-1:]
+
+
+def test_the_steps_of_a_candidate_count_in_its_bytes():
+    sizes = []
+    for trajectories in (False, True):
+        recorder = make_recorder(video=None, trajectories=trajectories)
+        recorder.start(0, "e", None, 0.0)
+        recorder.step(0, 1.0, observation=np.zeros(1000))
+        recorder.end(0)
+        sizes.append(recorder.candidates.nbytes)
+    assert sizes[1] - sizes[0] >= 8000
+
+
 def test_the_values_of_many_episodes_stay_within_bounds(monkeypatch):
     monkeypatch.setattr("tune_media.recording.candidates.MAX_ROUND_POINTS", 40_000)
     recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None))
