@@ -87,6 +87,10 @@ def test_nothing_outside_the_media_folder_is_a_media_file(experiment, tmp_path):
     trial = Trials([LogDirectory.of(str(experiment))]).all()[0]
     assert trial.media_file(line["path"]) is not None
     assert [trial.media_file(name) for name in names] == [None] * len(names)
+    assert trial.read_media(line["path"]) == (experiment / "trial_0" / line["path"]).read_bytes()
+    for name in set(names) - {"episode_data/data-00000010.json"}:
+        with pytest.raises(FileNotFoundError):
+            trial.read_media(name)
 
 
 def test_a_media_folder_that_is_a_link_to_another_folder_is_not_followed(experiment, tmp_path):
