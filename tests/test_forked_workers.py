@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import random
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.support.faults import wait_until
 from tests.support.fork_workers import VARIABLE
 
 
@@ -27,11 +27,11 @@ class Looker:
 
 
 class Logger:
-    def folder(self) -> Path:
-        """Return the folder of W&B's temporary files."""
+    def folder(self) -> tuple[Path, int]:
+        """Return the folder of W&B's temporary files, and the process."""
         from wandb.sdk.data_types import _private
 
-        return Path(_private.MEDIA_TMP.name)
+        return Path(_private.MEDIA_TMP.name), os.getpid()
 
     def end(self) -> None:
         import ray
@@ -43,11 +43,11 @@ class Logger:
 def test_a_worker_that_ends_leaves_the_temporary_files_of_others_alone(ray_session):
     logger = ray_session.remote(num_cpus=0)(Logger)
     first, second = logger.remote(), logger.remote()
-    folders = ray_session.get([first.folder.remote(), second.folder.remote()])
+    (_, process), (folder, _) = ray_session.get([first.folder.remote(), second.folder.remote()])
     with pytest.raises(ray_session.exceptions.RayActorError):
         ray_session.get(first.end.remote())
-    time.sleep(2)  # its process ends after its answer
-    assert folders[1].exists()
+    wait_until(lambda: not Path(f"/proc/{process}").exists())  # it ends after its answer
+    assert folder.exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks the workers")

@@ -83,16 +83,6 @@ def test_failures():
     assert ids(winners(EPISODES, [selector])["failures"]) == ["1", "3"]
 
 
-def test_triggers():
-    assert [index for index in range(5) if selection.first_episodes(2)(index)] == [0, 1]
-    chosen = [index for index in range(1000) if selection.sometimes(0.1, seed=1)(0)]
-    trigger = selection.sometimes(0.1, seed=1)
-    assert 60 < sum(trigger(index) for index in range(1000)) < 140
-    assert chosen in ([], list(range(1000)))  # a trigger made anew begins anew
-    assert [index for index in range(10) if selection.every(3)(index)] == [0, 3, 6, 9]
-    assert [index for index in range(10) if selection.every(4, start=2)(index)] == [2, 6]
-
-
 @pytest.mark.parametrize(
     ("keep", "error", "words"),
     [

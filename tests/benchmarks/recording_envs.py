@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 ENVS = {
     "CartPole": ("CartPole-v1", 200),
@@ -40,16 +39,3 @@ def make_env(name: str, steps: int) -> gym.Env:
         gym.register_envs(ale_py)
     env = gym.make(ENVS[name][0], render_mode="rgb_array", max_episode_steps=10**9)
     return gym.wrappers.TimeLimit(Endless(env), steps)
-
-
-def frames_of(name: str, count: int) -> list[np.ndarray]:
-    """Return frames of an episode of random actions."""
-    env = make_env(name, count)
-    env.action_space.seed(0)
-    env.reset(seed=0)
-    frames = [np.array(env.render())]
-    for _ in range(count - 1):
-        env.step(env.action_space.sample())
-        frames.append(np.array(env.render()))
-    env.close()
-    return frames

@@ -51,8 +51,6 @@ class Benchmark:
 BENCHMARKS = (
     Benchmark("recording", "Recording an episode", has_peers=True),
     Benchmark("replay", "Rendering only the winners", has_peers=True),
-    Benchmark("frames", "Cheaper frames: what was tried", has_peers=True, is_published=False),
-    Benchmark("encoding", "Encoding, GIFs and scaling", is_published=False),
     Benchmark("gym", "Steps that are not recorded"),
     Benchmark("evaluation", "Evaluating a checkpoint"),
     Benchmark("tune_loop", "Tune's loop"),

@@ -13,17 +13,6 @@ def helpers():
     made.close()
 
 
-def test_as_much_is_under_way_at_once_as_there_are_threads(helpers):
-    together, threads = threading.Barrier(3), set()
-
-    def meet():
-        threads.add(threading.current_thread())
-        together.wait(30)
-
-    assert helpers.run_all([meet] * 9) == [None] * 9
-    assert len(threads) == 3
-
-
 def test_an_error_is_returned_and_ends_no_thread(helpers):
     def fail():
         raise SystemExit(3)
@@ -48,16 +37,6 @@ def test_when_one_has_failed_the_others_are_waited_for(helpers):
 
     assert str(helpers.run_all([fail, be_slow])[0]) == "the storage is away"
     assert done == ["slow"]
-
-
-def test_closed_helpers_end(helpers):
-    helpers.run_all([lambda: None] * 5)
-    threads = [thread for thread in threading.enumerate() if thread.name == "tune_media test of helpers"]
-    assert threads
-    helpers.close()
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive()
 
 
 def test_work_fails_at_once_if_no_thread_can_be_started(monkeypatch):

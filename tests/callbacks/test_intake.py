@@ -29,17 +29,6 @@ def clip():
     return tm.Video((np.full((16, 24, 3), 9 * t, np.uint8) for t in range(3)), fps=5)
 
 
-def test_the_result_has_a_path_for_each_medium_and_every_callback_gets_the_same_media(tmp_path):
-    backends = [Taking(), Taking()]
-    result = {"score": 1, "deep": {"clips": [clip(), clip()]}, "evaluation": {"best": clip()}}
-    ids = [result["evaluation"]["best"].id, *(video.id for video in result["deep"]["clips"])]
-    run([tm.MediaLoggerCallback(backend) for backend in backends], FakeTrial(tmp_path), [result])
-    assert sorted(backends[0].ids) == sorted(ids)
-    assert backends[1].ids == backends[0].ids
-    lines = index_lines(tmp_path / "storage" / "t1")
-    assert {line["path"] for line in lines} == {*result["deep"]["clips"], result["evaluation"]["best"]}
-
-
 def test_a_checkpoints_copy_of_a_result_gets_the_same_path_and_stores_nothing_again(tmp_path):
     callback, trial, video = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path), clip()
     result, metrics = {"clip": video, "training_iteration": 1}, {"clip": video, "training_iteration": 1}

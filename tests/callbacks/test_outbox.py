@@ -166,6 +166,7 @@ def test_rows_are_appended_all_or_none_and_no_number_is_given_twice(outboxes):
     outbox.advance("storage", last)
     assert outbox.tidy() == 2
     assert outbox.nbytes == 0
+    assert not [file for file in outbox.folder.iterdir() if len(file.name) == 32], "the contents"
     outbox.close(remove=False)
     again = Outbox.adopt(outbox.folder)
     assert again.append([NewRow("t1", "start")]) > last

@@ -69,10 +69,6 @@ def stored_at(lines, key):
     return sorted(line["training_iteration"] for line in lines if (line["key"], line["status"]) == (key, "stored"))
 
 
-def bytes_of(lines):
-    return sum({line["path"]: line["bytes"] for line in lines if line["status"] == "stored"}.values())
-
-
 def test_a_sweep_keeps_the_last_the_best_and_all_of_the_best_trial(ray_session, tmp_path):
     trials = swept(tmp_path, last=2, best=1, best_trial_by="score")
     assert stored_at(trials[1], "rollout") == stored_at(trials[1], "weights") == ITERATIONS
@@ -126,22 +122,6 @@ def test_a_folder_whose_name_is_no_text_is_none_of_a_trial(recorded, tmp_path):
     Path(os.fsdecode(os.fsencode(tmp_path / "storage") + b"/\xff")).mkdir()
     recorded("going_on", [1], experiment_bytes=1)
     assert len(stored_files(tmp_path / "storage" / "over")) == 0
-
-
-def test_a_sweep_keeps_so_many_bytes(ray_session, tmp_path):
-    largest = max(len(clip(iteration, 48).data) for iteration in ITERATIONS)
-    trials = swept(tmp_path / "a", trial_bytes=3 * largest)
-    for lines in trials.values():
-        assert largest < bytes_of(lines) <= 3 * largest
-        assert stored_at(lines, "rollout")[-1] == 8
-    all_of_one = bytes_of(swept(tmp_path / "b", best_trial_by="score")[1])
-    assert all_of_one > 3 * largest
-    trials = swept(tmp_path / "c", experiment_bytes=all_of_one + 2 * largest, best_trial_by="score")
-    assert stored_at(trials[1], "rollout") == ITERATIONS
-    assert bytes_of(trials[0]) + bytes_of(trials[1]) <= all_of_one + 2 * largest
-    left = stored_at(trials[0], "rollout")
-    assert left == ITERATIONS[-len(left) :]  # the newest
-    assert 1 <= len(left) < len(ITERATIONS)
 
 
 def test_retention_copies_the_index_once_however_many_files_it_deletes(tmp_path, monkeypatch):

@@ -164,15 +164,6 @@ def test_an_s3_server_that_is_started_again(ray_session, tmp_path, caplog):
     assert "tried again" in caplog.text
 
 
-def test_storage_that_is_slow(ray_session, tmp_path, orders):
-    orders.give("slow")
-    waiting = []
-    at = At({16: lambda: waiting.append(rows_for_storage())})
-    results = sweep(tmp_path, [*callbacks(), at], filesystem=faulty(orders), log=tmp_path / "told", pause=0.0)
-    assert waiting[0] > 10, "the last result came only after most was written: Tune's loop was held"
-    assert_nothing_lost(results, tmp_path / "told")
-
-
 def test_storage_that_hangs(ray_session, tmp_path, orders, caplog, capsys):
     log, folders = tmp_path / "told", Folders()
     at = At({4: lambda: orders.give("hang")}, start=folders.note)
@@ -376,8 +367,11 @@ def test_a_backend_that_hangs(ray_session, tmp_path, caplog):
 def test_a_slow_storage_and_slow_gifs_lose_nothing(ray_session, tmp_path, orders, capsys):
     log = tmp_path / "told"
     orders.give("slow")
-    results = sweep(tmp_path, callbacks(gif_width=16), filesystem=faulty(orders), log=log, pause=0.0, size=64)
+    waiting = []
+    own = [*callbacks(gif_width=16), At({16: lambda: waiting.append(rows_for_storage())})]
+    results = sweep(tmp_path, own, filesystem=faulty(orders), log=log, pause=0.0, size=64)
     assert_trained(results)
+    assert waiting[0] > 10, "the last result came only after most was written: Tune's loop was held"
     for result in results:
         lines, trial = index_lines(result.path), result.metrics["trial_id"]
         assert_all_listed(lines, trial, log)

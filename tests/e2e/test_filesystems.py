@@ -97,7 +97,7 @@ def slow(config):
     trial = tune.get_context().get_trial_id()
     for iteration in range(1, 17):
         tune.report(make_result(config["log"], trial, iteration))
-        time.sleep(0.5)
+        time.sleep(0.25)
 
 
 def test_what_there_is_can_be_read_at_any_time(ray_session, tmp_path):

@@ -1,12 +1,13 @@
 """Ctrl-C in mid-sweep: every logger is closed, and says that its trial was interrupted."""
 
+import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from tests.support.experiment import image_steps, trial_folders
+from tests.support.faults import wait_until
 from tests.support.trackers import read_mlflow, read_wandb
 
 ROOT = Path(__file__).parents[2]
@@ -39,13 +40,14 @@ tune.Tuner(train, run_config=run_config).fit()
 def test_every_logger_is_closed(tmp_path):
     script = tmp_path / "sweep.py"
     script.write_text(SCRIPT)
+    outbox = tmp_path / "outbox"  # W&B's files are in it until the end
+    environment = {**os.environ, "TUNE_MEDIA_OUTBOX": str(outbox)}
     log = (tmp_path / "log").open("w")
-    process = subprocess.Popen([sys.executable, script, str(tmp_path)], stdout=log, stderr=log, cwd=ROOT)
-    for _ in range(240):
-        if len(list(tmp_path.glob("interrupted/*/media/train/rollout/*.mp4"))) >= 4:
-            break
-        time.sleep(0.5)
-    time.sleep(4)  # W&B's process has started by now
+    process = subprocess.Popen(
+        [sys.executable, script, str(tmp_path)], stdout=log, stderr=log, cwd=ROOT, env=environment
+    )
+    wait_until(lambda: len(list(tmp_path.glob("interrupted/*/media/train/rollout/*.mp4"))) >= 4, 120)
+    wait_until(lambda: any(file.stat().st_size for file in outbox.rglob("*.wandb")))
     process.send_signal(signal.SIGINT)
     process.wait(timeout=120)
     (trial,) = trial_folders(tmp_path / "interrupted")

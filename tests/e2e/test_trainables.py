@@ -1,6 +1,5 @@
 """Function trainables under Tune: what they report at any depth arrives once, in files, index and TensorBoard."""
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -96,15 +95,6 @@ def test_eight_trials_at_once_some_stopped_early_nothing_missing_nothing_double(
     assert len(media_files(tmp_path / tmp_path.name)) == len(catalog)
 
 
-@pytest.mark.parametrize("only", ["JsonMediaLoggerCallback", "TBXMediaLoggerCallback"])
-def test_one_callback_alone_is_enough(ray_session, tmp_path, only):
-    results = fit(nested, tmp_path, [getattr(tm, only)(STRICT)], param_space={"trial": 1})
-    assert len(tm.load(tmp_path / tmp_path.name)) == 30
-    lines = [json.loads(line) for line in (Path(results[0].path) / "result.json").read_text().splitlines()]
-    assert [line["rollout"][-4:] for line in lines] == [".mp4"] * 6
-    assert all(len(json.dumps(line)) < 3000 for line in lines)
-
-
 def checkpointing(config):
     for step in range(3):
         with tempfile.TemporaryDirectory() as folder:
@@ -154,44 +144,6 @@ def repeating(config):
         tune.report({"again": video, "step": step})
 
 
-def test_a_value_that_is_reported_again_is_stored_and_shown_once(ray_session, tmp_path):
-    results = fit(repeating, tmp_path, [tm.TBXMediaLoggerCallback(STRICT)])
-    (row,) = tm.load(tmp_path / tmp_path.name)
-    assert row["training_iteration"] == 1
-    assert image_steps(results[0].path) == {"train/again": [1]}
-    assert results[0].metrics["again"] == row["path"]
-
-
-def test_a_failing_store_never_ends_a_trial(ray_session, tmp_path, caplog, capsys, monkeypatch):
-    monkeypatch.setattr("tune_media.callbacks.outbox_thread._FIRST_PAUSE", 0.02)
-    (tmp_path / tmp_path.name).mkdir()
-    blocked = tm.JsonMediaLoggerCallback(media=tm.MediaOptions(flush_seconds=5))
-    original = blocked.log_trial_start
-
-    def block(trial):
-        original(trial)
-        Path(trial.storage.trial_fs_path).mkdir(parents=True, exist_ok=True)
-        (Path(trial.storage.trial_fs_path) / "media").write_text("a file where the folder should be")
-
-    blocked.log_trial_start = block
-    results = fit(repeating, tmp_path, [blocked])
-    assert not results.errors
-    assert results[0].metrics["training_iteration"] == 3
-    told = [record.getMessage() for record in caplog.records if "tune_media: the store: " in record.getMessage()]
-    assert any("(it is tried again)" in message for message in told)  # the first of its kind: reading or writing
-    assert "the storage did not accept 1 write(s)" in caplog.text
-    out = capsys.readouterr().out
-    assert "1 could not be stored (media/train/again/step_" in out
-
-
-def test_the_end_of_an_experiment_says_what_there_is(ray_session, tmp_path, capsys):
-    fit(repeating, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
-    out = capsys.readouterr().out
-    assert out.count("tune_media:") == 1
-    assert "stored 1 media of 1 trial(s)" in out
-    assert str(tmp_path / tmp_path.name) in out
-
-
 def raw_clips(config):
     for step in range(3):
         tune.report({"clip": np.full((1, 4, 3, 16, 24), step, np.uint8)})
@@ -205,15 +157,6 @@ def test_no_result_keeps_the_bytes_of_a_clip_that_cannot_be_stored(ray_session, 
     results = fit(raw_clips, tmp_path, [tm.JsonMediaLoggerCallback()])
     assert not results.errors
     assert results[0].metrics["clip"] == "not stored: video train/clip"
-
-
-def test_clips_beyond_the_bound_wait_on_the_drivers_disk_and_are_stored(ray_session, tmp_path, capsys):
-    callback = tm.JsonMediaLoggerCallback(tm.MediaOptions(max_pending_bytes=10))
-    results = fit(raw_clips, tmp_path, [callback])
-    assert not results.errors
-    index = (Path(results[0].path) / "media" / "index.jsonl").read_text().splitlines()
-    assert [json.loads(line)["status"] for line in index] == ["stored"] * 3
-    assert "stored 3 media of 1 trial(s)" in capsys.readouterr().out
 
 
 def test_the_first_options_that_are_given_count(ray_session, tmp_path):

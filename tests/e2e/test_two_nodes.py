@@ -41,14 +41,14 @@ def test_clips_come_from_the_other_node(tmp_path):
     assert all(value in known for value in table["episode_return"])
 
 
-@pytest.mark.parametrize("way", ["node", "resources"])
-def test_a_tape_is_rendered_on_the_node_that_recorded_it_and_a_killed_actor_is_replaced(tmp_path, way):
-    with driver(SUPPORT / "render_on_node.py", str(tmp_path), way, log=tmp_path / "log") as sweep:
+def test_a_tape_is_rendered_on_the_node_that_recorded_it_and_a_killed_actor_is_replaced(tmp_path):
+    with driver(SUPPORT / "render_on_node.py", str(tmp_path), log=tmp_path / "log") as sweep:
         sweep.finish(seconds=240)
-    found = json.loads((tmp_path / "result.json").read_text())
-    told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
-    parents = {process: line for process, *line in reversed(told)}  # at first: the killed actor's lives on for a while
-    assert len(parents) == 2
-    assert all(found["raylet"] in line for line in parents.values())
-    assert [line["status"] for line in found["lines"]] == ["stored"]
-    assert found["lines"][0]["frames"] == 5
+    for way in ("node", "resources"):
+        found = json.loads((tmp_path / way / "result.json").read_text())
+        told = [json.loads(line) for line in (tmp_path / way / "told").read_text().splitlines()]
+        parents = {process: line for process, *line in reversed(told)}  # at first: the killed actor's lives on
+        assert len(parents) == 2
+        assert all(found["raylet"] in line for line in parents.values())
+        assert [line["status"] for line in found["lines"]] == ["stored"]
+        assert found["lines"][0]["frames"] == 5

@@ -15,7 +15,7 @@ from ray import tune
 from tensorboardX import SummaryWriter
 
 import tune_media as tm
-from tests.support.browser import HOSTS, chromium, served, viewer_page
+from tests.support.browser import HOSTS, chromium, served, tensorboard_url, viewer_page
 from tests.support.experiment import trial_folders
 from tests.support.viewing import write_trial
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -193,6 +193,7 @@ def test_names_with_html_stay_text(viewer):
     assert viewer.all("img, h2 b, .name b", "1") == []
 
 
+@ON_ONE
 def test_a_trial_shows_its_clips_and_a_click_on_the_curve_goes_to_one(viewer):
     show_grid(viewer)
     viewer.frame.click(".card.winner .name")
@@ -304,7 +305,8 @@ def test_the_tab_follows_tensorboard(browser, tmp_path):
     write_trial(tmp_path / "exp" / "trial_0", 0, steps=(500,))
     with SummaryWriter(str(tmp_path / "exp" / "trial_0")) as writer:
         writer.add_scalar("score", 7.0, 1)
-    with served("tensorboard", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "tensorboard") as viewer:
+    url = tensorboard_url(tmp_path / "exp")
+    with viewer_page(browser, "tensorboard") as viewer:
         viewer.open(url)
         viewer.wait(f"{VIDEOS}.length === 1 && !{VIDEOS}[0].paused && {VIDEOS}[0].currentTime > 0")
         viewer.page.evaluate("location.hash = '#timeseries'")

@@ -19,14 +19,6 @@ def test_grey_and_transparent_frames_become_rgb():
         assert abs(decoded.mean() - 90) < 3
 
 
-@pytest.mark.parametrize("layout", ["THWC", "TCHW", "THW"])
-def test_each_layout_becomes_the_same_picture(layout):
-    picture = np.arange(4 * 6, dtype=np.uint8).reshape(4, 6)
-    clip = {"THWC": picture[None, :, :, None], "TCHW": picture[None, None], "THW": picture[None]}[layout]
-    (frame,) = map(as_rgb, frames_in_layout(clip, layout))
-    assert np.array_equal(frame, np.repeat(picture[:, :, None], 3, axis=2))
-
-
 def test_floats_are_scaled_clipped_and_rounded():
     clip = np.array([[[0.0, 0.5, 1.0, 2.0, -1.0, np.nan]]])
     (frame,) = frames_in_layout(clip, "THW", value_range=1.0)

@@ -11,18 +11,6 @@ def columns(*lines):
     return MediaColumns.of_lines([(json.dumps(line).encode(), line) for line in whole])
 
 
-def test_lines_are_ordered_by_step_section_and_key():
-    media = columns({"step": 20}, {"step": 3, "key": "z"}, {"step": 3, "key": "a"}, {"step": None})
-    assert list(zip(media.step[1:], media.key[1:], strict=True)) == [(3, "a"), (3, "z"), (20, "k")]
-    assert np.isnan(media.step[0])
-
-
-def test_whole_lines_come_back_in_any_order():
-    media = columns({"step": 1, "id": "a"}, {"step": 2, "id": "b"}, {"step": 3, "id": "c"})
-    assert [line["id"] for line in media.lines([2, 0])] == ["c", "a"]
-    assert list(columns().lines([])) == []
-
-
 def test_numbers_that_no_float_holds_are_no_numbers():
     assert np.isnan(as_number(10**400))
     assert columns({"step": 2**70, "episode_return": "high"}).step[0] == 2.0**70

@@ -97,17 +97,3 @@ def test_files_of_episodes_are_reports_and_no_media(tmp_path):
     trial = of(folder)
     assert trial.report_paths == [f"{folder}/{path}"]
     assert len(trial.media) == 1
-
-
-def test_the_last_line_of_a_key_holds(tmp_path):
-    folder = make_trial(tmp_path / "t", {}, {10: 1.0, 20: 2.0})
-    index = folder / "media" / "index.jsonl"
-    first = json.loads(index.read_text().splitlines()[0])
-    index.write_text(index.read_text() + json.dumps({**first, "status": "deleted"}) + '\n{"half')
-    assert list(of(folder).media.episode_return) == [2.0]
-
-
-def test_settings_that_are_no_json_are_none(tmp_path):
-    folder = make_trial(tmp_path / "t", {}, {})
-    (folder / "params.json").write_text("{")
-    assert of(folder).config == {}

@@ -4,8 +4,6 @@ import pytest
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
-from tests.support.envs.batch import Batch
-from tune_media.gym.arguments import Arguments
 
 
 @pytest.mark.parametrize(
@@ -51,12 +49,6 @@ def test_an_env_that_collects_its_frames_is_recorded_and_hands_them_over_as_befo
     assert clip.frames == clip.episode.episode_length + 1
 
 
-@pytest.mark.parametrize("options", [{"video": "x"}, {"episode_trigger": 5}, {"frame": 5}, {"step_trigger": 5}])
-def test_arguments_of_another_kind_fail_at_once(options):
-    with pytest.raises(TypeError):
-        tm.gym.RecordEpisodes(CountingEnv(), "unused", **options)
-
-
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -77,18 +69,6 @@ def test_arguments_of_another_kind_fail_at_once(options):
 def test_each_message_names_the_argument_the_value_and_the_remedy(options, error, words):
     with pytest.raises(error, match=words):
         tm.gym.RecordEpisodes(CountingEnv(), **options)
-
-
-def test_a_misspelt_argument_of_a_vector_env_names_its_own_class():
-    with pytest.raises(TypeError, match=r"RecordVectorEpisodes.__init__\(\) got an unexpected .* 'kep'"):
-        tm.gym.RecordEpisodes(Batch(2), kep="best")
-
-
-def test_whole_episodes_are_recorded_unless_clips_are_of_another_length():
-    assert Arguments().records_whole_episodes
-    assert Arguments(video_folder="x", step_trigger=bool, episode_trigger=bool).records_whole_episodes
-    assert not Arguments(video_folder="x", step_trigger=bool).records_whole_episodes
-    assert not Arguments(video_folder="x", video_length=5).records_whole_episodes
 
 
 @pytest.mark.parametrize("wrapper", [tm.gym.RecordEpisodes, tm.gym.RecordVectorEpisodes])

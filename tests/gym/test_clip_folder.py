@@ -4,7 +4,6 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.experiment import read_clip
 from tests.support.loops import names, play
-from tune_media.gym.clip_folder import ClipFolder
 
 
 def test_nothing_is_written_over(tmp_path):
@@ -47,12 +46,3 @@ def test_a_folder_that_is_gone_costs_its_files_and_nothing_else(tmp_path, caplog
     assert len(env.take()["all"]) == 2
     env.close()
     assert "FileNotFoundError" in caplog.text
-
-
-def test_names_tell_sub_env_view_and_whether_a_clip_is_whole(tmp_path, frames):
-    video = tm.Video(frames())
-    one, several = ClipFolder(tmp_path / "a" / "b", "x", 1), ClipFolder(tmp_path / "c", "x", 2)
-    assert one.write(0, "episode-3", video).name == "x-episode-3.mp4"
-    path = several.write(1, "step-3", video, view="left eye", whole=False)
-    assert path.name == "x-env-1-step-3-left_eye-unfinished.mp4"
-    assert (tmp_path / "a" / "b" / "x-episode-3.mp4").read_bytes() == video.data

@@ -6,7 +6,6 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.experiment import assert_whole_episode, read_clip
 from tests.support.loops import names, play
-from tune_media.gym.fixed_length import FixedLengthClips
 
 
 def test_a_step_trigger_and_a_fixed_length_go_on_over_resets(tmp_path):
@@ -142,15 +141,6 @@ def test_a_trigger_in_mid_clip_ends_it_and_starts_the_next(tmp_path):
     env.close()
     assert names(tmp_path) == ["rl-video-step-0-unfinished.mp4", "rl-video-step-3.mp4"]
     assert [count.step for count in read_clip(tmp_path / "rl-video-step-3.mp4")] == [4, 5, 6, 7, 8]
-
-
-def test_an_empty_clip_is_not_saved():
-    saved = []
-    clips = FixedLengthClips(None, tm.VideoOptions(fps=10), 0, lambda *clip: saved.append(clip))
-    clips.open(0, "step-0")
-    assert 0 in clips
-    clips.close(0, whole=True)
-    assert (len(clips), saved) == (0, [])
 
 
 def test_every_nth_frame_counts_from_the_first_frame_of_a_clip(tmp_path):

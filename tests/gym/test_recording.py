@@ -102,22 +102,6 @@ def test_views_become_clips_of_one_episode(tmp_path):
     assert names(tmp_path) == ["rl-video-episode-0-front.mp4", "rl-video-episode-0-mirrored.mp4"]
 
 
-@pytest.mark.parametrize(
-    ("frame", "words"),
-    [
-        (lambda env: None, "returned None"),
-        (lambda env: [env.render()], "returned a list"),
-        (lambda env: env.render() / 255.0, "uint8"),
-        (lambda env: np.zeros((3, 8, 8), np.uint8), "channels"),
-        (lambda env: np.zeros((8, 8), bool), "uint8"),
-    ],
-)
-def test_frames_that_are_none_name_the_remedy(frame, words):
-    env = tm.gym.RecordEpisodes(CountingEnv(), frame=frame, strict=True)
-    with pytest.raises(ValueError, match=words):
-        env.reset()
-
-
 def lake():
     return gym.make("FrozenLake-v1", render_mode="rgb_array", max_episode_steps=8)
 

@@ -112,23 +112,6 @@ def test_a_reward_that_is_no_number_is_refused():
         as_reward(None)
 
 
-class Helper(gym.Wrapper):
-    """Steps through a method of its own, as many wrappers do."""
-
-    def step(self, action):
-        return self.transition(action)
-
-    def transition(self, action):
-        return self.env.step(action)
-
-
-def test_gymnasiums_statistics_can_stand_outside_of_any_wrapper():
-    env = Helper(tm.gym.RecordEpisodes(CountingEnv(), video=None, statistics=False))
-    env = RecordEpisodeStatistics(env)
-    assert play(env, 2) == list(zip(env.return_queue, env.length_queue, strict=True))
-    assert list(env.env.env.return_queue) == pytest.approx(list(env.return_queue))
-
-
 @pytest.mark.parametrize("kind", [gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv])
 def test_gymnasiums_statistics_can_stand_outside_of_a_vector_env(kind):
     def make():

@@ -40,17 +40,6 @@ def test_the_last_observation_of_a_vector_env_that_resets_at_once():
         assert [round(100 * float(each[0])) for each in seen] == list(range(episode.record.episode_length + 1))
 
 
-def test_observations_and_actions_of_nested_spaces_are_taken_apart():
-    space = gym.spaces.Dict({"x": gym.spaces.Box(0, 1, (2,)), "y": gym.spaces.Discrete(3)})
-    env = Batch(2)
-    env.observation_space = gym.vector.utils.batch_space(space, 2)
-    observations = {"x": np.float32([[0, 1], [1, 0]]), "y": np.array([2, 1])}
-    now = VectorStep(env, observations, {}, np.array([3, 4]))
-    assert now.observation(1)["y"] == 1
-    assert now.observation(0)["x"].tolist() == [0, 1]
-    assert now.action(1) == 4
-
-
 def test_the_last_info_of_an_episode_is_the_final_one():
     infos = {"speed": np.array([1.0, 2.0]), "final_info": {"speed": np.array([3.0, 4.0])}}
     now = VectorStep(Batch(2), None, infos, None)

@@ -149,16 +149,6 @@ def test_gymnasiums_vector_statistics_can_stand_outside(mode):
         assert list(env.length_queue) == list(env.env.length_queue)
 
 
-def test_wrapped_envs_inside_a_vector_env_leave_the_statistics_to_the_outside():
-    make = lambda: tm.gym.RecordEpisodes(CountingEnv(), video=None, statistics=False)  # noqa: E731
-    env = gym.vector.SyncVectorEnv([make] * 2)
-    env = RecordVectorEpisodeStatistics(env)
-    env.reset()
-    for _ in range(40):
-        env.step(np.zeros(2, int))
-    assert sorted(env.length_queue) == sorted(n for inner in env.env.envs for n in inner.length_queue)
-
-
 def test_sub_envs_with_wrappers_of_another_depth_are_all_recorded():
     class Deaf(gym.Wrapper):
         """Its render takes an argument, so that frames come from the env inside it."""

@@ -27,12 +27,6 @@ def picture():
     return Image(np.zeros((8, 8), np.uint8))
 
 
-def test_an_env_runner_holds_every_candidate_for_a_selector_that_needs_all():
-    records = [record("a", 1.0), record("b", 2.0), record("c", 3.0)]
-    assert survivors(records, as_selectors("best"), print) == {"c"}
-    assert survivors(records, as_selectors("median"), print) == {"a", "b", "c"}
-
-
 def test_a_selector_that_raises_is_reported_and_the_others_choose():
     told = []
     selectors, records = (RAISES, *as_selectors("best")), [record("a", 1.0), record("b", 2.0)]
@@ -40,12 +34,6 @@ def test_a_selector_that_raises_is_reported_and_the_others_choose():
     chosen = chosen_by(selectors, records, lambda *failure: told.append(failure))
     assert {name: [one.id for one in found] for name, found in chosen.items()} == {"best": ["b"]}
     assert [(selector.name, type(error)) for selector, error in told] == [("won", KeyError)] * 2
-
-
-def test_first_and_last_go_by_the_time_of_the_end_over_all_env_runners():
-    records = [record("late", finished_at=3.0), record("early", finished_at=1.0), record("middle", finished_at=2.0)]
-    chosen = chosen_by(as_selectors(("first", "last")), records, print)
-    assert {name: found[0].id for name, found in chosen.items()} == {"first": "early", "last": "late"}
 
 
 def test_a_result_holds_one_value_or_a_list_by_the_selectors_limit_without_missing_winners():

@@ -29,26 +29,6 @@ def fed(frames, **options):
     return clips.finish(), len(frames) - len(list(rendered))
 
 
-def test_each_view_has_a_clip_that_says_when_it_came_and_went():
-    first, second = picture(0), picture(200)
-    clips, _ = fed([{"left": first}, {"left": second, "top": first}, {"top": second}])
-    assert {view: (clip.frames, clip.note) for view, clip in clips.items()} == {
-        "left": (2, "this view ended before the episode"),
-        "top": (2, "this view began at step 1"),
-    }
-
-
-def test_the_options_speed_wins_over_the_envs():
-    assert fed([{"": picture(0)}] * 2)[0][""].fps == 12
-    assert fed([{"": picture(0)}] * 2, fps=5)[0][""].fps == 5
-
-
-def test_frames_beyond_the_most_are_not_rendered_and_the_clip_says_that_it_is_cut():
-    clips, renders = fed([{"": picture(0)}] * 7, max_frames=3)
-    assert (clips[""].frames, renders) == (3, 3)
-    assert "3" in clips[""].note
-
-
 def test_an_overlay_is_drawn_at_the_size_of_the_clip():
     plain, _ = fed([{"": picture(128, 256, 384)}], height=128)
     drawn, _ = fed([{"": picture(128, 256, 384)}], height=128, overlay="step")
@@ -56,11 +36,6 @@ def test_an_overlay_is_drawn_at_the_size_of_the_clip():
     assert before.shape == after.shape == (128, 192, 3)
     changed = np.abs(before.astype(int) - after).max(axis=(1, 2)) > 60
     assert 0 < changed.sum() < 40  # rows of one line of text
-
-
-def test_a_render_that_raises_reaches_the_caller():
-    with pytest.raises(ZeroDivisionError):
-        Clips(VideoOptions(), lambda: 1 / 0, 12).feed(StepFacts(0, 0.0, 0.0))
 
 
 def kept(steps, every, **options):

@@ -171,3 +171,15 @@ def test_only_an_info_or_a_rule_can_have_values():
     assert Collector(lambda step: {"x": step.reward}).may_find({})
     assert Collector("speed").may_find(None)
     assert not Collector(False).may_find({"data": {"running": {"x": 1}}})
+
+
+def test_a_function_that_returns_no_dict_is_named():
+    with pytest.raises(TypeError, match="the function returned list, and no dict of values by name"):
+        taken(lambda step: [step.reward])
+
+
+def test_paths_that_no_info_has_are_told_with_the_names_that_infos_have():
+    collector = Collector(["spped", "goal", running("rare", default=0)])
+    step = StepFacts(0, 0.0, 0.0, info={"speed": 1.0, "goal": 2, "data": {"x": 1}})
+    assert not list(collector.collect(step, EpisodeValues()))
+    assert collector.never_matched() == (frozenset({"spped"}), ("speed", "goal", "data/x"))

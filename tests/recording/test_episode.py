@@ -3,7 +3,7 @@ import pytest
 
 from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, play
-from tune_media import Image, VideoOptions
+from tune_media import VideoOptions
 from tune_media.recording.clips import Clips
 from tune_media.recording.episode import RunningEpisode
 from tune_media.recording.problems import Problems
@@ -29,23 +29,6 @@ def running(*views, **fields):
     return episode
 
 
-def test_views_become_clips_with_ids_of_their_own_and_the_agent_that_they_show():
-    episode = running("left", "top")
-    candidate = episode.candidate(episode.data({}, {}).record)
-    videos = candidate.in_result()
-    assert {view: video.episode.agent for view, video in videos.items()} == {"left": "left", "top": None}
-    assert len({video.id for video in videos.values()} | {candidate.record.id}) == 3
-    assert {view: video.id for view, video in candidate.videos().items()} == {
-        view: video.id for view, video in videos.items()
-    }
-
-
-def test_an_only_view_is_one_clip_with_the_records_id():
-    episode = running()
-    candidate = episode.candidate(episode.data({}, {}).record)
-    assert candidate.in_result().id == candidate.record.id
-
-
 def test_known_facts_win_over_counted_ones_and_notes_are_joined():
     episode = running(note="no clip: lost")
     episode.episode_return = 2.0
@@ -62,11 +45,3 @@ def test_an_exception_costs_clip_and_trajectory_and_the_data_go_on():
     assert [problem.lost for problem in problems.take()] == [1]
     with pytest.raises(OSError, match="gone"), episode.guard_clip("a frame", problems, strict=True):
         raise OSError("the camera is gone")
-
-
-def test_a_record_that_says_more_keeps_clips_and_adds_pictures():
-    episode = running()
-    candidate = episode.candidate(episode.data({}, {}).record)
-    later = candidate.of_record(episode.data({"late": 1.0}, {}).record, {"map": Image(np.zeros((8, 8), np.uint8))})
-    assert later.clips is candidate.clips
-    assert (later.record.metrics, set(later.media), set(candidate.media)) == ({"late": 1.0}, {"map"}, set())

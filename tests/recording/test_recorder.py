@@ -10,7 +10,7 @@ from tune_media import VideoOptions, selection
 from tune_media.encoding.decode import decode_video
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.selection import as_selectors, every
+from tune_media.selection import as_selectors
 
 
 def test_a_clip_holds_the_reset_frame_and_every_step_once():
@@ -56,17 +56,6 @@ def test_an_episode_that_is_never_finished_is_dropped_and_counted():
     assert (len(recorder.candidates.records()), recorder.abandoned) == (1, 2)
 
 
-def test_an_episode_that_the_trigger_declines_is_never_rendered():
-    recorder, env = make_recorder(trigger=every(3)), CountingEnv()
-    renders = []
-    for _ in range(6):
-        before = env.renders
-        play(recorder, env)
-        renders.append(env.renders > before)
-    assert renders == [True, False, False] * 2
-    assert len(recorder.candidates.records()) == 2
-
-
 def test_records_without_frames():
     recorder, env = make_recorder(video=None), CountingEnv()
     record = play(recorder, env)
@@ -87,15 +76,6 @@ def test_a_render_that_fails_costs_its_episode_and_one_warning(caplog):
 def test_strict_lets_the_failure_through():
     with pytest.raises(ValueError, match="uint8"):
         play(make_recorder(strict=True), CountingEnv({"render_mode": None}))
-
-
-def test_the_env_may_reuse_its_buffer():
-    env = CountingEnv()
-    env.reset()
-    first = env.render()
-    env.step(0)
-    assert env.render() is first
-    assert not np.array_equal(read_frame(env.render()), (env.number, env.episode, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -131,20 +111,6 @@ def test_what_is_abandoned_or_taken_is_freed():
     gc.collect()
     assert encoder() is None
     assert candidate() is None
-
-
-def test_what_cannot_be_stored_costs_one_warning_and_not_its_neighbours(caplog):
-    def collect(step):
-        return {"bad": lambda: 0, "good": 1.0}
-
-    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None, collect=collect))
-    for _ in range(3):
-        recorder.start(0, "e", None, 0.0)
-        recorder.step(0, 1.0)
-        recorder.end(0)
-    assert all(episode.record.metrics["good_sum"] == 1 for episode in recorder.candidates.data())
-    assert len(caplog.records) == 1
-    assert "bad is a function" in caplog.text
 
 
 def test_an_episode_that_is_not_shown_still_tells():

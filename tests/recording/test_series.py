@@ -27,25 +27,9 @@ def convention(**media_or_data):
     return {"media": media_or_data.pop("media", {}), "data": media_or_data}
 
 
-def test_a_uint8_table_in_media_is_kept_as_numbers():
-    table = np.arange(12, dtype=np.uint8).reshape(4, 3).repeat(2, axis=1)
-    held, _ = values(*[convention(media={"map": table, "wide": table.astype(np.int64)})] * 3)
-    assert held.series()["map"].values == held.series()["wide"].values == [table.tolist()] * 3
-    assert not held.media()
-
-
 def test_a_final_uint8_table_is_a_picture():
     held, _ = values(convention(final={"heat": np.zeros((8, 8), np.uint8)}))
     assert (held.media()["heat"].width, held.media()["heat"].height) == (8, 8)
-
-
-def test_lists_of_one_stay_lists():
-    held, _ = values(
-        *(convention(media={"seen": seen}, final={"goals": seen}, running={"near": seen}) for seen in ([3, 4], [5]))
-    )
-    assert held.series()["seen"].values == [[3, 4], [5]]
-    assert held.metrics()["goals/0"] == 5
-    assert list(held.series()["near/0"].values) == [3, 5]
 
 
 def test_an_array_of_one_is_a_number_unless_it_is_in_a_series():
@@ -64,13 +48,6 @@ def test_integers_that_no_float_equals_are_kept(number):
     assert held.series()["id"].values == held.series()["time_ns"].values == [int(number)]
     assert held.values()["code"] == int(number)
     assert held.metrics()["code"] == held.metrics()["time_ns_max"] == float(number)
-
-
-def test_small_integers_are_numbers_like_any_other():
-    held, _ = values(convention(media={"id": 3}, final={"code": 2**53}, running={"x": True}))
-    assert held.values() == {}
-    assert (held.metrics()["code"], held.metrics()["x_sum"]) == (2**53, 1)
-    assert held.series()["id"].is_numeric
 
 
 @pytest.mark.parametrize("collect", [[final("speed_avg"), running("speed")], [running("speed"), final("speed_avg")]])
@@ -102,22 +79,22 @@ def test_many_steps_are_thinned_and_their_statistics_exact():
     rule = Rule("x")
     ours = [tracemalloc.Filter(True, "*/tune_media/*")]  # other threads of the process allocate, too
     tracemalloc.start()
-    for step in range(200_000):
+    for step in range(50_000):
         held.add(Named("x", float(step), rule))
-        if step % 20_000 == 19_999:
+        if step % 10_000 == 9_999:
             traces = tracemalloc.take_snapshot().filter_traces(ours).statistics("filename")
             assert sum(trace.size for trace in traces) < 2**20
     tracemalloc.stop()
     series = held.series()["x"]
     assert MAX_POINTS / 2 <= len(series) <= MAX_POINTS
-    assert series.count == 200_000
+    assert series.count == 50_000
     assert list(series.values[:3]) == [0, series.stride, 2 * series.stride]
     assert held.metrics() == {
-        "x_avg": 99_999.5,
-        "x_sum": 19_999_900_000,
+        "x_avg": 24_999.5,
+        "x_sum": 1_249_975_000,
         "x_min": 0,
-        "x_max": 199_999,
-        "x_last": 199_999,
+        "x_max": 49_999,
+        "x_last": 49_999,
     }
 
 

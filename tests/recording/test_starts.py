@@ -35,12 +35,6 @@ def test_rendering_keeps_to_its_budget():
     assert 1 < len(recorder.candidates.records()) < 20
 
 
-def test_each_slot_counts_its_own_episodes():
-    starts = Starts(lambda index: index == 0, RenderClock())
-    assert [starts.is_wanted(slot) for slot in (0, 0, 1, 1)] == [True, False, True, False]
-    assert starts.counts() == {0: 2, 1: 2}
-
-
 def test_counts_of_a_checkpoint_never_go_back():
     starts = Starts(None, RenderClock())
     for _ in range(3):

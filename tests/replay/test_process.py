@@ -24,18 +24,18 @@ from tune_media.values.options import VideoOptions
 
 STEPS = 40
 FAMILIES = {
-    "CartPole-v1": "pygame",
+    "CartPole-v1": "pygame",  # test_player.py has more of this kind, and needs no process for them
     "FrozenLake-v1": "pygame",
-    "Taxi-v4" if "Taxi-v4" in gym.registry else "Taxi-v3": "pygame",  # Gymnasium 1.4 has v4 alone
-    "Pendulum-v1": "pygame",
-    "Blackjack-v1": "pygame",
-    "MountainCarContinuous-v0": "pygame",
     "ALE/Breakout-v5": "ale_py",  # sticky actions
     "LunarLander-v3": "Box2D",
     "HalfCheetah-v5": "mujoco",
 }
 MORE_FAMILIES = {
     "Acrobot-v1": "pygame",
+    "Taxi-v4" if "Taxi-v4" in gym.registry else "Taxi-v3": "pygame",  # Gymnasium 1.4 has v4 alone
+    "Pendulum-v1": "pygame",
+    "Blackjack-v1": "pygame",
+    "MountainCarContinuous-v0": "pygame",
     "ALE/Pong-v5": "ale_py",
     "ALE/MsPacman-v5": "ale_py",
     "BipedalWalker-v3": "Box2D",

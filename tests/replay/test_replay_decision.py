@@ -159,12 +159,6 @@ def test_an_env_that_nobody_steps_is_recorded_directly_and_it_is_said():
     assert problem.text.startswith("episodes are rendered while they run: nobody steps 'object' here")
 
 
-def test_winners_of_several_env_runners_are_put_together():
-    one = Winners({"a": 1}, {"b": "no clip"}, ["x"])
-    one.add(Winners({"c": 2}, {"d": "no clip"}, ["y"]))
-    assert one == Winners({"a": 1, "c": 2}, {"b": "no clip", "d": "no clip"}, ["x", "y"])
-
-
 def test_a_generator_that_all_envs_share_is_left_as_it_was():
     shared = np.random.default_rng(5)
 

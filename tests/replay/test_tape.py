@@ -1,3 +1,5 @@
+import base64
+
 import numpy as np
 import pytest
 
@@ -193,3 +195,21 @@ def test_tensors_count_as_the_arrays_that_they_hold():
         values, np.float32(-1.5), False, False, 0
     )
     assert checksum(tensor.to(torch.bfloat16)) == checksum(values)
+
+
+STORED = base64.b64decode(
+    "VE1UAXgBbU9RCsIwDK0f4j3ynZ9NQRn64TlKP2YXtGy20naCiODxvMCO4R1MZCiIIQnJy+MleSilrtA4m6HSGhJRA7g0qCGcsgs+"
+    "AX7G5iZ4rlMLOJdyT55inUNklu+7TjA6U7wAllL7/rijCFhIYw9kWybqBRalEaS2vxuYFXqfR/nOtSTrR5lKw9qtWMAgbL+2Ab7r"
+    "7Wr6HPid+zDjPOH4Yy9VOkM7"
+)
+"""A tape of version 1 as tune_media 0.1 stored it: seed 7, task 3, every=2, its env's second episode, three steps."""
+
+
+def test_a_tape_of_an_earlier_version_of_tune_media_is_read_and_its_checksums_mean_the_same():
+    tape = Tape.unpacked(STORED)
+    assert (tape.seed, tape.task, tape.every, tape.number, len(tape)) == (7, 3, 2, 1, 3)
+    assert [tape.actions[step] for step in range(3)] == [0, 1, 0]
+    assert [tape.checks.agree(step, check) for step, check in enumerate((2**31, 5, 1005, 2005))] == [True] * 4
+    values = [np.arange(3, dtype=np.float32), {"x": 1, "y": (0.5, None, "up", True)}, np.int64(7), 2**70]
+    assert [checksum(value) for value in values] == [2408107622, 1672620874, 1987164046, 1857325266]
+    assert step_checksum(np.zeros(2), 0.5, False, True, 7) == 298883289

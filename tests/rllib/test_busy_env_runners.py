@@ -35,11 +35,10 @@ class GatedEnv(CountingEnv):
         return super().step(action)
 
 
-@pytest.mark.parametrize("render", ["direct", "replay"])
-def test_training_does_not_wait_for_an_evaluation_beside_it(ray_session, tmp_path, render):
+def test_training_does_not_wait_for_an_evaluation_beside_it(ray_session, tmp_path):
     """The recorder asked for the episodes behind RLlib's next sample: iterations of 0.15 s took 5.3 s."""
     config = ppo(
-        tm.rllib.record_episodes(keep="best", render=render, check_frame=False),
+        tm.rllib.record_episodes(keep="best", render="replay", check_frame=False),
         evaluation_interval=1,
         evaluation_num_env_runners=1,
         evaluation_duration="auto",

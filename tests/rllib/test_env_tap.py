@@ -55,12 +55,6 @@ def test_observations_that_gymnasium_does_not_stack_are_told_from_the_parts_of_a
     assert tap.last.of_sub_env(1, space=tap.space).observation == {"text": "text 2", "both": (2, "more 2")}
 
 
-def test_rewards_of_agents_are_summed_and_only_the_envs_end_counts():
-    step = Transition(reward={"left": 1.0, "right": 2.0}, terminated={"left": True, "right": False, "__all__": False})
-    assert step.total_reward == 3.0
-    assert not step.is_terminated
-
-
 def test_an_env_that_nobody_steps_is_left_alone():
     """The old API stack's ``ExternalEnv`` asks for actions itself."""
     assert tapped(object()) is None

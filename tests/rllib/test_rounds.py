@@ -76,28 +76,6 @@ def test_a_name_that_rllib_uses_itself_does_not_end_training():
     assert "env_runners=[7]" in result["env_runners"]["num_episodes_clips"]["problems"][0].text
 
 
-def test_checkpoints_hold_windows_and_episode_counters(place):
-    rounds, algorithm, recording = place
-    rounds.begin(algorithm)
-    for value in (1.0, 2.0):
-        play(recording, f"episode {value}", value, metrics={"own": value})
-    rounds.end_iteration(algorithm, {"training_iteration": 1})
-    state = algorithm.get_state()
-    assert state["iteration"] == 3
-
-    env_runner = FakeEnvRunner()
-    after, restored = Rounds(rounds._settings), algorithm_of(FakeGroup(env_runner))
-    recording = recording_on(env_runner)
-    after.begin(restored)
-    restored.set_state(state)
-    assert restored.saved["iteration"] == 3
-    assert recording.recorder.starts.counts() == {0: 2}
-    play(recording, "b", 6.0, metrics={"own": 6.0})
-    result = {"training_iteration": 2}
-    after.end_iteration(restored, result)
-    assert result["env_runners"]["custom_metrics"]["own_windowed_mean"] == 3.0
-
-
 def test_a_fault_in_the_algorithm_is_told_in_the_result(place, caplog):
     rounds, algorithm, _ = place
     del algorithm.env_runner_group._worker_manager

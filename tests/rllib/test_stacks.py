@@ -3,7 +3,6 @@ from types import SimpleNamespace
 import gymnasium as gym
 import numpy as np
 import pytest
-from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
@@ -11,10 +10,6 @@ from tests.support.envs import CountingEnv
 from tune_media.rllib.stacks import (
     NewStackEpisode,
     OldStackEpisode,
-    fields_of,
-    index_of,
-    section_of,
-    stack_of,
     task_of,
 )
 
@@ -33,17 +28,6 @@ class WithAgents(CountingEnv):
     possible_agents = ("left", "right")
 
 
-def test_the_config_says_which_stack_it_is():
-    old = PPOConfig().api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
-    assert (stack_of(PPOConfig()), stack_of(old)) == (NewStackEpisode, OldStackEpisode)
-
-
-@pytest.mark.parametrize(("in_evaluation", "section"), [(True, "evaluation"), (False, "train")])
-def test_an_env_runner_has_a_section_and_an_index(in_evaluation, section):
-    env_runner = SimpleNamespace(config=SimpleNamespace(in_evaluation=in_evaluation), worker_index=np.int64(2))
-    assert (section_of(env_runner), index_of(env_runner)) == (section, 2)
-
-
 def test_a_step_of_the_new_stack_is_the_envs_own_and_not_the_episodes():
     env = vector_env()
     NewStackEpisode.tap(SimpleNamespace(env=env), env)
@@ -58,13 +42,6 @@ def test_a_step_of_an_env_that_is_not_watched_is_the_episodes():
     episode = SingleAgentEpisode(observations=[1, 2], actions=[5], rewards=[7.0], infos=[{}, {"speed": 3}])
     step = NewStackEpisode(episode, SimpleNamespace(), vector_env(), 0).transition(0.0)
     assert (step.observation, step.action, step.total_reward, step.info) == (2, 5, 7.0, {"speed": 3})
-
-
-@pytest.mark.parametrize("terminated", [True, False])
-def test_the_end_of_an_episode_says_whether_the_env_ended_it(terminated):
-    episode = SingleAgentEpisode(observations=[1, 2], actions=[0], rewards=[1.0], terminated=terminated)
-    facts = NewStackEpisode(episode, SimpleNamespace(), vector_env(), 0).end_facts()
-    assert facts["terminated"] is terminated
 
 
 def test_agents_that_may_still_join_are_agents():
@@ -94,21 +71,6 @@ def test_the_old_stack_watches_each_sub_env():
     episode = OldStackEpisode(old_episode(total_reward=5.0), None, env, 1)
     assert (episode.transition(0.0).action, episode.transition(0.0).total_reward) == (1, reward)
     assert episode.end_facts()["terminated"] is False
-
-
-def test_ids_are_text_on_both_stacks():
-    assert OldStackEpisode(old_episode(), None, None, 0).id == "17"
-    assert NewStackEpisode(SingleAgentEpisode(id_="abc"), None, None, 0).id == "abc"
-
-
-def test_fields_that_hooks_write_to_are_the_episodes_own():
-    new = SingleAgentEpisode()
-    assert fields_of(new).free is new.custom_data
-    old = SimpleNamespace(user_data={}, custom_metrics={}, hist_data={}, media={})
-    fields = fields_of(old)
-    assert [fields.free, fields.custom_metrics, fields.hist_data, fields.media] == [{}, {}, {}, {}]
-    assert fields.free is old.user_data
-    assert fields.media is old.media
 
 
 @pytest.mark.parametrize(("task", "told"), [(3, 3), ("easy", "easy"), ({"level": 1}, "{'level': 1}"), (None, "None")])

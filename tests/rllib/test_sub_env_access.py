@@ -4,14 +4,12 @@ from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
-import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.external_env import ExternalEnv
 
 from tests.support.envs import CountingEnv, read_frame
 from tests.support.envs.batch import Batch
 from tune_media.recording.plan import Plan
-from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.seeding import seeded
 from tune_media.rllib.settings import RecorderSettings
@@ -46,23 +44,6 @@ def seeds_of_resets(env, resets):
 
 def texts(recorder):
     return [problem.text for problem in recorder.problems.take()]
-
-
-def test_the_sub_envs_of_all_env_runners_share_the_seeds():
-    taken = []
-    for index in (1, 2):
-        envs, (some, _) = vector_env(), access(index=index, seeds=(5, 6, 7, 8))
-        some.are_new(env_runner(runners=2), envs)
-        taken += seeds_of_resets(envs, 1)
-    assert taken == [(5, 6), (7, 8)]
-
-
-def test_seeds_start_over_with_an_evaluation():
-    envs, (some, _) = vector_env(), access(seeds=(5, 6, 7, 8))
-    some.are_new(env_runner(), envs)
-    assert seeds_of_resets(envs, 3) == [(5, 6), (7, 8), (5, 6)]
-    some.start_seeds_over()
-    assert seeds_of_resets(envs, 1) == [(5, 6)]
 
 
 def test_training_envs_keep_their_own_seeds():
@@ -104,12 +85,6 @@ def test_a_step_makes_the_frames_of_a_batch_old():
         for index in range(2):
             some.at(index)
             assert read_frame(renderer.frames(index)[""]).step == step
-
-
-def test_a_frame_function_without_sub_envs_in_reach_is_refused():
-    some, _ = access(frame=lambda env: env.render())
-    with pytest.raises(FrameError, match="other processes"):
-        some.renderer_of(Batch(2))
 
 
 def problems_at_creation(vectorization_mode, **settings):

@@ -15,16 +15,3 @@ def test_each_section_has_a_window_of_its_own_without_nan():
     assert means.add("train", episodes(3.0, 4.0)) == {"score_windowed_mean": 3.0}
     assert means.add("evaluation", episodes(8.0)) == {"score_windowed_mean": 8.0}
     assert means.add("train", []) == {"score_windowed_mean": 3.0}
-
-
-def test_a_window_goes_on_from_a_checkpoint():
-    """They began anew after each restore."""
-    before = WindowedMeans(3)
-    before.add("train", episodes(1.0, 2.0, 3.0))
-    after = WindowedMeans(3)
-    after.set_state(before.state())
-    assert after.add("train", episodes(7.0)) == {"score_windowed_mean": 4.0}
-
-
-def test_without_a_length_there_are_no_means():
-    assert WindowedMeans(None).add("train", episodes(1.0)) == {}

@@ -24,15 +24,6 @@ def blob(number):
     return tm.Artifact(bytes([number]), name="x.bin")
 
 
-def test_a_medium_under_two_keys_has_one_file_and_is_new_under_each():
-    known, medium = known_of(), blob(1)
-    first = known.register(medium, "train", "best", step=1)
-    second = known.register(medium, "train", "worst", step=1)
-    third = known.register(medium, "train", "worst", step=2)
-    assert first.path == second.path == third.path
-    assert (first.is_new, second.is_new, third.is_new) == (True, True, False)
-
-
 @pytest.mark.parametrize("status", ["stored", "deleted"])
 def test_what_an_earlier_process_recorded_is_not_recorded_again(status):
     medium = blob(1)
@@ -83,13 +74,6 @@ def test_a_report_has_a_name_of_its_own_whatever_is_known():
     assert len({known.report_path(6) for _ in range(3)}) == 3
     unread = KnownMedia("t1")
     assert unread.report_path(4) != "episode_data/data-00000004.json"  # an earlier process may have it
-
-
-def test_keys_are_places_in_the_folder_whatever_they_are_called():
-    known = known_of()
-    paths = [known.register(blob(n), "train", key, step=1).path for n, key in enumerate(["../x", "a/b?", "/", "ü"])]
-    assert len(set(paths)) == 4
-    assert all(path.startswith("media/train/") and ".." not in path for path in paths)
 
 
 def test_lines_of_another_trial_reserve_their_files_only():

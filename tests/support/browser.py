@@ -91,7 +91,7 @@ def served(host: str, experiment: Path, folder: Path) -> Iterator[str]:
         yield Gallery.of(str(experiment)).write(folder / "gallery").as_uri()
         return
     if host == "tensorboard":
-        yield tensorboard_url(experiment)
+        yield tensorboard_url(experiment, reload_interval=0)  # once: it would read on until the process ends
         return
     from tune_media.viewing.watch import make_watch_server
 

@@ -37,8 +37,7 @@ def told(folder: Path) -> list[list[int]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def main(folder: str, way: str) -> None:
-    place = Path(folder)
+def main(folder: str) -> None:
     head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 10**8}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     ray.init(address=cluster.address, log_to_driver=False)  # of two nodes with one address, Ray would take either
@@ -46,10 +45,18 @@ def main(folder: str, way: str) -> None:
     ray.get(ray.remote(num_cpus=0, resources={"there": 0.1})(lambda: None).remote())  # the node is known
     (node,) = (one["NodeID"] for one in ray.nodes() if one["Resources"].get("there"))
     raylet = other.all_processes["raylet"][0].process.pid
-    resources = {"there": 0.5} if way == "resources" else None
+    render(Path(folder) / "node", node, raylet)
+    render(Path(folder) / "resources", "", raylet, {"there": 0.5})
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def render(place: Path, node: str, raylet: int, resources: dict[str, float] | None = None) -> None:
+    """Have a tape rendered on the node that it names, or on one that has these resources."""
+    place.mkdir()
     sweep = Sweep(place / "sweep", renderer_resources=resources)
     clip = taped_clip(2, creator=Tells, gate=str(place / "gate"), told=str(place / "told"))
-    sweep.report(1, best=TapedClip(clip.tape, clip.recipe, clip.episode, node if way == "node" else ""))
+    sweep.report(1, best=TapedClip(clip.tape, clip.recipe, clip.episode, node))
     while not told(place):
         time.sleep(0.05)
     os.kill(told(place)[0][1], signal.SIGKILL)  # the actor that holds the process
@@ -58,8 +65,6 @@ def main(folder: str, way: str) -> None:
     (place / "gate").touch()
     sweep.end()
     (place / "result.json").write_text(json.dumps({"raylet": raylet, "lines": sweep.lines()}))
-    ray.shutdown()
-    cluster.shutdown()
 
 
 if __name__ == "__main__":

@@ -48,6 +48,12 @@ def ppo(callbacks: Any = None, env_config: dict | None = None, **evaluation: Any
     return config.callbacks(callbacks) if callbacks is not None else config
 
 
+def on_old_stack(config: Any) -> Any:
+    """Put a config of ``ppo`` on the old API stack, and return it."""
+    config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+    return config.rl_module(model_config={}).training(model={"fcnet_hiddens": [8]})
+
+
 def evaluation(runners: int = 1, duration: Any = 4, **more: Any) -> dict:
     return {
         "evaluation_interval": 1,

@@ -1,25 +1,9 @@
 """Function trainables that several tests run."""
 
-import tempfile
-from pathlib import Path
-
 import numpy as np
 from ray import tune
 
 import tune_media as tm
-
-
-def report_steps(make_report):
-    """Report steps 0 to 5, each with a checkpoint, from where the last checkpoint was; yield each step after that."""
-    checkpoint, first = tune.get_checkpoint(), 0
-    if checkpoint:
-        with checkpoint.as_directory() as folder:
-            first = int(Path(folder, "step").read_text()) + 1
-    for step in range(first, 6):
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "step").write_text(str(step))
-            tune.report(make_report(step), checkpoint=tune.Checkpoint.from_directory(folder))
-        yield step, first
 
 
 def told_by_a_wrapper(config):

@@ -1,28 +1,9 @@
 import math
 import pickle
 
-import numpy as np
-import pytest
-
 from tests.support.batches import batch_of
 from tune_media import EpisodeRecord
-from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
-
-
-def test_a_histogram_of_a_thinned_series_counts_all_its_values():
-    series = Series(np.arange(0, 1000, 4, dtype=float), 4, 1000)
-    batch = EpisodeBatch((EpisodeData(EpisodeRecord("e", 1.0, 1000), {"x": series}),))
-    histogram = batch.histograms()["x"]
-    assert histogram.count == 1000
-    assert sum(histogram.counts) == pytest.approx(1000)
-
-
-def test_a_value_that_is_a_metric_and_a_series_counts_once_in_its_histogram():
-    batch = batch_of(({"goals": 3.0, "speed_avg": 1.5}, {"goals": [3.0], "speed": [1.0, 2.0]}))
-    assert {name: histogram.count for name, histogram in batch.histograms().items()} == {
-        **{"goals": 1, "speed": 2},
-        **{"episode_return": 1, "episode_length": 1},
-    }
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 
 def test_the_histograms_of_a_batch_are_made_once_and_do_not_travel():

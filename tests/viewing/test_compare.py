@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tests.support.browser import HOSTS, chromium, served, viewer_page
+from tests.support.browser import chromium, served, viewer_page
 from tests.support.stores import StoredTrial
 from tests.support.viewing import moving_bar
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
@@ -61,7 +61,7 @@ def step_shown(viewer):
     return int(viewer.all(".track input", "e.value")[0])
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", ["watch", "gallery"])
 def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, sweep, host, tmp_path):
     with served(host, sweep, tmp_path) as url, viewer_page(browser, host) as viewer:
         viewer.open(url)

@@ -10,7 +10,7 @@ import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import episodes
 from tests.support.recorded import make_experiment
-from tune_media.viewing.data_frames import MEDIA_COLUMNS, differing
+from tune_media.viewing.data_frames import MEDIA_COLUMNS
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +25,6 @@ def test_only_hyperparameters_that_differ_are_columns(experiment):
     assert not [name for name in tm.load(experiment).to_pandas(params="none") if name.startswith("config/")]
     with pytest.raises(ValueError, match="'differing', 'all' or 'none', got 'some'"):
         tm.load(experiment).to_pandas(params="some")
-
-
-def test_addresses_of_functions_do_not_differ():
-    assert differing([{"f": "<function f at 0x7f1>"}, {"f": "<function f at 0x7f2>"}]) == []
-    assert differing([{"a": 1}, {}]) == ["a"]
 
 
 def test_rows_are_joined_with_their_trials_metrics(experiment):

@@ -233,19 +233,17 @@ def test_on_a_small_screen_the_answer_is_in_the_first_view(browser, seeds, size,
         assert viewer.errors == []
 
 
-@pytest.mark.parametrize("host", ["watch", "tensorboard"])
-def test_configurations_are_judged_over_their_seeds(browser, seeds, host, tmp_path):
-    table = tm.load(seeds).compare()
+def test_configurations_are_judged_over_their_seeds(browser, seeds, tmp_path):
+    table, host = tm.load(seeds).compare(), "tensorboard"  # tests/viewing/test_figures.py has tune-media watch
     with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
         viewer.open(url)
         viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
         viewer.wait("document.querySelector('.runs .failed-trial')")
-        if host == "tensorboard":  # its Back leads back, to the first view, too
-            assert viewer.page.main_frame.evaluate("document.querySelector('iframe[src*=plugin_entry]').title")
-            viewer.frame.click(".card.winner .name")
-            viewer.wait("document.querySelector('.trial-view')")
-            viewer.page.go_back()
-            viewer.wait("document.querySelector('.grid-view')")
+        assert viewer.page.main_frame.evaluate("document.querySelector('iframe[src*=plugin_entry]').title")
+        viewer.frame.click(".card.winner .name")
+        viewer.wait("document.querySelector('.trial-view')")
+        viewer.page.go_back()  # TensorBoard's Back leads back, to the first view, too
+        viewer.wait("document.querySelector('.grid-view')")
         shown = viewer.frame.evaluate("tuneMedia.app.instance.judged.all.map(({ n, mean, iqm }) => [n, mean, iqm])")
         for (n, mean, iqm), (_, row) in zip(shown, table.iterrows(), strict=True):
             assert n == row["n"]
@@ -305,7 +303,7 @@ def test_all_curves_are_on_one_chart(browser, seeds, tmp_path):
         assert viewer.errors == []
 
 
-@pytest.mark.parametrize("host", ["watch", "tensorboard", "gallery"])
+@pytest.mark.parametrize("host", ["tensorboard", "gallery"])
 def test_all_episodes_are_a_table(browser, seeds, host, tmp_path):
     frame = tm.load(seeds).episodes()
     with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:

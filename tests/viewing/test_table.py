@@ -3,7 +3,7 @@ import re
 import tune_media as tm
 from tests.support.recorded import make_experiment, make_trial
 from tests.support.viewing import write_snapshot
-from tune_media.viewing.table import cell_width, media_table, printable, trial_table
+from tune_media.viewing.table import cell_width, media_table, trial_table
 
 
 def test_one_line_a_trial_the_winner_first(tmp_path):
@@ -42,7 +42,3 @@ def test_emoji_and_wide_characters_keep_the_columns(tmp_path):
     lines = trial_table(tm.load(tmp_path / "exp"), width=200).split("\n")
     lr = lines[0].index("lr")
     assert {cell_width(re.match(r".*?(?= \d {3,})", line)[0]) + 1 for line in lines[1:]} == {lr}
-
-
-def test_text_that_would_move_the_cursor_is_escaped():
-    assert printable("a\x1b[31m\u202eb😀") == "a\\x1b[31m\\u202eb😀"

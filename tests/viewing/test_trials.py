@@ -39,18 +39,6 @@ def test_a_trial_that_has_recorded_nothing_yet_is_there(experiment):
     assert names(experiment) == ["trial_0", "trial_1", "young"]
 
 
-def test_a_trial_named_after_a_hyperparameter_that_begins_like_a_checkpoint_is_there(experiment):
-    write_trial(experiment / "checkpoint_frequency=5_lr=0.1_3", 3)
-    (experiment / "trial_0" / "checkpoint_000001").mkdir()
-    assert names(experiment) == ["checkpoint_frequency=5_lr=0.1_3", "trial_0", "trial_1"]
-
-
-def test_names_follow_the_runs_of_a_logdir_spec(experiment):
-    spec = f"a:{experiment},b:{experiment / 'trial_1'},{experiment}"
-    trials = Trials(LogDirectory.of_spec(spec)).all()
-    assert {trial.name for trial in trials} == {"a/trial_0", "a/trial_1", "b/.", "trial_0", "trial_1"}
-
-
 def test_new_clips_new_trials_and_lost_trials_are_seen(experiment):
     trials = Trials([LogDirectory.of(str(experiment))])
     count = {trial.name: len(trial.lines) for trial in trials.all()}
@@ -61,15 +49,6 @@ def test_new_clips_new_trials_and_lost_trials_are_seen(experiment):
     shutil.rmtree(experiment / "trial_1")
     assert [trial.name for trial in trials.all(max_age=0)] == ["trial_0", "trial_2"]
     assert len(trials.all()[0].lines) == count["trial_0"] + 1
-
-
-def test_metrics_are_those_of_the_last_whole_line(experiment):
-    results = experiment / "trial_1" / "result.json"
-    results.write_text(results.read_text() + '{"training_iteration": 30, "episode_ret')
-    trials = Trials([LogDirectory.of(str(experiment))])
-    assert trials.metrics_of(trials.all())[1] == {"training_iteration": 20, "episode_return_mean": 21}
-    curves = trials.all()[1].curves()
-    assert curves == {"step": [10, 20], "metrics": {"training_iteration": [10, 20], "episode_return_mean": [11, 21]}}
 
 
 def test_metrics_of_lines_longer_than_the_tail_are_read(experiment):
@@ -91,16 +70,6 @@ def test_new_metrics_are_seen_and_others_are_not_read_again(experiment, monkeypa
     assert read == [str(results.parent)]
 
 
-def test_media_of_the_folder_that_tune_prints_are_found_on_the_storage(experiment, tmp_path):
-    staging = tmp_path / "staging" / "trial_0"
-    (staging / "media").mkdir(parents=True)
-    shutil.copy(experiment / "trial_0" / "media" / "index.jsonl", staging / "media")
-    (staging / ".tune_media.json").write_text(json.dumps({"media_of": str(experiment / "trial_0")}))
-    trial = Trials([LogDirectory.of(str(staging.parent))]).all()[0]
-    filesystem, path = trial.media_file(trial.lines[0]["path"])
-    assert filesystem.get_file_info(path).is_file
-
-
 def test_nothing_outside_the_media_folder_is_a_media_file(experiment, tmp_path):
     (tmp_path / "secret.mp4").write_text("secret")
     media = experiment / "trial_0" / "media"
@@ -118,6 +87,10 @@ def test_nothing_outside_the_media_folder_is_a_media_file(experiment, tmp_path):
     trial = Trials([LogDirectory.of(str(experiment))]).all()[0]
     assert trial.media_file(line["path"]) is not None
     assert [trial.media_file(name) for name in names] == [None] * len(names)
+    assert trial.read_media(line["path"]) == (experiment / "trial_0" / line["path"]).read_bytes()
+    for name in set(names) - {"episode_data/data-00000010.json"}:
+        with pytest.raises(FileNotFoundError):
+            trial.read_media(name)
 
 
 def test_a_media_folder_that_is_a_link_to_another_folder_is_not_followed(experiment, tmp_path):

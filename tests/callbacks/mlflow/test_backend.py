@@ -54,13 +54,6 @@ def test_hyperparameters_that_change_are_kept_beside_the_first_ones(logged):
     assert found.data.tags["config.mode"] == "b"
 
 
-def test_the_folder_of_a_trial_is_uploaded_if_the_user_wants_it(logged, tmp_path):
-    (tmp_path / "driver/staging/t1").mkdir(parents=True)
-    (tmp_path / "driver/staging/t1/notes.txt").write_text("mine")
-    client, found = logged([{"score": 1}], {"lr": 1}, save_artifact=True)
-    assert "notes.txt" in [file.path for file in client.list_artifacts(found.info.run_id)]
-
-
 def test_a_token_is_put_where_mlflow_looks_for_it_and_is_not_pickled(monkeypatch):
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ray import tune
-from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining, TrialScheduler
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 import tune_media as tm
 from tests.support.faults import At, episodes
@@ -155,33 +155,6 @@ def test_runs_end_as_their_trials_did_under_one_parent(ray_session, tmp_path):
     assert parent.info.status == "FINISHED"
     assert {run.data.tags["mlflow.parentRunId"] for run in runs if run is not parent} == {parent.info.run_id}
     assert all(run.data.tags["team"] == "ours" for run in runs if run is not parent)
-
-
-def cloned(config):
-    from tests.support.trainables import report_steps
-
-    for _ in report_steps(lambda step: {"score": config["level"] * step}):
-        pass
-
-
-def test_hyperparameters_that_pbt_changes_are_kept(ray_session, tmp_path):
-    uri = mlflow_store(tmp_path)
-    scheduler = PopulationBasedTraining(
-        time_attr="training_iteration",
-        metric="score",
-        mode="max",
-        perturbation_interval=3,
-        synch=True,
-        hyperparam_mutations={"level": lambda: 1.5},
-    )
-    space = {"level": tune.grid_search([1.0, 2.0, 3.0]), "deep": {"a@": 1}}
-    results = fit(cloned, tmp_path, uri, scheduler=scheduler, space=space)
-    assert not results.errors
-    _, runs = runs_of(uri, tmp_path.name)
-    assert {run.data.params["level"] for run in runs} == {"1.0", "2.0", "3.0"}
-    assert {run.data.params["deep/a_0x40_"] for run in runs} == {"1"}
-    assert {run.info.status for run in runs} == {"FINISHED"}
-    assert any("config/level" in run.data.metrics for run in runs)
 
 
 def test_a_server_that_never_answers_holds_nothing_up(ray_session, tmp_path, caplog):

@@ -16,13 +16,5 @@ def test_a_view_is_read_by_mlflow_with_and_without_names_of_views():
     assert key.endswith(view_key("sweep"))
 
 
-def test_a_view_is_ordered_by_the_score_if_there_is_one():
-    state = json.loads(view_tag("sweep", [], "", 7, "score")[1])
-    assert (state["orderByKey"], state["selectedColumns"]) == (
-        "metrics.`score`",
-        ["metrics.`score`", "metrics.`best_return`"],
-    )
-
-
 def test_sweeps_have_views_of_their_own_whatever_their_names():
     assert len({view_key(name) for name in ("a", "b", "\ud800", "a/b")}) == 4

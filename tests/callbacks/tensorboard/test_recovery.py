@@ -43,7 +43,7 @@ def callbacks():
     return [tm.JsonMediaLoggerCallback(media=strict), tm.TBXMediaLoggerCallback(media=strict)]
 
 
-@pytest.mark.parametrize("uploaded", [0.0, 0.3, 0.6, 0.99, 1.0])
+@pytest.mark.parametrize("uploaded", [0.0, 0.6, 1.0])
 def test_steps_that_a_killed_driver_had_not_uploaded_are_there_again(tmp_path, uploaded):
     """On S3, TensorBoard lacked four steps of a restored trial."""
     trial = FakeTrial(tmp_path)

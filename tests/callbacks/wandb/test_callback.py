@@ -141,7 +141,7 @@ def wandb_process_of_the_users(tmp_path):
 
 @pytest.mark.usefixtures("ray_session", "wandb_process_of_the_users")
 def test_a_helper_that_is_killed_is_replaced_and_nothing_is_missing(tmp_path, caplog, when_there_is_a_run):
-    results = fit(steady, tmp_path, space={"pause": 0.5, "goes_on": when_there_is_a_run(signal.SIGKILL)})
+    results = fit(steady, tmp_path, space={"pause": 0.2, "goes_on": when_there_is_a_run(signal.SIGKILL)})
     assert not results.errors
     (trial,) = trial_folders(results.experiment_path)
     assert len(wandb_runs(trial)) == 2
@@ -153,7 +153,7 @@ def test_a_helper_that_is_killed_is_replaced_and_nothing_is_missing(tmp_path, ca
 
 
 def test_a_helper_that_hangs_holds_nothing_up(ray_session, tmp_path, caplog, when_there_is_a_run):
-    space = {"pause": 0.5, "goes_on": when_there_is_a_run(signal.SIGSTOP)}
+    space = {"pause": 0.2, "goes_on": when_there_is_a_run(signal.SIGSTOP)}
     started = time.monotonic()
     results = fit(steady, tmp_path, space=space, upload_timeout=3, callbacks=[tm.JsonMediaLoggerCallback()])
     assert not results.errors

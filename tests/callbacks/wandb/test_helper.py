@@ -48,16 +48,6 @@ def died():
     return ray.exceptions.RayActorError()
 
 
-def test_a_helper_that_died_is_replaced_and_its_runs_begin_again(actors, tmp_path):
-    helper = WandbHelper(tmp_path, lambda: float("inf"))
-    helper.begin("t", {"trial": "t"})
-    actors[0].answers = [died()]
-    with pytest.raises(HelperDiedError, match="helper process failed"):
-        helper.ask("log", "t", {"score": 1})
-    assert helper.ask("log", "t", {"score": 1}) == "log is done"
-    assert actors[1].calls == [("begin", "t", {"trial": "t"}), ("log", "t", {"score": 1})]
-
-
 def test_a_helper_that_dies_again_and_again_is_given_up(actors, monkeypatch, tmp_path):
     dying = lambda folder: actors.append(Actor()) or setattr(actors[-1], "answers", [died()]) or actors[-1]  # noqa: E731
     monkeypatch.setattr(module, "_start_actor", dying)
@@ -90,18 +80,6 @@ def test_a_helper_that_hangs_at_the_end_is_not_asked_again(actors, tmp_path):
         with pytest.raises(RuntimeError, match="hangs: it did not answer until the end"):
             helper.ask("log", "t", {})
     assert len(actors[0].calls) == 2
-
-
-def test_a_run_that_has_not_begun_or_has_ended_is_an_error(actors, tmp_path):
-    helper = WandbHelper(tmp_path, lambda: float("inf"))
-    with pytest.raises(RuntimeError, match="the run of trial t has not begun"):
-        helper.ask("log", "t", {})
-    helper.begin("t", {})
-    assert helper.has("t")
-    helper.end("t", 0)
-    assert not helper.has("t")
-    helper.close()
-    assert actors[0].calls[-2:] == [("close",), "killed"]
 
 
 def test_the_folder_goes_unless_a_run_is_left_in_it(actors, tmp_path):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pyarrow.fs import FileSystem
 from ray.tune.logger import TBXLoggerCallback
 from typing_extensions import override
 
@@ -23,7 +24,7 @@ from tune_media.callbacks.backend import (
     wait_for_storage,
 )
 from tune_media.callbacks.callback import MediaLoggerCallback
-from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter
+from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter, copy_ended
 from tune_media.callbacks.tensorboard.hparams import HparamsTable
 from tune_media.callbacks.tensorboard.recovery import find_again, find_missing
 from tune_media.callbacks.tensorboard.summaries import add_gif, add_histogram, add_image, add_texts
@@ -94,7 +95,7 @@ class TensorBoardBackend(Backend):
         self._events: dict[str, TrialEvents] = {}
         self._tables: dict[str, HparamsTable] = {}
         self._best: dict[str, dict[str, float]] = {}  # the largest returns of trials that are restored
-        self._ended: list[tuple[TrialInfo, EventFile]] = []  # of which Tune copies the files, too
+        self._ended: list[tuple[Path, FileSystem, str]] = []  # files that Tune copies, too, and where to
         self._announced: Path | None = None  # the experiment whose command for TensorBoard was printed
 
     @override
@@ -221,12 +222,12 @@ class TensorBoardBackend(Backend):
         finally:
             self._copy_later(trial, events.file)
             if not self._in_segments:
-                self._ended.append((trial, events.file))
+                self._ended.append((events.file.path, trial.location.filesystem, trial.location.path))
 
     @override
     def finish(self) -> None:
-        for trial, file in self._ended:  # Tune's last sync is over, and may have put an older state in its place
-            self._copy_later(trial, file)
+        for ended in self._ended:  # Tune's last sync is over, and may have put an older state in its place
+            self.context.on_storage("copying events", functools.partial(copy_ended, *ended))
         self._ended.clear()
         if self._last_trial is not None:
             sync_everything(self._last_trial.ray)

@@ -98,6 +98,20 @@ def _mark_in(content: bytes) -> Mark | None:
     return None
 
 
+def copy_ended(path: Path, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
+    """Bring the storage up to date with an event file to which nothing is added any more.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    _store(path.read_bytes() if path.exists() else b"", filesystem, f"{folder}/{path.name}")
+
+
+def _store(content: bytes, filesystem: pyarrow.fs.FileSystem, target: str) -> None:
+    if content and filesystem.get_file_info(target).size != len(content):
+        write_in_place(filesystem, target, content)
+
+
 class EventFile:
     """An event file, opened only while something is written to it. It replaces ``tensorboardX.FileWriter``.
 
@@ -259,9 +273,7 @@ class EventFile:
         """
         with self._writing:  # no half records
             content = self._path.read_bytes() if self._path.exists() else b""
-        target = f"{folder}/{self._path.name}"
-        if content and filesystem.get_file_info(target).size != len(content):
-            write_in_place(filesystem, target, content)
+        _store(content, filesystem, f"{folder}/{self._path.name}")
 
     def copy_segment(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
         """Bring the storage up to date: write the last segment, again while it is small, and begin another.
