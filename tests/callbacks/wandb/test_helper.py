@@ -9,7 +9,7 @@ import ray
 from tune_media.callbacks.wandb import helper as module
 from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
 
-pytest.importorskip("wandb")
+wandb = pytest.importorskip("wandb")
 
 
 class Actor:
@@ -69,6 +69,24 @@ def test_an_error_of_wandb_is_raised_as_it_is_and_the_run_goes_on(actors, tmp_pa
         helper.ask("log", "t", {})
     assert helper.ask("log", "t", {}) == "log is done"
     assert len(actors) == 1
+
+
+def test_a_run_that_cannot_start_while_wandb_is_away_starts_when_it_is_back(actors, monkeypatch, tmp_path):
+    """W&B's own process held the id of such a run, so that all later tries failed: "run ID t is in use"."""
+    away = ray.exceptions.RayTaskError("begin", "traceback", wandb.errors.CommError("Failed to get resume status"))
+    answers = iter([[away], [away], ["begin is done", away]])
+    start = lambda folder: actors.append(Actor()) or setattr(actors[-1], "answers", next(answers)) or actors[-1]  # noqa: E731
+    monkeypatch.setattr(module, "_start_actor", start)
+    helper = WandbHelper(tmp_path, lambda: float("inf"))
+    for number in range(2):
+        with pytest.raises(wandb.errors.CommError):
+            helper.begin("t", {})
+        assert actors[number].calls[-1] == "killed"
+    assert helper.begin("t", {}) == "begin is done"
+    with pytest.raises(wandb.errors.CommError):
+        helper.begin("u", {})
+    assert helper.ask("log", "t", {}) == "log is done"  # in the same process
+    assert len(actors) == 3
 
 
 def test_a_helper_that_hangs_at_the_end_is_not_asked_again(actors, tmp_path):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.runs import WandbRuns
 from tune_media.values.secrets import redacted
 
@@ -43,7 +44,12 @@ class WandbHelper:
 
     def begin(self, trial_id: str, settings: dict[str, Any]) -> dict[str, int]:
         """Begin a trial's run, or go on with it; return the last calls that W&B has of it."""
-        last: dict[str, int] = self._call("begin", trial_id, settings)
+        try:
+            last: dict[str, int] = self._call("begin", trial_id, settings)
+        except Exception as error:
+            if not self._begun and private_names.is_passing(error):  # W&B's own process holds the id of such a run
+                self._kill()
+            raise
         self._settings[trial_id] = settings
         self._begun.add(trial_id)
         return last
@@ -87,6 +93,9 @@ class WandbHelper:
         if self._actor is not None and self._gave_up is None and not self._settings:
             with contextlib.suppress(Exception):  # it is killed anyway
                 self._call("close")
+        self._kill()
+
+    def _kill(self) -> None:
         if self._actor is not None:
             import ray
 
@@ -155,6 +164,9 @@ class DirectHelper(WandbHelper):
 
     def close(self) -> None:
         """Let go of the runs, which have ended."""
+        self._kill()
+
+    def _kill(self) -> None:
         self._actor = None
 
 
