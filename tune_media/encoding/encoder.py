@@ -10,6 +10,7 @@ import enum
 import logging
 import math
 import numbers
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -107,8 +108,6 @@ class VideoEncoder:
         5
     """
 
-    _container: OutputContainer | None = None
-
     def __init__(
         self,
         fps: float,
@@ -132,7 +131,9 @@ class VideoEncoder:
         self._source_shape: tuple[int, ...] = ()
         self._first: Frame | None = None  # kept only until a frame differs from it
         self._file = MemoryFile()
+        self._container: OutputContainer | None = None
         self._stream: VideoStream | None = None
+        self._close: weakref.finalize[..., VideoEncoder] | None = None
 
     @property
     def frames(self) -> int:
@@ -214,18 +215,10 @@ class VideoEncoder:
 
     def cancel(self) -> None:
         """Drop the clip and free its memory. Does nothing if the clip is already over."""
-        if self._container is not None:
-            try:
-                self._container.close()
-            except Exception:  # a half-written file may fail to close; it is dropped in any case
-                logger.debug("closing a cancelled clip failed", exc_info=True)
+        if self._close is not None:
+            self._close()
         self._state = _State.CANCELLED
         self._release()
-
-    def __del__(self) -> None:
-        """Close the file: PyAV before 17.1 crashes when the garbage collector frees one that is open."""
-        if self._container is not None:
-            self.cancel()
 
     @override
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
@@ -242,6 +235,8 @@ class VideoEncoder:
         self._container = av.open(
             self._file, "w", format="mp4", options={"movflags": "+faststart"}, io_open=self._file.reopen
         )
+        # With PyAV before 17.1, an open file that the garbage collector frees is a crash, and at Python's end a hang.
+        self._close = weakref.finalize(self, _close_cancelled, self._container)
         rate = Fraction(self.fps).limit_denominator(10_000)
         self._stream = add_stream(
             self._container,
@@ -275,8 +270,17 @@ class VideoEncoder:
             self._container.mux(packet)
 
     def _release(self) -> None:
+        if self._close is not None:
+            self._close.detach()
         self._container = self._stream = self._first = None
         self._file = MemoryFile()
+
+
+def _close_cancelled(container: OutputContainer) -> None:
+    try:
+        container.close()
+    except Exception:  # a half-written file may fail to close; it is dropped in any case
+        logger.debug("closing a cancelled clip failed", exc_info=True)
 
 
 def _checked_fps(fps: Any) -> float:
