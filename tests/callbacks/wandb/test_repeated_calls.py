@@ -28,8 +28,8 @@ wandb = pytest.importorskip("wandb")
 def backend_of(monkeypatch):
     """Return a maker of backends, as one process after the other makes them; their runs are in this process."""
     made = []
-    monkeypatch.setattr(WandbHelper, "_call", DirectHelper._call)
-    monkeypatch.setattr(WandbHelper, "close", DirectHelper.close)  # another test's Ray may run in this process
+    for method in ("_call", "close", "_kill"):  # another test's Ray may run in this process
+        monkeypatch.setattr(WandbHelper, method, getattr(DirectHelper, method))
 
     def make(**options):
         backend = tm.WandbMediaLoggerCallback(project="p", mode="offline", **options).backend
