@@ -21,8 +21,6 @@ def test_the_evaluation_is_recorded_unless_something_else_is_chosen():
     assert not settings().records_on("train", 1)
 
 
-def test_chosen_env_runners_and_sub_envs_leave_out_the_others():
-    some = settings(env_runners=frozenset({0, 2}), env_indices=frozenset({1}))
+def test_chosen_env_runners_leave_out_the_others():
+    some = settings(env_runners=frozenset({0, 2}))
     assert [some.records_on("evaluation", index) for index in range(3)] == [True, False, True]
-    assert [some.records_sub_env(index) for index in range(3)] == [False, True, False]
-    assert all(settings().records_sub_env(index) for index in range(3))

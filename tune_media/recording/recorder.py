@@ -170,9 +170,12 @@ class EpisodeRecorder:
         """Return the episode that is being recorded in ``slot``, or None."""
         return self._running.get(slot)
 
-    def only_counts(self, episode: RunningEpisode) -> bool:
-        """Say whether of a step of a running episode whose info is empty nothing but the reward is needed."""
-        return episode.clips is None and episode.steps is None and not self.looks_at_every_step
+    def only_counted(self, slot: Hashable) -> RunningEpisode | None:
+        """Return the episode that runs in ``slot`` if of a step without values nothing but its reward is needed."""
+        episode = self._running.get(slot)
+        if episode is None or episode.clips is not None or episode.steps is not None or self.looks_at_every_step:
+            return None
+        return episode
 
     def step(
         self,

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-_AS_THEY_ARE = (type(None), bool, int, float, str)
+_AS_THEY_ARE = frozenset({type(None), bool, int, float, str})
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def to_json(value: Any) -> str:
@@ -26,7 +27,7 @@ def to_json(value: Any) -> str:
         ...
         TypeError: a value of type object is no plain data
     """
-    return json.dumps(_plain(value), separators=(",", ":"))
+    return _encode(_plain(value))
 
 
 def from_json(text: str | bytes) -> Any:

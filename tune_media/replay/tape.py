@@ -45,6 +45,9 @@ _LEVEL = 1  # of zlib: four times as fast as the default, and 3 % larger for the
 class Actions:
     """The actions of an episode, in order. Arrays and NumPy numbers of one type take only their own bytes.
 
+    Attributes:
+        nbytes: The memory that they take.
+
     Example:
         >>> actions = Actions()
         >>> for value in (0.5, -1.0):
@@ -55,17 +58,13 @@ class Actions:
 
     def __init__(self) -> None:
         self._like: np.ndarray[Any, Any] | np.generic | None = None  # the first action, if all are like it
+        self._number: Any = None  # its type, if it is a number
         self._packed = bytearray()
         self._texts: list[str] = []
-        self._count = self._text_bytes = 0
+        self._count = self.nbytes = 0
 
     def __len__(self) -> int:
         return self._count
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that they take."""
-        return len(self._packed) + self._text_bytes
 
     def append(self, action: Any) -> None:
         """Copy an action.
@@ -73,20 +72,34 @@ class Actions:
         Raises:
             TypeError: It is, or holds, neither a number, nor text, nor an array.
         """
-        if isinstance(action, np.ndarray):
-            action = np.asarray(action)  # one of an own class, too
-        if self._count == 0 and isinstance(action, (np.ndarray, np.generic)) and action.dtype.kind in "biufc":
-            self._like = action.copy()
-        if self._like is not None and not _is_like(action, self._like):
-            self._unpack()
-        if self._like is None:
-            self._texts.append(to_json(action))
-            self._text_bytes += len(self._texts[-1]) + _OVERHEAD
-        elif type(action) is np.ndarray:
-            self._packed += action.tobytes()
-        else:
+        if type(action) is self._number:
             self._packed.extend(action)  # a number's own bytes, in a third of the time of tobytes()
+            self.nbytes = len(self._packed)
+        elif self._count == 0:
+            self._append_first(action)
+        elif self._like is not None and _is_like(action, self._like):
+            self._append_array(action)
+        else:
+            if self._like is not None:
+                self._unpack()
+            self._append_text(action)
         self._count += 1
+
+    def _append_first(self, action: Any) -> None:
+        if isinstance(action, (np.ndarray, np.generic)) and action.dtype.kind in "biufc":
+            self._like = np.array(action) if isinstance(action, np.ndarray) else action
+            self._number = type(action) if isinstance(action, np.generic) else None
+            self._append_array(action)
+        else:
+            self._append_text(action)
+
+    def _append_array(self, action: np.ndarray[Any, Any] | np.generic) -> None:
+        self._packed += action.tobytes()
+        self.nbytes = len(self._packed)
+
+    def _append_text(self, action: Any) -> None:
+        self._texts.append(to_json(np.asarray(action) if isinstance(action, np.ndarray) else action))
+        self.nbytes += len(self._texts[-1]) + _OVERHEAD
 
     def __getitem__(self, index: int) -> Any:
         """Return a copy of the action with this index, from 0."""
@@ -113,9 +126,11 @@ class Actions:
         actions = cls()
         if "like" in facts:
             size, actions._like, actions._count = facts["like"].nbytes, facts["like"], facts["count"]
+            actions._number = type(actions._like) if isinstance(actions._like, np.generic) else None
             if len(content) != actions._count * size:
                 raise ValueError(f"{len(content)} bytes are not {actions._count} actions")
             actions._packed = bytearray(_transposed(content, size))
+            actions.nbytes = len(actions._packed)
         else:
             for action in from_json(content):
                 actions.append(action)
@@ -124,8 +139,8 @@ class Actions:
     def _unpack(self) -> None:
         """Hold actions of any type from now on."""
         self._texts = [to_json(self[index]) for index in range(self._count)]
-        self._like, self._packed = None, bytearray()
-        self._text_bytes = sum(len(one) + _OVERHEAD for one in self._texts)
+        self._like, self._number, self._packed = None, None, bytearray()
+        self.nbytes = sum(len(one) + _OVERHEAD for one in self._texts)
 
 
 class Checks:
@@ -173,10 +188,9 @@ class Checks:
 
     def packed(self) -> bytes:
         """Return them as bytes: a byte for each, then the whole ones."""
-        whole = array("I", [value for step, value in enumerate(self.values) if self._is_whole(step)])
-        if sys.byteorder == "big":
-            whole.byteswap()
-        return bytes(value & 0xFF for value in self.values) + whole.tobytes()
+        values = np.array(self.values, "<u4")
+        last = values[-1:] if len(values) % BLOCK != 1 else values[:0]
+        return values.astype(np.uint8).tobytes() + values[::BLOCK].tobytes() + last.tobytes()
 
     @classmethod
     def unpacked(cls, count: int, content: bytes) -> Checks:
@@ -396,7 +410,7 @@ def step_checksum(observation: Any, reward: Any, terminated: Any, truncated: Any
         False
     """
     if type(observation) is np.ndarray and observation.dtype.kind in "iufb" and observation.flags.c_contiguous:
-        start = crc32c(observation.data, start)
+        start = crc32c(observation, start)  # type: ignore[arg-type]  # an array is a buffer
     else:
         start = checksum(observation, start)
     if isinstance(reward, float) and terminated in _TRUTH and truncated in _TRUTH:
@@ -416,6 +430,6 @@ def _transposed(content: bytes | bytearray, rows: int) -> bytes:
 
 
 def _is_like(action: Any, first: np.ndarray[Any, Any] | np.generic) -> bool:
-    if type(action) is not np.ndarray:  # NumPy's numbers of one type have one dtype
-        return type(action) is type(first)
-    return type(first) is np.ndarray and action.dtype == first.dtype and action.shape == first.shape
+    """Say whether an action is an array like the first one."""
+    are_arrays = isinstance(action, np.ndarray) and isinstance(first, np.ndarray)
+    return are_arrays and action.dtype == first.dtype and action.shape == first.shape

@@ -164,10 +164,8 @@ class EpisodeRecorderCallback(RLlibCallback):
         """Return the recording of an env runner, or None if the env runner or the sub-env is not recorded."""
         if self._asked() is not env_runner:  # it is nearly always the same one, and each step asks
             self._asked, self._recording_of_asked = weakref.ref(env_runner), self._find_recording(env_runner)
-        recording = self._recording_of_asked
-        if recording is None or env_index is None or self._settings.records_sub_env(env_index):
-            return recording
-        return None
+        indices = self._settings.env_indices
+        return self._recording_of_asked if env_index is None or indices is None or env_index in indices else None
 
     def _find_recording(self, env_runner: Any) -> EnvRunnerRecording | None:
         if not self._settings.records_on(section_of(env_runner), index_of(env_runner)):

@@ -176,14 +176,16 @@ class EnvRunnerRecording:
 
     def step(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
         """The sub-env has been stepped."""
+        counted = self.recorder.only_counted(index)  # nearly always, if it is taped
+        if counted is not None and counted.episode_length:
+            tap = self.stack.tap_of_all(env_runner)
+            reward = None if tap is None else tap.plain_reward(index, self.recorder.collector.may_find)
+            if reward is not None:
+                counted.count(reward)
+                return
         recorded = self.recorder.running(index)
         if recorded is None:
             return
-        if recorded.episode_length and self.recorder.only_counts(recorded):  # nearly always, if it is taped
-            reward = self.stack.plain_reward(env_runner, index, self.recorder.collector.may_find)
-            if reward is not None:
-                recorded.count(reward)
-                return
         self._sub_envs.at(index)
         with self.recorder.guard(index, "a step"):
             last = self.stack(episode, env_runner, env, index).transition(

@@ -117,7 +117,7 @@ class EnvTap:
         """
         last = self.last
         if last is None or type(last.reward) is not np.ndarray or type(last.info) is not list:
-            return None
+            return None  # those of a single env, of several agents, or of a vector env without RLlib's wrapper
         info = last.info[index]
         return None if info and has_more(info) else float(last.reward[index])
 

@@ -44,7 +44,3 @@ class RecorderSettings:
             (True, False)
         """
         return section in self.sections and (self.env_runners is None or env_runner in self.env_runners)
-
-    def records_sub_env(self, index: int) -> bool:
-        """Say whether the sub-env with this index is recorded."""
-        return self.env_indices is None or index in self.env_indices

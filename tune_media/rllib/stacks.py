@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tune_media.recording.rendering import inside, reset_seed, sub_env
 from tune_media.rllib import ray_names
-from tune_media.rllib.env_tap import Transition, tap_of, tapped
+from tune_media.rllib.env_tap import EnvTap, Transition, tap_of, tapped
 from tune_media.rllib.settings import EVALUATION, TRAIN
 
 _ONLY_AGENT = "agent0"  # the old API stack's name of a single-agent env's agent
@@ -82,10 +82,9 @@ class NewStackEpisode:
         )
 
     @staticmethod
-    def plain_reward(env_runner: Any, index: int, has_more: Callable[[Any], bool]) -> float | None:
-        """Return the reward of a sub-env's last step; None if that has more to see; see ``EnvTap.plain_reward``."""
-        tap = tap_of(getattr(env_runner, "env", None))
-        return tap.plain_reward(index, has_more) if tap is not None and tap.is_batched else None
+    def tap_of_all(env_runner: Any) -> EnvTap | None:
+        """Return the tap of a vector env; None if it has none."""
+        return tap_of(getattr(env_runner, "env", None))
 
     @staticmethod
     def is_over(env_runner: Any, index: int) -> bool:
@@ -149,7 +148,7 @@ class OldStackEpisode:
         return Transition(reward=reward, info=self._episode.last_info_for() or {})
 
     @staticmethod
-    def plain_reward(env_runner: Any, index: int, has_more: Callable[[Any], bool]) -> float | None:
+    def tap_of_all(env_runner: Any) -> EnvTap | None:
         """Return None: its envs are stepped one by one."""
         return None
 
