@@ -184,8 +184,10 @@ def test_what_a_killed_driver_had_half_written_is_deleted(tmp_path, trial, start
     (log,) = (tmp_path / "storage" / ".tune_media_log").iterdir()
     log.rename(log.with_name(log.name.replace(".done", "")))  # as a killed driver leaves it
     places = [f"media/train/clip/{NAME}", "media/index.jsonl", "episode_data/data-00000001.json"]
+    places += ["wandb/offline-run-20261124_114937-t1/files/requirements.txt"]
     halves = [trial / f"{place}.0a1b2c3d.partial" for place in places]
     others = [trial / "media" / "train" / "thesis.txt.partial", trial / "model.pt.0a1b2c3d.partial"]
+    others += [trial / "wandb" / "notes.txt.0a1b2c3d.partial"]
     for file in (*halves, *others):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("half")

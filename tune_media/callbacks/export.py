@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.fs
 from ray.tune.utils import flatten_dict
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.experiment.results import (
-    RESULTS,
     json_object,
     result_step,
     result_time,
@@ -188,11 +186,9 @@ class FinishedTrial:
         Raises:
             OSError: The storage does not answer.
         """
-        filesystem, folder = info.location.filesystem, info.location.path
-        if (info.location.local_path / RESULTS).exists():
-            filesystem, folder = pyarrow.fs.LocalFileSystem(), str(info.location.local_path)
-        files = TrialFiles(info.name, info.location.filesystem, info.location.path).read()
-        return cls(files, results_of_trial(filesystem, folder), info, status)
+        place = info.location
+        files = TrialFiles(info.name, place.filesystem, place.path).read()
+        return cls(files, results_of_trial(place.filesystem, place.path, place.local_path), info, status)
 
 
 def export_trial(backend: Backend, trial: FinishedTrial, exported: Exported) -> None:

@@ -6,6 +6,7 @@ import math
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow.fs
@@ -80,7 +81,7 @@ def counting(iterations: Sequence[Any]) -> list[bool]:
     return found[::-1]
 
 
-def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[bytes]:
+def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, driver: Path | None = None) -> list[bytes]:
     """Return the lines of a trial's results that count, see ``counting``; ``json_object`` parses one.
 
     Lines that are not whole are left out. The lines are not parsed, because the results of a long trial would fill the
@@ -89,6 +90,8 @@ def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[byt
     Args:
         filesystem: Any pyarrow filesystem.
         folder: The trial's folder on it.
+        driver: The trial's folder on the driver, if it runs there. The longer file is taken: Tune empties the storage's
+            copy before it writes it anew, and Ray's logger does so with the driver's file when the trial is restored.
 
     Raises:
         OSError: The file is there and cannot be read.
@@ -98,6 +101,8 @@ def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[byt
         []
     """
     content = read_if_there(filesystem, posixpath.join(folder, RESULTS)) or b""
+    if driver is not None and (driver / RESULTS).exists():
+        content = max((driver / RESULTS).read_bytes(), content, key=len)
     lines, iterations = [], []
     for line in content.split(b"\n"):
         result = json_object(line)

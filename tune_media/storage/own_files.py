@@ -20,6 +20,7 @@ from tune_media.storage.names import FILE_NAME
 _PART = r"[^/.][^/]*/"  # a folder of a key: never empty, never hidden
 _MEDIUM = re.compile(rf"media/{_PART}(?:{_PART})+{FILE_NAME.pattern}")
 _PARTIAL = re.compile(rf"(\.[0-9a-f]{{8}})?{re.escape(PARTIAL)}\Z")
+_RUN = re.compile(rf"wandb/(offline-)?run-{_PART}.+")
 _EPISODES = re.compile(r"episode_data/(data-\d{8,}(-\w+)?\.(json|parquet)|steps-\d{8,}(-\w+)?\.parquet)")
 
 
@@ -34,14 +35,16 @@ def is_medium_name(path: str) -> bool:
 
 
 def is_own(path: str) -> bool:
-    """Say whether a path is that of a medium, of episode data, or of a half-written file of ours.
+    """Say whether a path is that of a medium, of episode data, or of a half-written file of ours, W&B's runs included.
 
     Example:
         >>> is_own("media/index.jsonl.0a1b2c3d.partial"), is_own("media/index.jsonl"), is_own("result.json")
         (True, False, False)
     """
     whole = _PARTIAL.sub("", path)
-    return is_medium_name(whole) or _EPISODES.fullmatch(whole) is not None or (whole == INDEX_PATH and whole != path)
+    if whole != path and (whole == INDEX_PATH or _RUN.fullmatch(whole)):
+        return True
+    return is_medium_name(whole) or _EPISODES.fullmatch(whole) is not None
 
 
 def is_deletable(filesystem: pyarrow.fs.FileSystem, folder: str, path: str) -> bool:

@@ -79,7 +79,7 @@ class TrialStore:
             OSError: The storage does not answer.
         """
         filesystem, folder = self.location.filesystem, self.location.path
-        for inner in ("media", EPISODE_FOLDER):
+        for inner in ("media", EPISODE_FOLDER, "wandb"):
             for path in half_written(filesystem, posixpath.join(folder, inner)):
                 delete_own(filesystem, folder, posixpath.join(inner, path))
 

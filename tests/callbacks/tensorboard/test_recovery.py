@@ -65,6 +65,23 @@ def test_steps_that_a_killed_driver_had_not_uploaded_are_there_again(tmp_path, u
     assert [event.wall_time for event in events.Scalars("ray/tune/score")][6] == 1007
 
 
+@pytest.mark.parametrize("half", ["storage", "driver"])
+def test_results_that_tune_or_ray_is_copying_right_now_are_there_again(tmp_path, half):
+    """Tune empties its copy of result.json before it writes it: TensorBoard lacked a result after a kill, once."""
+    trial = FakeTrial(tmp_path)
+    run(callbacks(), trial, list(results(range(1, 5))))
+    storage, written = tmp_path / "storage/t1", Path(f"{trial.local_path}/result.json").read_bytes()
+    next(storage.glob("events.out.tfevents.*")).unlink()
+    shutil.rmtree(tmp_path / "driver")
+
+    again = FakeTrial(tmp_path)
+    again.last_result = {"training_iteration": 4}
+    for place, folder in (("storage", storage), ("driver", Path(again.local_path))):
+        (folder / "result.json").write_bytes(written[:-100] if place == half else written)
+    run([tm.TBXMediaLoggerCallback(media=tm.MediaOptions(strict=True))], again, list(results([5])))
+    assert [event.step for event in tensorboard_events(storage).Scalars("ray/tune/score")] == [1, 2, 3, 4, 5]
+
+
 def test_a_trial_that_goes_back_again_and_again_shows_what_counts(tmp_path):
     """What one driver had written, and another one played again, was shown twice or not at all."""
     storage = tmp_path / "storage/t1"

@@ -68,7 +68,7 @@ def find_missing(trial: TrialInfo, iteration: float, last_row: int) -> Missing:
     missing = Missing(names, mark=known)
     missing.results = [
         result
-        for result in map(json_object, results_of_trial(filesystem, folder))
+        for result in map(json_object, results_of_trial(filesystem, folder, trial.location.local_path))
         if _is_later(result, known) and whole_number(result.get("training_iteration")) <= iteration
     ]
     # A restart comes before the results, and TensorBoard forgets the media from there on.
