@@ -175,3 +175,17 @@ def test_a_recorder_that_is_not_called_says_so():
     with pytest.raises(AttributeError, match=r"call it: config\.callbacks\(tune_media\.rllib\.record_episodes\(\)\)"):
         _ = tm.rllib.record_episodes().on_environment_created
     assert not hasattr(tm.rllib.record_episodes(), "on_episode_end")
+
+
+def test_a_recorder_as_the_function_of_one_hook_says_where_it_belongs():
+    """RLlib takes any object for ``on_train_result=``, and calls it with the hook's arguments."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.callbacks.utils import make_callback
+
+    config = PPOConfig().callbacks(on_train_result=tm.rllib.record_episodes())
+    with pytest.raises(TypeError, match=r"pass it without a name, as config\.callbacks\(tune_media"):
+        make_callback(
+            "on_train_result",
+            callbacks_functions=config.callbacks_on_train_result,
+            kwargs={"algorithm": None, "metrics_logger": None, "result": {}},
+        )

@@ -221,19 +221,18 @@ def page(sections: dict[str, str]) -> str:
     table = "\n".join(lines)
     return f"""# Performance
 
-An episode that is put on tape, the default, costs little while it runs. If an env cannot be played again, it is
-rendered and encoded where it runs: see the first picture. Where rendering is slow, as with MuJoCo, recording adds
-little to it, and only rendering fewer frames helps (`every=`, a trigger). Where it is fast, as with CartPole, the
-encoder is what costs.
+An episode that is put on tape, the default, costs little while it runs. One that cannot be played again is rendered and
+encoded where it runs: see the first picture. Where rendering is slow, as with MuJoCo, recording adds little to it, and
+only rendering fewer frames helps (`every=`, a trigger). Where it is fast, as with CartPole, the encoder costs most.
 
-A GIF takes several milliseconds of a core, outside of Tune's loop, so those of hundreds of results a second are
-finished after the sweep.
+GIFs are made outside of Tune's loop. Each takes several milliseconds of a core, so those of hundreds of results a
+second are finished after the sweep.
 
 {table}
 
-Use the ratios, not the times: what is compared took turns in one run. Each figure is a median, on two cores without a
-GPU; † marks those of older code, before tapes and the outbox. [The tables](../tests/benchmarks/tables.md) have all,
-with their dates, and [contributing](../CONTRIBUTING.md#benchmarks) says how they are made.
+Use the ratios, not the times. Each figure is a median, on two cores without a GPU; † marks those of older code, before
+tapes and the outbox. [The tables](../tests/benchmarks/tables.md) have all, with their dates, and
+[contributing](../CONTRIBUTING.md#benchmarks) says how they are made.
 
 ![CPU time of an episode that is recorded directly, as a ratio to stepping and rendering it]({RECORDING_PICTURE})
 

@@ -171,6 +171,16 @@ class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
 
     records_episodes = True  # by this, the logger callbacks know it without importing RLlib
 
+    def __call__(self, *args: Any, **hooked: Any) -> EpisodeRecorderCallback:
+        """Make a callback, as RLlib has it done, without arguments; with those of a hook, say where it belongs."""
+        if args or hooked:
+            raise TypeError(
+                "record_episodes(...) needs several hooks of RLlib and cannot be the function of one, such as "
+                "config.callbacks(on_train_result=...): pass it without a name, as "
+                "config.callbacks(tune_media.rllib.record_episodes(...))."
+            )
+        return super().__call__()
+
     def setup(self, *args: Any, **info: Any) -> None:
         """Refuse to be a callback of Tune, which calls this first."""
         _is_not_for_tune()
