@@ -141,7 +141,7 @@ def _may_follow_convention(info: Any) -> bool:
     """Say in less than a microsecond whether an info may have values by convention; those of Atari games have none."""
     if type(info) is not dict or "data" in info or "media" in info:
         return True
-    return any(type(value) not in _NEITHER for value in info.values())
+    return not _NEITHER.issuperset(map(type, info.values()))
 
 
 def _of_convention(facts: StepFacts) -> Iterator[Named]:

@@ -147,15 +147,18 @@ class TapeRecorder:
             self._is_inside = False
         if not self._core_acted:
             self._add_step(result)
-        if result[2] is False and result[3] is False:
+        goes_on = result[2] is False and result[3] is False  # nearly always
+        if goes_on:
             self._check = crc32c(_GOES_ON, self._check)
         else:
             self._add(result, slice(2, -1))
         if self._fault is not None:
             tape.fault = tape.fault or self._fault
         tape.has_stepped(self._check)
-        if self._simulator is not None and (len(tape) % STRIDE == 0 or has_ended(result[2], result[3])):
-            self.note_state()
+        if self._simulator is not None:
+            is_over = not goes_on and has_ended(result[2], result[3])
+            if is_over or len(tape) % STRIDE == 0:
+                self.note_state()
         return result
 
     def note_state(self) -> None:
