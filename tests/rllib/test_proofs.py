@@ -82,8 +82,14 @@ def test_buffers_and_a_simulator_that_envs_share_do_no_harm(prover, kind):
     [
         (odd_envs.CountsEpisodes, "shows other pictures in a replay, from frame 0 of 6 on"),
         (odd_envs.ShowsTheClock, "shows other pictures in a replay"),
-        (odd_envs.DrawsFromTheSystem, "does not repeat its episodes in another process: at step 1, the replay has"),
-        (odd_envs.DrawsFromGlobalRandom, "does not repeat its episodes in another process: at step 1, the replay has"),
+        (
+            odd_envs.DrawsFromTheSystem,
+            "does not repeat its episodes in another process: at step ",
+        ),  # 1, or later: see Checks.agree
+        (
+            odd_envs.DrawsFromGlobalRandom,
+            "does not repeat its episodes in another process: at step ",
+        ),  # 1, or later: see Checks.agree
         (odd_envs.ChangesItsConfig, "does not repeat its episodes in another process: at step 1, the replay has"),
         (odd_envs.HoldsAPort, "the env cannot be made again: OSError: [Errno 98] Address already in use"),
     ],

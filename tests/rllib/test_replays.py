@@ -56,6 +56,11 @@ def rendered(collected):
     return {clip.episode.rendered for clip in clips_of(collected)}
 
 
+def was_rendered_here(tape):
+    """Say whether a tape has a checksum of the pictures that were rendered, and not encoded, while the episode ran."""
+    return bool(Tape.unpacked(tape).pictures)
+
+
 @pytest.mark.parametrize("sub_envs", [1, 3])
 def test_nothing_is_rendered_here_and_each_clip_is_rendered_when_it_is_asked_for(made, sub_envs):
     _, _, play = recorded(sub_envs=sub_envs)
@@ -120,10 +125,11 @@ def test_auto_renders_directly_until_the_env_is_proven_and_then_ever_fewer_episo
     decide(recording.replays.recipe.hash, Verdict(True))
     rounds = [play(4) for _ in range(8)]
     found = [episode for each in rounds for episode in each.chosen["data"].episodes]
-    direct = [number + 5 for number, one in enumerate(found) if one.record.rendered == "direct"]
-    assert direct == ([5, 8, 16, 32] if trigger is None else [6, 9, 18, 33])
+    assert {one.record.rendered for one in found} == ({"replay"} if trigger is None else {"replay", None})
+    proofs = [number + 5 for number, one in enumerate(found) if was_rendered_here(one.tape)]
+    assert proofs == ([5, 8, 16, 32] if trigger is None else [6, 9, 18, 33])
     proven = {sample.record.id for each in rounds for sample in each.samples}
-    assert proven == {found[number - 5].record.id for number in direct}, "whether they were chosen or not"
+    assert proven == {found[number - 5].record.id for number in proofs}, "whether they were chosen or not"
 
 
 def test_of_all_env_runners_of_a_job_one_renders_an_episode_to_prove_it():
@@ -132,8 +138,8 @@ def test_of_all_env_runners_of_a_job_one_renders_an_episode_to_prove_it():
     for _ in range(2):
         _, recording, play = recorded(render="auto", env_config={"salt": salt})
         decide(recording.replays.recipe.hash, Verdict(True))
-        ways.append([clip.episode.rendered for clip in clips_of(play(3))])
-    assert ways == [["direct", "direct", "replay"], ["replay"] * 3]
+        ways.append([was_rendered_here(clip.tape) for clip in clips_of(play(3))])
+    assert ways == [[True, True, False], [False] * 3]
 
 
 def test_a_direct_round_brings_what_proves_the_tapes():
@@ -196,7 +202,8 @@ def test_training_episodes_are_rendered_later_too():
     decide(recording.replays.recipe.hash, Verdict(True))
     play(2)  # its envs were reset before the verdict was read
     collected = play(3)
-    assert [clip.episode.rendered for clip in clips_of(collected)] == ["direct", "replay", "replay"], "a proof, first"
+    assert rendered(collected) == {"replay"}
+    assert [was_rendered_here(clip.tape) for clip in clips_of(collected)] == [True, False, False], "a proof, first"
     clip = clips_of(collected)[-1]
     assert clip.frames == clip.episode.episode_length + 1
 
