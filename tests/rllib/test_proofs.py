@@ -82,14 +82,8 @@ def test_buffers_and_a_simulator_that_envs_share_do_no_harm(prover, kind):
     [
         (odd_envs.CountsEpisodes, "shows other pictures in a replay, from frame 0 of 6 on"),
         (odd_envs.ShowsTheClock, "shows other pictures in a replay"),
-        (
-            odd_envs.DrawsFromTheSystem,
-            "does not repeat its episodes in another process: at step ",
-        ),  # 1, or later: see Checks.agree
-        (
-            odd_envs.DrawsFromGlobalRandom,
-            "does not repeat its episodes in another process: at step ",
-        ),  # 1, or later: see Checks.agree
+        (odd_envs.DrawsFromTheSystem, "does not repeat its episodes in another process: at step "),
+        (odd_envs.DrawsFromGlobalRandom, "does not repeat its episodes in another process: at step "),
         (odd_envs.ChangesItsConfig, "does not repeat its episodes in another process: at step 1, the replay has"),
         (odd_envs.HoldsAPort, "the env cannot be made again: OSError: [Errno 98] Address already in use"),
     ],
@@ -98,7 +92,7 @@ def test_an_env_that_does_not_is_recorded_directly_and_it_is_said_once(prover, k
     samples = samples_of(kind)
     verdict = proven(prover, samples)
     assert not verdict.repeats
-    assert words in verdict.reason
+    assert words in verdict.reason  # of random observations, the first may have the same last byte of its checksum
     assert prover.problems() == [verdict.reason]
     assert proven(prover, samples) == verdict
     assert prover.problems() == []
