@@ -16,7 +16,6 @@ import tune_media as tm
 from tests.support.experiment import media_files
 from tune_media.cli import main
 from tune_media.encoding import decode_video
-from tune_media.replay.tape import Tape
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 
@@ -137,8 +136,7 @@ def test_an_experiment_on_s3_is_rendered_without_a_cluster(experiment, tmp_path,
 def test_by_default_clips_are_made_of_tapes_once_the_env_is_proven(tmp_path):
     """Returns and lengths are checked against RLlib's own; the clip is rendered when its frames are asked for.
 
-    A checkpoint keeps the proof: after a restore, each sub-env's 1st, 2nd, 4th, ... episode is rendered where it runs,
-    and its tape has a checksum of the pictures.
+    A checkpoint keeps the proof.
     """
     config = (
         PPOConfig()
@@ -174,9 +172,6 @@ def test_by_default_clips_are_made_of_tapes_once_the_env_is_proven(tmp_path):
         algorithm.load_checkpoint(str(tmp_path))
         clips = [algorithm.train()["evaluation"]["env_runners"]["episodes"]["best"] for _ in range(3)]
         assert [clip.episode.rendered for clip in clips] == ["replay"] * 3
-        are_proven = [bool(Tape.unpacked(clip.tape).pictures) for clip in clips]
-        assert are_proven[0], "the first episodes after a restore are proven again"
-        assert not are_proven[2], "the 5th and the 6th episode"
         assert clips[0].frames == clips[0].episode.episode_length + 1
         by_hand = [algorithm.evaluate()["env_runners"]["episodes"] for _ in range(3)]  # Ray 2.50 mixes their numbers
         assert all("best" in found and "problems" not in found for found in by_hand)

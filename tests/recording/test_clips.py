@@ -5,7 +5,8 @@ from tests.support.envs import CountingEnv, read_frame
 from tests.support.recorders import make_recorder, only, play, take_all
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
-from tune_media.recording.clips import Clips
+from tune_media.encoding.frame_checks import frame_check
+from tune_media.recording.clips import MOST_BEGUN, Clips, Frames
 from tune_media.steps import StepFacts
 
 
@@ -27,6 +28,17 @@ def fed(frames, **options):
     for step in range(len(frames)):
         clips.feed(StepFacts(step, 0.0, 0.0))
     return clips.finish(), len(frames) - len(list(rendered))
+
+
+def test_of_an_episode_that_is_only_begun_few_frames_are_rendered():
+    shown = [{"": picture(step)} for step in range(2 * MOST_BEGUN)]
+    rendered = iter(shown)
+    clips = Clips(VideoOptions(), lambda: next(rendered), fps=12, frames=Frames.BEGUN)
+    for step in range(len(shown)):
+        clips.feed(StepFacts(step, 0.0, 0.0))
+    assert len(list(rendered)) == MOST_BEGUN
+    assert clips.checks() == {"": tuple(frame_check(picture(step)) for step in range(MOST_BEGUN))}
+    assert clips.finish() == {}
 
 
 def test_an_overlay_is_drawn_at_the_size_of_the_clip():

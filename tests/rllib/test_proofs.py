@@ -69,6 +69,15 @@ def test_an_env_that_shows_the_same_pictures_again_is_proven_by_its_later_episod
     assert prover.problems() == []
 
 
+def test_an_episode_whose_first_frames_were_rendered_proves_its_tape_and_one_with_frames_missing_does_not(prover):
+    whole = samples_of(odd_envs.Plain)[1]
+    begun = replace(whole, checks={view: checks[:3] for view, checks in whole.checks.items()})
+    assert proven(prover, [replace(begun, record=replace(begun.record, rendered="replay"))]) == Verdict(True)
+    verdict = proven(prover, [begun])
+    assert not verdict.repeats
+    assert "shows 6 frames in a replay instead of 3" in verdict.reason
+
+
 @pytest.mark.parametrize("kind", [odd_envs.ReusesBuffers, odd_envs.SharesASimulator])
 def test_buffers_and_a_simulator_that_envs_share_do_no_harm(prover, kind):
     samples = samples_of(kind)

@@ -18,12 +18,18 @@ Render = Callable[[], Mapping[str, Any]]
 """Returns the current frames of an env by the name of their view; the name of the only view is the empty string."""
 
 
+MOST_BEGUN = 32
+"""How many frames of an episode are rendered where it runs, once its env is proven: with MuJoCo one takes 40 ms."""
+
+
 class Frames(enum.Enum):
     """What becomes of the frames of an episode while it runs."""
 
     ENCODED = "encoded"
     CHECKED = "checked"
     """They are rendered, and only their checksums are kept: the clip is made of the tape, and must have the same."""
+    BEGUN = "begun"
+    """The same for the first ``MOST_BEGUN``, to see whether a replay still shows the same. No more are rendered."""
     LEFT_OUT = "left out"
     """They are rendered of the tape."""
 
@@ -35,23 +41,36 @@ class Clips:
         options: Size, speed, quality and overlays.
         render: Returns the current frames; called for each step whose frame is kept.
         fps: Env steps per second, unless the options say otherwise.
-        are_encoded: Whether there are clips in the end; False: only the checksums of their frames.
+        frames: ``ENCODED``: there are clips in the end. ``CHECKED`` or ``BEGUN``: only the checksums of their frames.
         are_lean: Whether they are encoded in little memory, into larger files; see ``VideoEncoder``.
 
     Attributes:
-        are_encoded: See above.
+        frames: See above.
         are_cut: Whether the frames after some point are missing for lack of memory.
     """
 
     def __init__(
-        self, options: VideoOptions, render: Render, fps: float, *, are_encoded: bool = True, are_lean: bool = False
+        self,
+        options: VideoOptions,
+        render: Render,
+        fps: float,
+        *,
+        frames: Frames = Frames.ENCODED,
+        are_lean: bool = False,
     ) -> None:
         self._options, self._render, self._fps = options, render, (options.fps or fps) / options.every
-        self.are_encoded, self._are_lean = are_encoded, are_lean
+        self.frames, self._are_lean = frames, are_lean
+        most = [options.max_frames, MOST_BEGUN if frames is Frames.BEGUN else None]
+        self._most = min((number for number in most if number is not None), default=None)
         self._encoders: dict[str, VideoEncoder | FrameChecks] = {}
         self._overlays: dict[str, Overlay] = {}
         self._skipped: StepFacts | None = None  # the last step, if its frame was not kept
         self.are_cut = False
+
+    @property
+    def are_encoded(self) -> bool:
+        """Whether there are clips in the end."""
+        return self.frames is Frames.ENCODED
 
     @property
     def nbytes(self) -> int:
@@ -111,12 +130,12 @@ class Clips:
 
     def _new_encoder(self) -> VideoEncoder | FrameChecks:
         if not self.are_encoded:
-            return FrameChecks(self._options.max_frames)
+            return FrameChecks(self._most)
         return VideoEncoder(self._fps, **self._options.encoder_keywords(), is_lean=self._are_lean)
 
     @property
     def _are_full(self) -> bool:
-        most = self._options.max_frames
+        most = self._most
         return most is not None and bool(self._encoders) and all(e.frames >= most for e in self._encoders.values())
 
     def _drawn(self, view: str, picture: Any, facts: StepFacts) -> Frame:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.clips import Clips, pictures_of
+from tune_media.recording.clips import Clips, Frames, pictures_of
 from tune_media.recording.problems import Problems, explained
 from tune_media.recording.series import EpisodeValues
 from tune_media.recording.trajectory import TrajectoryBuilder
@@ -170,7 +170,7 @@ class RunningEpisode:
         """Return its tape as it is stored, if that has the whole episode."""
         if self.tape is None or self.tape.fault is not None or len(self.tape) != self.episode_length:
             return None
-        if self.clips is not None and not self.clips.are_encoded and not self.clips.are_cut:
+        if self.clips is not None and self.clips.frames is Frames.CHECKED and not self.clips.are_cut:
             self.tape.pictures = pictures_of(self.clips.checks())
         try:
             return self.tape.packed()

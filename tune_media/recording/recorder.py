@@ -137,8 +137,8 @@ class EpisodeRecorder:
         if episode.is_candidate and self.plan.video is not None and render is not None:
             frames = Frames.ENCODED if tape is None or frames_of is None else frames_of(tape)
             if frames is not Frames.LEFT_OUT:
-                is_alone, are_encoded = self.number_encoded() == 0, frames is Frames.ENCODED
-                episode.clips = Clips(self.plan.video, render, fps, are_encoded=are_encoded, are_lean=not is_alone)
+                is_alone = self.number_encoded() == 0
+                episode.clips = Clips(self.plan.video, render, fps, frames=frames, are_lean=not is_alone)
         if episode.is_candidate and self.plan.trajectories:
             episode.steps = TrajectoryBuilder(vector_env if env is None else env)
         if (episode.clips is not None or episode.steps is not None) and not self._has_room():

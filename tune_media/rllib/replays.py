@@ -39,8 +39,8 @@ class Replays(Taping):
     No env is made here. With ``auto``, episodes are rendered directly until the Algorithm has proven, in a process of
     its own, that the env repeats them; then they are taped only. Of many sub-envs, a few are encoded meanwhile, and of
     the others the frames' checksums are kept, so that a clip made of their tapes is known to be right. An env may
-    change only in later episodes, so in each Ray job the 1st, 2nd, 4th, 8th ... episode of a sub-env is rendered where
-    it runs, too. Its frames are not encoded: their checksums prove its tape.
+    change only in later episodes, so in each Ray job the first frames of the 1st, 2nd, 4th, 8th ... episode of a
+    sub-env are rendered where it runs, too. They are not encoded: their checksums prove its tape.
 
     Args:
         settings: The arguments of ``record_episodes``.
@@ -64,13 +64,13 @@ class Replays(Taping):
     @override
     def frames_of(self, tape: Tape) -> Frames:
         if self.mode == REPLAY:
-            return Frames.CHECKED if self._is_proof(tape) else Frames.LEFT_OUT
+            return Frames.BEGUN if self._is_proof(tape) else Frames.LEFT_OUT
         is_unproven = self.mode == AUTO and self.recipe is not None
         is_enough = is_unproven and self._recorder.number_encoded() >= _MOST_ENCODED
         return Frames.CHECKED if is_enough else Frames.ENCODED
 
     def _is_proof(self, tape: Tape) -> bool:
-        """Say whether an episode is rendered to prove its tape; of all env runners of the job, one does it."""
+        """Say whether an episode is to prove its tape; of all env runners of the job, one renders its first frames."""
         count = tape.number + 1
         if self.plan.render != AUTO or self.recipe is None or count < self._next_proof:
             return False
@@ -78,7 +78,7 @@ class Replays(Taping):
         return is_first(f"proof of episode {self._next_proof // 2}", self.recipe.hash)
 
     def has_finished(self, candidate: Candidate) -> None:
-        """An episode has ended: if it was rendered where it ran, and whole, its frames prove its tape."""
+        """An episode has ended: if it was rendered where it ran, its frames prove its tape."""
         if candidate.tape is not None and candidate.checks and not candidate.are_cut and self.mode != DIRECT:
             self._checks[candidate.record.id] = (candidate.tape.number, dict(candidate.checks))
             if len(self._checks) > _MOST_PROOFS:
