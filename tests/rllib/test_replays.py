@@ -153,11 +153,13 @@ def test_a_direct_round_brings_what_proves_the_tapes():
 def test_of_many_sub_envs_few_are_encoded_while_unproven_and_the_others_clips_are_the_same(monkeypatch):
     _, _, play = recorded(render="auto", sub_envs=4)
     monkeypatch.setattr("tune_media.rllib.replays._MOST_ENCODED", 2)
-    collected = play(4)
-    clips = clips_of(collected)
-    assert [clip.episode.rendered for clip in clips].count("direct") >= 2
-    late = [clip for clip in clips if clip.episode.rendered == "replay"]
-    assert late
+    for _ in range(20):  # the first four to end may all be encoded ones
+        collected = play(4)
+        clips = clips_of(collected)
+        late = [clip for clip in clips if clip.episode.rendered == "replay"]
+        if late:
+            break
+    assert 0 < len(late) < len(clips)
     for clip in late:
         assert clip.frames == clip.episode.episode_length + 1, "it is made of the tape, and its pictures agree"
     checks = {sample.record.id: sample.checks for sample in collected.samples}
