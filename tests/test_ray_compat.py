@@ -98,6 +98,9 @@ def test_a_callback_finds_the_others_of_its_experiment():
 def test_rays_loggers_keep_files_and_writers_by_trial(tmp_path):
     json_logger, tbx_logger = JsonLoggerCallback(), TBXLoggerCallback()
     assert ray_compat.json_files(json_logger) == {}, changed("JsonLoggerCallback", "_trial_files")
+    source = inspect.getsource(JsonLoggerCallback.log_trial_result)
+    line = "json.dump(result, self._trial_files[trial], cls=SafeFallbackEncoder)"
+    assert line in source, changed("JsonLoggerCallback.log_trial_result", line)
     assert ray_compat.event_writers(tbx_logger) == {}, changed("TBXLoggerCallback", "_trial_writer")
     source = inspect.getsource(TBXLoggerCallback)
     for name in ("self._summary_writer_cls(", "self._trial_result[trial] = "):

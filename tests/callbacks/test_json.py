@@ -121,6 +121,35 @@ def test_alone_it_writes_and_says_nothing(tmp_path, caplog):
     assert not caplog.records
 
 
+class Odd:
+    """A value that JSON does not know."""
+
+    def __repr__(self):
+        return "odd"
+
+
+def test_a_line_is_the_one_that_rays_logger_writes(tmp_path):
+    def result():
+        numbers = {"a": np.float32(0.1), "b": np.float64(1e16), "c": np.int64(3), "d": np.bool_(True), "e": 2**70}
+        texts = {"ä\u2028\ud800": "\n", 1: None, 1.5: True, None: False, False: Odd(), "set": {1}, "bytes": b"x"}
+        nested = [(1, [np.arange(3), {"x": np.zeros((2, 2))}]), float("nan"), float("-inf"), np.float32("nan"), {}]
+        return {"score": 1, "numbers": numbers, "texts": texts, "nested": nested, "class": Odd, "training_iteration": 1}
+
+    written = []
+    for callback, folder in ((tm.JsonMediaLoggerCallback(), tmp_path / "ours"), (JsonLoggerCallback(), tmp_path / "r")):
+        trial = FakeTrial(folder)
+        run([callback], trial, [result()])
+        written.append((Path(trial.local_path) / "result.json").read_bytes())
+    assert written[0] == written[1]
+    assert written[0].count(b"\n") == 1
+
+
+def test_of_a_result_that_is_no_json_there_is_no_half_line(tmp_path):
+    results = [{"score": 1}, {"score": 2, "by place": {(1, 2): 3}}, {"score": 3}]
+    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), results)
+    assert scores(tmp_path) == [1, 3]
+
+
 def test_rays_own_tensorboard_logger_survives_a_raw_clip_as_people_report_it_first(tmp_path):
     """It takes four axes for pictures with their channels first, and ended the sweep with an AssertionError."""
     frames = np.zeros((20, 64, 64, 3), np.uint8)

@@ -125,6 +125,22 @@ def test_a_copied_experiment_takes_nothing_of_the_one_that_it_was_copied_from(tm
     assert list(outboxes.iterdir()) == []
 
 
+def test_no_number_of_a_row_is_given_twice_even_if_all_rows_are_deleted(outboxes):
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    for reader in ("storage", "tracker"):
+        outbox.add_reader(reader)
+    last = outbox.append([NewRow("t1", "start"), NewRow("t1", "result")])
+    for reader in ("tracker", "storage"):
+        outbox.advance(reader, last)
+    assert outbox.tidy() == 2
+    outbox.remove_readers_but(["storage"])
+    outbox.close(remove=False)
+    adopted = Outbox.adopt(outbox.folder)
+    assert adopted.append([NewRow("t1", "end")]) == last + 1
+    adopted.close(remove=True)
+
+
 def test_outboxes_that_nobody_wants_expire_and_are_named_and_nothing_else_is_removed(outboxes, caplog):
     (outboxes / "thesis").mkdir(parents=True)
     (outboxes / "thesis" / "chapter.txt").write_text("years of work")

@@ -103,9 +103,11 @@ class MediaLoggerCallback(LoggerCallback):
     @override
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         session, reader = self._open(trial)
-        report = Report(result_step(result), whole_number(result.get("training_iteration")), result)
+        report = None
         with session.faults.guard(self.name, "reading media from a result"):
             report = session.read(trial, result)
+        if report is None:
+            report = Report(result_step(result), whole_number(result.get("training_iteration")), result)
         reader.call_in_loop("metrics", trial, report)
 
     @override

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import traceback
-from collections.abc import Iterator
 
 from tune_media.values.foreign import shown
 from tune_media.values.secrets import error_text, redacted
@@ -28,15 +26,9 @@ class Faults:
         self._told: set[tuple[str, ...]] = set()
         self._first: Exception | None = None
 
-    @contextlib.contextmanager
-    def guard(self, name: str, what: str, *, background: bool = False) -> Iterator[None]:
+    def guard(self, name: str, what: str, *, background: bool = False) -> Guard:
         """Turn an exception into one warning, or let it through if strict."""
-        try:
-            yield
-        except Exception as error:
-            if self.strict and not background:
-                raise
-            self.report(name, what, error)
+        return Guard(self, name, what, background=background)
 
     def report(self, name: str, what: str, error: Exception, kind: str = "") -> None:
         """Count a fault, and warn of it if it is the first of its place, type and ``kind``."""
@@ -61,3 +53,19 @@ class Faults:
         if self.strict and self._first is not None:
             error, self._first = self._first, None
             raise error
+
+
+class Guard:
+    """What ``Faults.guard`` returns; a class, since Tune's loop enters several at each result."""
+
+    def __init__(self, faults: Faults, name: str, what: str, *, background: bool) -> None:
+        self._faults, self._name, self._what, self._background = faults, name, what, background
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
+        if not isinstance(error, Exception) or (self._faults.strict and not self._background):
+            return False
+        self._faults.report(self._name, self._what, error)
+        return True

@@ -103,13 +103,38 @@ class Intake:
             is_new: Whether it is the next result of the trial, rather than a copy that Tune keeps.
         """
         rows = [] if rows is None else rows
-        known = self._session.known_of(trial)
+        session, known, step = self._session, self._session.known_of(trial), result_step(result)
+        iteration = whole_number(result.get("training_iteration"))
         entries: list[MediaEntry] = []
         told: set[str] = set()  # sections whose recorder has the episodes that the old API stack repeats
-        report_path = functools.cache(known.report_path)
-        place = functools.partial(self._place, known, result, at, entries, rows, told, report_path)
+        report_path = ""  # of all episodes of the result
+
+        def own_path() -> str:
+            nonlocal report_path
+            report_path = report_path or known.report_path(step)
+            return report_path
+
+        def place(found: Found) -> str:
+            """Give a medium its path, and return the text that replaces it."""
+            medium = found.medium
+            is_episodes = isinstance(medium, EpisodeBatch)
+            if isinstance(medium, EpisodeBatch) and medium.holds_legacy:
+                told.add(found.section)
+            with session.faults.guard("the store", f"storing {found.section}/{found.key}"):
+                placed = known.register(
+                    medium, found.section, found.key, step=step, own_path=own_path if is_episodes else None
+                )
+                if placed.is_new:
+                    where = (found.section, found.key, placed.path, step, iteration, at, known.lineage)
+                    entries.append(MediaEntry(medium, *where))
+                if placed.comes_again:
+                    again = pack({"id": placed.id, "is_earlier": placed.is_earlier})
+                    rows.append(NewRow(known.trial_id, "again", again))
+                return placed.path
+            return f"not stored: {medium.kind} {found.section}/{found.key}"
+
         try:
-            replace_media(result, place, self._session.options.raw_fps, self._report_unread)
+            replace_media(result, place, session.options.raw_fps, self._report_unread)
             if is_new:
                 self._read_legacy(trial, known, result, place, told)
         finally:  # whatever comes after them, what has a path gets a row
@@ -125,35 +150,6 @@ class Intake:
         self._last = self._compared = None
         for held in (self._windows, self._new_in_lists, self._configs):
             held.pop(trial_id, None)
-
-    def _place(
-        self,
-        known: KnownMedia,
-        result: dict[str, Any],
-        at: float,
-        entries: list[MediaEntry],
-        rows: list[NewRow],
-        told: set[str],
-        report_path: Callable[[int], str],
-        found: Found,
-    ) -> str:
-        """Give a medium its path, and return the text that replaces it."""
-        medium, step = found.medium, result_step(result)
-        own_path = None
-        if isinstance(medium, EpisodeBatch):
-            own_path = functools.partial(report_path, step)
-            if medium.holds_legacy:
-                told.add(found.section)
-        with self._session.faults.guard("the store", f"storing {found.section}/{found.key}"):
-            placed = known.register(medium, found.section, found.key, step=step, own_path=own_path)
-            if placed.is_new:
-                iteration = whole_number(result.get("training_iteration"))
-                place = (found.section, found.key, placed.path, step, iteration, at, known.lineage)
-                entries.append(MediaEntry(medium, *place))
-            if placed.comes_again:
-                rows.append(NewRow(known.trial_id, "again", pack({"id": placed.id, "is_earlier": placed.is_earlier})))
-            return placed.path
-        return f"not stored: {medium.kind} {found.section}/{found.key}"
 
     def _append(
         self, trial: Trial, result: dict[str, Any] | None, rows: list[NewRow], entries: list[MediaEntry], at: float

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.callback import MediaLoggerCallback
-from tune_media.ray_compat import json_files
+from tune_media.ray_compat import json_files, result_line
 from tune_media.values.checks import suggests_names
 from tune_media.values.options import MediaOptions
 
@@ -39,7 +39,7 @@ class JsonMediaLoggerCallback(MediaLoggerCallback, JsonLoggerCallback):
 
 
 class JsonBackend(Backend):
-    """Writes result.json and params.json with Ray's own code, in Tune's loop, before Tune copies them.
+    """Writes result.json and params.json as Ray does, in Tune's loop, before Tune copies them.
 
     Media need nothing more: they are files already.
 
@@ -79,8 +79,9 @@ class JsonBackend(Backend):
         files = json_files(self._rays)
         if trial.ray not in files:
             self._open(trial)
-        JsonLoggerCallback.log_trial_result(self._rays, report.training_iteration, trial.ray, report.result)
-        files[trial.ray] = files.pop(trial.ray)  # the one that was used last
+        file = files[trial.ray] = files.pop(trial.ray)  # the one that was used last
+        file.write(result_line(report.result))
+        file.flush()
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tune_media.storage.filesystem import write_new
 from tune_media.values.plain import pack, unpack
 from tune_media.values.secrets import error_text
 
@@ -41,18 +42,18 @@ _DISK_SECONDS = 1.0  # how often the disk is asked for its free space
 _TIDY_ROWS = 64  # deleted in one transaction
 TAPE, TAPE_DONE = "tape", "tape done"
 """The kinds of rows of clips that are still to be rendered, and of those of which nothing more comes."""
-_MOST_INSERTED = 100  # rows in one statement: SQLite takes 999 values
+_MOST_INSERTED = 99  # rows in one statement: SQLite takes 999 values
 DATA_KINDS = ("result", "media", "episodes")
 """The kinds of rows that may be dropped if there is no room; all others are needed to keep order."""
 
 _NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")  # of an outbox's folder
-_NEW_COLUMNS = "generation, trial, kind, data, content, file, nbytes, ready, recipe"
-_COLUMNS = f"seq, {_NEW_COLUMNS}"
+_COLUMNS = "seq, generation, trial, kind, data, content, file, nbytes, ready, recipe"
+_MARKS = "(?,?,?,?,?,?,?,?,?,?)"
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE rows (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, generation INTEGER, trial TEXT, kind TEXT, data BLOB, content BLOB,
-    file TEXT, nbytes INTEGER, ready INTEGER, recipe TEXT);
+    seq INTEGER PRIMARY KEY, generation INTEGER, trial TEXT, kind TEXT, data BLOB, content BLOB, file TEXT,
+    nbytes INTEGER, ready INTEGER, recipe TEXT);
 CREATE INDEX recipes_in_use ON rows (recipe) WHERE recipe IS NOT NULL;
 CREATE TABLE recipes (hash TEXT PRIMARY KEY, content BLOB);
 CREATE TABLE cursors (reader TEXT PRIMARY KEY, seq INTEGER);
@@ -173,7 +174,7 @@ class Outbox:
         )
         self._lock, self._bytes_lock, self._deleting = threading.Lock(), threading.Lock(), threading.Lock()
         self.changed, self.version = threading.Condition(), 0
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0"):
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0", "secure_delete=OFF"):
             self._database.execute(f"PRAGMA {pragma}")
         if not self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone():
             self._database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
@@ -181,8 +182,7 @@ class Outbox:
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
         last, nbytes = self._database.execute("SELECT max(seq), total(nbytes) FROM rows").fetchone()
         nbytes += self._database.execute("SELECT total(length(content)) FROM recipes").fetchone()[0]
-        given = self._database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'rows'").fetchone()
-        self.last = max(last or 0, given[0] if given else 0)
+        self.last = max(last or 0, *self._cursors.values(), 0)  # rows that were deleted: all cursors have passed them
         self.nbytes = int(nbytes)
         self._floors: dict[str, int] = {}  # up to there a reader gets no data: there was no room for it
         self._tidied_to = self._emptied_to = 0
@@ -211,7 +211,6 @@ class Outbox:
         outbox.facts = {**facts, "host": socket.gethostname(), "made_at": str(time.time())}
         outbox._begin(generation)
         # Row numbers rise over all outboxes of an experiment, so that a tracker knows the rows that it has had.
-        outbox._database.execute("INSERT INTO sqlite_sequence VALUES ('rows', ?)", (outbox.generation,))
         outbox.last = outbox.generation
         return outbox
 
@@ -382,13 +381,12 @@ class Outbox:
         each statement, and may get it back only 5 ms later.
         """
         parts = [values[first : first + _MOST_INSERTED] for first in range(0, len(values), _MOST_INSERTED)]
-        last = 0
+        last = self.last
         for part in parts:
-            marks = ",".join(["(?,?,?,?,?,?,?,?,?)"] * len(part))
-            cursor = self._database.execute(
-                f"INSERT INTO rows ({_NEW_COLUMNS}) VALUES {marks}", [field for value in part for field in value]
-            )
-            last = int(cursor.lastrowid or 0)
+            marks = ",".join([_MARKS] * len(part))
+            numbered = [field for seq, value in enumerate(part, last + 1) for field in (seq, *value)]
+            self._database.execute(f"INSERT INTO rows ({_COLUMNS}) VALUES {marks}", numbered)
+            last += len(part)
         return last
 
     def complete(self, seq: int, data: bytes, content: bytes | None) -> None:
@@ -604,7 +602,7 @@ class Outbox:
             return content, None, 0
         name = uuid.uuid4().hex
         files.append(self.folder / name)
-        _write(files[-1], content)
+        write_new(str(files[-1]), content)  # linked into the trial's folder later, so its mode is that of any new file
         return None, name, len(content)
 
     def _make_room(self, nbytes: int, most_bytes: float) -> None:
@@ -673,23 +671,6 @@ class Outbox:
         with self.changed:
             self.version += 1
             self.changed.notify_all()
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Write a new file with as few system calls as possible: Tune's loop waits.
-
-    On the same disk it becomes the file in the trial's folder, so its mode is that of any new file.
-
-    Raises:
-        OSError: The disk does not take it.
-    """
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-    finally:
-        os.close(descriptor)
 
 
 def outbox_root() -> Path:

@@ -114,16 +114,26 @@ class Missing:
 class BackendReader(Reader):
     """Delivers the rows of the outbox to one backend; it is the backend's ``Context``, too.
 
+    Attributes:
+        reads: Whether the backend has a method that the reader's thread calls, rather than Tune's loop.
+
     Args:
         backend: The backend.
         session: The session of the experiment.
         key: The name of its cursor in the outbox.
+        after: The row after which a new cursor begins: other callbacks may have been told of the first trial before.
     """
 
-    def __init__(self, backend: Backend, session: MediaSession, key: str) -> None:
+    def __init__(self, backend: Backend, session: MediaSession, key: str, after: int) -> None:
         name = backend.name or type(backend).__name__
         super().__init__(name, session.outbox, backend.niceness)
         self.backend, self._session, self._key = backend, session, key
+        methods = ("start", "metrics", "media", "checkpoint", "end")
+        own = (name for name in methods if getattr(type(backend), name) is not getattr(Backend, name))
+        self.reads = any(name not in backend.in_loop for name in own)
+        if self.reads:  # nobody would advance another one's cursor, and all rows would stay
+            session.outbox.add_reader(key, after)
+        self._live: dict[str, TrialInfo] = {}  # as Tune's loop hands them to the backend
         self._trials: dict[str, TrialInfo] = {}  # that the backend has started, and not ended
         self._begun: set[str] = set()  # trials that have started while rows of an earlier process were left out
         self._refused: set[str] = set()  # trials that it could not start
@@ -139,7 +149,7 @@ class BackendReader(Reader):
         self._deadline: float | None = None
         self._at = session.outbox.position(key)
         # Tune's loop calls some backends itself before they may see the media of the same result.
-        self._is_led = bool(backend.in_loop & {"start", "metrics"})
+        self._is_led = self.reads and bool(backend.in_loop & {"start", "metrics"})
         self._led_to = session.outbox.last
         self._left_out_to = 0 if backend.goes_on_after_a_kill else session.outbox.last
         backend.context = self
@@ -206,7 +216,12 @@ class BackendReader(Reader):
             self._begun.add(trial.trial_id)
         if method in self.backend.in_loop:
             with self.guard(_NAMES[method]):
-                getattr(self.backend, method)(self._session.live_info(trial), *arguments)
+                info = self._live.get(trial.trial_id)
+                if info is None or info.ray is not trial or method == "start":
+                    info = self._live[trial.trial_id] = self._session.live_info(trial)
+                getattr(self.backend, method)(info, *arguments)
+        if method == "end":
+            self._live.pop(trial.trial_id, None)
         if self._is_led:
             self._led_to = self._outbox.last
             self._outbox.wake()

@@ -150,10 +150,8 @@ class MediaSession:
         while key in self._readers:
             number += 1
             key = f"{name} {number}"
-        if _is_read(backend):  # nobody advances another one's cursor, and all rows would stay
-            self.outbox.add_reader(key, self._first)  # other callbacks may have been told of the first trial before
-        reader = self._readers[key] = BackendReader(backend, self, key)
-        if _is_read(backend):
+        reader = self._readers[key] = BackendReader(backend, self, key, self._first)
+        if reader.reads:
             self.wants_results |= "metrics" not in backend.in_loop
             if self.outbox.position(key) < self.outbox.last or self._renderer is not None:
                 reader.begin()
@@ -281,7 +279,7 @@ class MediaSession:
     def _begin_readers(self) -> None:
         self.storage.begin()
         for reader in self._readers.values():
-            if _is_read(reader.backend):
+            if reader.reads:
                 reader.begin()
 
     def _render(self, rows: Sequence[Row]) -> None:
@@ -552,13 +550,6 @@ def _has_recorder(config: Any) -> bool:
     found = (config.get(name) for name in ("callbacks", "callbacks_class"))
     each = (one for value in found for one in (value if isinstance(value, (list, tuple)) else [value]))
     return any(getattr(type(one), "records_episodes", False) for one in each)
-
-
-def _is_read(backend: Backend) -> bool:
-    """Say whether a backend has a method that its reader calls, rather than Tune's loop."""
-    methods = ("start", "metrics", "media", "checkpoint", "end")
-    own = (name for name in methods if getattr(type(backend), name) is not getattr(Backend, name))
-    return any(name not in backend.in_loop for name in own)
 
 
 def _opened_outbox(trial: Trial, state: dict[str, Any]) -> Outbox:

@@ -488,16 +488,17 @@ class StorageReader(Reader):
     def _put(self, write: _Write) -> None:
         """Write the files of a row, unless they are there."""
         location = write.store.location
-        source = write.row.file if str(location.filesystem.type_name) == "local" else None
+        kind = str(location.filesystem.type_name)
+        source = write.row.file if kind == "local" and write.row.kind == "media" else None
         for name, content in write.files.files.items():
             target = location.on_storage(name)
             if _is_beside(name):
                 write_once(location.filesystem, target, content)
                 self._beside.add(target)
                 continue
-            if source is not None and write.row.kind == "media" and link_once(source, Path(target)):
+            if source is not None and link_once(source, Path(target)):
                 continue
-            if write.row.kind == "episodes" or str(location.filesystem.type_name) == "s3":
+            if write.row.kind == "episodes" or kind in ("s3", "local"):  # to ask whether it is there costs as much
                 write_atomically(location.filesystem, target, content)
             else:
                 write_once(location.filesystem, target, content)

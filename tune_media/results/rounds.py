@@ -51,7 +51,7 @@ class Place(NamedTuple):
 
     def inside(self, name: str) -> Place:
         """Return the place of an entry of the dict that lies here."""
-        return self if not self.path and name in _TRANSPARENT else self._replace(path=(*self.path, name))
+        return self if not self.path and name in _TRANSPARENT else Place(self.section, (*self.path, name), self.depth)
 
 
 def place_of(name: str, value: Any) -> Place:

@@ -66,21 +66,37 @@ def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: byte
 
 def _write_here(path: str, content: bytes) -> None:
     """Write a file on this machine: pyarrow takes four times as long for a small one."""
-    target = Path(_partial_name(path))
+    target = _partial_name(path)
     try:
-        file = target.open("xb", buffering=0)
+        write_new(target, content)
     except FileNotFoundError:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file = target.open("xb", buffering=0)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_new(target, content)
     try:
-        with file:
-            while content:
-                content = content[file.write(content) :]
-        target.replace(path)
+        os.replace(target, path)  # noqa: PTH105 - each of two paths takes pathlib as long as the call
     except OSError:
-        with contextlib.suppress(OSError):  # on a full disk half a file is in the way
-            target.unlink()
+        with contextlib.suppress(OSError):
+            Path(target).unlink()
         raise
+
+
+def write_new(path: str, content: bytes) -> None:
+    """Write a new file on this machine with as few system calls as possible; on a full disk no half of it stays.
+
+    Raises:
+        OSError: The disk does not take it, or the file is there.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(path).unlink()
+        raise
+    finally:
+        os.close(descriptor)
 
 
 def _partial_name(path: str) -> str:
@@ -105,8 +121,11 @@ def link_once(source: Path, target: Path) -> bool:
     The file appears as a whole. If there is one of this name and size, nothing is done.
     """
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.link(source, target)
+        try:
+            os.link(source, target)
+        except FileNotFoundError:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.link(source, target)
     except FileExistsError:
         return target.stat().st_size == source.stat().st_size
     except OSError:

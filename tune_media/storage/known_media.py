@@ -6,7 +6,7 @@ import hashlib
 import posixpath
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tune_media.storage.entry import DELETED, LOST, STORED, UNRENDERED
 from tune_media.storage.episode_files import file_names
@@ -18,8 +18,7 @@ from tune_media.values.medium import CONTENT_DIGITS, Medium, new_id
 _MAX_ANCESTORS = 50
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """The place of a medium in its trial's folder.
 
     Attributes:
@@ -146,7 +145,7 @@ class KnownMedia:
         with self._lock:
             is_new = (medium.id, section, key) not in self._listed
             if path is None:
-                path = posixpath.join("media", safe_key(section), safe_key(key), file_name(step, medium))
+                path = f"media/{safe_key(section)}/{safe_key(key)}/{file_name(step, medium)}"
                 if path in self._taken:  # another medium's id begins with the same digits
                     path = posixpath.join(posixpath.dirname(path), file_name(step, medium, whole_id=True))
             is_earlier = medium.id not in self._seen_in

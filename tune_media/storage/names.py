@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from tune_media.values.medium import Medium
@@ -10,6 +11,7 @@ from tune_media.values.names import name_digest, safe_name
 FILE_NAME = re.compile(r"step_(\d{9,})-([0-9A-Za-z]{12})\.(\w+)$")
 """The name of a media file: its step, the first 12 characters of its id, its format."""
 
+_OWN_ID = re.compile(r"[0-9a-f]{32}")
 ID_DIGITS = 12
 _MAX_PART = 60
 _MAX_KEY = 500  # characters; object stores allow 1,024 for this and the trial folder's path together
@@ -21,6 +23,7 @@ def file_name(step: int, medium: Medium, *, whole_id: bool = False) -> str:
     return f"step_{step:09d}-{id}{safe_suffix(medium.suffix)}"
 
 
+@functools.lru_cache(maxsize=1024)
 def safe_key(key: str) -> str:
     """Turn a key into path parts that every filesystem takes; the index keeps the key itself.
 
@@ -41,9 +44,10 @@ def safe_id(id: str) -> str:
         >>> safe_id("0123456789abcdef0123456789abcdef")
         '0123456789ab'
     """
-    return id[:ID_DIGITS] if re.fullmatch(r"[0-9a-f]{32}", id) else name_digest(id)
+    return id[:ID_DIGITS] if _OWN_ID.fullmatch(id) else name_digest(id)
 
 
+@functools.lru_cache(maxsize=1024)
 def safe_suffix(suffix: str) -> str:
     """Return a file name suffix that has only letters and digits.
 

@@ -26,6 +26,7 @@ MEDIA = frozenset({Artifact, EpisodeBatch, FileMedium, Histogram, Image, Video})
 """The media that are plain data as they are; others have to be made into one of these first."""
 
 _CLASSES = {kind.__name__: kind for kind in (*MEDIA, EpisodeRecord, EpisodeData, Series, Trajectory)}
+_NAMES: dict[type, str] = {kind: name for name, kind in _CLASSES.items()}
 _TUPLE, _ARRAY, _OBJECT, _LARGE_NUMBER = 1, 2, 3, 4
 
 
@@ -90,9 +91,9 @@ def _extended_loosely(value: Any) -> Any:
 
 
 def _extended(value: Any) -> Any:
-    if type(value) in _CLASSES.values():
+    if type(value) in _NAMES:
         fields = {name: field for name, field in vars(value).items() if not name.startswith("_")}
-        return msgpack.ExtType(_OBJECT, pack([type(value).__name__, fields]))
+        return msgpack.ExtType(_OBJECT, pack([_NAMES[type(value)], fields]))
     if is_a(value, tuple):
         return msgpack.ExtType(_TUPLE, pack(list(value)))
     if is_a(value, np.generic):

@@ -90,13 +90,17 @@ def take_problems(result: dict[Any, Any]) -> tuple[RecordingProblem, ...]:
         >>> result
         {'env_runners': {'episodes': {'problems': 'no render_mode (2 episodes without a clip)'}}}
     """
+    return merged(_taken(result))
+
+
+def _taken(result: dict[Any, Any]) -> list[RecordingProblem]:
     found: list[RecordingProblem] = []
     for key, value in result.items():
         if isinstance(value, dict):
-            found += take_problems(value)
+            found += _taken(value)
         elif key == PROBLEMS and isinstance(value, tuple):
             own = [problem for problem in value if isinstance(problem, RecordingProblem)]
             if own:
                 result[key] = "; ".join(map(str, own))
                 found += own
-    return merged(found)
+    return found
