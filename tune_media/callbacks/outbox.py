@@ -182,11 +182,13 @@ class Outbox:
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
         last, nbytes = self._database.execute("SELECT max(seq), total(nbytes) FROM rows").fetchone()
         nbytes += self._database.execute("SELECT total(length(content)) FROM recipes").fetchone()[0]
-        self.last = max(last or 0, *self._cursors.values(), 0)  # rows that were deleted: all cursors have passed them
+        self.generation = int(self.facts.get("generation", 0))
+        # A number is never given twice: all cursors have passed the rows that were deleted, and the first row comes
+        # after the generation in which the outbox was made.
+        self.last = max(last or 0, self.generation, *self._cursors.values())
         self.nbytes = int(nbytes)
         self._floors: dict[str, int] = {}  # up to there a reader gets no data: there was no room for it
         self._tidied_to = self._emptied_to = 0
-        self.generation = int(self.facts.get("generation", 0))
         self._checkpoints = sqlite3.connect(folder / "outbox.sqlite", check_same_thread=False, isolation_level=None)
         self._asked_disk_at, self._free = float("-inf"), (0, 1)
         self._is_closed = False
