@@ -80,8 +80,7 @@ class Actions:
         if self._like is not None and not _is_like(action, self._like):
             self._unpack()
         if self._like is None:
-            self._texts.append(to_json(action))
-            self._text_bytes += len(self._texts[-1]) + _OVERHEAD
+            self._add_text(to_json(action))
         elif type(action) is np.ndarray:
             self._packed += action.tobytes()
         else:
@@ -123,9 +122,14 @@ class Actions:
 
     def _unpack(self) -> None:
         """Hold actions of any type from now on."""
-        self._texts = [to_json(self[index]) for index in range(self._count)]
+        texts = [to_json(self[index]) for index in range(self._count)]
         self._like, self._packed = None, bytearray()
-        self._text_bytes = sum(len(one) + _OVERHEAD for one in self._texts)
+        for text in texts:
+            self._add_text(text)
+
+    def _add_text(self, text: str) -> None:
+        self._texts.append(text)
+        self._text_bytes += len(text) + _OVERHEAD
 
 
 class Checks:
