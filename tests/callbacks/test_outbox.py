@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from tests.support.driver_to_kill import CALM, KEYS, PLACES, Tells, calls, kill_
 from tests.support.fake_trial import FakeTrial
 from tests.support.faults import wait_until
 from tests.support.index_lines import parse_index
-from tune_media.callbacks.outbox import FOLDER_VARIABLE, NewRow, Outbox, remove_expired
+from tune_media.callbacks.outbox import FOLDER_VARIABLE, NewRow, Outbox, outbox_root, remove_expired
 from tune_media.callbacks.session import _SESSIONS
 
 
@@ -189,6 +190,48 @@ def test_rows_are_appended_all_or_none_and_no_number_is_given_twice(outboxes):
     (row,) = again.read(0)
     assert row.stamp > (outbox.generation, last)
     again.close(remove=True)
+
+
+def test_recipes_count_once_and_a_reopened_outbox_counts_the_same(outboxes):
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    outbox.append([NewRow("t1", "media", content=b"x" * 10_000, recipe=("hash", b"y" * 100))])
+    outbox.append([NewRow("t1", "media", content=b"small", recipe=("hash", b"y" * 100))])
+    assert outbox.nbytes == 10_100
+    outbox.close(remove=False)
+    again = Outbox.adopt(outbox.folder)
+    assert again.nbytes == 10_100
+    again.close(remove=True)
+
+
+def test_numbers_rise_although_the_clock_went_back(outboxes):
+    outboxes.mkdir()
+    ahead = int(1000 * time.time()) + 10**9
+    outbox = Outbox.create(outboxes, {}, generation=ahead)
+    assert outbox.append([NewRow("t1", "start")]) > ahead
+    assert outbox.generation > ahead
+    outbox.close(remove=True)
+
+
+def test_a_reader_that_waits_sleeps_until_something_changes(outboxes):
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    begun = time.monotonic()
+    outbox.wait(outbox.version, 0.1)
+    assert time.monotonic() - begun >= 0.09
+    outbox.close(remove=True)
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_only_the_user_may_look_into_the_folder_of_all_outboxes(tmp_path, monkeypatch, is_given):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    if not is_given:
+        monkeypatch.delenv(FOLDER_VARIABLE)
+    root = outbox_root()
+    assert root.parent == tmp_path
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    root.chmod(0o755)
+    assert stat.S_IMODE(outbox_root().stat().st_mode) == (0o755 if is_given else 0o700)
 
 
 def test_a_result_of_hundreds_of_media_is_appended_all_or_none(outboxes):

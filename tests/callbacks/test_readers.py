@@ -20,7 +20,7 @@ class Notes(tm.Backend):
     name, patience = "notes", 10.0
 
     def __init__(self):
-        self.calls, self.is_here, self.refuses, self.statuses = [], True, (), []
+        self.calls, self.is_here, self.refuses, self.statuses, self.again = [], True, (), [], []
 
     def start(self, trial):
         self.calls.append("start")
@@ -30,6 +30,9 @@ class Notes(tm.Backend):
 
     def media(self, trial, entry):
         self._take(f"media {entry.training_iteration} {entry.key}")
+
+    def media_again(self, trial, id, row):
+        self.again.append(id)
 
     def end(self, trial, status):
         self.calls.append("end")
@@ -101,6 +104,46 @@ def test_what_a_tracker_refuses_is_counted_and_named_and_the_rest_is_delivered(t
     assert "may wait" not in caplog.text  # no time would have helped
 
 
+def test_a_trial_that_a_tracker_cannot_start_is_not_tried_again_and_what_it_lacks_is_counted(tmp_path, caplog):
+    class Refuses(Notes):
+        def start(self, trial):
+            super().start(trial)
+            raise ValueError("no such project")
+
+    refuses = Refuses()
+    run([tm.MediaLoggerCallback(refuses)], FakeTrial(tmp_path), [{"clip": blob(1)}, {"clip": blob(2)}])
+    assert refuses.calls == ["start"]
+    assert "notes lacks 1 end(s), 2 media, 2 result(s), 1 start(s) of 1 trial(s): t1" in caplog.text
+
+
+def test_a_tracker_that_cannot_finish_is_told_to_once(tmp_path, caplog):
+    class Unfinished(Notes):
+        def finish(self):
+            self.calls.append("finish")
+            raise ValueError("it was removed")
+
+    unfinished = Unfinished()
+    run([tm.MediaLoggerCallback(unfinished)], FakeTrial(tmp_path), [{"score": 1}])
+    assert unfinished.calls == ["start", "metrics 1", "end", "finish"]
+    assert "it was removed" in caplog.text
+    assert "had not finished" not in caplog.text
+
+
+def test_work_for_later_with_the_same_key_is_done_once_until_it_was_done(tmp_path):
+    class Flushes(Notes):
+        def media(self, trial, entry):
+            for _ in range(3):
+                self.context.later("flushing", lambda: self.calls.append("flush"), key="flush")
+
+    flushes = Flushes()
+    sweep = Sweep(tmp_path, backend=flushes)
+    for iteration in (1, 2):
+        sweep.report(iteration, clip=blob(iteration))
+        wait_until(lambda iteration=iteration: flushes.calls.count("flush") == iteration)
+    sweep.end()
+    assert flushes.calls.count("flush") == 2
+
+
 def test_rows_that_a_tracker_has_not_got_when_the_trial_goes_back_are_not_sent(tmp_path, monkeypatch):
     monkeypatch.setattr("tune_media.callbacks.outbox_thread._LONGEST_PAUSE", 0.02)
     notes = Notes()
@@ -116,6 +159,7 @@ def test_rows_that_a_tracker_has_not_got_when_the_trial_goes_back_are_not_sent(t
     sweep.end()
     assert notes.calls[:3] == ["start", "metrics 1", "media 1 clip"]
     assert sorted(notes.calls[3:]) == ["end", "media 2 clip", "media 2 constant", "metrics 2"]
+    assert notes.again == [line["id"] for line in sweep.lines() if line["key"] == "constant"]
 
 
 def test_a_tracker_that_hangs_loses_data_before_the_storage_does_and_it_is_counted(tmp_path, caplog):

@@ -37,7 +37,7 @@ def test_the_error_of_a_storage_brings_no_key_into_the_index_or_the_log(tmp_path
     monkeypatch.setenv("MY_STORAGE_SECRET", KEY)
     trial = FakeTrial(tmp_path)
     trial.storage.storage_filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(TellingStorage()))
-    callback = tm.JsonMediaLoggerCallback(media=tm.MediaOptions(flush_seconds=5))
+    callback = tm.JsonMediaLoggerCallback(media=tm.MediaOptions(flush_seconds=2))
     names = ["taken", *(f"refused{number}" for number in range(len(ERRORS))), "also_taken", "last"]
     with caplog.at_level(logging.DEBUG, "tune_media"):
         run([callback], trial, [{name: tm.Artifact(name.encode(), name="x.bin") for name in names}])

@@ -44,6 +44,7 @@ from tests.support.faults import (
 )
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb
 from tests.support.trial_life import assert_tensorboard_shows_once, index_lines
+from tune_media.callbacks.mlflow.backend import MlflowBackend
 
 
 @pytest.fixture(autouse=True)
@@ -335,8 +336,8 @@ def test_backends_that_raise_at_every_call(ray_session, tmp_path, monkeypatch, c
     log = tmp_path / "told"
     start = lambda folder: ray_session.remote(BrokenRuns).options(num_cpus=0).remote()  # noqa: E731
     with server_of_errors() as uri:
-        at_mlflow = "mlflow" in broken
-        made = all_callbacks(tmp_path, uri if at_mlflow else None, flush_seconds=10 if at_mlflow else 60)
+        made = all_callbacks(tmp_path, uri if "mlflow" in broken else None)
+        monkeypatch.setattr(MlflowBackend, "patience", 1.0 if "mlflow" in broken else None)
         if "tensorboard" in broken:
             made["tensorboard"]._summary_writer_cls = BrokenWriter
         if "wandb" in broken:
@@ -351,17 +352,19 @@ def test_backends_that_raise_at_every_call(ray_session, tmp_path, monkeypatch, c
             assert_backend_complete(kind, tmp_path, Path(result.path))
 
 
-def test_a_backend_that_hangs(ray_session, tmp_path, caplog):
+def test_a_backend_that_hangs(ray_session, tmp_path, monkeypatch, caplog):
     log = tmp_path / "told"
+    monkeypatch.setattr("tune_media.callbacks.mlflow.backend._CHECK_SECONDS", 1.0)
+    monkeypatch.setattr(MlflowBackend, "patience", 1.0)
     with server_of_silence() as uri:
-        made = all_callbacks(tmp_path, uri, flush_seconds=6)
+        made = all_callbacks(tmp_path, uri)
         del made["wandb"]
         results = sweep(tmp_path, list(made.values()), log=log)
     wait_until(lambda: "tune_media MLflow" not in {thread.name for thread in threading.enumerate()})
     assert_nothing_lost(results, log)
     assert "MLflow had not finished" in caplog.text
     assert "tune_media: MLflow lacks " in caplog.text
-    assert "for it, and may wait 6 s." in caplog.text
+    assert "for it, and may wait 1 s." in caplog.text
 
 
 def test_a_slow_storage_and_slow_gifs_lose_nothing(ray_session, tmp_path, orders, capsys):

@@ -23,7 +23,7 @@ def train(config):
     for step in range(1, 1000):
         frames = (np.full((16, 24, 3), 9 * t, np.uint8) for t in range(3))
         tune.report({"score": step, "rollout": tm.Video(frames, fps=5)})
-        time.sleep(0.5)
+        time.sleep(0.2)
 
 ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
 callbacks = [

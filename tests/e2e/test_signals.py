@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 
 from tests.support.processes import driver
 from tests.support.trial_life import assert_files_and_index_agree, assert_tensorboard_shows_once, told
@@ -17,7 +18,7 @@ from tests.support.trial_life import SlowStorage, make_result
 
 def train(config):
     trial = tune.get_context().get_trial_id()
-    for iteration in range(1, 17):
+    for iteration in range(1, 12):
         tune.report(make_result(os.environ["TOLD"], trial, iteration))
         time.sleep(0.2)
     time.sleep(600)
@@ -42,8 +43,10 @@ def test_sigterm_closes_every_logger(tmp_path):
     experiment = storage / "interrupted"
     with driver(script, str(storage), log=tmp_path / "log", TOLD=str(log)) as sweep:
         sweep.wait_until(lambda: len(list(experiment.glob("*/media/train/rollout/*00000003-*.mp4"))) == 2)
+        asked = time.monotonic()
         sweep.process.send_signal(signal.SIGTERM)
         sweep.process.wait(timeout=90)
+        assert time.monotonic() - asked > 3
         assert sweep.process.returncode != 0
         assert "tune_media: stored" in sweep.output(), "the loggers were not closed"
     lines_told = told(log)

@@ -1,6 +1,7 @@
 """A trial's folder as the viewer reads it: again only if the index has changed."""
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow.fs
@@ -39,6 +40,16 @@ def test_the_index_is_read_again_only_if_its_file_has_changed(trial):
     assert len(trial.lines) == 3
     assert trial.line(first) is None
     assert trial.media_file(first) is None
+
+
+def test_an_index_of_the_same_size_that_was_written_later_is_another_one(trial):
+    index = Path(index_path(trial.path))
+    assert trial.refresh(version(trial))
+    text = index.read_text()
+    index.write_text(text.replace("trial_id", "trial_no"))  # as large as before
+    os.utime(index, (0, 1))
+    assert trial.refresh(version(trial))
+    assert not trial.trial_ids
 
 
 def test_curves_have_null_where_a_result_lacks_a_metric_and_no_broken_line(trial):

@@ -14,7 +14,7 @@ from tune_media.selection import as_selectors
 from tune_media.steps import FINAL, Named, Rule, final
 from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, report_json
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.episodes import EpisodeBatch, thinned
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, thinned
 
 
 def play_return(recorder, value):
@@ -128,6 +128,14 @@ def test_the_values_of_many_episodes_stay_within_bounds(monkeypatch):
     assert len(pickle.dumps(batch)) < 1.2 * 2**20
     text = report_json(EpisodeReport("t", 1, 1, [RecorderEpisodes("train", "r", batch)]), "data-00000001.json")
     assert len(json.loads(text)) == 200
+
+
+def test_tapes_beyond_the_bound_make_room_for_half_of_it(monkeypatch):
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_TAPE_BYTES", 8)
+    candidates = make_recorder().candidates
+    for number in range(11):
+        candidates.add_data(EpisodeData(EpisodeRecord("e", 1.0, 1, id=str(number)), tape=b"1"))
+    assert [len(episode.tape) for episode in candidates.data()] == [0] * 5 + [1] * 6
 
 
 def test_data_that_nobody_takes_are_bounded(monkeypatch, caplog):

@@ -144,14 +144,35 @@ def test_the_memory_of_running_episodes_is_bounded_and_what_is_left_out_is_count
     assert recorder.problems.take() == [], "there is room again"
 
 
+@pytest.mark.parametrize(("trajectories", "count"), [(True, 1), (False, 2)])
+def test_without_clips_only_steps_take_memory(monkeypatch, trajectories, count):
+    recorder = make_recorder(video=None, trajectories=trajectories)
+    monkeypatch.setattr("tune_media.recording.recorder.MAX_BYTES", 2000)
+    for slot in range(2):
+        recorder.start(slot, f"e{slot}", None, 0.0, observation=np.zeros(200))
+        recorder.step(slot, 1.0, 0, observation=np.zeros(200))
+    assert [recorder.end(slot) is not None for slot in range(2)] == [True] * count + [False] * (2 - count)
+
+
+def test_frames_that_are_out_of_reach_cost_the_clip_and_the_record_says_why():
+    recorder = make_recorder(problems_are_collected=True)
+    recorder.start(0, "e", None, 0.0, no_clip="the frames are in other processes")
+    recorder.step(0, 2.0)
+    assert recorder.end(0) is None
+    (data,) = recorder.candidates.data()
+    assert (data.record.episode_return, data.record.note) == (2.0, "no clip: the frames are in other processes")
+    assert [(problem.text, problem.lost) for problem in recorder.problems.take()] == [(data.record.note, 1)]
+
+
 def test_an_episode_that_grows_too_large_while_it_runs_is_cut_and_says_so(monkeypatch):
-    recorder, env = make_recorder(problems_are_collected=True), CountingEnv({"length": 100})
-    env.reset()
-    recorder.start(0, "e", only(env), fps=12)
+    recorder, env = make_recorder(trajectories=True, problems_are_collected=True), CountingEnv({"length": 100})
+    recorder.start(0, "e", only(env), fps=12, observation=env.reset()[0])
     monkeypatch.setattr("tune_media.recording.recorder.MAX_BYTES", 1)
     for _ in range(100):
-        env.step(0)
-        recorder.step(0, 1.0)
-    (clip,) = [candidate.clips[""] for candidate in (recorder.end(0), *recorder.candidates.held())[1:]]
+        recorder.step(0, 1.0, 0, observation=env.step(0)[0])
+    recorder.end(0)
+    (candidate,) = recorder.candidates.held()
+    clip = candidate.clips[""]
     assert (clip.frames, clip.note) == (65, "cut after 65 frames (no memory left)")
+    assert len(candidate.trajectory) == 65
     assert "the rest of a clip is left out" in recorder.problems.take()[0].text

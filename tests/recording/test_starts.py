@@ -35,6 +35,14 @@ def test_rendering_keeps_to_its_budget():
     assert 1 < len(recorder.candidates.records()) < 20
 
 
+def test_the_time_until_an_episode_starts_is_a_part_of_sampling():
+    recorder = make_recorder(video=None)
+    recorder.start(0, "a", None, 0.0)
+    time.sleep(0.01)
+    recorder.start(0, "b", None, 0.0)
+    assert recorder.clock.sampling >= 0.01
+
+
 def test_counts_of_a_checkpoint_never_go_back():
     starts = Starts(None, RenderClock())
     for _ in range(3):

@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tune_media.recording.clips import Clips
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.process import RenderError, RenderProcess
 from tune_media.replay.recipe import FromKeywords, LoadedRecipe, Recipe, differences
+from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.steps import StepFacts
 from tune_media.values.options import VideoOptions
@@ -220,6 +222,21 @@ def test_a_process_that_dies_is_named_and_started_again():
         frames_so_far()
         process.render(tape, env_runner=1)
         assert frames_so_far() == recorded
+
+
+def test_a_pool_that_is_ended_while_its_process_starts_renders_nothing(monkeypatch):
+    """The process had not begun when it was to be killed: it rendered on, and the driver waited for it."""
+    tape, _ = directly(Odd("RandomState"), VideoOptions(), episodes=1)
+    pool, start = RenderPool(), subprocess.Popen
+
+    def popen(*arguments, **options):
+        pool.kill()
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with pytest.raises(RenderError, match="died"):
+        pool.render(Recipe.of(make_odd, {"kind": "RandomState"}), tape)
+    pool.close()
 
 
 class Hangs(Odd):

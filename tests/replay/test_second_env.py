@@ -3,12 +3,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pygame
-import torch
+import pytest
 
 from tune_media.replay.second_env import close_env, pygame_in_use, same_random_numbers
 
 
 def test_random_numbers_go_on_as_if_nothing_had_been_drawn():
+    torch = pytest.importorskip("torch")
+
     def draw():
         return random.random(), np.random.rand(), torch.rand(1).item()
 

@@ -1,4 +1,5 @@
 import base64
+import zlib
 
 import numpy as np
 import pytest
@@ -176,7 +177,8 @@ def test_nothing_else_is_read_as_a_tape():
     later = content[:3] + bytes([9]) + content[4:]
     with pytest.raises(ValueError, match=r"version 9 .* install a newer one"):
         Tape.unpacked(later)
-    for broken in (b"", b"TMT", b"PK12", content[:-5], content[:4] + b"xx" + content[6:]):
+    more = content[:4] + zlib.compress(zlib.decompress(content[4:]) + bytes(8))  # an action that the header has not
+    for broken in (b"", b"TMT", b"PK12", content[:-5], content[:4] + b"xx" + content[6:], more):
         with pytest.raises(ValueError, match="tape"):
             Tape.unpacked(broken)
 

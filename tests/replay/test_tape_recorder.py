@@ -110,6 +110,21 @@ def test_an_env_that_steps_itself_in_its_reset_has_no_step_on_the_tape():
     assert len(taping.tape) == 1
 
 
+def test_an_env_that_resets_itself_in_its_step_has_one_tape():
+    class StartsOver(gym.Wrapper):
+        def step(self, action):
+            observation, reward, *_ = self.env.step(action)
+            self.reset()
+            return observation, reward, False, False, {}
+
+    env = StartsOver(gym.make("CartPole-v1"))
+    taping = TapeRecorder(env, itertools.count())
+    env.reset()
+    first = taping.tape
+    env.step(0)
+    assert (taping.tape, len(first)) == (first, 1)
+
+
 def test_running_means_of_a_wrapper_are_not_checked_and_the_env_inside_is():
     def checks(episodes_before, offset=0.0):
         inner = gym.make("Pendulum-v1")

@@ -63,6 +63,13 @@ def test_each_episode_is_told_with_its_return_and_all_its_frames():
         assert {frame.env for frame in frames} == {env.number}
 
 
+def test_a_function_as_collect_sees_each_step_of_an_episode_without_a_clip_whose_info_is_empty():
+    env_runner, _ = recorded(sub_envs=2, collect=lambda step: {"rewards": step.reward}, trigger=lambda index: False)
+    expected = played(env_runner, 2)
+    data = registry.ask_and_take(env_runner, "episodes", ()).data
+    assert {one.record.episode_id: one.record.metrics["rewards_sum"] for one in data} == expected
+
+
 def maker(env, recorder, *, old_stack=False, **settings):
     """Return the config of an env runner of either stack, whose episodes have 10 steps."""
     config = PPOConfig().environment(env, env_config={"length": 10}).callbacks(recorder)

@@ -6,7 +6,7 @@ import pyarrow.fs
 import pytest
 
 from tune_media.storage.index_lines import INDEX_PATH
-from tune_media.storage.location import LOCATION_FILE, TrialLocation, filesystem_of, media_folder, path_of
+from tune_media.storage.location import LOCATION_FILE, TrialLocation, filesystem_of_trial, media_folder, path_of
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 
@@ -43,14 +43,16 @@ def test_the_filesystem_of_a_bucket_is_made_once_until_the_settings_change(tmp_p
     (tmp_path / LOCATION_FILE).write_text('{"media_of": "s3://bucket/sweep/trial"}')
     place = media_folder(LOCAL, str(tmp_path), {"t"})
     assert (place, path_of(place)) == ("s3://bucket/sweep/trial", "bucket/sweep/trial")
+    monkeypatch.setattr("tune_media.storage.location.is_of_trial", lambda *_: True)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # nothing answers there, and nothing is asked
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    first = filesystem_of(place, LOCAL)
+    trial = frozenset({"t"})
+    first = filesystem_of_trial(place, LOCAL, trial)
     assert first.type_name == "s3"
-    assert filesystem_of("s3://bucket/sweep/other", LOCAL) is first
+    assert filesystem_of_trial("s3://bucket/sweep/other", LOCAL, trial) is first
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:10")
-    assert filesystem_of(place, LOCAL) is not first
-    assert filesystem_of(str(tmp_path), LOCAL) is LOCAL
+    assert filesystem_of_trial(place, LOCAL, trial) is not first
+    assert filesystem_of_trial(str(tmp_path), LOCAL, trial) is LOCAL
 
 
 @pytest.mark.parametrize(

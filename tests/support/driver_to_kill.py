@@ -19,6 +19,7 @@ import numpy as np
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
 from tests.support.killed_process import state_after_kill
+from tune_media.callbacks import session
 from tune_media.callbacks.readers import Reader
 from tune_media.storage.experiment_log import ExperimentLog
 from tune_media.storage.index import Index
@@ -120,7 +121,8 @@ def _exit_after(kind: type, method: str, place: str, *, before: bool = False) ->
 def main(folder: Path, place: str) -> None:
     """Run until the process is killed."""
     if place == "append":
-        Reader.begin = lambda self: None  # no reader gets so far
+        Reader.begin = lambda self: None  # no reader gets so far, and nobody waits for one
+        session._LOAD_SECONDS = session._SETTLE_SECONDS = 0.0
     _exit_after(ExperimentLog, "append", "log")
     _exit_after(Index, "add", "file", before=True)
     _exit_after(Index, "copy", "index", before=True)

@@ -171,6 +171,7 @@ def test_a_clip_that_is_deleted_while_it_is_watched_stays_and_its_link_says_so(b
         source = viewer.all(".stage video", "e.src")
         index.write_text("".join(json.dumps(line) + "\n" for line in lines if line is not clip))
         (folder / clip["path"]).unlink()
+        viewer.frame.evaluate("tuneMedia.app.instance.reload()")
         viewer.wait("document.querySelector('.notice')?.innerText.includes('deleted')")
         assert viewer.all(".stage video", "e.src") == source
         viewer.open(url, link)

@@ -311,7 +311,7 @@ class BackendReader(Reader):
     @property
     def is_done(self) -> bool:
         """Whether nothing waits for the backend."""
-        return self._thread is None or (self._is_finished and not self._gave_up)
+        return self._thread is None or self._is_finished
 
     def _fetch(self) -> bool:
         rows = self._outbox.read(self._at, _BATCH)

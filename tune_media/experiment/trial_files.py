@@ -30,7 +30,7 @@ from tune_media.experiment.state import ExperimentState, Snapshots
 from tune_media.storage.entry import ONLY_TAPE, STORED
 from tune_media.storage.filesystem import is_local, read_if_there
 from tune_media.storage.index_lines import INDEX_PATH
-from tune_media.storage.location import filesystem_of, filesystem_of_trial, is_of_trial, path_of
+from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.trial_contents import TrialContents, read_trial
 from tune_media.values.checks import name_some
 from tune_media.values.episodes import EpisodeBatch
@@ -94,7 +94,6 @@ class TrialFiles:
         self._config: dict[str, Any] | None = None
         self._metrics: dict[str, Metric] | None = None
         self._last_metrics: dict[str, float] | None = None
-        self._checked_folder = path  # the one on an object store that is known to be of this trial
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {len(self.media)} media)"
@@ -300,19 +299,8 @@ class TrialFiles:
 
     @property
     def place(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        """The filesystem and the folder of the media: those of the trial, unless this is its folder on the driver.
-
-        Raises:
-            OSError: The object store that holds the media does not answer.
-        """
-        folder = self.contents.media_folder
-        place = filesystem_of(folder, self.filesystem), path_of(folder)
-        if folder == place[1] or folder == self._checked_folder:
-            return place
-        if not is_of_trial(*place, self._trial_ids):
-            return self.filesystem, self.path
-        self._checked_folder = folder
-        return place
+        """``media_filesystem`` and ``media_path``; it raises as the first of them."""
+        return self.media_filesystem, self.media_path
 
     def refresh_metrics(self, version: Version) -> bool:
         """Read the last metrics if the results are not those that were read last.

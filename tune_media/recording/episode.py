@@ -141,8 +141,6 @@ class RunningEpisode:
 
     def lose_clip(self, reason: str) -> None:
         """Go on without clips and trajectory: it cannot be chosen, and its record will say why."""
-        if self.clips is not None:
-            self.clips.cancel()
         self.is_candidate, self.clips, self.steps = False, None, None
         self.note = self.note or f"no clip: {reason}"
 

@@ -267,8 +267,6 @@ class EpisodeRecorder:
         episode = self._running.pop(slot, None)
         if episode is None:
             return
-        if episode.clips is not None:
-            episode.clips.cancel()
         if episode.episode_length or failed:
             self.abandoned += 1
 

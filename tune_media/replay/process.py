@@ -103,6 +103,7 @@ class RenderProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._told_at, self._hangs = 0.0, False
+        self._is_over = False
 
     def __enter__(self) -> RenderProcess:
         return self
@@ -199,6 +200,11 @@ class RenderProcess:
         if process is not None:
             process.kill()
 
+    def end(self) -> None:
+        """End the process at once, as ``kill``, and one that is being started, too: there is no other one after it."""
+        self._is_over = True
+        self.kill()
+
     @contextlib.contextmanager
     def _kept_in_step(self) -> Iterator[None]:
         """End the process if its answer is not read, after Ctrl-C say: the next request would get it."""
@@ -257,6 +263,8 @@ class RenderProcess:
             start_new_session=True,  # Ctrl-C is for the process that asks; this one ends when its requests end
             env={**os.environ, "PYTHONPATH": path, **self._variables},
         )
+        if self._is_over:  # since before there was a process that ``end`` could see
+            self.kill()
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # it has died; whoever reads its answers says so
             _send(self._process.stdin, self._setup)

@@ -70,10 +70,10 @@ class RenderActor:
         actor = self._actor
         if actor is not None and ray.is_initialized():
             ray.wait([actor.close.remote()], timeout=_CLOSE_SECONDS)
-        self.kill()
+        self.end()
         self._actor = None
 
-    def kill(self) -> None:
+    def end(self) -> None:
         """End the actor at once; ``render``, which another thread may be in, raises."""
         if self._actor is not None and ray.is_initialized():
             ray.kill(self._actor)
@@ -102,7 +102,7 @@ class RenderActor:
             with contextlib.suppress(ray.exceptions.ActorUnschedulableError):  # the node is gone, or never has room
                 if ray.get(ready):
                     return
-            self.kill()
+            self.end()
             self._actor = None
         wanted = self._resources or "a worker"
         raise NoRoomError(f"no node had room for {wanted} within {_START_SECONDS:g} s")

@@ -106,7 +106,7 @@ class RenderPool:
         """End the process at once, whatever it does: ``render`` raises, now and from now on."""
         self.is_over, process = True, self._process
         if process is not None:
-            process.kill()
+            process.end()
 
     def close(self) -> None:
         """End the process; another tape starts one again."""

@@ -98,8 +98,7 @@ class Actions:
         self.nbytes = len(self._packed)
 
     def _append_text(self, action: Any) -> None:
-        self._texts.append(to_json(np.asarray(action) if isinstance(action, np.ndarray) else action))
-        self.nbytes += len(self._texts[-1]) + _OVERHEAD
+        self._add_text(to_json(np.asarray(action) if isinstance(action, np.ndarray) else action))
 
     def __getitem__(self, index: int) -> Any:
         """Return a copy of the action with this index, from 0."""
@@ -138,9 +137,14 @@ class Actions:
 
     def _unpack(self) -> None:
         """Hold actions of any type from now on."""
-        self._texts = [to_json(self[index]) for index in range(self._count)]
-        self._like, self._number, self._packed = None, None, bytearray()
-        self.nbytes = sum(len(one) + _OVERHEAD for one in self._texts)
+        texts = [to_json(self[index]) for index in range(self._count)]
+        self._like, self._number, self._packed, self.nbytes = None, None, bytearray(), 0
+        for text in texts:
+            self._add_text(text)
+
+    def _add_text(self, text: str) -> None:
+        self._texts.append(text)
+        self.nbytes += len(text) + _OVERHEAD
 
 
 class Checks:

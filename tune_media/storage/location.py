@@ -128,21 +128,6 @@ def path_of(place: str) -> str:
     return place.partition("://")[2] if place.startswith(_URIS) else place
 
 
-def filesystem_of(place: str, here: pyarrow.fs.FileSystem) -> pyarrow.fs.FileSystem:
-    """Return the filesystem of what ``media_folder`` returned.
-
-    Args:
-        place: The folder.
-        here: The filesystem that the trial was read from.
-
-    Raises:
-        OSError: The object store does not answer.
-    """
-    if not place.startswith(_URIS):
-        return here
-    return _object_store("/".join(place.split("/")[:3]), _settings())
-
-
 def filesystem_of_trial(place: str, here: pyarrow.fs.FileSystem, trial_ids: frozenset[str]) -> pyarrow.fs.FileSystem:
     """Return the filesystem of what ``media_folder`` returned, if the folder is one of these trials'.
 

@@ -69,7 +69,7 @@ def steady(config):
 
 def kill_and_start(server):
     server.stop()
-    time.sleep(2)
+    time.sleep(1)
     server.start()
 
 
@@ -102,7 +102,7 @@ def test_a_server_that_hangs_for_a_while_gets_all_of_it(ray_session, tmp_path, s
     def set_up_and_hang(backend, **info):
         finish(backend, **info)
         server.pause()
-        threading.Timer(5, server.resume).start()
+        threading.Timer(2, server.resume).start()
 
     monkeypatch.setattr(MlflowBackend, "setup", set_up_and_hang)
     results = fit(many, tmp_path, server.uri)
@@ -158,13 +158,13 @@ def test_runs_end_as_their_trials_did_under_one_parent(ray_session, tmp_path):
 
 
 def test_a_server_that_never_answers_holds_nothing_up(ray_session, tmp_path, caplog):
-    options = tm.MediaOptions(flush_seconds=6)
+    options = tm.MediaOptions(flush_seconds=3)
     started = time.monotonic()
     results = fit(steady, tmp_path, "http://127.0.0.1:9", space={"pause": 0.05}, media=options)
     assert not results.errors
     assert time.monotonic() - started < 90  # the waiting time, and what Ray itself takes
     assert "tune_media: MLflow lacks 1 end(s), 8 media, 8 result(s), 1 start(s) of 1 trial(s): " in caplog.text
-    assert "for it, and may wait 6 s." in caplog.text
+    assert "for it, and may wait 3 s." in caplog.text
     assert len(list(tmp_path.glob("*/*/media/train/rollout/*.mp4"))) == 8
 
 
