@@ -5,7 +5,8 @@ first rounds, when the env is known to repeat its episodes; the winners' clips a
 where the driver renders them beside training. ``beside`` measures that: evaluations with a process that renders clips
 of the same env all the time, and without. HalfCheetah is rendered with osmesa (Debian's libosmesa6); Pong has its
 default of sticky actions. Their episodes are whole, or cut after 20 and 40 steps: then an evaluation is little more
-than its resets, and the direct recording ends in reasonable time.
+than its resets, and the direct recording ends in reasonable time. An untrained policy's episodes of CartPole have some
+24 steps; of those with 200 steps none ends early. Both Algorithms have the same seed, so they play the same episodes.
 
 ``cpu`` compares all the CPU time, that of the process that renders the winners included, and ``memory`` the memory of
 an env runner with 64 envs.
@@ -36,6 +37,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from tests.benchmarks.common import Timing, compare, show
+from tests.benchmarks.recording_envs import Endless
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taped_clip import TapedClip
@@ -80,14 +82,19 @@ def cartpole(config: Any) -> gym.Env:
     return gym.make("CartPole-v1", render_mode="rgb_array")
 
 
+def long_cartpole(config: Any) -> gym.Env:
+    return gym.wrappers.TimeLimit(Endless(gym.make("CartPole-v1", render_mode="rgb_array").unwrapped), 200)
+
+
 ENVS: dict[str, Callable[[Any], gym.Env]] = {
     "CartPole": cartpole,
+    "CartPole, 200 steps": long_cartpole,
     "HalfCheetah": cheetah,
     "Pong": pong,
     "HalfCheetah, 20 steps": short_cheetah,
     "Pong, 40 steps": short_pong,
 }
-LONG = ("HalfCheetah", "Pong")  # to record them directly takes minutes
+LONG = ("CartPole, 200 steps", "HalfCheetah", "Pong")  # to record them directly takes minutes
 CHOSEN = (*ENVS, "beside", "cpu", "memory", "training")
 HOOKS = ("on_episode_start", "on_episode_step", "on_episode_end", "on_sample_end")
 
@@ -103,7 +110,7 @@ def env_runner_of(env: Any, recorder: Any = None, *, in_evaluation: bool = True)
 def algorithm(env: Callable[[Any], gym.Env], envs: int, recorder: Any = None) -> Any:
     """Return an Algorithm whose evaluations are played by one remote env runner."""
     ray.tune.register_env(env.__name__, env)
-    config = PPOConfig().environment(env.__name__).env_runners(num_env_runners=0)
+    config = PPOConfig().environment(env.__name__).env_runners(num_env_runners=0).debugging(seed=3)
     config.evaluation(
         evaluation_num_env_runners=1,
         evaluation_duration=EPISODES,
