@@ -89,13 +89,19 @@ class Figure:
     table: str = ""
 
 
-_ONE, _EIGHT = (f"CartPole: an evaluation of 10 episodes by an env runner with {envs} env(s)" for envs in (1, 8))
+_ONE, _EIGHT, _LONG_ONE, _LONG_EIGHT = (
+    f"{env}: an evaluation of 10 episodes by an env runner with {envs} env(s)"
+    for env in ("CartPole", "CartPole, 200 steps")
+    for envs in (1, 8)
+)
 _TAPE, _DIRECT = ("on tape, the default",), ("direct",)
 _OURS, _RECORD_VIDEO = ("tune_media",), ("Gymnasium's RecordVideo",)
 _RAYS, _ALL = "Ray's JSON and TBX, no media", "ours: JSON, TensorBoard"
 FIGURES = (
-    Figure("replay", "duration of an evaluation, relative to one without a recorder, 1 env", "ratio", _TAPE, _DIRECT,
-           _ONE),
+    Figure("replay", "duration of an evaluation with episodes of 200 steps, relative to one without a recorder, 1 env",
+           "ratio", _TAPE, table=_LONG_ONE),
+    Figure("replay", "the same with 8 envs", "ratio", _TAPE, table=_LONG_EIGHT),
+    Figure("replay", "the same with episodes of 24 steps, 1 env", "ratio", _TAPE, _DIRECT, _ONE),
     Figure("replay", "the same with 8 envs", "ratio", _TAPE, _DIRECT, _EIGHT),
     Figure("recording", "CPU time to record a CartPole episode directly, relative to rendering it", "CPU ratio",
            _OURS, _RECORD_VIDEO, "CartPole"),
