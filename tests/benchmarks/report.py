@@ -102,7 +102,7 @@ FIGURES = (
            "ratio", _TAPE, table=_LONG_ONE),
     Figure("replay", "the same with 8 envs", "ratio", _TAPE, table=_LONG_EIGHT),
     Figure("replay", "the same with episodes of 24 steps, 1 env", "ratio", _TAPE, _DIRECT, _ONE),
-    Figure("replay", "the same with 8 envs", "ratio", _TAPE, _DIRECT, _EIGHT),
+    Figure("replay", "the same with episodes of 24 steps, 8 envs", "ratio", _TAPE, _DIRECT, _EIGHT),
     Figure("recording", "CPU time to record a CartPole episode directly, relative to rendering it", "CPU ratio",
            _OURS, _RECORD_VIDEO, "CartPole"),
     Figure("recording", "the same for HalfCheetah", "CPU ratio", _OURS, _RECORD_VIDEO, "HalfCheetah"),

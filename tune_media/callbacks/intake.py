@@ -116,14 +116,13 @@ class Intake:
 
         def place(found: Found) -> str:
             """Give a medium its path, and return the text that replaces it."""
-            medium = found.medium
-            is_episodes = isinstance(medium, EpisodeBatch)
-            if isinstance(medium, EpisodeBatch) and medium.holds_legacy:
-                told.add(found.section)
+            medium, path_of = found.medium, None
+            if isinstance(medium, EpisodeBatch):
+                path_of = own_path
+                if medium.holds_legacy:
+                    told.add(found.section)
             with session.faults.guard("the store", f"storing {found.section}/{found.key}"):
-                placed = known.register(
-                    medium, found.section, found.key, step=step, own_path=own_path if is_episodes else None
-                )
+                placed = known.register(medium, found.section, found.key, step=step, own_path=path_of)
                 if placed.is_new:
                     where = (found.section, found.key, placed.path, step, iteration, at, known.lineage)
                     entries.append(MediaEntry(medium, *where))

@@ -100,9 +100,11 @@ def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, driver: Pat
         >>> results_of_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial")
         []
     """
-    content = read_if_there(filesystem, posixpath.join(folder, RESULTS)) or b""
-    if driver is not None and (driver / RESULTS).exists():
-        content = max((driver / RESULTS).read_bytes(), content, key=len)
+    path, own = posixpath.join(folder, RESULTS), None if driver is None else driver / RESULTS
+    if own is not None and own.exists() and own.stat().st_size >= (filesystem.get_file_info(path).size or 0):
+        content = own.read_bytes()
+    else:
+        content = read_if_there(filesystem, path) or b""
     lines, iterations = [], []
     for line in content.split(b"\n"):
         result = json_object(line)

@@ -60,8 +60,9 @@ class Clips:
     ) -> None:
         self._options, self._render, self._fps = options, render, (options.fps or fps) / options.every
         self.frames, self._are_lean = frames, are_lean
-        most = [options.max_frames, MOST_BEGUN if frames is Frames.BEGUN else None]
-        self._most = min((number for number in most if number is not None), default=None)
+        self._most = options.max_frames
+        if frames is Frames.BEGUN:
+            self._most = min(options.max_frames or MOST_BEGUN, MOST_BEGUN)
         self._encoders: dict[str, VideoEncoder | FrameChecks] = {}
         self._overlays: dict[str, Overlay] = {}
         self._skipped: StepFacts | None = None  # the last step, if its frame was not kept

@@ -11,7 +11,6 @@ the second of each, and so on). All numbers are little-endian.
 from __future__ import annotations
 
 import struct
-import sys
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping
@@ -205,12 +204,8 @@ class Checks:
         """
         checks = cls()
         checks._are_whole, checks.values = False, array("I", list(content[:count]))
-        whole = array("I")
-        whole.frombytes(content[count:])
-        if sys.byteorder == "big":
-            whole.byteswap()
         steps = [step for step in range(count) if checks._is_whole(step)]
-        for step, value in zip(steps, whole, strict=True):
+        for step, value in zip(steps, np.frombuffer(content[count:], "<u4").tolist(), strict=True):
             checks.values[step] = value
         return checks
 
