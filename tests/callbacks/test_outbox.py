@@ -137,8 +137,22 @@ def test_no_number_of_a_row_is_given_twice_even_if_all_rows_are_deleted(outboxes
     assert outbox.tidy() == 2
     outbox.remove_readers_but(["storage"])
     outbox.close(remove=False)
+    for _ in range(2):  # each begins a generation, which is far above the numbers of the rows
+        time.sleep(0.01)
+        adopted = Outbox.adopt(outbox.folder)
+        assert adopted.last == adopted.position("storage") == last, "nothing waits"
+        adopted.close(remove=False)
     adopted = Outbox.adopt(outbox.folder)
     assert adopted.append([NewRow("t1", "end")]) == last + 1
+    adopted.close(remove=True)
+
+
+def test_an_outbox_whose_process_was_killed_before_its_first_row_numbers_rows_from_its_generation_on(outboxes):
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    outbox.close(remove=False)
+    adopted = Outbox.adopt(outbox.folder)
+    assert adopted.append([NewRow("t1", "start")]) > outbox.generation
     adopted.close(remove=True)
 
 

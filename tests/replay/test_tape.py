@@ -17,6 +17,7 @@ ACTIONS = [
     [{"left": np.int64(1), "right": np.array([0.5])}, {"right": np.array([1.5])}],
     [(1, np.array([2.0])), (0, np.array([1.0]))],
 ]
+MASKED = [np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), np.ma.array([4.0, 5.0, 6.0])]
 
 
 def same(one, other):
@@ -33,6 +34,13 @@ def same(one, other):
 
 def through_json(value):
     return value if isinstance(value, bytes) else from_json(to_json(value))
+
+
+def test_actions_of_an_own_class_come_back_as_the_arrays_inside_them():
+    actions = Actions()
+    for action in MASKED:
+        actions.append(action)
+    assert [actions[index].tolist() for index in range(2)] == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
 
 
 @pytest.mark.parametrize("given", ACTIONS, ids=str)

@@ -187,7 +187,7 @@ def test_what_a_killed_driver_had_half_written_is_deleted(tmp_path, trial, start
     places += ["wandb/offline-run-20261124_114937-t1/files/requirements.txt"]
     halves = [trial / f"{place}.0a1b2c3d.partial" for place in places]
     others = [trial / "media" / "train" / "thesis.txt.partial", trial / "model.pt.0a1b2c3d.partial"]
-    others += [trial / "wandb" / "notes.txt.0a1b2c3d.partial"]
+    others += [trial / "wandb" / name for name in ("notes.txt.0a1b2c3d.partial", "run-x/files/model.ckpt.partial")]
     for file in (*halves, *others):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("half")

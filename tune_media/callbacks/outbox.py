@@ -183,9 +183,9 @@ class Outbox:
         last, nbytes = self._database.execute("SELECT max(seq), total(nbytes) FROM rows").fetchone()
         nbytes += self._database.execute("SELECT total(length(content)) FROM recipes").fetchone()[0]
         self.generation = int(self.facts.get("generation", 0))
-        # A number is never given twice: all cursors have passed the rows that were deleted, and the first row comes
-        # after the generation in which the outbox was made.
-        self.last = max(last or 0, self.generation, *self._cursors.values())
+        # A number is never given twice: all cursors have passed the rows that were deleted. Without any, the first row
+        # comes after the generation in which the outbox was made.
+        self.last = max(last or 0, 0, *self._cursors.values()) or self.generation
         self.nbytes = int(nbytes)
         self._floors: dict[str, int] = {}  # up to there a reader gets no data: there was no room for it
         self._tidied_to = self._emptied_to = 0

@@ -93,7 +93,7 @@ class Actions:
             self._append_text(action)
 
     def _append_array(self, action: np.ndarray[Any, Any] | np.generic) -> None:
-        self._packed += action.tobytes()
+        self._packed += np.asarray(action).tobytes()  # a masked array's own would have other numbers
         self.nbytes = len(self._packed)
 
     def _append_text(self, action: Any) -> None:

@@ -162,8 +162,8 @@ class TapeRecorder:
         return result
 
     def note_state(self) -> None:
-        """Put the state of the env's simulator on the tape, unless the env has none."""
-        if self._simulator is None or self.tape is None:
+        """Put the state of the env's simulator on the tape, unless the env has none or its state is there already."""
+        if self._simulator is None or self.tape is None or self.tape.states.at(len(self.tape)) is not None:
             return
         try:
             self.tape.note_state(self._total, self._simulator.state())

@@ -20,7 +20,7 @@ from tune_media.storage.names import FILE_NAME
 _PART = r"[^/.][^/]*/"  # a folder of a key: never empty, never hidden
 _MEDIUM = re.compile(rf"media/{_PART}(?:{_PART})+{FILE_NAME.pattern}")
 _PARTIAL = re.compile(rf"(\.[0-9a-f]{{8}})?{re.escape(PARTIAL)}\Z")
-_RUN = re.compile(rf"wandb/(offline-)?run-{_PART}.+")
+_HALF_RUN = re.compile(rf"wandb/(offline-)?run-{_PART}.+\.[0-9a-f]{{8}}{re.escape(PARTIAL)}")
 _EPISODES = re.compile(r"episode_data/(data-\d{8,}(-\w+)?\.(json|parquet)|steps-\d{8,}(-\w+)?\.parquet)")
 
 
@@ -42,9 +42,8 @@ def is_own(path: str) -> bool:
         (True, False, False)
     """
     whole = _PARTIAL.sub("", path)
-    if whole != path and (whole == INDEX_PATH or _RUN.fullmatch(whole)):
-        return True
-    return is_medium_name(whole) or _EPISODES.fullmatch(whole) is not None
+    is_half = whole != path and (whole == INDEX_PATH or _HALF_RUN.fullmatch(path) is not None)
+    return is_half or is_medium_name(whole) or _EPISODES.fullmatch(whole) is not None
 
 
 def is_deletable(filesystem: pyarrow.fs.FileSystem, folder: str, path: str) -> bool:
