@@ -238,6 +238,23 @@ def test_a_file_that_the_storage_refuses_again_and_again_is_kept_here_and_the_ot
     assert status(others) == [(iteration, "stored") for iteration in range(1, 8)]
 
 
+def test_an_index_that_has_lost_lines_has_them_again_before_trackers_read_it(tmp_path, monkeypatch):
+    sweep = Sweep(tmp_path)
+    for iteration in (1, 2, 3):
+        sweep.report(iteration, weights=blob(iteration))
+    state = sweep.end()
+    index = sweep.path / "media" / "index.jsonl"
+    whole = index.read_bytes().splitlines(keepends=True)
+    index.write_bytes(whole[0])
+    monkeypatch.setattr("tune_media.storage.index.Index.may_copy", False)  # the pause after the last copy is long
+
+    restored = Sweep(tmp_path, state, last=3)
+    restored.report(4)
+    restored.settle()
+    assert index.read_bytes().splitlines(keepends=True) == whole
+    restored.end()
+
+
 def test_a_file_is_in_the_log_before_it_is_there_and_its_deletion_before_it_is_gone(tmp_path, monkeypatch):
     seen = []
     retention = tm.Retention(last=2)

@@ -65,6 +65,18 @@ def test_a_trial_whose_index_is_gone_is_read_from_the_log_even_after_its_end(exp
     assert found(folder) == [1, 2, 3]
 
 
+def test_a_trial_whose_index_is_damaged_is_read_from_the_log_even_after_its_end(experiment):
+    folder, log = experiment
+    log.finish()
+    index = folder / "media" / "index.jsonl"
+    index.write_text(json.dumps(line(1)) + "\n" + json.dumps(line(2))[:40])
+    assert found(folder) == [1, 2, 3]
+    index.write_text("")
+    (folder / "media/train/4.bin").write_bytes(b"x")
+    ExperimentLog(LOCAL, str(folder.parent), "box-2").append([line(4, at=[2, 4])])  # the experiment goes on
+    assert found(folder) == [1, 2, 3, 4]
+
+
 def test_it_is_said_whether_a_running_driver_or_a_killed_one_left_files_out(experiment, caplog):
     folder, _ = experiment
     contents = read_trial(LOCAL, str(folder))

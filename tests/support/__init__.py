@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.trial_life", "tests.support.experiment")
+pytest.register_assert_rewrite("tests.support.trial_life", "tests.support.experiment", "tests.support.faults")

@@ -339,6 +339,7 @@ class StorageReader(Reader):
         """
         store = TrialStore(location, self._retention)
         store.load(self._earlier.get(store.name, ()), self._to_heal.get(store.name, ()))
+        store.index.copy()  # if it lacked lines: trackers read it, to find what a killed driver had not sent
         try:
             store.write_pointer()
         except Exception as error:

@@ -26,6 +26,10 @@ class Index:
 
     Args:
         location: Where the trial's files are.
+
+    Attributes:
+        is_stale: Whether the storage's copy lacks lines.
+        is_damaged: Whether the storage's copy was empty, or held what is no line, when it was loaded.
     """
 
     def __init__(self, location: TrialLocation) -> None:
@@ -35,7 +39,7 @@ class Index:
         self._table = IndexTable()
         self._backs: list[tuple[tuple[int, int], int]] = []  # stamp and iteration of each time the trial went back
         self._again: dict[str, tuple[int, int]] = {}  # when a medium came again, by its id
-        self.is_stale = False
+        self.is_stale = self.is_damaged = False
 
     def load(self, events: Iterable[Event]) -> int:
         """Read the index on the storage, and add the events of the log that it does not show yet.
@@ -49,7 +53,7 @@ class Index:
         content = read_if_there(self._filesystem, self._path) or b""
         table = IndexTable()
         table.add_all(content)
-        self._table = table
+        self._table, self.is_damaged = table, table.has_others or not table.keys()
         new = [event for event in events if "event" in event or (is_line(event) and self._is_new(event))]
         there = self._files_there(event["path"] for event in new if event.get("status") == STORED)
         for event in new:

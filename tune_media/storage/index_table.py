@@ -54,6 +54,11 @@ class IndexTable:
             else:
                 self.add(raw, line)
 
+    @property
+    def has_others(self) -> bool:
+        """Whether the file had lines that are no index lines."""
+        return bool(self._foreign)
+
     def keys_of(self, path: str) -> list[Key]:
         """Return the keys of the lines that name a file."""
         return list(self._keys.get(path, ()))

@@ -92,7 +92,7 @@ def opened_index(location: TrialLocation) -> tuple[Index, int, float]:
     index = Index(location)
     newest, log = _log_of(location.filesystem, experiment)
     unlisted = index.load(log.get(name, []))
-    if not len(index):  # it has recorded nothing, or its index is lost
+    if index.is_damaged:  # or the trial has recorded nothing
         _, log = _log_of(location.filesystem, experiment, done=True)
         unlisted = index.load(log.get(name, []))
     return index, unlisted, newest
