@@ -1,5 +1,6 @@
 """Real env runners of RLlib's, built without Ray: their episodes' tapes, and the recipes of their envs."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from ray import tune
@@ -12,8 +13,11 @@ from ray.rllib.evaluation.rollout_worker import RolloutWorker
 from tests.support.envs import CountingEnv, read_frame
 from tests.support.rllib_configs import multi_agent, own_env
 from tune_media.encoding import decode_video
+from tune_media.replay.player import replay
 from tune_media.replay.process import RenderProcess
+from tune_media.replay.tape import Tape
 from tune_media.rllib import record_episodes
+from tune_media.rllib.env_tap import tap_of
 from tune_media.rllib.registry import recordings_of
 from tune_media.values.episodes import LEFT_OUT
 
@@ -61,6 +65,49 @@ CASES = {
     "a closure": lambda: (by_a_closure(), {"render_mode": "rgb_array"}, {}),
     "agents": lambda: (own_env("MultiAgentCountingEnv"), CONFIG, {"agents": True, "frame": "render"}),
 }
+
+
+class Tells(gym.Env):
+    """Has a value of its own in the info of every ``every``th step, and rewards whose sum depends on their order."""
+
+    action_space, observation_space = gym.spaces.Discrete(2), gym.spaces.Box(-1, 1, (2,), np.float32)
+
+    def __init__(self, config):
+        self.every = config["every"]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.length = 0, int(self.np_random.integers(1, 150))
+        return self.np_random.random(2).astype(np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        info = {"data": {"running": {"steps": self.steps}}} if self.every and self.steps % self.every == 0 else {}
+        reward = float(self.np_random.normal()) * 10.0 ** self.np_random.integers(-9, 9)
+        return self.np_random.random(2).astype(np.float32), reward, self.steps == self.length, False, info
+
+
+@pytest.mark.parametrize(("evaluation", "every"), [(True, 0), (True, 7), (False, 1)])
+def test_episodes_that_are_put_on_tape_together_have_the_returns_and_values_that_they_have_otherwise(evaluation, every):
+    runner = env_runner(
+        Tells, {"every": every}, sub_envs=3, video=None, tapes=True, evaluation=evaluation, render="direct"
+    )
+    recording, counted = recordings_of(runner)["episodes"], {}
+    for _ in range(3):
+        counted |= {
+            episode.id_: episode.get_return() for episode in runner.sample(num_episodes=15, random_actions=True)
+        }
+        records = {one.record.episode_id: one for one in recording.answer(()).data}
+        assert all(tap_of(runner.env).batch.tapes(index) for index in range(3))
+    assert len(records) >= 45
+    for id, one in records.items():
+        assert one.record.episode_return == counted[id]
+        steps = one.record.episode_length
+        told = range(every, steps + 1, every) if every else ()
+        assert [int(value) for series in one.series.values() for value in series.values] == list(told)
+        tape = Tape.unpacked(one.tape)
+        assert len(tape) == steps
+        assert len(list(replay(Tells(runner.config.env_config), tape))) == steps + 1
 
 
 @pytest.mark.parametrize(("case", "evaluation"), [*((case, True) for case in CASES), ("a class", False)])

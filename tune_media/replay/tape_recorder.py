@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from crc32c import crc32c
@@ -14,7 +15,7 @@ from tune_media.recording.seeding import seeded
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.simulator import STRIDE, Simulator, States, has_ended
-from tune_media.replay.tape import Tape, checksum, step_checksum
+from tune_media.replay.tape import Tape, checksum
 from tune_media.values.secrets import error_text
 
 _KEY = "tune_media_tape_recorder"
@@ -23,8 +24,23 @@ _IN_MID_GAME = (
     "games do after each lost life (EpisodicLifeEnv). Make the evaluation envs without that wrapper, or pass "
     "render='direct'"
 )
-_GOES_ON = b"--"
+STEP = struct.Struct("<d??")
+"""The reward of a step and its two flags, as they are added to the checksum."""
+_NUMBERS = (float, int, np.floating, np.integer)
+_TRUTH = (False, True)
 _MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
+
+
+class Batch(Protocol):
+    """Puts the steps of several envs on their tapes at once; ``batch_taping.BatchTaping`` is the one."""
+
+    def takes_over(self, recorder: TapeRecorder) -> bool:
+        """The episode that ran is over; say whether the steps of the next one are put on its tape there."""
+        ...
+
+    def began(self, recorder: TapeRecorder, tape: Tape) -> None:
+        """The next one has begun."""
+        ...
 
 
 class TapeRecorder:
@@ -43,6 +59,8 @@ class TapeRecorder:
         tape: The tape of the episode that runs, or that ended last; None before the first reset.
         is_on: Whether episodes are taped.
         refused: The exception of a reset that worked only without a seed, or None.
+        of_wrappers: As of the tapes.
+        batch: Puts the steps on the tapes, if the env is one of a vector env; None: this does.
 
     Example:
         >>> class Env:
@@ -66,6 +84,9 @@ class TapeRecorder:
         self._number = 0  # of the episode that runs
         self._check = 0
         self._simulator, self._total = Simulator.of(env), 0.0
+        self._reward: Any = None  # of the step that is made: the sum of the innermost env's numbers
+        self.of_wrappers = False
+        self.batch: Batch | None = None
         self._fault: str | None = None  # why the running episode cannot be checked
         self._is_inside = False  # an env may step itself while it is reset
         self._core_acted = False  # whether the innermost env was reset or stepped in this reset or step
@@ -74,10 +95,15 @@ class TapeRecorder:
         env.step, env.reset = self.step, self.reset
         env.__dict__[_KEY] = self
         core = getattr(env, "unwrapped", env)
-        if core is not env and hasattr(core, "step") and hasattr(core, "__dict__"):
+        self._core = core if core is not env and hasattr(core, "step") and hasattr(core, "__dict__") else None
+        if self._core is not None:
             # Bound methods, not closures: a deep copy of the env gets methods of its own.
             self._core_step, self._core_reset = core.step, core.reset
             core.step, core.reset = self._step_core, self._reset_core
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the other envs: a copy is of this env alone."""
+        return {**self.__dict__, "batch": None}
 
     def join(self, seeds: Iterator[int] | None) -> None:
         """Count another recorder that needs the tapes; its seeds are taken if there are none yet."""
@@ -95,7 +121,9 @@ class TapeRecorder:
         Raises:
             Exception: Whatever the env raises.
         """
-        if self._users == 0 and not self._is_inside:
+        if self.batch is not None and not self._is_inside:
+            self.of_wrappers = self.batch.takes_over(self)
+        if not self.is_used and not self._is_inside:
             self.is_on, self.tape = False, None
         if not self.is_on or self._is_inside:
             return self._reset(seed=seed, **options)
@@ -114,7 +142,7 @@ class TapeRecorder:
             result = self._reset_with(with_seed, seed, options)
         finally:
             self._is_inside = False
-        if self._core_acted and not self._core_began:
+        if not self._core_began and (self._core_acted or (self.of_wrappers and self._core is not None)):
             self._fault = self._fault or _IN_MID_GAME
         if self._seeds is not None and isinstance(seed, (int, np.integer)) and seed >= 0:
             # the episodes after it follow from it, as without us
@@ -122,12 +150,14 @@ class TapeRecorder:
         own = seeded(self._env)
         used = own.last if own is not None else with_seed if self.refused is None else seed
         self.tape = Tape(used, kept, task, generators)
-        self.tape.number = self._number
-        if not self._core_acted:  # otherwise the checksums do not depend on the wrappers that RLlib adds
-            self._add(result, 0)
+        self.tape.number, self.tape.of_wrappers = self._number, self.of_wrappers
+        if self.of_wrappers or not self._core_acted:  # else the checksums do not depend on the wrappers that RLlib adds
+            self._add(result[0])
         self.tape.fault = self.tape.fault or self._fault
         self.tape.began(self._check)
         self.note_state()
+        if self.batch is not None:
+            self.batch.began(self, self.tape)
         return result
 
     def step(self, action: Any) -> Any:
@@ -140,26 +170,58 @@ class TapeRecorder:
         if tape is None or self._is_inside or not self.is_on:
             return self._step(action)
         tape.acts(action)
-        self._is_inside, self._core_acted = True, False
+        self._is_inside, self._core_acted, self._reward = True, False, None
         try:
             result = self._step(action)
         finally:
             self._is_inside = False
-        if not self._core_acted:
-            self._add_step(result)
-        goes_on = result[2] is False and result[3] is False  # nearly always
-        if goes_on:
-            self._check = crc32c(_GOES_ON, self._check)
-        else:
-            self._add(result, slice(2, -1))
+        if self.of_wrappers or not self._core_acted:
+            self._add(result[0], result[1])
+        self._add_end(result[2], result[3])
         if self._fault is not None:
             tape.fault = tape.fault or self._fault
         tape.has_stepped(self._check)
         if self._simulator is not None:
-            is_over = not goes_on and has_ended(result[2], result[3])
-            if is_over or len(tape) % STRIDE == 0:
-                self.note_state()
+            self._note_step(len(tape), is_over=has_ended(result[2], result[3]))
         return result
+
+    def _note_step(self, step: int, *, is_over: bool) -> None:
+        """Add the step's reward to the sum, and note the state of the simulator now and then."""
+        if self._reward is None:  # it is that of several agents or objectives
+            self._leave_simulator()
+            return
+        self._total += float(self._reward)
+        if is_over or step % STRIDE == 0:
+            self.note_state()
+
+    def leave_out_steps(self) -> bool:
+        """Take this out of the env's ``step``; the env is stepped as without it. Return whether that is possible."""
+        core, hooks = self._core, [(self._env, self.step, self._step)]
+        if core is not None:
+            hooks.append((core, self._step_core, self._core_step))
+        if self._simulator is not None or any(vars(env).get("step") != own for env, own, _ in hooks):
+            return False  # someone else has put himself in its place since
+        for env, _, before in hooks:
+            del env.__dict__["step"]
+            if env.step != before:
+                env.step = before
+        return True
+
+    def take_in_steps(self) -> None:
+        """Undo ``leave_out_steps``."""
+        self._env.step = self.step
+        if self._core is not None:
+            self._core.step = self._step_core
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody needs the tapes."""
+        return self._users > 0
+
+    @property
+    def resets_core(self) -> bool:
+        """Whether the last reset was one of the innermost env."""
+        return self._core is None or self._core_began
 
     def note_state(self) -> None:
         """Put the state of the env's simulator on the tape, unless the env has none or its state is there already."""
@@ -187,39 +249,46 @@ class TapeRecorder:
             return result
 
     def _step_core(self, *args: Any, **kwargs: Any) -> Any:
-        """Step the innermost env, and add everything that it returns, but for the info, to the checksum."""
+        """Step the innermost env, and add its observation and its reward to the checksum."""
         result = self._core_step(*args, **kwargs)
         self._core_acted = True
-        if self.is_on:
-            self._add_step(result)
+        if self.is_on and not self.of_wrappers:
+            self._add(result[0], result[1])
         return result
 
     def _reset_core(self, *args: Any, **kwargs: Any) -> Any:
         """Reset the innermost env, and add its observation to the checksum."""
         result = self._core_reset(*args, **kwargs)
         self._core_acted = self._core_began = True
-        if self.is_on:
-            self._add(result, 0)
+        if self.is_on and not self.of_wrappers:
+            self._add(result[0])
         return result
 
-    def _add(self, result: Any, part: int | slice) -> None:
-        """Add a part of what the env returned to the checksum. What cannot be added makes the episode unfit."""
+    def _add(self, observation: Any, reward: Any = 0.0) -> None:
+        """Add an observation to the checksum; a reward that is a number is added with the end of the step.
+
+        What cannot be added makes the episode unfit.
+        """
         try:
-            self._check = checksum(result[part], self._check)
+            self._check = checksum(observation, self._check)
+            if not isinstance(reward, _NUMBERS):
+                self._check = checksum(reward, self._check)
+            elif self._reward is None:
+                self._reward = reward
+            else:
+                self._reward += reward
         except Exception as error:
             self._cannot_compare(error)
 
-    def _add_step(self, result: Any) -> None:
-        """Add everything that a step returned, but for the info: it may hold times."""
+    def _add_end(self, terminated: Any, truncated: Any) -> None:
+        """Add the reward of a step, and whether the episode ended with it. Infos are not added: they may hold times."""
         try:
-            self._check = step_checksum(result[0], result[1], result[2], result[3], self._check)
+            if self._reward is not None and terminated in _TRUTH and truncated in _TRUTH:
+                self._check = crc32c(STEP.pack(self._reward, terminated, truncated), self._check)
+            else:
+                self._check = checksum((self._reward, terminated, truncated), self._check)
         except Exception as error:
             self._cannot_compare(error)
-        if self._simulator is not None:
-            try:
-                self._total += float(result[1])
-            except Exception:  # it is that of several agents or objectives
-                self._leave_simulator()
 
     def _cannot_compare(self, error: Exception) -> None:
         self._fault = self._fault or f"its observations and rewards cannot be compared ({error_text(error)})"

@@ -14,10 +14,11 @@ from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import sub_env
 from tune_media.recording.seeding import seeded
 from tune_media.recording.winners import Winners
+from tune_media.replay.batch_taping import BatchTaping
 from tune_media.rllib import ray_names
 from tune_media.rllib.agent_returns import agent_returns
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
-from tune_media.rllib.env_tap import Transition
+from tune_media.rllib.env_tap import EnvTap, Transition
 from tune_media.rllib.own_values import add_own_values
 from tune_media.rllib.registry import Answer
 from tune_media.rllib.replays import Replays
@@ -99,6 +100,7 @@ class EnvRunnerRecording:
         self._sub_envs = SubEnvAccess(settings, self._section, self._index, self.recorder)
         self.replays = Replays(settings, self._section, self._index, self.recorder)
         self._running: dict[int, _Running] = {}  # by sub-env
+        self._counted_later: dict[int, tuple[EnvTap, BatchTaping]] = {}  # by sub-env: who knows its episode's steps
         self._unseen_ends = 0  # since the last answer
         self.is_evaluating = self.is_known = self._has_warned = False
         self._last: Answer | None = None
@@ -120,6 +122,8 @@ class EnvRunnerRecording:
         self.stack.tap(env_runner, env)
         self._sub_envs.are_new(env_runner, env)
         self.replays.are_new(env_runner, env, children=self.owner.children)
+        self.stack.put_on_tape(env_runner)
+        self._counted_later.clear()
 
     def new_sub_env(self, env_runner: Any, env: Any, index: int) -> None:
         """The old API stack made a sub-env, for the first time or after a failure."""
@@ -130,6 +134,7 @@ class EnvRunnerRecording:
 
     def start(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
         """An episode starts: the sub-env has been reset."""
+        self._counted_later.pop(index, None)
         if self.is_evaluating:
             return
         if self._section == EVALUATION and not self.is_known and not self._has_warned:
@@ -176,10 +181,20 @@ class EnvRunnerRecording:
 
     def step(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
         """The sub-env has been stepped."""
-        counted = self.recorder.only_counted(index)  # nearly always, if it is taped
+        later = self._counted_later.get(index)  # nearly always, if it is taped
+        if later is not None:
+            tap, batch = later
+            if batch.is_of_use and not tap.has_info(index):
+                return
+            self._count(index, but_last=batch.is_of_use)
+            if not batch.is_of_use:
+                del self._counted_later[index]
+        counted = self.recorder.only_counted(index)
         if counted is not None and counted.episode_length:
-            tap = self.stack.tap_of_all(env_runner)
-            reward = None if tap is None else tap.plain_reward(index, self.recorder.collector.may_find)
+            found = self.stack.tap_of_all(env_runner)
+            if found is not None and found.batch is not None and found.batch.tapes(index):
+                self._counted_later[index] = (found, found.batch)
+            reward = None if found is None else found.plain_reward(index, self.recorder.collector.may_find)
             if reward is not None:
                 counted.count(reward)
                 return
@@ -204,8 +219,17 @@ class EnvRunnerRecording:
                 env_index=index,
             )
 
+    def _count(self, index: int, *, but_last: bool = False) -> None:
+        """Count the steps of a running episode that its vector env's tap knows; without the last one, if told so."""
+        later, episode = self._counted_later.get(index), self.recorder.running(index)
+        if later is not None and episode is not None:
+            length, total, before_last = later[1].reached(index)
+            episode.episode_length = length - 1 if but_last else length
+            episode.episode_return = before_last if but_last else total
+
     def end(self, episode: Any, env_runner: Any, env: Any, index: int, earlier_chunks: Sequence[Any] = ()) -> None:
         """The episode is over; its last step has been recorded."""
+        self._count(index)
         running = self._running.pop(index, None)
         if running is None or self.recorder.running(index) is None:
             return
@@ -263,6 +287,8 @@ class EnvRunnerRecording:
         Args:
             received: The serials of the answers that have arrived.
         """
+        for index in self._counted_later:
+            self._count(index)
         last = self._last
         problems, abandoned, unseen_ends = self.recorder.problems.take(), self.recorder.abandoned, self._unseen_ends
         self.recorder.abandoned = self._unseen_ends = 0

@@ -14,9 +14,12 @@ import gymnasium as gym
 import numpy as np
 
 from tune_media.recording.rendering import is_actor
+from tune_media.replay.batch_taping import BatchTaping
+from tune_media.replay.tape_recorder import tape_recorder_of
 
 _KEY = "tune_media_tap"
 _ALL_AGENTS = "__all__"
+_NEXT_STEP = "NEXT_STEP"  # how Gymnasium names that a sub-env is reset by the step after its episode's last one
 
 
 class Transition(NamedTuple):  # one is made at each step, in a third of a frozen dataclass's time
@@ -90,6 +93,7 @@ class EnvTap:
         space: The observation space of a sub-env, if the env is a vector env of Gymnasium's.
         is_batched: Whether the env is a vector env, so that transitions have a part for each sub-env.
         seed: The seed that the last reset was given; None if it was given none.
+        batch: Puts the steps of all sub-envs on their tapes; None: their tape recorders do.
     """
 
     def __init__(self, env: Any) -> None:
@@ -97,16 +101,43 @@ class EnvTap:
         self.is_batched = not isinstance(env, gym.Env)
         self.seed: Any = None
         self.space = getattr(env, "single_observation_space", None)
+        self.batch: BatchTaping | None = None
         self._step, self._reset = env.step, env.reset
         env.step, env.reset = self.step, self.reset
         env.__dict__[_KEY] = self
 
     def step(self, action: Any) -> Any:
         """Step the env."""
-        result = self._step(action)
+        result = self._step(action) if self.batch is None else self._step_batch(self.batch, action)
         observation, reward, terminated, truncated, info = result
         self.last = Transition(observation, action, reward, terminated, info, truncated)
         return result
+
+    def _step_batch(self, batch: BatchTaping, action: Any) -> Any:
+        batch.begin_step(action)
+        try:
+            result = self._step(action)
+        except BaseException:
+            batch.leave("the vector env raised in the middle of it")
+            raise
+        batch.add(result)
+        if not batch.is_of_use:
+            self.batch = None
+        return result
+
+    def put_on_tape(self, env: Any) -> None:
+        """Have the steps of a synchronous vector env's sub-envs put on their tapes together, if they have any."""
+        vector_env: Any = getattr(env, "unwrapped", None)
+        mode = getattr(getattr(vector_env, "autoreset_mode", None), "name", _NEXT_STEP)
+        if type(vector_env) is gym.vector.SyncVectorEnv and mode == _NEXT_STEP:
+            recorders = {index: tape_recorder_of(inner) for index, inner in enumerate(vector_env.envs)}
+            taped = {index: recorder for index, recorder in recorders.items() if recorder is not None}
+            if taped and all(recorder.batch is None for recorder in taped.values()):
+                self.batch = BatchTaping(taped)
+
+    def has_info(self, index: int) -> bool:
+        """Return whether the last step of a sub-env of a vector env had an info."""
+        return self.last is not None and bool(self.last.info[index])
 
     def plain_reward(self, index: int, has_more: Callable[[Any], bool]) -> float | None:
         """Return the last reward of a sub-env; None if there is more to see in its last step.
