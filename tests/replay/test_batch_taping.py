@@ -49,9 +49,7 @@ class Vector:
         """Step it, and note the tape of each episode that ends."""
         for _ in range(steps):
             given = self.envs.action_space.sample() if actions is None else actions
-            self.batch.begin_step(given)
-            result = self.envs.step(given)
-            self.batch.add(result)
+            result = self.batch.step(self.envs.step, given)
             for index in np.flatnonzero(result[2] | result[3]):
                 self.tapes[index].append(self.recorders[index].tape)
         return result
@@ -170,11 +168,9 @@ def test_an_episode_in_which_the_vector_env_raised_cannot_be_replayed():
     vector = Vector(Fails, Walk)
     vector.step(8)
     vector.envs.envs[0].fails = True
-    vector.batch.begin_step(np.zeros((2, 2), np.float32))
-    with pytest.raises(RuntimeError):
-        vector.envs.step(np.zeros((2, 2), np.float32))
-    vector.batch.leave("it raised")
-    assert [recorder.tape.fault for recorder in vector.recorders] == ["it raised"] * 2
+    with pytest.raises(RuntimeError, match="no more"):
+        vector.step()
+    assert [recorder.tape.fault for recorder in vector.recorders] == ["the vector env raised in the middle of it"] * 2
     vector.envs.envs[0].fails = False
     vector.envs.reset(seed=1)
     vector.step(20)

@@ -8,7 +8,7 @@ actions on the tapes in blocks of steps, and when an episode ends.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,7 @@ class BatchTaping(Batch):
         >>> batch = BatchTaping({index: TapeRecorder(env) for index, env in enumerate(envs.envs)})
         >>> _ = envs.reset(seed=1)
         >>> for _ in range(100):
-        ...     actions = envs.action_space.sample()
-        ...     batch.begin_step(actions)
-        ...     batch.add(envs.step(actions))
+        ...     _ = batch.step(envs.step, envs.action_space.sample())
         >>> batch.tapes(0), batch.tapes(1)
         (True, True)
     """
@@ -61,7 +59,8 @@ class BatchTaping(Batch):
         self._begun = self._done = 0  # steps of the vector env
         self._start = 0  # the number of the block's first step
         self._actions: Array | None = None  # of the block
-        self._results: _Results | None = None
+        self._rows: Array | None = None
+        self._columns: tuple[Array, ...] = ()
         self.is_of_use = True
         for recorder in recorders.values():
             recorder.batch = self
@@ -95,30 +94,58 @@ class BatchTaping(Batch):
         if not slot.is_left:
             slot.begin(tape, self._begun)
 
-    def begin_step(self, actions: Any) -> None:
-        """The vector env is about to be given actions; sub-envs whose episodes are over are reset instead."""
-        if self._done - self._start == _STEPS:
-            for index, slot in self._slots.items():
-                self._hand_over(index, slot)
-            self._start = self._done
+    def step(self, step: Callable[[Any], Any], actions: Any) -> Any:
+        """Step the vector env; its sub-envs whose episodes are over are reset instead.
+
+        Args:
+            step: Steps it.
+            actions: What it is given.
+
+        Returns:
+            What ``step`` returns.
+
+        Raises:
+            Exception: Whatever ``step`` raises.
+        """
+        if not self.is_of_use:
+            return step(actions)
+        at = self._done - self._start
+        if at == _STEPS:
+            at = self._begin_block()
         self._begun += 1
         try:
             if self._actions is None:
                 self._actions = _array_of(actions)
-            _check_type(actions, self._actions)
-            self._actions[self._done - self._start] = actions  # the envs may change it
+            if actions.dtype != self._actions.dtype:
+                raise TypeError(actions.dtype)  # NumPy would convert them without a word
+            self._actions[at] = actions  # before the envs may change them
         except _NO_ARRAYS:
             self.leave(_ODD)
-
-    def add(self, result: tuple[Any, ...]) -> None:
-        """The vector env has been stepped, and returned this."""
-        if not self.is_of_use:
-            return
-        observations, rewards, terminated, truncated = result[:4]
         try:
-            if self._results is None:
-                self._results = _Results(observations)
-            self._results.put(self._done - self._start, observations, rewards, terminated, truncated)
+            result = step(actions)
+        except BaseException:
+            self.leave("the vector env raised in the middle of it")
+            raise
+        if self.is_of_use:
+            self._add(at, *result[:4])
+        return result
+
+    def _begin_block(self) -> int:
+        for index, slot in self._slots.items():
+            self._hand_over(index, slot)
+        self._start = self._done
+        return 0
+
+    def _add(self, at: int, observations: Any, rewards: Any, terminated: Any, truncated: Any) -> None:
+        """Copy what the vector env returned."""
+        try:
+            if self._rows is None:
+                self._make_room(observations)
+            columns = self._columns
+            if observations.dtype != columns[0].dtype:
+                raise TypeError(observations.dtype)
+            columns[0][at], columns[1][at] = observations, rewards
+            columns[2][at], columns[3][at] = terminated, truncated
             is_any_over = 1 in terminated.tobytes() or 1 in truncated.tobytes()
         except _NO_ARRAYS:
             self.leave(_ODD)
@@ -128,6 +155,19 @@ class BatchTaping(Batch):
             for index in np.flatnonzero(terminated | truncated).tolist():
                 if index in self._slots:
                     self._end(index, self._slots[index])
+
+    def _make_room(self, observations: Array) -> None:
+        """Make room for a block: one row a step and sub-env, with the observation, and then as ``STEP`` has it.
+
+        Raises:
+            ValueError: The observations are too large, or no numbers.
+        """
+        observation = ("observation", observations.dtype, observations.shape[1:])
+        row = np.dtype([observation, ("reward", "<f8"), ("terminated", "?"), ("truncated", "?")])
+        if observations.dtype.kind not in _KINDS or row.itemsize - STEP.size > _MOST_BYTES:
+            raise ValueError("these observations are not taken")
+        self._rows = np.zeros((_STEPS, len(observations)), row)
+        self._columns = tuple(self._rows[name] for name in row.names or ())
 
     def leave(self, why: str) -> None:
         """Tape nothing any more: the running episodes that are taped here alone cannot be replayed."""
@@ -154,10 +194,10 @@ class BatchTaping(Batch):
 
     def _hand_over(self, index: int, slot: _Slot) -> None:
         """Put the steps that have come since the last time on a tape."""
-        if slot.first < self._done and self._actions is not None and self._results is not None:
+        if slot.first < self._done and self._actions is not None and self._rows is not None:
             part = slice(slot.first - self._start, self._done - self._start)
             slot.first = self._done
-            slot.add(self._actions[part, index], self._results.of(part, index))
+            slot.add(self._actions[part, index], self._rows[part, index])
 
     def _slot_of(self, recorder: TapeRecorder) -> _Slot:
         return next(slot for slot in self._slots.values() if slot.recorder is recorder)
@@ -215,46 +255,6 @@ class _Slot:
         facts, actions = ours.actions.packed()
         other_facts, other_actions = other.actions.packed()
         return to_json(facts) == to_json(other_facts) and actions == other_actions
-
-
-class _Results:
-    """What a vector env returned, one row a step and sub-env: the observation, and then as ``STEP`` has it.
-
-    Args:
-        observations: The first observations.
-
-    Raises:
-        ValueError: They are too large, or no numbers.
-    """
-
-    def __init__(self, observations: Array) -> None:
-        observation = ("observation", observations.dtype, observations.shape[1:])
-        row = np.dtype([observation, ("reward", "<f8"), ("over", "?", 2)])
-        if observations.dtype.kind not in _KINDS or row.itemsize - STEP.size > _MOST_BYTES:
-            raise ValueError("these observations are not taken")
-        self._rows = np.zeros((_STEPS, len(observations)), row)
-        self._observations, self._rewards = self._rows["observation"], self._rows["reward"]
-        self._terminated, self._truncated = np.moveaxis(self._rows["over"], -1, 0)
-
-    def put(self, at: int, observations: Array, rewards: Array, terminated: Array, truncated: Array) -> None:
-        """Copy what a step returned.
-
-        Raises:
-            ValueError, TypeError: It is of another kind.
-        """
-        _check_type(observations, self._observations)
-        self._observations[at] = observations
-        self._rewards[at] = rewards
-        self._terminated[at], self._truncated[at] = terminated, truncated
-
-    def of(self, steps: slice, index: int) -> Array:
-        """Return the rows of some steps of a sub-env."""
-        return self._rows[steps, index]
-
-
-def _check_type(array: Array, before: Array) -> None:
-    if array.dtype != before.dtype:
-        raise TypeError(f"{array.dtype} instead of {before.dtype}")  # NumPy would convert it without a word
 
 
 def _array_of(actions: Array) -> Array:

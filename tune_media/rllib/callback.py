@@ -91,6 +91,9 @@ class EpisodeRecorderCallback(RLlibCallback):
     def on_episode_step(
         self, *, episode: Any, env_index: int, env_runner: Any = None, env: Any = None, **hooked: Any
     ) -> None:
+        last = self._recording_of_asked
+        if last is not None and last.counts_later(env_index) and self._asked() is env_runner:
+            return  # nearly always, if it is taped
         if env_runner is None:
             env_runner, env = hooked["worker"], hooked["base_env"]
         recording = self._recording(env_runner, env_index)

@@ -179,15 +179,17 @@ class EnvRunnerRecording:
                 frames_of=self.replays.frames_of,
             )
 
+    def counts_later(self, index: int) -> bool:
+        """Return whether nothing need be done for the step that a sub-env has just made."""
+        later = self._counted_later.get(index)
+        return later is not None and later[1].is_of_use and not later[0].has_info(index)
+
     def step(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
-        """The sub-env has been stepped."""
-        later = self._counted_later.get(index)  # nearly always, if it is taped
-        if later is not None:
-            tap, batch = later
-            if batch.is_of_use and not tap.has_info(index):
-                return
-            self._count(index, but_last=batch.is_of_use)
-            if not batch.is_of_use:
+        """The sub-env has been stepped, and ``counts_later`` said no."""
+        if index in self._counted_later:
+            is_known = self._counted_later[index][1].is_of_use
+            self._count(index, but_last=is_known)
+            if not is_known:
                 del self._counted_later[index]
         counted = self.recorder.only_counted(index)
         if counted is not None and counted.episode_length:

@@ -108,21 +108,10 @@ class EnvTap:
 
     def step(self, action: Any) -> Any:
         """Step the env."""
-        result = self._step(action) if self.batch is None else self._step_batch(self.batch, action)
+        batch = self.batch
+        result = self._step(action) if batch is None else batch.step(self._step, action)
         observation, reward, terminated, truncated, info = result
         self.last = Transition(observation, action, reward, terminated, info, truncated)
-        return result
-
-    def _step_batch(self, batch: BatchTaping, action: Any) -> Any:
-        batch.begin_step(action)
-        try:
-            result = self._step(action)
-        except BaseException:
-            batch.leave("the vector env raised in the middle of it")
-            raise
-        batch.add(result)
-        if not batch.is_of_use:
-            self.batch = None
         return result
 
     def put_on_tape(self, env: Any) -> None:

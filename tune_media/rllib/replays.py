@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
+_VERDICT_HOLDS = 1.0  # seconds: if a tape differs, that is found out seconds later anyway
 _MOST_PROOFS = 4  # of a round
 _MOST_ENCODED = 8  # at once, until it is known whether the env repeats its episodes; an encoder takes 7 MB and more
 _HAS_CHILDREN = (
@@ -58,6 +60,7 @@ class Replays(Taping):
         self._settings, self._section, self._index = settings, section, env_runner
         self._next_proof = 1  # which episode of a sub-env is proven next
         self._checks: dict[str, tuple[int, dict[str, tuple[int, ...]]]] = {}  # by record: the tape's number, the frames
+        self._read_again_at = 0.0  # the verdict, by the monotonic clock
         self.recipe: Recipe | None = None
         self.may_be_made_elsewhere = True
 
@@ -93,14 +96,15 @@ class Replays(Taping):
         self._checks.pop(id, None)
 
     def begin_round(self) -> None:
-        """A round begins: read what is known of the env by now."""
-        if self.mode == DIRECT or self.recipe is None:
+        """A round begins: read what is known of the env by now, which takes a millisecond."""
+        if self.mode == DIRECT or self.recipe is None or time.monotonic() < self._read_again_at:
             return
         verdict = verdict_on(self.recipe.hash)
         if verdict is not None and not verdict.repeats:
             self.go_direct(verdict.reason)  # whoever found it out has said so
         elif verdict is not None and self.plan.render == AUTO:
             self.mode = REPLAY
+            self._read_again_at = time.monotonic() + _VERDICT_HOLDS
 
     def are_new(self, env_runner: Any, env: Any, first: int = 0, *, children: Collection[int] = ()) -> None:
         """Envs were made: put their episodes on tape from now on.
