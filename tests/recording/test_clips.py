@@ -6,7 +6,7 @@ from tests.support.recorders import make_recorder, only, play, take_all
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
 from tune_media.encoding.frame_checks import frame_check
-from tune_media.recording.clips import MOST_BEGUN, Clips, Frames
+from tune_media.recording.clips import MOST_BEGUN, Clips, Frames, begins_with, pictures_of
 from tune_media.steps import StepFacts
 
 
@@ -39,6 +39,28 @@ def test_of_an_episode_that_is_only_begun_few_frames_are_rendered():
     assert len(list(rendered)) == MOST_BEGUN
     assert clips.checks() == {"": tuple(frame_check(picture(step)) for step in range(MOST_BEGUN))}
     assert clips.finish() == {}
+
+
+@pytest.mark.parametrize("frames", [Frames.ENCODED, Frames.CHECKED])
+def test_once_the_first_frames_are_enough_no_more_are_rendered_and_nothing_is_encoded(frames):
+    asked, checks = [], [frame_check(picture(step)) for step in range(2 * MOST_BEGUN)]
+
+    def are_enough():
+        asked.append(True)
+        return len(asked) > 3
+
+    shown = iter([{"": picture(step)} for step in range(2 * MOST_BEGUN)])
+    clips = Clips(VideoOptions(), lambda: next(shown), fps=12, frames=frames, are_enough=are_enough)
+    for step in range(2 * MOST_BEGUN):
+        clips.feed(StepFacts(step, 0.0, 0.0))
+    clips.feed_last()
+    assert clips.checks() == {"": tuple(checks[: MOST_BEGUN + 3])}
+    assert (clips.frames, clips.finish(), len(asked)) == (Frames.BEGUN, {}, 4)
+    pictures = pictures_of(clips.checks())
+    assert begins_with({"": checks}, pictures)
+    assert not begins_with({"": [0, *checks[1:]]}, pictures)
+    assert not begins_with({"": checks[:5]}, pictures)
+    assert not begins_with({"other": checks}, pictures)
 
 
 def test_an_overlay_is_drawn_at_the_size_of_the_clip():

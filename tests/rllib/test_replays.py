@@ -177,6 +177,26 @@ def test_a_clip_of_an_unproven_tape_with_other_pictures_is_not_shown(monkeypatch
         _ = later[-1].frames
 
 
+@pytest.mark.parametrize("env", [Lake, ShowsItsAge])
+def test_if_rendering_takes_long_one_episode_is_rendered_whole_and_of_the_others_the_beginning(monkeypatch, env):
+    _, _, play = recorded(env, render="auto", sub_envs=3)
+    monkeypatch.setattr("tune_media.rllib.replays._MOST_RENDERING", 0.0)
+    monkeypatch.setattr("tune_media.recording.clips.MOST_BEGUN", 3)
+    rounds = [play(5) for _ in range(3)]
+    data = [episode.record for each in rounds for episode in each.chosen["data"].episodes]
+    assert sum(record.rendered == "direct" for record in data) == 1
+    for each in rounds:
+        for sample in each.samples:
+            is_whole = sample.record.rendered == "direct"
+            assert len(sample.checks[""]) == min(sample.record.episode_length + 1, 1000 if is_whole else 3)
+    late = [clip for each in rounds for clip in clips_of(each) if clip.episode.rendered == "replay"]
+    if env is Lake:
+        assert {clip.frames - clip.episode.episode_length for clip in (late[0], late[-1])} == {1}
+    else:
+        with pytest.raises(RenderError, match="other pictures"):
+            _ = late[-1].frames
+
+
 def test_a_clip_that_was_cut_for_lack_of_memory_proves_nothing(monkeypatch):
     _, _, play = recorded(render="auto")
     monkeypatch.setattr("tune_media.recording.recorder._CHECKED_EVERY", 1)

@@ -17,6 +17,7 @@ class FrameChecks:
 
     Args:
         max_frames: Frames after which nothing is added, as for ``VideoEncoder``. None: never.
+        checks: Those of the frames before.
 
     Attributes:
         checks: The CRC-32C of the pixels of each frame.
@@ -29,9 +30,9 @@ class FrameChecks:
         2
     """
 
-    def __init__(self, max_frames: int | None = None) -> None:
+    def __init__(self, max_frames: int | None = None, checks: Sequence[int] = ()) -> None:
         self._max_frames = max_frames
-        self.checks: list[int] = []
+        self.checks = list(checks)
 
     @property
     def frames(self) -> int:

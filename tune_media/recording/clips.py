@@ -17,6 +17,8 @@ from tune_media.values.options import VideoOptions
 Render = Callable[[], Mapping[str, Any]]
 """Returns the current frames of an env by the name of their view; the name of the only view is the empty string."""
 
+Pictures = dict[str, tuple[int, int]]
+"""What a tape holds of an episode's frames, by view: how many were rendered while it ran, and their checksum."""
 
 MOST_BEGUN = 32
 """How many frames of an episode are rendered where it runs, once its env is proven: with MuJoCo one takes 40 ms."""
@@ -29,7 +31,7 @@ class Frames(enum.Enum):
     CHECKED = "checked"
     """They are rendered, and only their checksums are kept: the clip is made of the tape, and must have the same."""
     BEGUN = "begun"
-    """The same for the first ``MOST_BEGUN``, to see whether a replay still shows the same. No more are rendered."""
+    """The same for the first ones, often ``MOST_BEGUN``, to see whether a replay shows the same."""
     LEFT_OUT = "left out"
     """They are rendered of the tape."""
 
@@ -43,6 +45,7 @@ class Clips:
         fps: Env steps per second, unless the options say otherwise.
         frames: ``ENCODED``: there are clips in the end. ``CHECKED`` or ``BEGUN``: only the checksums of their frames.
         are_lean: Whether they are encoded in little memory, into larger files; see ``VideoEncoder``.
+        are_enough: Asked before each frame but the first ``MOST_BEGUN``; from a yes on, ``frames`` is ``BEGUN``.
 
     Attributes:
         frames: See above.
@@ -57,7 +60,9 @@ class Clips:
         *,
         frames: Frames = Frames.ENCODED,
         are_lean: bool = False,
+        are_enough: Callable[[], bool] | None = None,
     ) -> None:
+        self._are_enough = are_enough
         self._options, self._render, self._fps = options, render, (options.fps or fps) / options.every
         self.frames, self._are_lean = frames, are_lean
         self._most = options.max_frames
@@ -113,6 +118,8 @@ class Clips:
     def _encode(self, facts: StepFacts) -> None:
         if self.are_cut:
             return
+        if self._are_enough is not None and facts.step >= MOST_BEGUN and self._are_enough():
+            self._end_here()
         if self._are_full:
             for encoder in self._encoders.values():
                 encoder.cut()
@@ -128,6 +135,15 @@ class Clips:
             self._encoders[view].feed(self._drawn(view, picture, facts) if self._options.overlay else picture)
         for view in self._encoders.keys() - frames.keys():
             self._encoders[view].add_note("this view ended before the episode")
+
+    def _end_here(self) -> None:
+        """Encode nothing, and render no more: the clip is made of the tape, and must begin with these frames."""
+        self.frames, self._are_enough = Frames.BEGUN, None
+        for view, encoder in self._encoders.items():
+            if isinstance(encoder, VideoEncoder):
+                encoder.cancel()
+                self._encoders[view] = FrameChecks(checks=encoder.checks)
+        self._most = min(encoder.frames for encoder in self._encoders.values())
 
     def _new_encoder(self) -> VideoEncoder | FrameChecks:
         if not self.are_encoded:
@@ -166,11 +182,21 @@ class Clips:
             encoder.cancel()
 
 
-def pictures_of(checks: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Return one checksum of all frames, by view, of the checksums of each frame.
+def pictures_of(checks: Mapping[str, Sequence[int]]) -> Pictures:
+    """Return how many frames there are and one checksum of all, by view, of the checksums of each frame.
 
     Example:
         >>> pictures_of({"": (1, 2)}) == pictures_of({"": (2, 1)})
         False
     """
-    return {view: check_of_all(frames) for view, frames in checks.items()}
+    return {view: (len(frames), check_of_all(frames)) for view, frames in checks.items()}
+
+
+def begins_with(checks: Mapping[str, Sequence[int]], pictures: Pictures) -> bool:
+    """Say whether clips begin with the frames that ``pictures_of`` was given.
+
+    Example:
+        >>> begins_with({"": (1, 2, 3)}, pictures_of({"": (1, 2)}))
+        True
+    """
+    return pictures == pictures_of({view: checks.get(view, ())[:count] for view, (count, _) in pictures.items()})

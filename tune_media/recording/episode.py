@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.clips import Clips, Frames, pictures_of
+from tune_media.recording.clips import Clips, Frames, Pictures, pictures_of
 from tune_media.recording.problems import Problems, explained
 from tune_media.recording.series import EpisodeValues
 from tune_media.recording.trajectory import TrajectoryBuilder
@@ -32,13 +32,13 @@ class Tape(Protocol):
         fault: Why the episode cannot be played again; None: it can.
         every: The stride of the steps after which ``render()`` is called.
         number: How many episodes its env had played before it.
-        pictures: The checksum of all frames, by view, if its clips are not encoded while it runs.
+        pictures: The checksum of the frames that were rendered, if its clips are not encoded while it runs.
     """
 
     fault: str | None
     every: int
     number: int
-    pictures: dict[str, int]
+    pictures: Pictures
 
     def __len__(self) -> int: ...
 
@@ -168,7 +168,7 @@ class RunningEpisode:
         """Return its tape as it is stored, if that has the whole episode."""
         if self.tape is None or self.tape.fault is not None or len(self.tape) != self.episode_length:
             return None
-        if self.clips is not None and self.clips.frames is Frames.CHECKED and not self.clips.are_cut:
+        if self.clips is not None and self.clips.frames is not Frames.ENCODED and not self.clips.are_cut:
             self.tape.pictures = pictures_of(self.clips.checks())
         try:
             return self.tape.packed()

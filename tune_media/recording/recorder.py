@@ -7,6 +7,7 @@ episodes from its ``candidates`` and its problems from its ``problems``.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any
 
@@ -97,6 +98,7 @@ class EpisodeRecorder:
         recipe: str | None = None,
         rendered_later: bool = True,
         frames_of: Callable[[Tape], Frames] | None = None,
+        are_enough: Callable[[Tape], bool] | None = None,
         **facts: Any,
     ) -> bool:
         """Record the start of an episode in ``slot``, with its reset frame; say whether it is a candidate.
@@ -116,6 +118,7 @@ class EpisodeRecorder:
             rendered_later: Whether its clips may be made of its tape after it has ended; False: the tape is only kept.
             frames_of: Returns what becomes of the frames of an episode with a tape that is wanted. None: they are
                 encoded.
+            are_enough: Returns whether no more of its frames need be rendered while it runs.
             **facts: Further fields of its ``EpisodeRecord``.
         """
         self.clock.tick()
@@ -138,7 +141,10 @@ class EpisodeRecorder:
             frames = Frames.ENCODED if tape is None or frames_of is None else frames_of(tape)
             if frames is not Frames.LEFT_OUT:
                 is_alone = self.number_encoded() == 0
-                episode.clips = Clips(self.plan.video, render, fps, frames=frames, are_lean=not is_alone)
+                enough = functools.partial(are_enough, tape) if are_enough is not None and tape is not None else None
+                episode.clips = Clips(
+                    self.plan.video, render, fps, frames=frames, are_lean=not is_alone, are_enough=enough
+                )
         if episode.is_candidate and self.plan.trajectories:
             episode.steps = TrajectoryBuilder(vector_env if env is None else env)
         if (episode.clips is not None or episode.steps is not None) and not self._has_room():

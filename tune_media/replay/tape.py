@@ -239,7 +239,7 @@ class Tape:
         every: The stride of the steps after which ``render()`` was called, or is to be called, beginning with the
             reset; the last step is always among them. Calling it may change how the next frames look.
         number: How many episodes its env had played before it.
-        pictures: The checksum of all frames that were rendered while it ran, by view, if they were not encoded.
+        pictures: The checksum of the frames that were rendered while it ran, if they were not encoded.
         of_wrappers: Whether the checksums are of what the outermost wrapper returned; else of the innermost env.
         states: The states of its physics simulator, if it has one that is known.
         fault: Why the episode cannot be replayed; None: it can.
@@ -267,7 +267,7 @@ class Tape:
         self.states = SimulatorStates()
         self.every, self.number = 1, 0
         self.of_wrappers = False
-        self.pictures: dict[str, int] = {}
+        self.pictures: dict[str, tuple[int, int]] = {}
         self._snapshot = generators
         self._states: States | None = None
         is_known = seed is not None or generators is not None
@@ -393,7 +393,7 @@ class Tape:
             raise ValueError(f"the tape cannot be read ({error_text(error)})") from error
         tape._states, tape.every, tape.fault = header["generators"], int(header["every"]), None
         tape.number = int(header.get("number", 0))
-        tape.pictures = dict(header.get("pictures", {}))
+        tape.pictures = {view: (count, check) for view, (count, check) in header.get("pictures", {}).items()}
         tape.of_wrappers = bool(header.get("of_wrappers"))
         return tape
 

@@ -177,6 +177,7 @@ class EnvRunnerRecording:
                 recipe=self.replays.recipe.hash if self.replays.recipe is not None else None,
                 rendered_later=self.replays.may_render_later,
                 frames_of=self.replays.frames_of,
+                are_enough=self.replays.are_enough,
             )
 
     def counts_later(self, index: int) -> bool:

@@ -86,7 +86,8 @@ def record_episodes(
         strict: Raise when an episode cannot be recorded, instead of warning once. For tests.
         render: When frames are rendered. ``"direct"``: while an episode runs. ``"auto"``: episodes are put on tape, and
             the clips of the chosen ones are made of their tapes by another process, beside training. The first rounds
-            are recorded directly, until that process has shown the same pictures again. Later, the first 32 frames of
+            are recorded directly, until that process has shown the same pictures again; if rendering has taken an env
+            runner half a minute, of further episodes only the beginning is rendered. Later, the first 32 frames of
             the 1st, 2nd, 4th, 8th ... episode of an env are rendered while it runs, too, and compared. If the env does
             not repeat its episodes, all are recorded directly, which is said once.
             ``"replay"``: tapes from the first round on. Evaluation resets that are given no seed get one, except those

@@ -32,6 +32,7 @@ _HAS_CHILDREN = (
     "env {} has started processes of its own, such as a simulator with a port or a license; another env like it might "
     "take that"
 )
+_MOST_RENDERING = 30.0  # seconds, until it is known whether the env repeats its episodes; then they only begin here
 _NO_SIMULATORS = (b"tune_media.replay.process", b"multiprocessing.resource_tracker")
 
 
@@ -40,7 +41,8 @@ class Replays(Taping):
 
     No env is made here. With ``auto``, episodes are rendered directly until the Algorithm has proven, in a process of
     its own, that the env repeats them; then they are taped only. Of many sub-envs, a few are encoded meanwhile, and of
-    the others the frames' checksums are kept, so that a clip made of their tapes is known to be right. An env may
+    the others the frames' checksums are kept, so that a clip made of their tapes is known to be right. If rendering has
+    taken half a minute, one episode is rendered to its end, and of the others no more than the first frames. An env may
     change only in later episodes, so in each Ray job the first frames of the 1st, 2nd, 4th, 8th ... episode of a
     sub-env are rendered where it runs, too. They are not encoded: their checksums prove its tape.
 
@@ -60,6 +62,7 @@ class Replays(Taping):
         self._settings, self._section, self._index = settings, section, env_runner
         self._next_proof = 1  # which episode of a sub-env is proven next
         self._checks: dict[str, tuple[int, dict[str, tuple[int, ...]]]] = {}  # by record: the tape's number, the frames
+        self._whole: Tape | None = None  # of the first episode that was rendered
         self._read_again_at = 0.0  # the verdict, by the monotonic clock
         self.recipe: Recipe | None = None
         self.may_be_made_elsewhere = True
@@ -68,9 +71,24 @@ class Replays(Taping):
     def frames_of(self, tape: Tape) -> Frames:
         if self.mode == REPLAY:
             return Frames.BEGUN if self._is_proof(tape) else Frames.LEFT_OUT
-        is_unproven = self.mode == AUTO and self.recipe is not None
-        is_enough = is_unproven and self._recorder.number_encoded() >= _MOST_ENCODED
-        return Frames.CHECKED if is_enough else Frames.ENCODED
+        if not self._is_unproven:
+            return Frames.ENCODED
+        self._whole = tape if self._whole is None else self._whole
+        if self.are_enough(tape):
+            return Frames.BEGUN
+        return Frames.CHECKED if self._recorder.number_encoded() >= _MOST_ENCODED else Frames.ENCODED
+
+    @property
+    def _is_unproven(self) -> bool:
+        return self.mode == AUTO and self.recipe is not None
+
+    def are_enough(self, tape: Tape) -> bool:
+        """Return whether the rest of an episode is rendered of its tape: if rendering the first ones took long.
+
+        The first episode is rendered as a whole.
+        """
+        is_long = self._recorder.clock.rendering > _MOST_RENDERING
+        return is_long and self._is_unproven and tape is not self._whole
 
     def _is_proof(self, tape: Tape) -> bool:
         """Say whether an episode is to prove its tape; of all env runners of the job, one renders its first frames."""
