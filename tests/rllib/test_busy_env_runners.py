@@ -92,7 +92,7 @@ def test_impala_counts_every_episode_that_rllib_counts(ray_session):
     algorithm = config.build_algo()
     sections, reported, recorded = [], 0, 0
     try:
-        while reported < 20:
+        while reported < 20 or not recorded:  # on a busy machine, 20 may come before the first answer
             section = algorithm.train()["env_runners"]
             sections.append(section)
             reported += int(np.nan_to_num(section.get("num_episodes", 0)))
@@ -102,7 +102,6 @@ def test_impala_counts_every_episode_that_rllib_counts(ray_session):
     finally:
         algorithm.stop()
     assert recorded + sections[-1].get("episodes", {}).get("num_pending", 0) >= reported
-    assert recorded
 
 
 class SlowEnv(CountingEnv):
