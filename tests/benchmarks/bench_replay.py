@@ -33,11 +33,11 @@ import gymnasium as gym
 import numpy as np
 import ray
 import torch
+from gymnasium.envs.classic_control import CartPoleEnv
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from tests.benchmarks.common import Timing, compare, show
-from tests.benchmarks.recording_envs import Endless
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taped_clip import TapedClip
@@ -82,8 +82,18 @@ def cartpole(config: Any) -> gym.Env:
     return gym.make("CartPole-v1", render_mode="rgb_array")
 
 
+class EndlessCartPole(CartPoleEnv):
+    """Never ends an episode; the cart stays where pygame can draw it."""
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = super().step(action)
+        if terminated or truncated:
+            observation, info = super().reset()
+        return observation, reward, False, False, info
+
+
 def long_cartpole(config: Any) -> gym.Env:
-    return gym.wrappers.TimeLimit(Endless(gym.make("CartPole-v1", render_mode="rgb_array").unwrapped), 200)
+    return gym.wrappers.TimeLimit(EndlessCartPole(render_mode="rgb_array"), 200)
 
 
 ENVS: dict[str, Callable[[Any], gym.Env]] = {

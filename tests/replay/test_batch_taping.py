@@ -1,7 +1,6 @@
 """The steps of sub-envs are put on their tapes together, as their tape recorders do it, or not at all."""
 
 import copy
-import itertools
 
 import gymnasium as gym
 import numpy as np
@@ -37,10 +36,10 @@ class Walk(gym.Env):
 class Vector:
     """A vector env whose sub-envs are taped together; it is stepped as RLlib does it."""
 
-    def __init__(self, *makers):
+    def __init__(self, *makers, included=None):
         self.envs = gym.vector.SyncVectorEnv(list(makers))
         self.recorders = [TapeRecorder(env) for env in self.envs.envs]
-        self.batch = BatchTaping(dict(enumerate(self.recorders)))
+        self.batch = BatchTaping(dict(list(enumerate(self.recorders))[:included]))
         self.tapes = [[] for _ in makers]
         self.envs.reset(seed=7)
         self.envs.action_space.seed(1)
@@ -69,7 +68,7 @@ def assert_plays(env, tapes):
     [
         lambda: gym.make("CartPole-v1"),
         lambda: gym.make("Pendulum-v1", max_episode_steps=70),  # more than a block, and truncated
-        lambda: gym.make("FrozenLake-v1"),  # its rewards are integers, its observations no arrays
+        lambda: gym.make("FrozenLake-v1"),  # its rewards are integers at times, its observations no arrays
         lambda: gym.wrappers.RescaleAction(gym.make("MountainCarContinuous-v0", max_episode_steps=90), -2.0, 2.0),
         Walk,
         lambda: Walk(3, reward=lambda steps: 1 if steps == 3 else 0.5),
@@ -88,16 +87,14 @@ def assert_plays(env, tapes):
 def test_the_second_episode_of_a_sub_env_is_taped_so_and_plays_in_a_fresh_env(make):
     vector = Vector(make, make)
     alone = Vector(make, make)
-    alone.batch.leave("to compare")
+    alone.batch._give_up(None)
     vector.step(400)
     alone.step(400)
-    is_number = isinstance(vector.envs.single_observation_space, gym.spaces.Discrete)
-    assert vector.taped() == [not is_number] * 2
+    assert vector.taped() == [True] * 2
     assert not any(alone.taped())
     for tapes, others in zip(vector.tapes, alone.tapes, strict=True):
         assert len(tapes) > 3
         assert [tape.fault for tape in tapes] == [None] * len(tapes)
-        assert [tape.of_wrappers for tape in tapes] == [False] + [not is_number] * (len(tapes) - 1)
         assert [list(tape.checks) for tape in tapes] == [list(tape.checks) for tape in others]
         assert [tape.actions.packed()[1] for tape in tapes] == [tape.actions.packed()[1] for tape in others]
         assert_plays(make(), tapes[:4])
@@ -117,30 +114,28 @@ def test_each_sub_env_is_judged_by_its_own_first_episode():
         assert_plays(make(), tapes)
 
 
-def test_what_a_wrapper_changes_only_later_is_checked_as_it_returned_it():
-    def make():
-        late = itertools.count()
-        return gym.wrappers.TransformReward(Walk(4), lambda reward: reward if next(late) < 10 else -reward)
+def test_what_an_env_returns_may_be_of_another_type_in_later_episodes():
+    class Sloppy(Walk):
+        episodes = 0
 
-    vector = Vector(make)
-    vector.step(40)
+        def reset(self, **options):
+            self.episodes += 1
+            return super().reset(**options)
+
+        def step(self, action):
+            observation, reward, *more = super().step(action)
+            if self.episodes > 2:
+                observation, reward = observation.astype(np.float64) if self.steps % 2 else [1, 2, 3], np.array(reward)
+            if self.episodes > 4:
+                more[:2] = map(np.bool_, more[:2])
+            return observation, np.float32(reward) if self.episodes == 6 else reward, *more
+
+    vector = Vector(Sloppy)
+    vector.step(60)
     assert vector.taped() == [True]
-    assert_plays(make(), vector.tapes[0][:2])
-    assert [tape.of_wrappers for tape in vector.tapes[0][:2]] == [False, True]
-    later = vector.tapes[0][4]
-    with pytest.raises(Exception, match="at step 1, the replay has another"):
-        list(replay(make(), later))  # a fresh wrapper counts from 0 again
-
-
-def test_the_length_and_the_rewards_of_the_running_episode_are_known_at_any_time():
-    vector = Vector(lambda: Walk(100, reward=lambda steps: 0.1 * steps), lambda: Walk(3))
-    vector.step(101 + 70)
-    total = 0.0
-    for steps in range(1, 71):
-        before, total = total, total + 0.1 * steps
-    assert vector.batch.reached(0) == (70, total, before)
-    vector.step()
-    assert vector.batch.reached(0) == (71, total + 0.1 * 71, total)
+    env = Sloppy()
+    for tape in vector.tapes[0]:
+        assert len(list(replay(env, tape))) == 6
 
 
 def test_actions_are_those_that_the_env_was_given_though_it_changes_them():
@@ -171,6 +166,7 @@ def test_an_episode_in_which_the_vector_env_raised_cannot_be_replayed():
     with pytest.raises(RuntimeError, match="no more"):
         vector.step()
     assert [recorder.tape.fault for recorder in vector.recorders] == ["the vector env raised in the middle of it"] * 2
+    assert vector.taped() == [False, False]
     vector.envs.envs[0].fails = False
     vector.envs.reset(seed=1)
     vector.step(20)
@@ -179,14 +175,34 @@ def test_an_episode_in_which_the_vector_env_raised_cannot_be_replayed():
     assert len(vector.tapes[0]) > 3
 
 
-def test_arrays_of_another_type_end_it_and_the_next_episodes_are_taped_as_before():
+def test_actions_of_another_type_are_on_the_tape_as_they_were():
+    vector = Vector(lambda: Walk(70))
+    vector.step(100)
+    vector.step(5, actions=np.ones((1, 2)))  # float64
+    vector.step(80)
+    assert vector.taped() == [True]
+    actions = vector.tapes[0][1].actions
+    assert [actions[step].dtype for step in (28, 29, 33, 34)] == ["float32", "float64", "float64", "float32"]
+    assert_plays(Walk(70), vector.tapes[0])
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_what_is_no_array_of_numbers_ends_it_and_the_tape_recorders_go_on(is_before):
     vector = Vector(Walk)
     vector.step(9)
-    vector.step(actions=np.zeros((1, 2)))  # float64
-    assert vector.recorders[0].tape.fault is not None
+    assert vector.taped() == [True]
+    if is_before:
+        vector.step(actions=(np.zeros(2, np.float32),))
+    else:
+        step = vector.envs.step
+        vector.envs.step = lambda actions: [list(step(actions)[0]), *step(actions)[1:]]
+        vector.step()
+        vector.envs.step = step
     assert not vector.batch.is_of_use
+    assert (vector.recorders[0].tape.fault is None) == is_before
     vector.step(30)
-    assert_plays(Walk(), vector.tapes[0][2:])
+    assert len(vector.tapes[0]) > 5
+    assert_plays(Walk(), vector.tapes[0] if is_before else vector.tapes[0][2:])
 
 
 @pytest.mark.parametrize(
@@ -226,25 +242,60 @@ def test_a_sub_env_whose_step_somebody_has_replaced_is_not_taped_so():
     assert_plays(Walk(), vector.tapes[0])
 
 
-def test_an_episode_that_begins_in_mid_game_cannot_be_replayed():
-    class Lives(gym.Wrapper):
-        """Resets the env inside it in every third episode, but for the first two."""
-
-        count = 0
+def test_an_env_that_resets_itself_in_a_step_has_one_episode_on_one_tape():
+    class Trials(Walk):
+        def step(self, action):
+            observation, reward, _, *more = super().step(action)
+            if self.steps == self.length:
+                self.reset(options={"inner": True})
+                self.trials += 1
+            return observation, reward, self.trials == 3, *more
 
         def reset(self, **options):
-            self.count += 1
-            if self.count % 3:
-                return self.env.reset(**options)
-            self.unwrapped.steps = 0
-            return np.zeros(3, np.float32), {}
+            if not options.get("options"):
+                self.trials = 0
+            return super().reset(**options)
 
-    vector = Vector(lambda: Lives(Walk()))
-    vector.step(40)
+    vector = Vector(Trials)
+    vector.step(80)
     assert vector.taped() == [True]
-    faults = [tape.fault for tape in vector.tapes[0]]
-    assert [fault is not None for fault in faults[:6]] == [False, False, True, False, False, True]
-    assert "in the middle of a game" in faults[2]
+    assert {len(tape) for tape in vector.tapes[0]} == {15}
+    assert_plays(Trials(), vector.tapes[0])
+
+
+def test_an_episode_that_a_reset_cuts_counts_as_one_of_its_env():
+    vector = Vector(Walk)
+    vector.step(8)
+    for _ in range(4):
+        vector.envs.reset()
+        vector.step(2)
+    assert vector.taped() == [True]
+    vector.step(3)
+    assert vector.tapes[0][-1].number == 5
+
+
+def test_what_somebody_puts_in_the_place_of_step_stays_there():
+    vector = Vector(Walk)
+    vector.step(9)
+    env, calls = vector.envs.envs[0], []
+    before = env.step
+    env.step = lambda action: (calls.append(1), before(action))[1]
+    vector.step(2)
+    vector.recorders[0].leave()
+    vector.step(10)
+    assert not vector.batch.is_of_use
+    assert len(calls) >= 10
+
+
+def test_further_sub_envs_may_be_taped_so_later():
+    vector = Vector(Walk, Walk, included=1)
+    vector.step(9)
+    assert vector.taped() == [True, False]
+    vector.batch.include(dict(enumerate(vector.recorders)))
+    vector.step(20)
+    assert vector.taped() == [True, True]
+    for tapes in vector.tapes:
+        assert_plays(Walk(), tapes)
 
 
 def test_tapes_that_nobody_needs_any_more_cost_nothing_and_may_be_needed_again():
@@ -265,22 +316,11 @@ def test_tapes_that_nobody_needs_any_more_cost_nothing_and_may_be_needed_again()
 def test_a_copy_of_a_sub_env_is_of_that_env_alone():
     vector = Vector(Walk, Walk)
     vector.step(13)
-    steps = vector.batch.reached(0), len(vector.recorders[0].tape)
+    tape = vector.recorders[0].tape
     env = copy.deepcopy(vector.envs.envs[0])
     env.reset(seed=3)
     env.step(np.ones(2, np.float32))
-    assert (vector.batch.reached(0), len(vector.recorders[0].tape)) == steps
+    assert vector.recorders[0].tape is tape
     vector.step(20)
     assert vector.taped() == [True, True]
     assert_plays(Walk(), vector.tapes[0])
-
-
-def test_a_tape_that_is_too_large_is_none_and_the_steps_are_counted(monkeypatch):
-    monkeypatch.setattr("tune_media.replay.tape.MAX_BYTES", 1200)
-    vector = Vector(lambda: Walk(8))
-    vector.step(9)
-    vector.envs.envs[0].length = 300
-    vector.step(200)
-    assert vector.taped() == [True]
-    assert vector.batch.reached(0)[0] == 200
-    assert "take more than" in vector.recorders[0].tape.fault

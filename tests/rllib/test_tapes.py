@@ -110,6 +110,52 @@ def test_episodes_that_are_put_on_tape_together_have_the_returns_and_values_that
         assert len(list(replay(Tells(runner.config.env_config), tape))) == steps + 1
 
 
+class Shaped(gym.Wrapper):
+    """Changes the rewards of later episodes."""
+
+    count = 0
+
+    def step(self, action):
+        self.count += 1
+        observation, reward, *more = self.env.step(action)
+        return observation, reward if self.count < 300 else reward + 1.0, *more
+
+
+@pytest.mark.parametrize(("wrapper", "is_taped_so"), [(gym.Wrapper, True), (Shaped, False)])
+def test_steps_that_a_wrapper_changes_are_put_on_tape_one_by_one(wrapper, is_taped_so):
+    env = lambda config: gym.wrappers.TimeLimit(wrapper(Tells(config)), 50)  # noqa: E731
+    tune.register_env("wrapped", env)
+    runner = env_runner("wrapped", {"every": 0}, video=None, tapes=True, render="direct")
+    data = [one for _ in range(2) for one in answer_of(runner, 10).data]
+    assert tap_of(runner.env).batch is None or is_taped_so
+    tapes = [Tape.unpacked(one.tape) for one in data]
+    assert sum(map(len, tapes)) > 300
+    fresh = env(runner.config.env_config)
+    assert [len(list(replay(fresh, tape))) for tape in tapes] == [len(tape) + 1 for tape in tapes]
+
+
+def test_an_episode_whose_env_somebody_resets_in_the_middle_has_its_numbers_and_no_tape():
+    runner = env_runner(Tells, {"every": 0}, sub_envs=1, video=None, tapes=True, render="direct")
+    answer_of(runner)
+    step, steps = runner.env.step, []
+
+    def step_and_reset(actions):
+        steps.append(actions)
+        found = step(actions)
+        if len(steps) in (30, 100, 300) and not found[2].any():
+            runner.env.unwrapped.envs[0].reset()
+        return found
+
+    runner.env.step = step_and_reset
+    episodes = {one.id_: one for one in runner.sample(num_episodes=9, random_actions=True)}
+    records = [one for one in recordings_of(runner)["episodes"].answer(()).data if one.record.episode_id in episodes]
+    assert len(records) == 9
+    for one in records:
+        own = episodes[one.record.episode_id]
+        assert (one.record.episode_length, one.record.episode_return) == (len(own), own.get_return())
+    assert 1 <= sum(one.tape is None for one in records) <= 3
+
+
 @pytest.mark.parametrize(("case", "evaluation"), [*((case, True) for case in CASES), ("a class", False)])
 def test_each_episode_is_rendered_again_from_its_tape_and_recipe(case, evaluation):
     env, config, more = CASES[case]()

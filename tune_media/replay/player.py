@@ -84,7 +84,6 @@ def replay(env: Any, tape: Tape, corrections: Corrections | None = None) -> Iter
     if tape.fault is not None:
         raise ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
     taping = tape_recorder_of(env) or TapeRecorder(env)
-    taping.of_wrappers = tape.of_wrappers
     with _env_at(0):
         observation, info = _reset(env, tape)
     _compare(taping, tape, 0, corrections)

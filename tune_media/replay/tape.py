@@ -240,7 +240,6 @@ class Tape:
             reset; the last step is always among them. Calling it may change how the next frames look.
         number: How many episodes its env had played before it.
         pictures: The checksum of the frames that were rendered while it ran, if they were not encoded.
-        of_wrappers: Whether the checksums are of what the outermost wrapper returned; else of the innermost env.
         states: The states of its physics simulator, if it has one that is known.
         fault: Why the episode cannot be replayed; None: it can.
 
@@ -266,7 +265,6 @@ class Tape:
         self.checks = Checks()
         self.states = SimulatorStates()
         self.every, self.number = 1, 0
-        self.of_wrappers = False
         self.pictures: dict[str, tuple[int, int]] = {}
         self._snapshot = generators
         self._states: States | None = None
@@ -354,7 +352,6 @@ class Tape:
             "every": self.every,
             "number": self.number,
             **({"pictures": self.pictures} if self.pictures else {}),
-            **({"of_wrappers": True} if self.of_wrappers else {}),
             **({"states": self.states.packed()} if len(self.states) else {}),
             "checks": [len(self.checks), len(checks)],
             "actions": facts,
@@ -394,7 +391,6 @@ class Tape:
         tape._states, tape.every, tape.fault = header["generators"], int(header["every"]), None
         tape.number = int(header.get("number", 0))
         tape.pictures = {view: (count, check) for view, (count, check) in header.get("pictures", {}).items()}
-        tape.of_wrappers = bool(header.get("of_wrappers"))
         return tape
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -34,12 +35,16 @@ _MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
 class Batch(Protocol):
     """Puts the steps of several envs on their tapes at once; ``batch_taping.BatchTaping`` is the one."""
 
-    def takes_over(self, recorder: TapeRecorder) -> bool:
-        """The episode that ran is over; say whether the steps of the next one are put on its tape there."""
+    def is_stepping(self, recorder: TapeRecorder) -> bool:
+        """Return whether the env is being stepped in the middle of an episode: a reset is a part of its step."""
+        ...
+
+    def reset(self, recorder: TapeRecorder) -> None:
+        """Take note that the episode that ran is over, and that its env is being reset."""
         ...
 
     def began(self, recorder: TapeRecorder, tape: Tape) -> None:
-        """The next one has begun."""
+        """Take note that an episode began, with a new tape."""
         ...
 
 
@@ -59,8 +64,7 @@ class TapeRecorder:
         tape: The tape of the episode that runs, or that ended last; None before the first reset.
         is_on: Whether episodes are taped.
         refused: The exception of a reset that worked only without a seed, or None.
-        of_wrappers: As of the tapes.
-        batch: Puts the steps on the tapes, if the env is one of a vector env; None: this does.
+        batch: May put the steps on the tapes, if the env is one of a vector env.
 
     Example:
         >>> class Env:
@@ -84,8 +88,8 @@ class TapeRecorder:
         self._number = 0  # of the episode that runs
         self._check = 0
         self._simulator, self._total = Simulator.of(env), 0.0
+        self._dtype = _dtype_of(getattr(env, "unwrapped", env))
         self._reward: Any = None  # of the step that is made: the sum of the innermost env's numbers
-        self.of_wrappers = False
         self.batch: Batch | None = None
         self._fault: str | None = None  # why the running episode cannot be checked
         self._is_inside = False  # an env may step itself while it is reset
@@ -121,11 +125,13 @@ class TapeRecorder:
         Raises:
             Exception: Whatever the env raises.
         """
-        if self.batch is not None and not self._is_inside:
-            self.of_wrappers = self.batch.takes_over(self)
-        if not self.is_used and not self._is_inside:
+        if self._is_inside or (self.batch is not None and self.batch.is_stepping(self)):
+            return self._reset(seed=seed, **options)
+        if self.batch is not None:
+            self.batch.reset(self)
+        if not self.is_used:
             self.is_on, self.tape = False, None
-        if not self.is_on or self._is_inside:
+        if not self.is_on:
             return self._reset(seed=seed, **options)
         self._number += self.tape is not None and len(self.tape) > 0
         self._check, self._fault, self._total = 0, None, 0.0
@@ -142,7 +148,7 @@ class TapeRecorder:
             result = self._reset_with(with_seed, seed, options)
         finally:
             self._is_inside = False
-        if not self._core_began and (self._core_acted or (self.of_wrappers and self._core is not None)):
+        if self._core_acted and not self._core_began:
             self._fault = self._fault or _IN_MID_GAME
         if self._seeds is not None and isinstance(seed, (int, np.integer)) and seed >= 0:
             # the episodes after it follow from it, as without us
@@ -150,8 +156,8 @@ class TapeRecorder:
         own = seeded(self._env)
         used = own.last if own is not None else with_seed if self.refused is None else seed
         self.tape = Tape(used, kept, task, generators)
-        self.tape.number, self.tape.of_wrappers = self._number, self.of_wrappers
-        if self.of_wrappers or not self._core_acted:  # else the checksums do not depend on the wrappers that RLlib adds
+        self.tape.number = self._number
+        if not self._core_acted:  # otherwise the checksums do not depend on the wrappers that RLlib adds
             self._add(result[0])
         self.tape.fault = self.tape.fault or self._fault
         self.tape.began(self._check)
@@ -175,7 +181,7 @@ class TapeRecorder:
             result = self._step(action)
         finally:
             self._is_inside = False
-        if self.of_wrappers or not self._core_acted:
+        if not self._core_acted:
             self._add(result[0], result[1])
         self._add_end(result[2], result[3])
         if self._fault is not None:
@@ -194,34 +200,34 @@ class TapeRecorder:
         if is_over or step % STRIDE == 0:
             self.note_state()
 
-    def leave_out_steps(self) -> bool:
-        """Take this out of the env's ``step``; the env is stepped as without it. Return whether that is possible."""
-        core, hooks = self._core, [(self._env, self.step, self._step)]
-        if core is not None:
-            hooks.append((core, self._step_core, self._core_step))
+    def unhook_steps(self) -> bool:
+        """Take this out of the env's ``step``: a batch puts the steps on tape. Return whether that is possible."""
+        hooks = [(self._env, self.step, self._step)]
+        if self._core is not None:
+            hooks.append((self._core, self._step_core, self._core_step))
         if self._simulator is not None or any(vars(env).get("step") != own for env, own, _ in hooks):
-            return False  # someone else has put himself in its place since
+            return False  # its states are needed, or someone else has put himself in its place since
         for env, _, before in hooks:
             del env.__dict__["step"]
             if env.step != before:
                 env.step = before
         return True
 
-    def take_in_steps(self) -> None:
-        """Undo ``leave_out_steps``."""
-        self._env.step = self.step
+    def hook_steps(self, check: int) -> None:
+        """Put the steps on tape here again.
+
+        Args:
+            check: The checksum of the episode that runs.
+        """
+        self._check = check
+        self._step, self._env.step = self._env.step, self.step
         if self._core is not None:
-            self._core.step = self._step_core
+            self._core_step, self._core.step = self._core.step, self._step_core
 
     @property
     def is_used(self) -> bool:
         """Whether anybody needs the tapes."""
         return self._users > 0
-
-    @property
-    def resets_core(self) -> bool:
-        """Whether the last reset was one of the innermost env."""
-        return self._core is None or self._core_began
 
     def note_state(self) -> None:
         """Put the state of the env's simulator on the tape, unless the env has none or its state is there already."""
@@ -252,7 +258,7 @@ class TapeRecorder:
         """Step the innermost env, and add its observation and its reward to the checksum."""
         result = self._core_step(*args, **kwargs)
         self._core_acted = True
-        if self.is_on and not self.of_wrappers:
+        if self.is_on:
             self._add(result[0], result[1])
         return result
 
@@ -260,17 +266,21 @@ class TapeRecorder:
         """Reset the innermost env, and add its observation to the checksum."""
         result = self._core_reset(*args, **kwargs)
         self._core_acted = self._core_began = True
-        if self.is_on and not self.of_wrappers:
+        if self.is_on:
             self._add(result[0])
         return result
 
     def _add(self, observation: Any, reward: Any = 0.0) -> None:
         """Add an observation to the checksum; a reward that is a number is added with the end of the step.
 
-        What cannot be added makes the episode unfit.
+        Both are added as a vector env holds them. What cannot be added makes the episode unfit.
         """
         try:
+            if type(observation) is not np.ndarray or observation.dtype != self._dtype:
+                observation = self._as_in_a_batch(observation)
             self._check = checksum(observation, self._check)
+            if isinstance(reward, np.ndarray) and reward.size == 1:
+                reward = reward.item()
             if not isinstance(reward, _NUMBERS):
                 self._check = checksum(reward, self._check)
             elif self._reward is None:
@@ -279,6 +289,13 @@ class TapeRecorder:
                 self._reward += reward
         except Exception as error:
             self._cannot_compare(error)
+
+    def _as_in_a_batch(self, observation: Any) -> Any:
+        """Return an observation as an array of the type of its space, unless it is of another kind."""
+        if self._dtype is not None:
+            with contextlib.suppress(Exception):
+                return np.asarray(observation).astype(self._dtype, casting="same_kind", copy=False)
+        return observation
 
     def _add_end(self, terminated: Any, truncated: Any) -> None:
         """Add the reward of a step, and whether the episode ended with it. Infos are not added: they may hold times."""
@@ -303,6 +320,12 @@ class TapeRecorder:
         except (TypeError, ValueError) as error:
             self._fault = f"its reset options cannot be copied: {error_text(error)}"
             return {}
+
+
+def _dtype_of(env: Any) -> np.dtype[Any] | None:
+    """Return the type of an env's observations, if they are arrays of numbers or numbers."""
+    dtype = getattr(getattr(env, "observation_space", None), "dtype", None)
+    return dtype if isinstance(dtype, np.dtype) and dtype.kind in "biuf" else None
 
 
 def tape_recorder_of(env: Any) -> TapeRecorder | None:

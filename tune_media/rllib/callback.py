@@ -92,7 +92,7 @@ class EpisodeRecorderCallback(RLlibCallback):
         self, *, episode: Any, env_index: int, env_runner: Any = None, env: Any = None, **hooked: Any
     ) -> None:
         last = self._recording_of_asked
-        if last is not None and last.counts_later(env_index) and self._asked() is env_runner:
+        if last is not None and self._asked() is env_runner and last.count(env_index):
             return  # nearly always, if it is taped
         if env_runner is None:
             env_runner, env = hooked["worker"], hooked["base_env"]

@@ -8,13 +8,12 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tune_media.recording.episode import Candidate
+from tune_media.recording.episode import Candidate, RunningEpisode
 from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import sub_env
 from tune_media.recording.seeding import seeded
 from tune_media.recording.winners import Winners
-from tune_media.replay.batch_taping import BatchTaping
 from tune_media.rllib import ray_names
 from tune_media.rllib.agent_returns import agent_returns
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
@@ -100,7 +99,7 @@ class EnvRunnerRecording:
         self._sub_envs = SubEnvAccess(settings, self._section, self._index, self.recorder)
         self.replays = Replays(settings, self._section, self._index, self.recorder)
         self._running: dict[int, _Running] = {}  # by sub-env
-        self._counted_later: dict[int, tuple[EnvTap, BatchTaping]] = {}  # by sub-env: who knows its episode's steps
+        self._counted: dict[int, tuple[RunningEpisode, EnvTap]] = {}  # by sub-env: episodes that need only rewards
         self._unseen_ends = 0  # since the last answer
         self.is_evaluating = self.is_known = self._has_warned = False
         self._last: Answer | None = None
@@ -123,7 +122,7 @@ class EnvRunnerRecording:
         self._sub_envs.are_new(env_runner, env)
         self.replays.are_new(env_runner, env, children=self.owner.children)
         self.stack.put_on_tape(env_runner)
-        self._counted_later.clear()
+        self._counted.clear()
 
     def new_sub_env(self, env_runner: Any, env: Any, index: int) -> None:
         """The old API stack made a sub-env, for the first time or after a failure."""
@@ -134,7 +133,7 @@ class EnvRunnerRecording:
 
     def start(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
         """An episode starts: the sub-env has been reset."""
-        self._counted_later.pop(index, None)
+        self._counted.pop(index, None)
         if self.is_evaluating:
             return
         if self._section == EVALUATION and not self.is_known and not self._has_warned:
@@ -180,27 +179,20 @@ class EnvRunnerRecording:
                 are_enough=self.replays.are_enough,
             )
 
-    def counts_later(self, index: int) -> bool:
-        """Return whether nothing need be done for the step that a sub-env has just made."""
-        later = self._counted_later.get(index)
-        return later is not None and later[1].is_of_use and not later[0].has_info(index)
+    def count(self, index: int) -> bool:
+        """Count the step that a sub-env has made, if its reward is all that is needed; return whether it is."""
+        counted = self._counted.get(index)
+        if counted is None:
+            return False
+        episode, tap = counted
+        reward = tap.plain_reward(index, self.recorder.collector.may_find)
+        if reward is None:
+            return False
+        episode.count(reward)
+        return True
 
     def step(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
-        """The sub-env has been stepped, and ``counts_later`` said no."""
-        if index in self._counted_later:
-            is_known = self._counted_later[index][1].is_of_use
-            self._count(index, but_last=is_known)
-            if not is_known:
-                del self._counted_later[index]
-        counted = self.recorder.only_counted(index)
-        if counted is not None and counted.episode_length:
-            found = self.stack.tap_of_all(env_runner)
-            if found is not None and found.batch is not None and found.batch.tapes(index):
-                self._counted_later[index] = (found, found.batch)
-            reward = None if found is None else found.plain_reward(index, self.recorder.collector.may_find)
-            if reward is not None:
-                counted.count(reward)
-                return
+        """The sub-env has been stepped, and ``count`` said no."""
         recorded = self.recorder.running(index)
         if recorded is None:
             return
@@ -221,18 +213,13 @@ class EnvRunnerRecording:
                 episode=episode,
                 env_index=index,
             )
-
-    def _count(self, index: int, *, but_last: bool = False) -> None:
-        """Count the steps of a running episode that its vector env's tap knows; without the last one, if told so."""
-        later, episode = self._counted_later.get(index), self.recorder.running(index)
-        if later is not None and episode is not None:
-            length, total, before_last = later[1].reached(index)
-            episode.episode_length = length - 1 if but_last else length
-            episode.episode_return = before_last if but_last else total
+        tap, counted = self.stack.tap_of_all(env_runner), self.recorder.only_counted(index)
+        if tap is not None and counted is not None:
+            self._counted[index] = (counted, tap)
 
     def end(self, episode: Any, env_runner: Any, env: Any, index: int, earlier_chunks: Sequence[Any] = ()) -> None:
         """The episode is over; its last step has been recorded."""
-        self._count(index)
+        self._counted.pop(index, None)
         running = self._running.pop(index, None)
         if running is None or self.recorder.running(index) is None:
             return
@@ -248,6 +235,7 @@ class EnvRunnerRecording:
 
     def fail(self, index: int) -> None:
         """The sub-env has failed, and its episode with it."""
+        self._counted.pop(index, None)
         self.recorder.abandon(index, failed=True)
 
     def pause(self, env_runner: Any) -> None:
@@ -290,8 +278,6 @@ class EnvRunnerRecording:
         Args:
             received: The serials of the answers that have arrived.
         """
-        for index in self._counted_later:
-            self._count(index)
         last = self._last
         problems, abandoned, unseen_ends = self.recorder.problems.take(), self.recorder.abandoned, self._unseen_ends
         self.recorder.abandoned = self._unseen_ends = 0

@@ -13,12 +13,18 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from tune_media.recording.rendering import is_actor
+from tune_media.recording.rendering import inside, is_actor
 from tune_media.replay.batch_taping import BatchTaping
 from tune_media.replay.tape_recorder import tape_recorder_of
 
 _KEY = "tune_media_tap"
 _ALL_AGENTS = "__all__"
+_SAME = (
+    gym.wrappers.OrderEnforcing,
+    gym.wrappers.PassiveEnvChecker,
+    gym.wrappers.RecordEpisodeStatistics,
+    gym.wrappers.TimeLimit,
+)
 _NEXT_STEP = "NEXT_STEP"  # how Gymnasium names that a sub-env is reset by the step after its episode's last one
 
 
@@ -116,17 +122,16 @@ class EnvTap:
 
     def put_on_tape(self, env: Any) -> None:
         """Have the steps of a synchronous vector env's sub-envs put on their tapes together, if they have any."""
-        vector_env: Any = getattr(env, "unwrapped", None)
-        mode = getattr(getattr(vector_env, "autoreset_mode", None), "name", _NEXT_STEP)
-        if type(vector_env) is gym.vector.SyncVectorEnv and mode == _NEXT_STEP:
-            recorders = {index: tape_recorder_of(inner) for index, inner in enumerate(vector_env.envs)}
-            taped = {index: recorder for index, recorder in recorders.items() if recorder is not None}
-            if taped and all(recorder.batch is None for recorder in taped.values()):
-                self.batch = BatchTaping(taped)
-
-    def has_info(self, index: int) -> bool:
-        """Return whether the last step of a sub-env of a vector env had an info."""
-        return self.last is not None and bool(self.last.info[index])
+        inner = env.env if type(env) is gym.wrappers.vector.DictInfoToList else env
+        mode = getattr(getattr(inner, "autoreset_mode", None), "name", _NEXT_STEP)
+        if type(inner) is not gym.vector.SyncVectorEnv or mode != _NEXT_STEP:
+            return
+        found = {index: tape_recorder_of(sub_env) for index, sub_env in enumerate(inner.envs) if _returns_all(sub_env)}
+        recorders = {index: recorder for index, recorder in found.items() if recorder is not None}
+        if self.batch is not None:
+            self.batch.include(recorders)
+        elif recorders and all(recorder.batch is None for recorder in recorders.values()):
+            self.batch = BatchTaping(recorders)
 
     def plain_reward(self, index: int, has_more: Callable[[Any], bool]) -> float | None:
         """Return the last reward of a sub-env; None if there is more to see in its last step.
@@ -162,6 +167,16 @@ def tap_of(env: Any) -> EnvTap | None:
     """Return the tap of an env, or None if it has none."""
     tap: EnvTap | None = getattr(env, "__dict__", {}).get(_KEY)
     return tap
+
+
+def _returns_all(env: Any) -> bool:
+    """Return whether the wrappers of an env return the observation and the reward of the env inside them."""
+    layers = list(inside(env))[:-1]
+    return all(
+        type(layer) in _SAME
+        or (type(layer).reset is gym.Wrapper.reset and type(layer).step in (gym.Wrapper.step, gym.ActionWrapper.step))
+        for layer in layers
+    )
 
 
 def _says_all(flags: Any) -> bool:

@@ -53,7 +53,7 @@ class NewStackEpisode:
     def put_on_tape(env_runner: Any) -> None:
         """Put the steps of a vector env on tape together, if its sub-envs are taped."""
         tap = tap_of(_stepped_env(env_runner, None))
-        if tap is not None and tap.is_batched and tap.batch is None:
+        if tap is not None and tap.is_batched:
             tap.put_on_tape(env_runner.env)
 
     @property
