@@ -12,9 +12,10 @@ from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
 from tune_media.replay import render_actor, render_pool
 from tune_media.replay.recipe import Recipe
+from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.replay.verdicts import Verdict, decide, verdict_on
-from tune_media.rllib.proofs import Prover, Sample
+from tune_media.rllib.proofs import Prover, Sample, _to_prove
 from tune_media.selection import as_selectors
 from tune_media.values.options import VideoOptions
 
@@ -78,6 +79,14 @@ def test_an_episode_whose_first_frames_were_rendered_proves_its_tape_and_one_wit
     verdict = proven(prover, [begun])
     assert not verdict.repeats
     assert "shows 6 frames in a replay instead of 3" in verdict.reason
+
+
+def test_of_many_samples_the_latest_are_played_and_one_of_which_each_frame_is_known():
+    whole = samples_of(odd_envs.Plain)[0]
+    begun = [replace(sample, record=replace(sample.record, rendered="replay")) for sample in samples_of(odd_envs.Plain)]
+    chosen = _to_prove([*begun, whole, *begun, *begun])
+    assert [sample is whole for sample in chosen] == [True, False, False, False]
+    assert [Tape.unpacked(sample.tape).number for sample in chosen[1:]] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("kind", [odd_envs.ReusesBuffers, odd_envs.SharesASimulator])

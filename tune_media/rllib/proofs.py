@@ -141,7 +141,7 @@ class Prover:
 
     def _decide(self, samples: Sequence[Sample]) -> None:
         recipe = samples[0].recipe.hash
-        samples = sorted(samples, key=lambda sample: -Tape.unpacked(sample.tape).number)[:_MOST_SAMPLES]
+        samples = _to_prove(samples)
         for sample in samples:
             reason = self._difference(sample)
             if reason is not None:
@@ -178,3 +178,11 @@ class Prover:
             if len(before) > len(again) or (sample.record.rendered == DIRECT and len(before) < len(again)):
                 return f"shows {len(again)} frames{of_view} in a replay instead of {len(before)}"
         return None
+
+
+def _to_prove(samples: Sequence[Sample]) -> list[Sample]:
+    """Return the latest episodes, and one among them of which every frame was rendered, if there is any."""
+    latest = sorted(samples, key=lambda sample: -Tape.unpacked(sample.tape).number)
+    whole = next((sample for sample in latest if sample.record.rendered == DIRECT), None)
+    others = [sample for sample in latest if sample is not whole]
+    return others[:_MOST_SAMPLES] if whole is None else [whole, *others[: _MOST_SAMPLES - 1]]

@@ -26,7 +26,8 @@ from tune_media.values.secrets import error_text
 logger = logging.getLogger(__name__)
 
 _VERDICT_HOLDS = 1.0  # seconds: if a tape differs, that is found out seconds later anyway
-_MOST_PROOFS = 4  # of a round
+_MOST_PROOFS = 4  # of a round, the latest
+_ALWAYS = 2**63  # the one that is rendered as a whole, whatever rendering takes, is among them
 _MOST_ENCODED = 8  # at once, until it is known whether the env repeats its episodes; an encoder takes 7 MB and more
 _HAS_CHILDREN = (
     "env {} has started processes of its own, such as a simulator with a port or a license; another env like it might "
@@ -101,7 +102,8 @@ class Replays(Taping):
     def has_finished(self, candidate: Candidate) -> None:
         """An episode has ended: if it was rendered where it ran, its frames prove its tape."""
         if candidate.tape is not None and candidate.checks and not candidate.are_cut and self.mode != DIRECT:
-            self._checks[candidate.record.id] = (candidate.tape.number, dict(candidate.checks))
+            number = _ALWAYS if candidate.tape is self._whole else candidate.tape.number
+            self._checks[candidate.record.id] = (number, dict(candidate.checks))
             if len(self._checks) > _MOST_PROOFS:
                 del self._checks[min(self._checks, key=lambda id: self._checks[id][0])]
 
