@@ -158,7 +158,7 @@ def test_by_default_clips_are_made_of_tapes_once_the_env_is_proven(tmp_path):
             assert clip.episode.episode_return == section["episode_return_max"]
             assert len(ways) < 500
             time.sleep(0.1)
-        assert ways[:2] == ["direct"] * 2, "a first episode of an env is no proof"
+        assert ways[0] == "direct"
         assert not clip.is_rendered
         assert clip.frames == clip.episode.episode_length + 1 == len(frames(clip.content()))
         algorithm.save_checkpoint(str(tmp_path))
