@@ -6,7 +6,7 @@ from tests.support.recorders import make_recorder, only, play, take_all
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
 from tune_media.encoding.frame_checks import frame_check
-from tune_media.recording.clips import MOST_BEGUN, Clips, Frames, begins_with, pictures_of
+from tune_media.recording.clips import MOST_BEGUN, Clips, Frames, pictures_of, shows
 from tune_media.steps import StepFacts
 
 
@@ -56,11 +56,20 @@ def test_once_the_first_frames_are_enough_no_more_are_rendered_and_nothing_is_en
     clips.feed_last()
     assert clips.checks() == {"": tuple(checks[: MOST_BEGUN + 3])}
     assert (clips.frames, clips.finish(), len(asked)) == (Frames.BEGUN, {}, 4)
-    pictures = pictures_of(clips.checks())
-    assert begins_with({"": checks}, pictures)
-    assert not begins_with({"": [0, *checks[1:]]}, pictures)
-    assert not begins_with({"": checks[:5]}, pictures)
-    assert not begins_with({"other": checks}, pictures)
+    pictures = pictures_of(clips.checks(), are_all=False)
+    assert shows({"": checks}, pictures)
+    assert shows({"": checks, "other": checks}, pictures)
+    assert not shows({"": [0, *checks[1:]]}, pictures)
+    assert not shows({"": checks[:5]}, pictures)
+    assert not shows({"other": checks}, pictures)
+
+
+def test_a_clip_of_which_all_frames_are_known_has_no_others_and_no_other_views():
+    pictures = pictures_of({"": [1, 2], "side": [3]}, are_all=True)
+    assert shows({"": [1, 2], "side": [3]}, pictures)
+    assert not shows({"": [1, 2, 2], "side": [3]}, pictures)
+    assert not shows({"": [1, 2], "side": [3], "top": [4]}, pictures)
+    assert not shows({"": [1, 2]}, pictures)
 
 
 def test_an_overlay_is_drawn_at_the_size_of_the_clip():

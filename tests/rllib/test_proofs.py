@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support import odd_envs
+from tune_media.recording.clips import pictures_of
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
@@ -76,6 +77,10 @@ def test_an_episode_whose_first_frames_were_rendered_proves_its_tape_and_one_wit
     assert proven(prover, [replace(begun, record=replace(begun.record, rendered="replay"))]) == Verdict(True)
     longer = replace(whole, checks={view: (*checks, 1) for view, checks in whole.checks.items()})
     assert "instead of 7" in prover._difference(replace(longer, record=replace(begun.record, rendered="replay")))
+    tape = Tape.unpacked(whole.tape)
+    tape.pictures = pictures_of(whole.checks, are_all=True)
+    checked = replace(begun, tape=tape.packed(), record=replace(begun.record, rendered="replay"))
+    assert "instead of 3" in prover._difference(checked)
     verdict = proven(prover, [begun])
     assert not verdict.repeats
     assert "shows 6 frames in a replay instead of 3" in verdict.reason

@@ -17,8 +17,8 @@ from tune_media.values.options import VideoOptions
 Render = Callable[[], Mapping[str, Any]]
 """Returns the current frames of an env by the name of their view; the name of the only view is the empty string."""
 
-Pictures = dict[str, tuple[int, int]]
-"""What a tape holds of an episode's frames, by view: how many were rendered while it ran, and their checksum."""
+Pictures = dict[str, tuple[int | None, int]]
+"""What a tape holds of an episode's frames, by view: how many of the first ones (None: all), and their checksum."""
 
 MOST_BEGUN = 32
 """How many frames of an episode are rendered where it runs, once its env is proven: with MuJoCo one takes 40 ms."""
@@ -182,21 +182,34 @@ class Clips:
             encoder.cancel()
 
 
-def pictures_of(checks: Mapping[str, Sequence[int]]) -> Pictures:
-    """Return how many frames there are and one checksum of all, by view, of the checksums of each frame.
+def pictures_of(checks: Mapping[str, Sequence[int]], *, are_all: bool) -> Pictures:
+    """Return what a tape holds of the frames that were rendered.
+
+    Args:
+        checks: The checksum of each frame, by view.
+        are_all: Whether the episode has no others.
 
     Example:
-        >>> pictures_of({"": (1, 2)}) == pictures_of({"": (2, 1)})
+        >>> pictures_of({"": (1, 2)}, are_all=True) == pictures_of({"": (2, 1)}, are_all=True)
         False
     """
-    return {view: (len(frames), check_of_all(frames)) for view, frames in checks.items()}
+    return {view: (None if are_all else len(frames), check_of_all(frames)) for view, frames in checks.items()}
 
 
-def begins_with(checks: Mapping[str, Sequence[int]], pictures: Pictures) -> bool:
-    """Say whether clips begin with the frames that ``pictures_of`` was given.
+def has_all(pictures: Pictures) -> bool:
+    """Say whether these are of all frames of an episode."""
+    return any(count is None for count, _ in pictures.values())
+
+
+def shows(checks: Mapping[str, Sequence[int]], pictures: Pictures) -> bool:
+    """Say whether clips show the frames that ``pictures_of`` was given: all, or the first ones.
 
     Example:
-        >>> begins_with({"": (1, 2, 3)}, pictures_of({"": (1, 2)}))
+        >>> shows({"": (1, 2, 3)}, pictures_of({"": (1, 2)}, are_all=False))
         True
+        >>> shows({"": (1, 2, 3)}, pictures_of({"": (1, 2)}, are_all=True))
+        False
     """
-    return pictures == pictures_of({view: checks.get(view, ())[:count] for view, (count, _) in pictures.items()})
+    if has_all(pictures) and checks.keys() != pictures.keys():
+        return False
+    return all(check_of_all(checks.get(view, ())[:count]) == check for view, (count, check) in pictures.items())

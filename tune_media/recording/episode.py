@@ -169,7 +169,8 @@ class RunningEpisode:
         if self.tape is None or self.tape.fault is not None or len(self.tape) != self.episode_length:
             return None
         if self.clips is not None and self.clips.frames is not Frames.ENCODED and not self.clips.are_cut:
-            self.tape.pictures = pictures_of(self.clips.checks())
+            are_all = self.clips.frames is Frames.CHECKED
+            self.tape.pictures = pictures_of(self.clips.checks(), are_all=are_all)
         try:
             return self.tape.packed()
         except TypeError as error:

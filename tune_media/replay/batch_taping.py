@@ -18,12 +18,11 @@ from crc32c import crc32c
 from typing_extensions import override
 
 from tune_media.replay.plain import to_json
-from tune_media.replay.tape import Tape
+from tune_media.replay.tape import NUMBERS, Tape
 from tune_media.replay.tape_recorder import STEP, Batch, TapeRecorder
 
 _STEPS = 64  # of a block
 _MOST_BYTES = 1024  # of an observation: copying a larger one takes as long as its checksum
-_KINDS = "biuf"  # of arrays that are plain bytes
 _NEVER = sys.maxsize
 _NO_ARRAYS = (ValueError, TypeError, AttributeError, IndexError)
 
@@ -146,7 +145,7 @@ class BatchTaping(Batch):
                 self._hand_over(slot)
             self._start = self._done
             if is_other:
-                if actions.dtype.kind not in _KINDS:
+                if actions.dtype.kind not in NUMBERS:
                     raise ValueError("no numbers")
                 self._actions = block = np.zeros((_STEPS, *actions.shape), actions.dtype)
         assert block is not None
@@ -175,7 +174,7 @@ class BatchTaping(Batch):
         """
         observation = ("observation", observations.dtype, observations.shape[1:])
         row = np.dtype([observation, ("reward", "<f8"), ("terminated", "?"), ("truncated", "?")])
-        if observations.dtype.kind not in _KINDS or row.itemsize - STEP.size > _MOST_BYTES:
+        if observations.dtype.kind not in NUMBERS or row.itemsize - STEP.size > _MOST_BYTES:
             raise ValueError("too large, or no numbers")
         self._rows = np.zeros((_STEPS, len(observations)), row)
         self._columns = tuple(self._rows[name] for name in row.names or ())

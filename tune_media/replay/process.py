@@ -31,7 +31,7 @@ from typing import IO, Any
 from ray import cloudpickle
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.clips import begins_with
+from tune_media.recording.clips import shows
 from tune_media.recording.episode import joined
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
@@ -381,7 +381,7 @@ class _Stage:
         for _ in range(1 if place not in self._renderers else 2):  # it may carry something over from earlier episodes
             try:
                 clips = render_tape(unpacked, self._renderer(place), video, env_index=env_index, on_step=tell)
-                if not begins_with({view: clip.checks for view, clip in clips.items()}, pictures):
+                if not shows({view: clip.checks for view, clip in clips.items()}, pictures):
                     raise ReplayDiffers(steps, "shows other pictures than the episode, at this step or before it")
                 return clips
             except ReplayDiffers as error:

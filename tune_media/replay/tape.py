@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from crc32c import crc32c
 
+from tune_media.recording.clips import Pictures
 from tune_media.replay.generators import Snapshot, States
 from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.simulator import State
@@ -34,6 +35,8 @@ MAX_UNPACKED = 4 * MAX_BYTES
 VERSION = 2
 BLOCK = 64
 """The whole checksum is stored after so many steps; of the others a byte."""
+NUMBERS = "biuf"
+"""The kinds of NumPy types whose arrays are plain bytes."""
 _MAGIC = b"TMT"
 _OVERHEAD = 40
 _LEVEL = 1  # of zlib: four times as fast as the default, and 3 % larger for the actions of MuJoCo
@@ -265,7 +268,7 @@ class Tape:
         self.checks = Checks()
         self.states = SimulatorStates()
         self.every, self.number = 1, 0
-        self.pictures: dict[str, tuple[int, int]] = {}
+        self.pictures: Pictures = {}
         self._snapshot = generators
         self._states: States | None = None
         is_known = seed is not None or generators is not None
@@ -407,7 +410,7 @@ def checksum(value: Any, start: int = 0) -> int:
         >>> checksum(0.0) == checksum(-0.0)
         False
     """
-    if type(value) is np.ndarray and value.dtype.kind in "iufb" and value.flags.c_contiguous:  # most observations
+    if type(value) is np.ndarray and value.dtype.kind in NUMBERS and value.flags.c_contiguous:  # most observations
         return int(crc32c(value, start)) if value.size else _of_array(value, start)  # type: ignore[arg-type]
     if isinstance(value, (np.ndarray, np.generic)):
         return _of_array(np.asarray(value), start)

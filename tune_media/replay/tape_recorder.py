@@ -16,7 +16,7 @@ from tune_media.recording.seeding import seeded
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.simulator import STRIDE, Simulator, States, has_ended
-from tune_media.replay.tape import Tape, checksum
+from tune_media.replay.tape import NUMBERS, Tape, checksum
 from tune_media.values.secrets import error_text
 
 _KEY = "tune_media_tape_recorder"
@@ -325,7 +325,7 @@ class TapeRecorder:
 def _dtype_of(env: Any) -> np.dtype[Any] | None:
     """Return the type of an env's observations, if they are arrays of numbers or numbers."""
     dtype = getattr(getattr(env, "observation_space", None), "dtype", None)
-    return dtype if isinstance(dtype, np.dtype) and dtype.kind in "biuf" else None
+    return dtype if isinstance(dtype, np.dtype) and dtype.kind in NUMBERS else None
 
 
 def tape_recorder_of(env: Any) -> TapeRecorder | None:

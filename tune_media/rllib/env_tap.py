@@ -130,7 +130,7 @@ class EnvTap:
         recorders = {index: recorder for index, recorder in found.items() if recorder is not None}
         if self.batch is not None:
             self.batch.include(recorders)
-        elif recorders and all(recorder.batch is None for recorder in recorders.values()):
+        elif recorders:
             self.batch = BatchTaping(recorders)
 
     def plain_reward(self, index: int, has_more: Callable[[Any], bool]) -> float | None:

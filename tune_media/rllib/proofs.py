@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tune_media.recording.clips import has_all
 from tune_media.recording.rendering import ONLY_VIEW
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
@@ -175,7 +176,8 @@ class Prover:
             for frame, (one, other) in enumerate(zip(before, again, strict=False)):
                 if one != other:
                     return f"shows other pictures{of_view} in a replay, from frame {frame} of {len(before)} on"
-            if len(before) > len(again) or (sample.record.rendered == DIRECT and len(before) < len(again)):
+            is_whole = sample.record.rendered == DIRECT or has_all(Tape.unpacked(sample.tape).pictures)
+            if len(before) > len(again) or (is_whole and len(before) < len(again)):
                 return f"shows {len(again)} frames{of_view} in a replay instead of {len(before)}"
         return None
 

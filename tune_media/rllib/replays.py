@@ -123,7 +123,7 @@ class Replays(Taping):
         if verdict is not None and not verdict.repeats:
             self.go_direct(verdict.reason)  # whoever found it out has said so
         elif verdict is not None and self.plan.render == AUTO:
-            self.mode = REPLAY
+            self.mode, self._whole = REPLAY, None
             self._read_again_at = time.monotonic() + _VERDICT_HOLDS
 
     def are_new(self, env_runner: Any, env: Any, first: int = 0, *, children: Collection[int] = ()) -> None:
