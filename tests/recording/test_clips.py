@@ -64,6 +64,13 @@ def test_once_the_first_frames_are_enough_no_more_are_rendered_and_nothing_is_en
     assert not shows({"other": checks}, pictures)
 
 
+def test_a_clip_that_has_all_its_frames_is_not_given_up_later():
+    clips = Clips(VideoOptions(max_frames=10), lambda: {"": picture(9)}, fps=12, are_enough=lambda: True)
+    for step in range(2 * MOST_BEGUN):
+        clips.feed(StepFacts(step, 0.0, 0.0))
+    assert clips.finish()[""].frames == 10
+
+
 def test_a_clip_of_which_all_frames_are_known_has_no_others_and_no_other_views():
     pictures = pictures_of({"": [1, 2], "side": [3]}, are_all=True)
     assert shows({"": [1, 2], "side": [3]}, pictures)

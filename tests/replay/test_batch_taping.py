@@ -128,6 +128,8 @@ def test_what_an_env_returns_may_be_of_another_type_in_later_episodes():
                 observation, reward = observation.astype(np.float64) if self.steps % 2 else [1, 2, 3], np.array(reward)
             if self.episodes > 4:
                 more[:2] = map(np.bool_, more[:2])
+            if self.episodes > 6:
+                reward, more[0], more[1] = np.bool_(self.steps % 2), 2 * bool(more[0]), None
             return observation, np.float32(reward) if self.episodes == 6 else reward, *more
 
     vector = Vector(Sloppy)
@@ -261,6 +263,45 @@ def test_an_env_that_resets_itself_in_a_step_has_one_episode_on_one_tape():
     assert vector.taped() == [True]
     assert {len(tape) for tape in vector.tapes[0]} == {15}
     assert_plays(Trials(), vector.tapes[0])
+
+
+def test_an_env_that_resets_and_steps_itself_only_in_later_episodes_is_played_as_it_was():
+    class Levels(Walk):
+        """Has a second level from its third episode on; a wrapper is around it, as ``gym.make`` puts some there."""
+
+        episodes = 0
+
+        def reset(self, **options):
+            self.episodes += not options.get("options")
+            return super().reset(**options)
+
+        def step(self, action):
+            found = super().step(action)
+            if self.episodes > 2 and self.steps == 3:
+                self.reset(options={"level": 2})
+                found = self.step(action)
+            return found
+
+    def make():
+        return gym.wrappers.TimeLimit(Levels(), 12)
+
+    vector = Vector(make)
+    vector.step(60)
+    assert vector.taped() == [True]
+    env = make()
+    assert {len(tape) for tape in vector.tapes[0]} == {5, 12}
+    for tape in vector.tapes[0]:
+        assert len(list(replay(env, tape))) == len(tape) + 1
+
+
+def test_a_sub_env_that_somebody_resets_between_two_episodes_is_taped_on():
+    vector = Vector(Walk)
+    for _ in range(40):
+        if vector.step()[2][0]:
+            vector.envs.envs[0].reset()
+    assert vector.taped() == [True]
+    assert [len(tape) for tape in vector.tapes[0]] == [5] * 6
+    assert_plays(Walk(), vector.tapes[0])
 
 
 def test_an_episode_that_a_reset_cuts_counts_as_one_of_its_env():

@@ -197,6 +197,25 @@ def test_if_rendering_takes_long_one_episode_is_rendered_whole_and_of_the_others
             _ = late[-1].frames
 
 
+def test_an_episode_that_cannot_be_replayed_is_rendered_to_its_end(monkeypatch):
+    _, recording, play = recorded(render="auto", sub_envs=2)
+    monkeypatch.setattr("tune_media.rllib.replays._MOST_RENDERING", 0.0)
+    play(4)
+    tape = Tape(1)
+    assert recording.replays.are_enough(tape)
+    tape.fault = "a step is lost"
+    assert not recording.replays.are_enough(tape)
+
+
+def test_if_the_episode_that_is_rendered_whole_is_lost_the_next_one_is_rendered_whole(monkeypatch):
+    env_runner, recording, play = recorded(render="auto")
+    monkeypatch.setattr("tune_media.rllib.replays._MOST_RENDERING", 0.0)
+    env_runner.sample(num_timesteps=1, random_actions=True)
+    recording.recorder.abandon_all()
+    records = [episode.record for episode in play(4).chosen["data"].episodes]
+    assert [record.rendered for record in records].count("direct") == 1
+
+
 def test_a_clip_that_was_cut_for_lack_of_memory_proves_nothing(monkeypatch):
     _, _, play = recorded(render="auto")
     monkeypatch.setattr("tune_media.recording.recorder._CHECKED_EVERY", 1)

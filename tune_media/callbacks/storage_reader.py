@@ -339,7 +339,8 @@ class StorageReader(Reader):
         """
         store = TrialStore(location, self._retention)
         store.load(self._earlier.get(store.name, ()), self._to_heal.get(store.name, ()))
-        store.index.copy()  # if it lacked lines: trackers read it, to find what a killed driver had not sent
+        with self._faults.guard("the index", "completing it"):  # trackers read it, to find what was not sent
+            store.index.copy()
         try:
             store.write_pointer()
         except Exception as error:

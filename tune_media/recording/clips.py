@@ -118,11 +118,12 @@ class Clips:
     def _encode(self, facts: StepFacts) -> None:
         if self.are_cut:
             return
-        if self._are_enough is not None and facts.step >= MOST_BEGUN and self._are_enough():
-            self._end_here()
         if self._are_full:
             for encoder in self._encoders.values():
                 encoder.cut()
+            return
+        if self._are_enough is not None and facts.step >= MOST_BEGUN and self._are_enough():
+            self._end_here()
             return
         frames = self._render()
         for view, picture in frames.items():
@@ -138,12 +139,11 @@ class Clips:
 
     def _end_here(self) -> None:
         """Encode nothing, and render no more: the clip is made of the tape, and must begin with these frames."""
-        self.frames, self._are_enough = Frames.BEGUN, None
+        self.frames, self._are_enough, self._most = Frames.BEGUN, None, 0
         for view, encoder in self._encoders.items():
             if isinstance(encoder, VideoEncoder):
                 encoder.cancel()
                 self._encoders[view] = FrameChecks(checks=encoder.checks)
-        self._most = min(encoder.frames for encoder in self._encoders.values())
 
     def _new_encoder(self) -> VideoEncoder | FrameChecks:
         if not self.are_encoded:

@@ -168,6 +168,10 @@ class EpisodeRecorder:
         """Say whether another episode like the largest of those that run may be recorded beside them."""
         return self._nbytes() + max((episode.nbytes for episode in self._running.values()), default=0) <= MAX_BYTES
 
+    def records(self, tape: Tape) -> bool:
+        """Say whether the episode of a tape is being recorded."""
+        return any(episode.tape is tape for episode in self._running.values())
+
     def longest_running(self) -> int:
         """Return the number of steps of the longest episode that is being recorded; 0 if there is none."""
         return max((episode.episode_length for episode in self._running.values()), default=0)

@@ -78,7 +78,8 @@ class BatchTaping(Batch):
 
     @override
     def is_stepping(self, recorder: TapeRecorder) -> bool:
-        return self._begun > self._done and self._of_recorder[id(recorder)].first != _NEVER
+        slot = self._of_recorder[id(recorder)]
+        return self._begun > self._done and slot.first != _NEVER and slot.over_at != self._done
 
     @override
     def reset(self, recorder: TapeRecorder) -> None:
@@ -182,6 +183,8 @@ class BatchTaping(Batch):
     def _end_episodes(self, are_over: Array) -> None:
         for index in np.flatnonzero(are_over).tolist():
             slot = self._slots.get(index)
+            if slot is not None:
+                slot.over_at = self._done
             if slot is not None and slot.first != _NEVER:
                 self._hand_over(slot)
                 slot.first = _NEVER
@@ -236,13 +239,14 @@ class _Slot:
         state: See above.
         tape: The tape of its episode.
         first: The number of the vector env's step that is the next one of the episode; ``_NEVER`` if it is over.
+        over_at: The number of the vector env's step that resets it, since the one before has ended an episode.
         check: The checksum so far.
     """
 
     def __init__(self, recorder: TapeRecorder, index: int) -> None:
         self.recorder, self.index, self.state = recorder, index, _State.COMPARES
         self.tape = self._own = Tape(0)
-        self.first, self.check = _NEVER, 0
+        self.first, self.over_at, self.check = _NEVER, -1, 0
 
     def begin(self, tape: Tape, first: int) -> None:
         """Begin an episode."""

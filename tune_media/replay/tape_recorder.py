@@ -28,7 +28,6 @@ _IN_MID_GAME = (
 STEP = struct.Struct("<d??")
 """The reward of a step and its two flags, as they are added to the checksum."""
 _NUMBERS = (float, int, np.floating, np.integer)
-_TRUTH = (False, True)
 _MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
 
 
@@ -93,6 +92,7 @@ class TapeRecorder:
         self.batch: Batch | None = None
         self._fault: str | None = None  # why the running episode cannot be checked
         self._is_inside = False  # an env may step itself while it is reset
+        self._is_in_core = False  # the innermost env may reset or step itself, which a vector env does not show
         self._core_acted = False  # whether the innermost env was reset or stepped in this reset or step
         self._core_began = False  # whether it was reset
         self._step, self._reset = env.step, env.reset
@@ -256,7 +256,13 @@ class TapeRecorder:
 
     def _step_core(self, *args: Any, **kwargs: Any) -> Any:
         """Step the innermost env, and add its observation and its reward to the checksum."""
-        result = self._core_step(*args, **kwargs)
+        if self._is_in_core:
+            return self._core_step(*args, **kwargs)
+        self._is_in_core = True
+        try:
+            result = self._core_step(*args, **kwargs)
+        finally:
+            self._is_in_core = False
         self._core_acted = True
         if self.is_on:
             self._add(result[0], result[1])
@@ -264,7 +270,13 @@ class TapeRecorder:
 
     def _reset_core(self, *args: Any, **kwargs: Any) -> Any:
         """Reset the innermost env, and add its observation to the checksum."""
-        result = self._core_reset(*args, **kwargs)
+        if self._is_in_core:
+            return self._core_reset(*args, **kwargs)
+        self._is_in_core = True
+        try:
+            result = self._core_reset(*args, **kwargs)
+        finally:
+            self._is_in_core = False
         self._core_acted = self._core_began = True
         if self.is_on:
             self._add(result[0])
@@ -279,7 +291,7 @@ class TapeRecorder:
             if type(observation) is not np.ndarray or observation.dtype != self._dtype:
                 observation = self._as_in_a_batch(observation)
             self._check = checksum(observation, self._check)
-            if isinstance(reward, np.ndarray) and reward.size == 1:
+            if isinstance(reward, (np.ndarray, np.bool_)) and reward.size == 1:
                 reward = reward.item()
             if not isinstance(reward, _NUMBERS):
                 self._check = checksum(reward, self._check)
@@ -300,7 +312,7 @@ class TapeRecorder:
     def _add_end(self, terminated: Any, truncated: Any) -> None:
         """Add the reward of a step, and whether the episode ended with it. Infos are not added: they may hold times."""
         try:
-            if self._reward is not None and terminated in _TRUTH and truncated in _TRUTH:
+            if self._reward is not None and _is_flag(terminated) and _is_flag(truncated):
                 self._check = crc32c(STEP.pack(self._reward, terminated, truncated), self._check)
             else:
                 self._check = checksum((self._reward, terminated, truncated), self._check)
@@ -320,6 +332,11 @@ class TapeRecorder:
         except (TypeError, ValueError) as error:
             self._fault = f"its reset options cannot be copied: {error_text(error)}"
             return {}
+
+
+def _is_flag(value: Any) -> bool:
+    """Return whether a value is one that a vector env takes for a truth value."""
+    return type(value) is bool or value is None or isinstance(value, (np.bool_, *_NUMBERS))
 
 
 def _dtype_of(env: Any) -> np.dtype[Any] | None:

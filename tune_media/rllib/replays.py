@@ -26,8 +26,7 @@ from tune_media.values.secrets import error_text
 logger = logging.getLogger(__name__)
 
 _VERDICT_HOLDS = 1.0  # seconds: if a tape differs, that is found out seconds later anyway
-_MOST_PROOFS = 4  # of a round, the latest
-_ALWAYS = 2**63  # the one that is rendered as a whole, whatever rendering takes, is among them
+_MOST_PROOFS = 4  # of a round: one that is rendered as a whole, whatever it takes, and the latest
 _MOST_ENCODED = 8  # at once, until it is known whether the env repeats its episodes; an encoder takes 7 MB and more
 _HAS_CHILDREN = (
     "env {} has started processes of its own, such as a simulator with a port or a license; another env like it might "
@@ -62,8 +61,9 @@ class Replays(Taping):
         super().__init__(recorder)
         self._settings, self._section, self._index = settings, section, env_runner
         self._next_proof = 1  # which episode of a sub-env is proven next
-        self._checks: dict[str, tuple[int, dict[str, tuple[int, ...]]]] = {}  # by record: the tape's number, the frames
-        self._whole: Tape | None = None  # of the first episode that was rendered
+        self._checks: dict[str, tuple[tuple[bool, int], dict[str, tuple[int, ...]]]] = {}  # of frames, by record
+        self._whole: Tape | None = None  # of the episode that is rendered as a whole, whatever it takes
+        self._has_whole = False  # whether such a one has ended
         self._read_again_at = 0.0  # the verdict, by the monotonic clock
         self.recipe: Recipe | None = None
         self.may_be_made_elsewhere = True
@@ -74,7 +74,8 @@ class Replays(Taping):
             return Frames.BEGUN if self._is_proof(tape) else Frames.LEFT_OUT
         if not self._is_unproven:
             return Frames.ENCODED
-        self._whole = tape if self._whole is None else self._whole
+        if not self._has_whole and (self._whole is None or not self._recorder.records(self._whole)):
+            self._whole = tape
         if self.are_enough(tape):
             return Frames.BEGUN
         return Frames.CHECKED if self._recorder.number_encoded() >= _MOST_ENCODED else Frames.ENCODED
@@ -86,10 +87,10 @@ class Replays(Taping):
     def are_enough(self, tape: Tape) -> bool:
         """Return whether the rest of an episode is rendered of its tape: if rendering the first ones took long.
 
-        The first episode is rendered as a whole.
+        One episode is rendered as a whole.
         """
         is_long = self._recorder.clock.rendering > _MOST_RENDERING
-        return is_long and self._is_unproven and tape is not self._whole
+        return is_long and self._is_unproven and tape is not self._whole and tape.fault is None
 
     def _is_proof(self, tape: Tape) -> bool:
         """Say whether an episode is to prove its tape; of all env runners of the job, one renders its first frames."""
@@ -102,8 +103,9 @@ class Replays(Taping):
     def has_finished(self, candidate: Candidate) -> None:
         """An episode has ended: if it was rendered where it ran, its frames prove its tape."""
         if candidate.tape is not None and candidate.checks and not candidate.are_cut and self.mode != DIRECT:
-            number = _ALWAYS if candidate.tape is self._whole else candidate.tape.number
-            self._checks[candidate.record.id] = (number, dict(candidate.checks))
+            is_whole = candidate.tape is self._whole
+            self._has_whole = self._has_whole or is_whole
+            self._checks[candidate.record.id] = ((is_whole, candidate.tape.number), dict(candidate.checks))
             if len(self._checks) > _MOST_PROOFS:
                 del self._checks[min(self._checks, key=lambda id: self._checks[id][0])]
 
