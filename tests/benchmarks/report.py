@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 PAGE, TABLES = ROOT / "docs" / "performance.md", Path(__file__).with_name("tables.md")
 OUTPUT = ROOT / "build" / "bench"
 TAPES_SINCE = "2026-11-23"  # sections that were measured before show older code
+EVALUATION_PICTURE = "performance-evaluation.png"
 RECORDING_PICTURE, LOOP_PICTURE = "performance-recording.png", "performance-loop.png"
 PACKAGES = ("ray", "gymnasium", "av", "torch", "stable-baselines3", "moviepy", "ale-py", "mujoco", "wandb", "mlflow")
 
@@ -94,12 +95,12 @@ _ONE, _EIGHT, _LONG_ONE, _LONG_EIGHT = (
     for env in ("CartPole", "CartPole, 200 steps")
     for envs in (1, 8)
 )
-_TAPE, _DIRECT = ("on tape, the default",), ("direct",)
+_TAPE, _DIRECT = ("on tape, the default",), ("direct, the default before",)
 _OURS, _RECORD_VIDEO = ("tune_media",), ("Gymnasium's RecordVideo",)
 _RAYS, _ALL = "Ray's JSON and TBX, no media", "ours: JSON, TensorBoard"
 FIGURES = (
     Figure("replay", "duration of an evaluation with episodes of 200 steps, relative to one without a recorder, 1 env",
-           "ratio", _TAPE, table=_LONG_ONE),
+           "ratio", _TAPE, _DIRECT, _LONG_ONE),
     Figure("replay", "the same with 8 envs", "ratio", _TAPE, table=_LONG_EIGHT),
     Figure("replay", "the same with episodes of 24 steps, 1 env", "ratio", _TAPE, _DIRECT, _ONE),
     Figure("replay", "the same with episodes of 24 steps, 8 envs", "ratio", _TAPE, _DIRECT, _EIGHT),
@@ -227,9 +228,10 @@ def page(sections: dict[str, str]) -> str:
     table = "\n".join(lines)
     return f"""# Performance
 
-An episode that is put on tape, the default, costs little while it runs. One that cannot be played again is rendered and
-encoded where it runs: see the first picture. Where rendering is slow, as with MuJoCo, recording adds little to it, and
-only rendering fewer frames helps (`every=`, a trigger). Where it is fast, as with CartPole, the encoder costs most.
+An episode that is put on tape, the default, costs little while it runs: see the first picture. One that cannot be
+played again is rendered and encoded where it runs: see the second. Where rendering is slow, as with MuJoCo, recording
+adds little to it, and only rendering fewer frames helps (`every=`, a trigger). Where it is fast, as with CartPole, the
+encoder costs most.
 
 GIFs are made outside of Tune's loop. Each takes several milliseconds of a core, so those of hundreds of results a
 second are finished after the sweep.
@@ -239,6 +241,8 @@ second are finished after the sweep.
 Use the ratios, not the times. Each figure is a median, on two cores without a GPU; † marks those of older code, before
 tapes and the outbox. [The tables](../tests/benchmarks/tables.md) have all, with their dates, and
 [contributing](../CONTRIBUTING.md#benchmarks) says how they are made.
+
+![Duration of an evaluation, relative to one without a recorder]({EVALUATION_PICTURE})
 
 ![CPU time of an episode that is recorded directly, as a ratio to stepping and rendering it]({RECORDING_PICTURE})
 
@@ -300,13 +304,27 @@ def draw_recording(sections: dict[str, str]) -> None:
     _draw(RECORDING_PICTURE, bars, "CPU time of an episode / stepping and rendering it (1 = no cost)", floor=1.0)
 
 
+def draw_evaluation(sections: dict[str, str]) -> None:
+    """Draw the duration of an evaluation by method: ratios to one without a recorder."""
+    (table,) = re.findall(rf"(?m)^{re.escape(_LONG_ONE)}\n\n((?:\|.*\n)+)", sections["replay"])
+    names = {
+        "on tape, the default": "tune_media, on tape (the default)",
+        "direct, the default before": "tune_media, direct",
+    }
+    bars = [
+        ("CartPole, 10 episodes of 200 steps", names.get(row["method"], row["method"]), float(row["ratio"]))
+        for row in tables_of(table)[1:]
+    ]
+    _draw(EVALUATION_PICTURE, bars, "duration of an evaluation / one without a recorder (1 = no cost)", floor=1.0)
+
+
 def draw_loop(sections: dict[str, str]) -> None:
     """Draw how much of its time Tune's loop spends on one result."""
     bars = [(row["what"], row["method"], float(row["CPU, ms: median"])) for row in tables_of(sections["tune_loop"])]
     _draw(LOOP_PICTURE, bars, "CPU milliseconds that Tune's loop spends on one result, median")
 
 
-PICTURES = {"recording": draw_recording, "tune_loop": draw_loop}
+PICTURES = {"replay": draw_evaluation, "recording": draw_recording, "tune_loop": draw_loop}
 
 
 def _draw(name: str, bars: list[tuple[str, str, float]], label: str, *, floor: float = 0.0) -> None:
