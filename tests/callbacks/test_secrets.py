@@ -42,8 +42,8 @@ def test_the_error_of_a_storage_brings_no_key_into_the_index_or_the_log(tmp_path
     with caplog.at_level(logging.DEBUG, "tune_media"):
         run([callback], trial, [{name: tm.Artifact(name.encode(), name="x.bin") for name in names}])
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    index = next(path for path in files if path.name == "index.jsonl")
-    assert index.read_text().count("***") >= len(ERRORS)
+    indices = [path.read_text() for path in files if path.name == "index.jsonl"]  # the storage's, and a copy here
+    assert max(index.count("***") for index in indices) >= len(ERRORS)
     assert "Traceback" in caplog.text
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
     assert KEY not in caplog.text

@@ -18,6 +18,7 @@ from crc32c import crc32c
 from typing_extensions import override
 
 from tune_media.replay.plain import to_json
+from tune_media.replay.simulator import STRIDE
 from tune_media.replay.tape import NUMBERS, Tape
 from tune_media.replay.tape_recorder import STEP, Batch, TapeRecorder
 
@@ -60,6 +61,7 @@ class BatchTaping(Batch):
         self._actions: Array | None = None  # of the block
         self._rows: Array | None = None
         self._columns: tuple[Array, ...] = ()
+        self._state_at = _NEVER  # the step after which the state of a simulator is needed next
         self.is_of_use = True
         self.include(recorders)
 
@@ -96,6 +98,8 @@ class BatchTaping(Batch):
         slot = self._of_recorder[id(recorder)]
         if slot.state is not _State.DROPPED:
             slot.begin(tape, self._begun)
+            if slot.notes_states:
+                self._state_at = min(self._state_at, self._begun + STRIDE)
 
     def step(self, step: Callable[[Any], Any], actions: Any) -> Any:
         """Step the vector env; its sub-envs whose episodes are over are reset instead.
@@ -131,6 +135,8 @@ class BatchTaping(Batch):
             self._done = self._begun
             if is_any_over:
                 self._end_episodes(result[2] | result[3])
+            if self._done >= self._state_at:
+                self._note_states()
         return result
 
     def _put_actions(self, actions: Array) -> None:
@@ -188,10 +194,23 @@ class BatchTaping(Batch):
             if slot is not None and slot.first != _NEVER:
                 self._hand_over(slot)
                 slot.first = _NEVER
+                if slot.notes_states:
+                    slot.recorder.note_state(slot.total)
                 if slot.state is _State.COMPARES and slot.is_same():
                     slot.state = _State.AGREES
                 elif slot.state is _State.COMPARES:
                     self._drop(slot)
+
+    def _note_states(self) -> None:
+        """Put the states of the simulators on the tapes whose episodes have come to one."""
+        self._state_at = _NEVER
+        for slot in self._slots.values():
+            if slot.first != _NEVER and slot.notes_states:
+                since = (self._done - slot.began) % STRIDE
+                if since == 0:
+                    self._hand_over(slot)
+                    slot.recorder.note_state(slot.total)
+                self._state_at = min(self._state_at, self._done - since + STRIDE)
 
     def _hand_over(self, slot: _Slot) -> None:
         """Put the steps that have come since the last time on a tape."""
@@ -203,7 +222,7 @@ class BatchTaping(Batch):
     def _drop(self, slot: _Slot) -> None:
         """Leave the steps of a sub-env to its tape recorder for good, which goes on where this is."""
         if slot.state is _State.TAPES:
-            slot.recorder.hook_steps(slot.check)
+            slot.recorder.hook_steps(slot.check, slot.total)
         slot.state, slot.first = _State.DROPPED, _NEVER
         self.is_of_use = any(one.state is not _State.DROPPED for one in self._slots.values())
 
@@ -238,19 +257,28 @@ class _Slot:
         index: Its index.
         state: See above.
         tape: The tape of its episode.
-        first: The number of the vector env's step that is the next one of the episode; ``_NEVER`` if it is over.
+        began: The number of the vector env's step that is the first one of the episode.
+        first: That of the next one to put on its tape; ``_NEVER`` if the episode is over.
         over_at: The number of the vector env's step that resets it, since the one before has ended an episode.
         check: The checksum so far.
+        total: The sum of the rewards so far, if states are noted with it.
     """
 
     def __init__(self, recorder: TapeRecorder, index: int) -> None:
         self.recorder, self.index, self.state = recorder, index, _State.COMPARES
         self.tape = self._own = Tape(0)
-        self.first, self.over_at, self.check = _NEVER, -1, 0
+        self.began, self.first, self.over_at = 0, _NEVER, -1
+        self.check, self.total = 0, 0.0
+
+    @property
+    def notes_states(self) -> bool:
+        """Whether the states of its simulator are put on the tape here."""
+        return self.state is _State.TAPES and self.recorder.has_simulator
 
     def begin(self, tape: Tape, first: int) -> None:
         """Begin an episode."""
-        self.tape, self.first, self.check = tape, first, tape.checks[0]
+        self.tape, self.began, self.first = tape, first, first
+        self.check, self.total = tape.checks[0], 0.0
         self._own = tape
         if self.state is not _State.TAPES:
             self._own = Tape(0)
@@ -265,6 +293,9 @@ class _Slot:
             checks.append(check)
         self.check = check
         self._own.extend(actions, checks)
+        if self.notes_states:
+            for reward in rows["reward"].tolist():
+                self.total += reward  # one by one, so that the sum is the same to the last bit
 
     def is_same(self) -> bool:
         """Return whether the tape and the second one are the same."""

@@ -205,21 +205,22 @@ class TapeRecorder:
         hooks = [(self._env, self.step, self._step)]
         if self._core is not None:
             hooks.append((self._core, self._step_core, self._core_step))
-        if self._simulator is not None or any(vars(env).get("step") != own for env, own, _ in hooks):
-            return False  # its states are needed, or someone else has put himself in its place since
+        if any(vars(env).get("step") != own for env, own, _ in hooks):
+            return False  # someone else has put himself in its place since
         for env, _, before in hooks:
             del env.__dict__["step"]
             if env.step != before:
                 env.step = before
         return True
 
-    def hook_steps(self, check: int) -> None:
+    def hook_steps(self, check: int, total: float) -> None:
         """Put the steps on tape here again.
 
         Args:
             check: The checksum of the episode that runs.
+            total: The sum of its rewards.
         """
-        self._check = check
+        self._check, self._total = check, total
         self._step, self._env.step = self._env.step, self.step
         if self._core is not None:
             self._core_step, self._core.step = self._core.step, self._step_core
@@ -229,8 +230,18 @@ class TapeRecorder:
         """Whether anybody needs the tapes."""
         return self._users > 0
 
-    def note_state(self) -> None:
-        """Put the state of the env's simulator on the tape, unless the env has none or its state is there already."""
+    @property
+    def has_simulator(self) -> bool:
+        """Whether the states of the env's simulator are put on the tape now and then."""
+        return self._simulator is not None
+
+    def note_state(self, total: float | None = None) -> None:
+        """Put the state of the env's simulator on the tape, unless the env has none or its state is there already.
+
+        Args:
+            total: The sum of the episode's rewards. None: those of the steps that were made here.
+        """
+        self._total = self._total if total is None else total
         if self._simulator is None or self.tape is None or self.tape.states.at(len(self.tape)) is not None:
             return
         try:
