@@ -336,13 +336,14 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
 
 @main.command(short_help="Make clips of episodes that were recorded as tapes.")
 @click.argument("experiment")
-@click.option("--trial", help="best, all, or a trial's name. Default: best; with the id of an episode, all.")
+@click.option("--trial", help="best, all, or a trial's name. Default: best; with waiting or the id of an episode, all.")
 @click.option(
     "--episodes",
     "which",
     default="best",
     show_default=True,
-    help="best, worst, last, an episode's id, or a condition such as 'return < 20 and distance > 3'.",
+    help="best, worst, last, waiting (whose clips the sweep has not rendered), an episode's id, or a condition such as "
+    "'return < 20 and distance > 3'.",
 )
 @click.option("--height", type=click.IntRange(16), help="Height of the clips, pixels. Default: as recorded.")
 @click.option("--every", type=click.IntRange(1), help="Keep every n-th frame. Default: as recorded.")
@@ -373,11 +374,20 @@ def render(
       tune-media render ~/ray_results/my_sweep -o clips
       tune-media render ~/ray_results/my_sweep --trial all --episodes worst --overlay return
       tune-media render ~/ray_results/my_sweep --episodes 'return < 20 and length > 3' --height 720
+      tune-media render ~/ray_results/my_sweep --episodes waiting --storage
       tune-media render ~/ray_results/my_sweep --episodes 'return < 20' --trial all --storage
     """
     from tune_media.viewing.added_clips import AddedClips, check_no_driver
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.taped_episodes import ClipFolder, Rendered, RenderOptions, choose, of_trial, render_each
+    from tune_media.viewing.taped_episodes import (
+        WAITING,
+        ClipFolder,
+        Rendered,
+        RenderOptions,
+        choose,
+        of_trial,
+        render_each,
+    )
 
     if storage and output:
         raise click.UsageError("-o and --storage exclude each other: the clips go into a folder or to the experiment.")
@@ -392,6 +402,8 @@ def render(
                 f"case with tapes=True or render='replay': {experiment}"
             )
         chosen = choose(of_trials, which)
+        if not chosen and which == WAITING:
+            raise click.ClickException("No clip waits: the sweep has rendered all that it was to render.")
         if not chosen:
             raise click.ClickException(f"None of {sum(map(len, of_trials))} episodes matches {which!r}.")
         if storage:

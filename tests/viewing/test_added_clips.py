@@ -138,3 +138,14 @@ def test_on_s3_it_is_the_same(tmp_path, s3):
     catalog = tm.load(f"s3://results/{tmp_path.name}")
     assert sorted(row["key"] for row in catalog) == ["episodes/best", "episodes/rendered"]
     assert all(abs(shade_of(row) - 80 * row["episode_return"]) < 4 for row in catalog)
+
+
+def test_the_clips_that_wait_are_those_that_are_made_if_they_are_asked_for(experiment):
+    found = render(experiment, "--episodes", "waiting", "--storage")
+    assert found.exit_code == 0, found.output
+    assert [str(file) for file in media_files(experiment)] == [str(experiment / "trial" / PATH)]
+    again = render(experiment, "--episodes", "waiting", "--storage")
+    assert (again.exit_code, again.output) == (
+        1,
+        "Error: No clip waits: the sweep has rendered all that it was to render.\n",
+    )

@@ -100,8 +100,8 @@ without a clip).
         if not self._unrendered:
             return ""
         return (
-            f"{self._unrendered} of {self._tapes} clips wait as tapes; `tune-media render {self._folder} --trial all` "
-            "makes them"
+            f"{self._unrendered} of {self._tapes} clips wait as tapes; `tune-media render {self._folder} "
+            "--episodes waiting --storage` makes them"
         )
 
     def problems(self, found: Iterable[RecordingProblem]) -> None:

@@ -27,7 +27,7 @@ from tune_media.experiment.results import (
 )
 from tune_media.experiment.searched import SearchedParams
 from tune_media.experiment.state import ExperimentState, Snapshots
-from tune_media.storage.entry import ONLY_TAPE, STORED
+from tune_media.storage.entry import ONLY_TAPE, STORED, UNRENDERED
 from tune_media.storage.filesystem import is_local, read_if_there
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import filesystem_of_trial, path_of
@@ -62,6 +62,7 @@ class TrialFiles:
         media: The lines of its stored media, without those of episode reports.
         reports: The lines of its episode reports, the files of ``episode_data``.
         tapes: The line of the newest clip under each section and key of which there is only the tape.
+        unrendered: The ids of the episodes whose clips are not rendered, and that the trial has not left behind.
         contents: How many files its index does not list; without the lines.
         is_abandoned: Whether a killed driver left it and no snapshot of Tune's knows it, see ``mark_abandoned``.
         version: Size and modification time of the index that was read; None if ``refresh`` was never called.
@@ -85,6 +86,7 @@ class TrialFiles:
         self.is_abandoned = False
         self.media = self.reports = MediaColumns.of_lines([])
         self.tapes: list[Line] = []
+        self.unrendered: frozenset[str] = frozenset()
         self.contents = TrialContents(path)
         self._trial_ids: frozenset[str] = frozenset()
         self._newest = 0.0  # when its last medium was recorded, seconds since 1970
@@ -134,6 +136,8 @@ class TrialFiles:
         self.reports = MediaColumns.of_lines([item for item in stored if item[1].get("kind") == EpisodeBatch.kind])
         tapes = [line for _, line in contents.lines if line.get("status") == ONLY_TAPE]
         self.tapes = list({(line["section"], line["key"]): line for line in tapes}.values())
+        unrendered = (line for _, line in contents.lines if line.get("status") in UNRENDERED)
+        self.unrendered = frozenset(str(line.get("episode_id")) for line in unrendered if not line.get("rolled_back"))
         ids = (line.get("trial_id") for _, line in contents.lines)
         self._trial_ids = frozenset(id for id in ids if isinstance(id, str))
         times = (as_number(line.get("time")) for _, line in contents.lines)

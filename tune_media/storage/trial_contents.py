@@ -131,8 +131,8 @@ def warn_of_unrendered(found: Mapping[str, TrialContents]) -> None:
     may_run = any(contents.may_run for contents in unrendered.values())
     logger.log(
         logging.INFO if may_run else logging.WARNING,
-        "tune_media: %d clip(s) of %d trial(s) are tapes, and not rendered%s. `tune-media render %s --trial all` makes "
-        "clips of tapes.",
+        "tune_media: %d clip(s) of %d trial(s) are tapes, and not rendered%s. `tune-media render %s --episodes waiting "
+        "--storage` makes them.",
         sum(contents.unrendered for contents in unrendered.values()),
         len(unrendered),
         " yet" if may_run else "",

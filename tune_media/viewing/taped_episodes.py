@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tune_media")
 
 _METRICS = "metrics/"  # begins the names of such columns
-BEST, WORST, LAST, ALL = "best", "worst", "last", "all"
+BEST, WORST, LAST, ALL, WAITING = "best", "worst", "last", "all", "waiting"
 
 
 @dataclass(frozen=True)
@@ -317,9 +317,9 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
     Args:
         of_trials: The episodes of each trial.
         which: ``"best"`` or ``"worst"`` (by return) or ``"last"`` of each trial, of its evaluations if these have
-            tapes, and of episodes that it has not left behind, if there are any; the id of an episode, or its
-            beginning; or comparisons such as ``"return < 20 and distance > 3"``, with the columns and the metrics of
-            the episodes as names.
+            tapes, and of episodes that it has not left behind, if there are any; ``"waiting"``: those whose clips the
+            sweep has not rendered; the id of an episode, or its beginning; or comparisons such as
+            ``"return < 20 and distance > 3"``, with the columns and the metrics of the episodes as names.
 
     Raises:
         ValueError: It is none of these, or a name that no episode of any trial has.
@@ -329,13 +329,15 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
     episodes = [episode for of_trial in of_trials for episode in of_trial]
     if not episodes:
         return []
+    if which == WAITING:
+        return [episode for episode in episodes if episode.id in episode.trial.unrendered]
     if not re.search(r"[<>=]", which):
         try:
             return [by_id(episodes, which)]
         except KeyError as error:
             raise ValueError(
-                f"{which!r} is neither best, worst or last, nor a condition such as 'return < 20', nor the id of one "
-                "episode with a tape. `tune-media list --json` shows the ids of episodes with clips."
+                f"{which!r} is neither best, worst, last or waiting, nor a condition such as 'return < 20', nor the id "
+                "of one episode with a tape. `tune-media list --json` shows the ids of episodes with clips."
             ) from error
     matches = mask(which, _Rows([episode.row for episode in episodes]))
     return [episode for episode, is_wanted in zip(episodes, matches, strict=True) if is_wanted]
