@@ -53,6 +53,10 @@ class PlainContext:
     def wait_for_storage(self) -> bool:
         return True
 
+    @property
+    def is_at_an_earlier_process(self) -> bool:
+        return False
+
     def last_row(self) -> int:
         return 10**14  # above all rows of outboxes
 

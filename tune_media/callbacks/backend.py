@@ -121,6 +121,10 @@ class Context(Protocol):
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored, as long as the end may take; return whether it is."""
 
+    @property
+    def is_at_an_earlier_process(self) -> bool:
+        """Whether the call that is being made is for what a killed driver had recorded."""
+
     def last_row(self) -> int:
         """Return the number of the last row of the outbox: those of all that comes from now on are higher."""
 

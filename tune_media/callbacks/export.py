@@ -108,6 +108,11 @@ class ExportContext:
         """Return True: everything is stored."""
         return True
 
+    @property
+    def is_at_an_earlier_process(self) -> bool:
+        """False: there is no other."""
+        return False
+
     def last_row(self) -> int:
         """Return 0: there is no outbox."""
         return 0

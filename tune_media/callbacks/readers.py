@@ -198,6 +198,11 @@ class BackendReader(Reader):
         """Wait until everything is stored, as long as the end may take; return whether it is."""
         return self._session.wait_for_storage()
 
+    @property
+    def is_at_an_earlier_process(self) -> bool:
+        """Whether the row that is being delivered is one that a killed driver had appended."""
+        return 0 < self._under_way <= self._left_out_to
+
     def last_row(self) -> int:
         """Return the number of the last row of the outbox."""
         return self._outbox.last

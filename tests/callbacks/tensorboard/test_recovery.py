@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from tests.support.reader import PlainContext
 from tests.support.taped import taped_clip
 from tune_media.callbacks.backend import Report, TrialInfo
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
+from tune_media.callbacks.readers import BackendReader
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.tensorboard import callback
 from tune_media.callbacks.tensorboard.trial_events import TrialEvents
@@ -153,6 +156,43 @@ def test_a_clip_that_the_restored_driver_renders_hides_none_of_the_newer_ones(tm
     for event in tensorboard_events(tmp_path / "storage/t1").Images("train/best"):
         shown = [*(step for step in shown if step < event.step), event.step]
     assert shown == [1, 2, 3, 4]
+
+
+def test_a_trial_that_starts_while_its_end_in_the_killed_driver_is_delivered_goes_on(tmp_path, monkeypatch):
+    """On a busy machine its event file was closed, and its next result raised."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
+    gate, trial, first = tmp_path / "gate", FakeTrial(tmp_path), CallbackList(callbacks())
+    first.on_trial_start(iteration=0, trials=[trial], trial=trial)
+    result = {"best": taped_clip(1, gate=str(gate)), "training_iteration": 1}
+    first.on_trial_result(iteration=1, trials=[trial], trial=trial, result=result)
+    state, key = first.get_state(), trial.storage.experiment_driver_staging_path
+    _SESSIONS[key].end_now()
+
+    is_delivered, has_started, start = threading.Event(), threading.Event(), BackendReader._start
+
+    def starts_late(self, trial_id, facts):
+        if trial_id == trial.trial_id and self.name == "TensorBoard":
+            is_delivered.set()
+            assert has_started.wait(60)
+        return start(self, trial_id, facts)
+
+    monkeypatch.setattr(BackendReader, "_start", starts_late)
+    second, again, other = CallbackList(callbacks()), FakeTrial(tmp_path), FakeTrial(tmp_path, "t2")
+    second.set_state(state)
+    again.last_result = {"training_iteration": 1}
+    second.on_trial_start(iteration=0, trials=[again, other], trial=other)
+    assert is_delivered.wait(60)
+    second.on_trial_start(iteration=0, trials=[again, other], trial=again)
+    has_started.set()
+    gate.touch()
+    for step in (2, 3):
+        time.sleep(0.5)
+        result = {"best": a_clip(step), "training_iteration": step}
+        second.on_trial_result(iteration=step, trials=[again, other], trial=again, result=result)
+    second.on_trial_complete(iteration=3, trials=[again, other], trial=again)
+    second.on_experiment_end(trials=[again, other])
+    images = tensorboard_events(tmp_path / "storage/t1").Images("train/best")
+    assert [event.step for event in images] == [1, 2, 3]
 
 
 def test_a_step_that_is_played_again_is_shown_once(tmp_path):

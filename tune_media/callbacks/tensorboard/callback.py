@@ -204,6 +204,8 @@ class TensorBoardBackend(Backend):
         if self._is_second:
             return
         events = self._events.get(trial.trial_id)
+        if events is not None and self.context.is_at_an_earlier_process:
+            return  # Tune's loop has just started it again
         if events is None:  # it ended in a process that was killed before all was written; it may start again any time
             events = TrialEvents(EventWriter(str(trial.location.local_path)))
             self._recover(trial, events, float("inf"), self.context.last_row())
