@@ -336,14 +336,14 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
 
 @main.command(short_help="Make clips of episodes that were recorded as tapes.")
 @click.argument("experiment")
-@click.option("--trial", help="best, all, or a trial's name. Default: best; with waiting or the id of an episode, all.")
+@click.option("--trial", help="best, all, or a trial's name. Default: best; all with --episodes waiting or an id.")
 @click.option(
     "--episodes",
     "which",
     default="best",
     show_default=True,
-    help="best, worst, last, waiting (whose clips the sweep has not rendered), an episode's id, or a condition such as "
-    "'return < 20 and distance > 3'.",
+    help="best, worst, last, waiting (whose clips the sweep was to render and has not), an episode's id, or a "
+    "condition such as 'return < 20 and distance > 3'.",
 )
 @click.option("--height", type=click.IntRange(16), help="Height of the clips, pixels. Default: as recorded.")
 @click.option("--every", type=click.IntRange(1), help="Keep every n-th frame. Default: as recorded.")
@@ -395,7 +395,18 @@ def render(
     try:
         options = RenderOptions(env, frame, height, every, overlay)
         catalog = load(experiment)
+        if which == WAITING and storage and options.name:
+            raise click.UsageError(
+                "Clips that wait join the experiment as they would have been recorded: leave out the options that "
+                "change them, or write the clips into a folder with -o."
+            )
         of_trials = of_trial(catalog, trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all"))
+        with_tapes = {episode.id for episodes in of_trials for episode in episodes}
+        gone = sum(id not in with_tapes for one in catalog.trials for id in one.unrendered) if which == WAITING else 0
+        if gone and trial in (None, "all"):
+            click.echo(
+                f"{gone} episodes wait whose tapes are not on the storage; Tuner.restore(...) brings them.", err=True
+            )
         if not any(of_trials):
             raise click.ClickException(
                 f"No episode there has a tape. Episodes have tapes by default if their env can repeat them, and in any "
@@ -403,7 +414,7 @@ def render(
             )
         chosen = choose(of_trials, which)
         if not chosen and which == WAITING:
-            raise click.ClickException("No clip waits: the sweep has rendered all that it was to render.")
+            raise click.ClickException("No clip waits to be rendered.")
         if not chosen:
             raise click.ClickException(f"None of {sum(map(len, of_trials))} episodes matches {which!r}.")
         if storage:

@@ -258,7 +258,10 @@ def test_if_rendering_is_slower_the_newest_are_rendered_and_the_rest_stays_tapes
     assert set(status) - set(tapes) == {("best", 1), ("worst", 1), ("best", 5), ("worst", 5)}
     assert notes.media_of("best")[-1] == 5
     assert notes.calls.index(("media", "best", 5, 5, lines_of(sweep)["best", 5]["id"])) < len(notes.calls) - 2
-    assert f"{len(tapes)} of 10 clips wait as tapes; `tune-media render " in capsys.readouterr().out
+    assert (
+        f"{len(tapes)} of 10 clips wait as tapes; when the experiment has ended, `tune-media render "
+        in capsys.readouterr().out
+    )
     assert caplog.text.count("rendering is slower than recording") == 1
 
 

@@ -130,7 +130,7 @@ class Resumable(tune.Trainable):
 
 
 class Halving(FIFOScheduler):
-    """Pauses a trial after every second iteration, as HyperBand does, and stops every other one after the fourth.
+    """Pauses each trial after every second iteration, and stops every other one after the fourth.
 
     Not HyperBand itself: all its trials may be paused, each waiting for another one, and such a sweep never ends.
     """

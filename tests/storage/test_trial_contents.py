@@ -105,5 +105,12 @@ def test_clips_that_wait_to_be_rendered_have_no_file_and_are_said_until_they_hav
     contents = read_trial(LOCAL, str(folder))
     assert [line["status"] for _, line in contents.lines] == ["stored", "stored", "stored", "stored", "tape"]
     with caplog.at_level(logging.INFO):
-        warn_of_unrendered({str(folder): contents})
-    assert f"1 clip(s) of 1 trial(s) are tapes, and not rendered yet. `tune-media render {folder.parent}" in caplog.text
+        warn_of_unrendered([("'my sweep'", contents), ("s3://bucket/other", contents), ("s3://bucket/other", contents)])
+    command = "tune-media render {} --episodes waiting --storage"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"tune_media: {count} clip(s) of {count} trial(s) are tapes, and not rendered yet. "
+        f"`{command.format(place)}` makes these clips when the experiment has ended."
+        for count, place in ((1, "'my sweep'"), (2, "s3://bucket/other"))
+    ]
+    log.append([line(6, status="tape", rolled_back=True)])
+    assert read_trial(LOCAL, str(folder)).unrendered == 0

@@ -145,7 +145,25 @@ def test_the_clips_that_wait_are_those_that_are_made_if_they_are_asked_for(exper
     assert found.exit_code == 0, found.output
     assert [str(file) for file in media_files(experiment)] == [str(experiment / "trial" / PATH)]
     again = render(experiment, "--episodes", "waiting", "--storage")
-    assert (again.exit_code, again.output) == (
-        1,
-        "Error: No clip waits: the sweep has rendered all that it was to render.\n",
-    )
+    assert (again.exit_code, again.output) == (1, "Error: No clip waits to be rendered.\n")
+
+
+def test_clips_that_wait_are_those_of_one_recorder_and_keep_their_place(experiment):
+    left = next(line for line in index_lines(experiment / "trial") if line["kind"] == "video")
+    with (experiment / "trial" / "media" / "index.jsonl").open("a") as index:
+        for more in ({"key": "others/best"}, {"section": "train"}):  # there are no tapes of these
+            index.write(json.dumps(left | more | {"id": "other", "path": "media/other.mp4"}) + "\n")
+    episodes = tm.load(experiment).taped_episodes()
+    assert [one.waits for one in sorted(episodes, key=lambda one: one.row["episode_return"])] == [False, True]
+    refused = render(experiment, "--episodes", "waiting", "--storage", "--height", "64")
+    assert refused.exit_code == 2
+    assert "leave out the options that change them" in refused.output
+
+
+def test_a_clip_that_waits_and_has_no_tape_on_the_storage_is_said(experiment):
+    left = next(line for line in index_lines(experiment / "trial") if line["kind"] == "video")
+    with (experiment / "trial" / "media" / "index.jsonl").open("a") as index:
+        index.write(json.dumps(left | {"id": "other", "episode_id": "gone", "path": "media/other.mp4"}) + "\n")
+    found = render(experiment, "--episodes", "waiting", "--storage")
+    assert "1 episodes wait whose tapes are not on the storage; Tuner.restore(...) brings them." in found.output
+    assert [str(file) for file in media_files(experiment)] == [str(experiment / "trial" / PATH)]

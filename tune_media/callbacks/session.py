@@ -41,7 +41,7 @@ from tune_media.callbacks.storage_reader import StorageReader
 from tune_media.callbacks.summary import Summary
 from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
 from tune_media.storage.entry import DROPPED, MediaEntry, packed_name
-from tune_media.storage.filesystem import for_small_files
+from tune_media.storage.filesystem import as_argument, for_small_files
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import pack
@@ -106,6 +106,7 @@ class MediaSession:
         known = state.get("outbox") or {}
         is_adopted = str(self.outbox.folder) == known.get("path")
         reached = {} if is_adopted else dict(known.get("media") or {})
+        self.summary.experiment = as_argument(filesystem, experiment)
         self.storage = StorageReader(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key), reached)
         self._maker = Maker(self.outbox, self.faults)
         self._renderer: TapeRenderer | None = None  # from the first clip on that came as a tape

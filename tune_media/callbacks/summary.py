@@ -33,6 +33,9 @@ class Summary:
     Args:
         faults: Counts the faults on the driver.
 
+    Attributes:
+        experiment: The experiment's folder, as the command line takes it.
+
     Example:
         >>> from tune_media.callbacks.faults import Faults
         >>> summary = Summary(Faults(strict=False))
@@ -52,6 +55,7 @@ without a clip).
         self._faults = faults
         self._lock = threading.Lock()
         self._folder = ""  # the experiment's
+        self.experiment = ""  # the same, as the command line takes it
         self._files = self._episodes = self._lost = self._nbytes = 0
         self._tapes = self._unrendered = 0
         self._lost_names: list[str] = []
@@ -100,8 +104,8 @@ without a clip).
         if not self._unrendered:
             return ""
         return (
-            f"{self._unrendered} of {self._tapes} clips wait as tapes; `tune-media render {self._folder} "
-            "--episodes waiting --storage` makes them"
+            f"{self._unrendered} of {self._tapes} clips wait as tapes; when the experiment has ended, "
+            f"`tune-media render {self.experiment} --episodes waiting --storage` makes these clips"
         )
 
     def problems(self, found: Iterable[RecordingProblem]) -> None:

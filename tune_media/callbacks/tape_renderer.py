@@ -180,7 +180,7 @@ class TapeRenderer(OutboxThread):
         """Render nothing of a trial that it leaves behind: its next result has an iteration again."""
         for waiting in self._all():
             if waiting.row.trial == trial_id and waiting.entry.training_iteration >= iteration:
-                self._leave(waiting, "the trial went back behind it")
+                self._leave(waiting, "the trial went back behind it", waits=False)
         if (kept := self._kept.get(trial_id)) is not None:
             for file in [file for file in kept.values() if file.order[0] >= iteration]:
                 kept.discard(file.path)
@@ -393,8 +393,14 @@ class TapeRenderer(OutboxThread):
                 self._leave(one, "rendering is slower than recording, and newer clips waited")
                 self._warn()
 
-    def _leave(self, waiting: _Waiting, why: str) -> None:
-        """Leave a clip as it is, a tape."""
+    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True) -> None:
+        """Leave a clip as it is, a tape.
+
+        Args:
+            waiting: The clip.
+            why: Why it is not rendered.
+            waits: Whether anybody may want it later.
+        """
         episode = waiting.entry.medium.facts().get("episode_id")
         note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes the clip of the tape"
         try:
@@ -402,7 +408,7 @@ class TapeRenderer(OutboxThread):
         except (OSError, sqlite3.Error) as error:
             self._faults.report("the outbox", "listing a clip that is not rendered", error)
             return
-        if is_new:
+        if is_new and waits:
             self._summary.not_rendered()
 
     def _warn(self) -> None:

@@ -62,7 +62,8 @@ class TrialFiles:
         media: The lines of its stored media, without those of episode reports.
         reports: The lines of its episode reports, the files of ``episode_data``.
         tapes: The line of the newest clip under each section and key of which there is only the tape.
-        unrendered: The ids of the episodes whose clips are not rendered, and that the trial has not left behind.
+        unrendered: The section and the key of each clip that is not rendered, and that the trial has not left behind,
+            by the id of its episode.
         contents: How many files its index does not list; without the lines.
         is_abandoned: Whether a killed driver left it and no snapshot of Tune's knows it, see ``mark_abandoned``.
         version: Size and modification time of the index that was read; None if ``refresh`` was never called.
@@ -86,7 +87,7 @@ class TrialFiles:
         self.is_abandoned = False
         self.media = self.reports = MediaColumns.of_lines([])
         self.tapes: list[Line] = []
-        self.unrendered: frozenset[str] = frozenset()
+        self.unrendered: dict[str, list[tuple[str, str]]] = {}
         self.contents = TrialContents(path)
         self._trial_ids: frozenset[str] = frozenset()
         self._newest = 0.0  # when its last medium was recorded, seconds since 1970
@@ -136,8 +137,10 @@ class TrialFiles:
         self.reports = MediaColumns.of_lines([item for item in stored if item[1].get("kind") == EpisodeBatch.kind])
         tapes = [line for _, line in contents.lines if line.get("status") == ONLY_TAPE]
         self.tapes = list({(line["section"], line["key"]): line for line in tapes}.values())
-        unrendered = (line for _, line in contents.lines if line.get("status") in UNRENDERED)
-        self.unrendered = frozenset(str(line.get("episode_id")) for line in unrendered if not line.get("rolled_back"))
+        self.unrendered = {}
+        for _, line in contents.lines:
+            if line.get("status") in UNRENDERED and not line.get("rolled_back"):
+                self.unrendered.setdefault(str(line.get("episode_id")), []).append((line["section"], line["key"]))
         ids = (line.get("trial_id") for _, line in contents.lines)
         self._trial_ids = frozenset(id for id in ids if isinstance(id, str))
         times = (as_number(line.get("time")) for _, line in contents.lines)

@@ -33,6 +33,8 @@ Array = npt.NDArray[Any]
 class BatchTaping(Batch):
     """The last steps of a vector env, on their way to the tapes of its sub-envs. The thread that steps it calls this.
 
+    A step of a sub-env alone, past the vector env, is not seen, and its episode differs when it is played again.
+
     An episode of each sub-env is put on tape by its tape recorder and here, too. If both are the same in each bit, the
     steps of the next ones are put on tape here only; their resets remain with the tape recorder.
 

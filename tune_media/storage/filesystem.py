@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
+import shlex
 import stat
 import threading
 import uuid
@@ -16,6 +17,7 @@ import pyarrow.fs
 PARTIAL = ".partial"
 
 _OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names, and parts of fsspec's
+_SCHEMES = {"s3": "s3://", "gcs": "gs://", "abfs": "abfs://"}  # of pyarrow's filesystems
 _COPIES: deque[tuple[pyarrow.fs.FileSystem, pyarrow.fs.FileSystem]] = deque(maxlen=8)
 _copying = threading.Lock()
 _LOCAL = ("local", "py::fsspec+file", "py::fsspec+('file', 'local')")
@@ -223,6 +225,16 @@ def local_path(filesystem: pyarrow.fs.FileSystem, path: str) -> str | None:
     """
     filesystem, path = _base_of(filesystem, path)
     return path if is_local(filesystem) else None
+
+
+def as_argument(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
+    """Return a place as the command line takes it: quoted, with the scheme of its storage.
+
+    Example:
+        >>> as_argument(pyarrow.fs.LocalFileSystem(), "/results/my sweep")
+        "'/results/my sweep'"
+    """
+    return shlex.quote(f"{_SCHEMES.get(_type_of(filesystem), '')}{path}")
 
 
 def _pyarrows_path(filesystem: pyarrow.fs.FileSystem, path: str) -> str | None:

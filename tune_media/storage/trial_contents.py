@@ -6,7 +6,7 @@ import logging
 import posixpath
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class TrialContents:
         unlisted: How many of them only the log has.
         may_run: Whether a driver that runs may still add them to the index.
         unrendered: How many clips have no file: of these there is only the tape of the episode, so far or for good.
+            Those that the trial has left behind are not counted.
     """
 
     media_folder: str
@@ -75,7 +76,7 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
     location = TrialLocation(filesystem, path_of(place).rstrip("/"), Path(), "")
     index, unlisted, newest = opened_index(location)
     lines = [(json_bytes(line), line) for line in index.lines()]
-    unrendered = sum(line.get("status") in UNRENDERED for _, line in lines)
+    unrendered = sum(line.get("status") in UNRENDERED and not line.get("rolled_back") for _, line in lines)
     return TrialContents(place, lines, unlisted, time.time() - newest < _RUNNING_SECONDS, unrendered)
 
 
@@ -119,25 +120,28 @@ def warn_of_unlisted(found: Mapping[str, TrialContents]) -> None:
     )
 
 
-def warn_of_unrendered(found: Mapping[str, TrialContents]) -> None:
+def warn_of_unrendered(found: Iterable[tuple[str, TrialContents]]) -> None:
     """Say how many clips are not there because nobody has rendered them, and how they are made.
 
     Args:
-        found: The contents of trials, by their folder.
+        found: The contents of trials, each with its experiment as ``as_argument`` returns it.
     """
-    unrendered = {folder: contents for folder, contents in found.items() if contents.unrendered}
-    if not unrendered:
-        return
-    may_run = any(contents.may_run for contents in unrendered.values())
-    logger.log(
-        logging.INFO if may_run else logging.WARNING,
-        "tune_media: %d clip(s) of %d trial(s) are tapes, and not rendered%s. `tune-media render %s --episodes waiting "
-        "--storage` makes them.",
-        sum(contents.unrendered for contents in unrendered.values()),
-        len(unrendered),
-        " yet" if may_run else "",
-        posixpath.dirname(min(unrendered).rstrip("/")),
-    )
+    by_experiment: dict[str, list[TrialContents]] = {}
+    for experiment, contents in found:
+        if contents.unrendered:
+            by_experiment.setdefault(experiment, []).append(contents)
+    for experiment, trials in by_experiment.items():
+        may_run = any(contents.may_run for contents in trials)
+        logger.log(
+            logging.INFO if may_run else logging.WARNING,
+            "tune_media: %d clip(s) of %d trial(s) are tapes, and not rendered%s. `tune-media render %s --episodes "
+            "waiting --storage` makes these clips%s.",
+            sum(contents.unrendered for contents in trials),
+            len(trials),
+            " yet" if may_run else "",
+            experiment,
+            " when the experiment has ended" if may_run else "",
+        )
 
 
 def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, frozenset[str]]:

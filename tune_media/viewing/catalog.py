@@ -20,7 +20,7 @@ from tune_media.experiment.searched import SearchedParams
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
-from tune_media.storage.filesystem import is_local
+from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_contents import warn_of_unlisted, warn_of_unrendered
 from tune_media.values.checks import as_shown, did_you_mean, is_number, name_some, number_range
@@ -574,9 +574,10 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     searched = SearchedParams(trials)
     for trial in trials:
         trial.searched = searched
-    contents = {trial.path: trial.contents for trial in trials}
-    warn_of_unlisted(contents)
-    warn_of_unrendered(contents)
+    warn_of_unlisted({trial.path: trial.contents for trial in trials})
+    warn_of_unrendered(
+        (as_argument(trial.filesystem, posixpath.dirname(trial.path.rstrip("/"))), trial.contents) for trial in trials
+    )
     _in_parallel(_look_for_results, trials)
     with contextlib.suppress(OSError):  # nobody knows which were abandoned, and everything else is there
         mark_abandoned(trials, Snapshots())

@@ -94,6 +94,13 @@ class TapedEpisode:
         """Its facts."""
         return record_of(self.row)
 
+    @property
+    def waits(self) -> bool:
+        """Whether its recorder wanted a clip of it that is not rendered."""
+        section, recorder = self.row["section"], self.row["recorder"]
+        clips = self.trial.unrendered.get(self.id, ())
+        return any(place == section and key.startswith(f"{recorder}/") for place, key in clips)
+
     def tape(self) -> bytes:
         """Return its tape as it is stored.
 
@@ -318,7 +325,7 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
         of_trials: The episodes of each trial.
         which: ``"best"`` or ``"worst"`` (by return) or ``"last"`` of each trial, of its evaluations if these have
             tapes, and of episodes that it has not left behind, if there are any; ``"waiting"``: those whose clips the
-            sweep has not rendered; the id of an episode, or its beginning; or comparisons such as
+            sweep was to render and has not; the id of an episode, or its beginning; or comparisons such as
             ``"return < 20 and distance > 3"``, with the columns and the metrics of the episodes as names.
 
     Raises:
@@ -330,7 +337,7 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
     if not episodes:
         return []
     if which == WAITING:
-        return [episode for episode in episodes if episode.id in episode.trial.unrendered]
+        return [episode for episode in episodes if episode.waits]
     if not re.search(r"[<>=]", which):
         try:
             return [by_id(episodes, which)]
