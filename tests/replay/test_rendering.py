@@ -6,6 +6,7 @@ import itertools
 import gymnasium as gym
 import pytest
 
+from tests.support.lake import Lake
 from tests.support.pictures import LOSSLESS, shown
 from tune_media.encoding import VideoEncoder
 from tune_media.recording.plan import Plan
@@ -113,3 +114,15 @@ def test_a_replay_that_differs_leaves_no_clip_and_no_encoder(monkeypatch):
         render_tape(tape, Renderer(make()), VideoOptions())
     assert len(cancelled) == 1
     assert caught.tb
+
+
+def test_a_replay_renders_no_frame_after_the_last_that_is_kept():
+    env = Lake({})
+    recorder = TapeRecorder(env)
+    env.reset(seed=4)
+    while not any(env.step(0)[2:4]):
+        pass
+    again = Lake({})
+    clips = render_tape(recorder.tape, Renderer(again), VideoOptions(max_frames=3))
+    assert (clips[""].frames, again.renders) == (3, 3)
+    assert again.count == len(recorder.tape) > 4

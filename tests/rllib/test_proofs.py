@@ -86,6 +86,18 @@ def test_an_episode_whose_first_frames_were_rendered_proves_its_tape_and_one_wit
     assert "shows 6 frames in a replay instead of 3" in verdict.reason
 
 
+def test_a_proof_renders_no_more_frames_than_were_rendered_while_the_episode_ran(prover):
+    whole = samples_of(odd_envs.Plain)[1]
+    tape, first = Tape.unpacked(whole.tape), {view: checks[:3] for view, checks in whole.checks.items()}
+    tape.pictures = pictures_of(first, are_all=False)
+    begun = replace(whole, tape=tape.packed(), checks=first, record=replace(whole.record, rendered="replay"))
+    found = prover._pool.render(begun.recipe, begun.tape, only_checked=True)
+    assert {view: clip.checks for view, clip in found.items()} == first
+    clip = prover._pool.render(begun.recipe, begun.tape)[""]
+    assert clip.checks == whole.checks[""]
+    assert proven(prover, [begun]) == Verdict(True)
+
+
 def test_of_many_samples_the_latest_are_played_and_one_of_which_each_frame_is_known():
     whole = samples_of(odd_envs.Plain)[0]
     begun = [replace(sample, record=replace(sample.record, rendered="replay")) for sample in samples_of(odd_envs.Plain)]

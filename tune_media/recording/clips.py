@@ -118,7 +118,7 @@ class Clips:
     def _encode(self, facts: StepFacts) -> None:
         if self.are_cut:
             return
-        if self._are_full:
+        if self.are_full:
             for encoder in self._encoders.values():
                 encoder.cut()
             return
@@ -151,7 +151,8 @@ class Clips:
         return VideoEncoder(self._fps, **self._options.encoder_keywords(), is_lean=self._are_lean)
 
     @property
-    def _are_full(self) -> bool:
+    def are_full(self) -> bool:
+        """Whether no more frames are wanted."""
         most = self._most
         return most is not None and bool(self._encoders) and all(e.frames >= most for e in self._encoders.values())
 

@@ -31,7 +31,7 @@ from typing import IO, Any
 from ray import cloudpickle
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.clips import shows
+from tune_media.recording.clips import has_all, shows
 from tune_media.recording.episode import joined
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
@@ -121,6 +121,7 @@ class RenderProcess:
         env_runner: int = 0,
         env_index: int = 0,
         may_correct: bool = False,
+        only_checked: bool = False,
         on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view; the name of the only view is the empty string.
@@ -131,14 +132,15 @@ class RenderProcess:
             env_runner, env_index: The env runner and the sub-env that it was played on.
             may_correct: Whether a replay that drifts away from the episode may be set to the states of its simulator
                 that are on the tape. The clips have a note then.
+            only_checked: Whether no more frames are rendered than the tape has checksums of, if it has any.
             on_step: Told the number of steps that have been played, and of all steps, now and then.
 
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
         """
-        place = {"env_runner": env_runner, "env_index": env_index}
+        how = {"env_runner": env_runner, "env_index": env_index, "only_checked": only_checked}
         with self._kept_in_step():
-            for answer in self._answers({"tape": tape, "video": video, "may_correct": may_correct, **place}):
+            for answer in self._answers({"tape": tape, "video": video, "may_correct": may_correct, **how}):
                 if "step" in answer:
                     if on_step is not None:
                         on_step(answer["step"], answer["steps"])
@@ -361,6 +363,7 @@ class _Stage:
         env_runner: int,
         env_index: int,
         may_correct: bool,
+        only_checked: bool,
         on_step: Callable[[int, int], None],
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape.
@@ -372,6 +375,9 @@ class _Stage:
         unpacked, place = Tape.unpacked(tape), (env_runner, env_index)
         pictures = unpacked.pictures if video is None and not may_correct and self._shows_the_same else {}
         steps, video = len(unpacked), video or self._recipe.video
+        most = max((count or 0 for count, _ in unpacked.pictures.values()), default=0)
+        if only_checked and most and not has_all(unpacked.pictures):
+            video = dataclasses.replace(video or VideoOptions(every=unpacked.every), max_frames=most)
 
         def tell(step: int) -> None:
             if step % _STEPS_PER_LINE == 0:

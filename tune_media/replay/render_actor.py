@@ -53,6 +53,7 @@ class RenderActor:
         env_runner: int = 0,
         env_index: int = 0,
         may_correct: bool = False,
+        only_checked: bool = False,
         on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view; ``on_step`` is told nothing.
@@ -61,7 +62,8 @@ class RenderActor:
             RenderError: As for ``RenderProcess.render``; or the actor died.
             NoRoomError: No node has room for it.
         """
-        how = {"env_runner": env_runner, "env_index": env_index, "may_correct": may_correct}
+        how: dict[str, Any] = {"env_runner": env_runner, "env_index": env_index}
+        how |= {"may_correct": may_correct, "only_checked": only_checked}
         clips: dict[str, EncodedVideo] = self._ask("render", tape, **how)
         return clips
 

@@ -63,6 +63,7 @@ class RenderPool:
         env_index: int = 0,
         node: str = "",
         may_correct: bool = False,
+        only_checked: bool = False,
         on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view, as the recorder would have made them.
@@ -71,7 +72,7 @@ class RenderPool:
             recipe: How its env is made.
             tape: The tape as it is stored.
             node: The id of the node where it was played; empty: this one, or not known.
-            env_runner, env_index, may_correct: See ``RenderProcess.render``.
+            env_runner, env_index, may_correct, only_checked: See ``RenderProcess.render``.
             on_step: Told the number of steps that have been played, and of all steps, now and then.
 
         Raises:
@@ -81,7 +82,8 @@ class RenderPool:
         """
         with self._lock:
             process = self._process_of(recipe, node)
-            how: dict[str, Any] = {"env_runner": env_runner, "env_index": env_index, "may_correct": may_correct}
+            how: dict[str, Any] = {"env_runner": env_runner, "env_index": env_index}
+            how |= {"may_correct": may_correct, "only_checked": only_checked}
             try:
                 return process.render(tape, on_step=on_step, **how)
             except RenderError as error:

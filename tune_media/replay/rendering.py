@@ -28,8 +28,9 @@ def render_tape(
 ) -> dict[str, EncodedVideo]:
     """Play a tape and return its clips by view; the name of the only view is the empty string.
 
-    ``render()`` is called at the steps of the tape's schedule, whichever frames are kept: it may change how the next
-    frames look. So all frames are those that were, or would have been, recorded while the episode ran.
+    ``render()`` is called at the steps of the tape's schedule, whichever frames are kept, until no more are wanted: it
+    may change how the next frames look. So all frames are those that were, or would have been, recorded while the
+    episode ran.
 
     Args:
         tape: The tape.
@@ -68,7 +69,7 @@ def render_tape(
             shown.is_old()
             reward = float(sum(step.reward.values()) if isinstance(step.reward, Mapping) else step.reward)
             total += reward
-            if step.step % tape.every == 0 or step.step == len(tape):
+            if (step.step % tape.every == 0 or step.step == len(tape)) and not clips.are_full:
                 shown()
             info = step.info if step.step and step.info else {}  # direct recording has none at the reset, either
             clips.feed(

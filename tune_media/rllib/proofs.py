@@ -161,7 +161,7 @@ class Prover:
         """
         place: dict[str, Any] = {"env_runner": sample.record.env_runner or 0, "env_index": sample.record.env_index or 0}
         try:
-            clips = self._pool.render(sample.recipe, sample.tape, node=sample.node, **place)
+            clips = self._pool.render(sample.recipe, sample.tape, node=sample.node, only_checked=True, **place)
         except NoRoomError:
             raise
         except RenderError as error:
