@@ -126,6 +126,14 @@ def test_a_clip_that_a_trial_records_again_after_it_went_back_is_shown_again(tmp
     assert image_steps(tmp_path / "storage/t1") == {"train/raw": [1, 2, 3, 4]}
 
 
+def shown_steps(folder):
+    """Return the steps whose clips TensorBoard's fast reader shows: it forgets those that are not before a new one."""
+    shown: list[int] = []
+    for event in tensorboard_events(folder).Images("train/best"):
+        shown = [*(step for step in shown if step < event.step), event.step]
+    return shown
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_clip_that_the_restored_driver_renders_hides_none_of_the_newer_ones(tmp_path, monkeypatch, is_first):
     """TensorBoard's fast reader forgets the clips that are not before it, which the killed driver had written."""
@@ -152,10 +160,7 @@ def test_a_clip_that_the_restored_driver_renders_hides_none_of_the_newer_ones(tm
     second.on_trial_result(iteration=4, trials=[again, other], trial=again, result=result)
     second.on_trial_complete(iteration=4, trials=[again, other], trial=again)
     second.on_experiment_end(trials=[again, other])
-    shown: list[int] = []
-    for event in tensorboard_events(tmp_path / "storage/t1").Images("train/best"):
-        shown = [*(step for step in shown if step < event.step), event.step]
-    assert shown == [1, 2, 3, 4]
+    assert shown_steps(tmp_path / "storage/t1") == [1, 2, 3, 4]
 
 
 def test_a_trial_that_starts_while_its_end_in_the_killed_driver_is_delivered_goes_on(tmp_path, monkeypatch):
@@ -191,8 +196,7 @@ def test_a_trial_that_starts_while_its_end_in_the_killed_driver_is_delivered_goe
         second.on_trial_result(iteration=step, trials=[again, other], trial=again, result=result)
     second.on_trial_complete(iteration=3, trials=[again, other], trial=again)
     second.on_experiment_end(trials=[again, other])
-    images = tensorboard_events(tmp_path / "storage/t1").Images("train/best")
-    assert [event.step for event in images] == [1, 2, 3]
+    assert shown_steps(tmp_path / "storage/t1") == [1, 2, 3]
 
 
 def test_a_step_that_is_played_again_is_shown_once(tmp_path):
