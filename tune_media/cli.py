@@ -394,29 +394,29 @@ def render(
     failed: list[Rendered] = []
     try:
         options = RenderOptions(env, frame, height, every, overlay)
-        catalog = load(experiment)
         if which == WAITING and storage and options.name:
             raise click.UsageError(
                 "Clips that wait join the experiment as they would have been recorded: leave out the options that "
                 "change them, or write the clips into a folder with -o."
             )
+        catalog = load(experiment)
         of_trials = of_trial(catalog, trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all"))
-        with_tapes = {episode.id for episodes in of_trials for episode in episodes}
-        gone = sum(id not in with_tapes for one in catalog.trials for id in one.unrendered) if which == WAITING else 0
-        if gone and trial in (None, "all"):
-            click.echo(
-                f"{gone} episodes wait whose tapes are not on the storage; Tuner.restore(...) brings them.", err=True
-            )
+        if which == WAITING and trial in (None, "all"):
+            with_tapes = {episode.id for episodes in of_trials for episode in episodes}
+            if gone := sum(id not in with_tapes for one in catalog.trials for id in one.unrendered):
+                click.echo(
+                    f"{gone} episodes wait whose tapes are not on the storage; Tuner.restore(...) brings them.",
+                    err=True,
+                )
         if not any(of_trials):
             raise click.ClickException(
                 f"No episode there has a tape. Episodes have tapes by default if their env can repeat them, and in any "
                 f"case with tapes=True or render='replay': {experiment}"
             )
         chosen = choose(of_trials, which)
-        if not chosen and which == WAITING:
-            raise click.ClickException("No clip waits to be rendered.")
         if not chosen:
-            raise click.ClickException(f"None of {sum(map(len, of_trials))} episodes matches {which!r}.")
+            nothing = f"None of {sum(map(len, of_trials))} episodes matches {which!r}."
+            raise click.ClickException("No clip waits to be rendered." if which == WAITING else nothing)
         if storage:
             check_no_driver(chosen)
         folder = Path(output) if output else Path(f"{Path(catalog.path).name}_clips")

@@ -27,7 +27,7 @@ from tune_media.experiment.results import (
 )
 from tune_media.experiment.searched import SearchedParams
 from tune_media.experiment.state import ExperimentState, Snapshots
-from tune_media.storage.entry import ONLY_TAPE, STORED, UNRENDERED
+from tune_media.storage.entry import ONLY_TAPE, STORED, may_be_rendered
 from tune_media.storage.filesystem import is_local, read_if_there
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import filesystem_of_trial, path_of
@@ -139,7 +139,7 @@ class TrialFiles:
         self.tapes = list({(line["section"], line["key"]): line for line in tapes}.values())
         self.unrendered = {}
         for _, line in contents.lines:
-            if line.get("status") in UNRENDERED and not line.get("rolled_back"):
+            if may_be_rendered(line):
                 self.unrendered.setdefault(str(line.get("episode_id")), []).append((line["section"], line["key"]))
         ids = (line.get("trial_id") for _, line in contents.lines)
         self._trial_ids = frozenset(id for id in ids if isinstance(id, str))

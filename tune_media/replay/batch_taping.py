@@ -33,10 +33,9 @@ Array = npt.NDArray[Any]
 class BatchTaping(Batch):
     """The last steps of a vector env, on their way to the tapes of its sub-envs. The thread that steps it calls this.
 
-    A step of a sub-env alone, past the vector env, is not seen, and its episode differs when it is played again.
-
     An episode of each sub-env is put on tape by its tape recorder and here, too. If both are the same in each bit, the
-    steps of the next ones are put on tape here only; their resets remain with the tape recorder.
+    steps of the next ones are put on tape here only; their resets remain with the tape recorder. A step of a sub-env
+    past the vector env is not seen then, and a replay of its episode differs.
 
     Args:
         recorders: The tape recorders of the sub-envs, by index. Their wrappers must not change what a step returns.
@@ -191,9 +190,10 @@ class BatchTaping(Batch):
     def _end_episodes(self, are_over: Array) -> None:
         for index in np.flatnonzero(are_over).tolist():
             slot = self._slots.get(index)
-            if slot is not None:
-                slot.over_at = self._done
-            if slot is not None and slot.first != _NEVER:
+            if slot is None:
+                continue
+            slot.over_at = self._done
+            if slot.first != _NEVER:
                 self._hand_over(slot)
                 slot.first = _NEVER
                 if slot.notes_states:

@@ -35,6 +35,15 @@ UNRENDERED = (WAITING, ONLY_TAPE)
 KEPT_ON_DRIVER = "kept in the driver's folder, not on the storage"
 
 
+def may_be_rendered(line: Mapping[str, Any]) -> bool:
+    """Say whether an index line is of a clip that is not rendered, and that its trial has not left behind.
+
+    >>> may_be_rendered({"status": ONLY_TAPE}), may_be_rendered({"status": ONLY_TAPE, "rolled_back": True})
+    (True, False)
+    """
+    return line.get("status") in UNRENDERED and not line.get("rolled_back")
+
+
 @dataclass(frozen=True, eq=False)
 class MediaEntry:
     """A medium of a result, as the loggers get it.

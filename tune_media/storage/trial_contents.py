@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.fs
 
-from tune_media.storage.entry import STORED, UNRENDERED
+from tune_media.storage.entry import STORED, may_be_rendered
 from tune_media.storage.experiment_log import FOLDER, Event, read_log
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.index import Index
@@ -76,7 +76,7 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
     location = TrialLocation(filesystem, path_of(place).rstrip("/"), Path(), "")
     index, unlisted, newest = opened_index(location)
     lines = [(json_bytes(line), line) for line in index.lines()]
-    unrendered = sum(line.get("status") in UNRENDERED and not line.get("rolled_back") for _, line in lines)
+    unrendered = sum(may_be_rendered(line) for _, line in lines)
     return TrialContents(place, lines, unlisted, time.time() - newest < _RUNNING_SECONDS, unrendered)
 
 
