@@ -26,7 +26,7 @@ class Report(BaseCallback):
         return True
 
     def _on_rollout_end(self):
-        clips = [taken["best"] for taken in self.training_env.env_method("take") if taken]
+        clips = [taken["best"] for taken in self.training_env.env_method("take") if "best" in taken]
         returns = [value for queue in self.training_env.get_attr("return_queue") for value in queue]
         metrics = {"episode_return_mean": sum(returns) / max(1, len(returns)), "env_steps": self.num_timesteps}
         if clips:
