@@ -48,7 +48,9 @@ def _plain(value: Any) -> Any:
     if kind is tuple:
         return {"tuple": [_plain(item) for item in value]}
     if isinstance(value, dict):
-        return {"dict": [[_plain(key), _plain(item)] for key, item in value.items()]}
+        if _AS_THEY_ARE.issuperset(map(type, value)) and _AS_THEY_ARE.issuperset(map(type, value.values())):
+            return {"dict": list(value.items())}  # JSON has a list for each pair, too
+        return {"dict": [(_plain(key), _plain(item)) for key, item in value.items()]}
     if kind is bytes:
         return {"bytes": _text(value)}
     is_array = kind is np.ndarray
