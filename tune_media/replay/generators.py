@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -26,8 +26,12 @@ env), and the name of its attribute, or of an attribute of that."""
 
 _LAZY = "_np_random"  # where Gymnasium keeps the generator of an env or a space; None: it is not made yet
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
-_HOLD_NONE = frozenset({type(None), bool, int, float, str, bytes, tuple, list, dict, set, np.ndarray, np.float64})
+_HOLD_NONE = frozenset(
+    {type(None), bool, int, float, str, bytes, tuple, list, dict, set, np.ndarray, np.float64, MethodType}
+)
 """The types of most attributes of an env: no generator, and nothing that has one as its attribute."""
+_no_generators: set[type] = set()  # types that were met; each reset asks for those of all attributes
+_MOST_TYPES = 4096
 
 
 class _Place(NamedTuple):
@@ -159,13 +163,9 @@ def _places_in(env: Any) -> Iterator[_Place]:
     within: Any = None  # its generators are known already
     for depth, layer in enumerate(reversed(list(inside(env)))):
         own = getattr(layer, "__dict__", {})
-        places, parts = [], []
-        for name, value in list(own.items()):  # each reset asks, and an env may have a hundred attributes
-            if type(value) in _HOLD_NONE or value is within:
-                continue
-            if isinstance(value, _GENERATORS):
-                places.append(_Place(f"{depth}/{name}", layer, name))
-            parts.append((name, value))
+        # each reset asks, and an env may have a hundred attributes
+        parts = [pair for pair in list(own.items()) if type(pair[1]) not in _HOLD_NONE and pair[1] is not within]
+        places = [_Place(f"{depth}/{name}", layer, name) for name, value in parts if isinstance(value, _GENERATORS)]
         if own.get(_LAZY) is None and getattr(type(layer), _LAZY, 0) is None:
             places.append(_Place(f"{depth}/{_LAZY}", layer, _LAZY))
         for name, value in parts:
@@ -196,7 +196,15 @@ def _of_part(name: str, value: Any) -> list[_Place]:
     own = getattr(value, "__dict__", None)
     if type(own) is not dict or isinstance(value, (type, ModuleType)) or callable(value):
         return []
-    return [_Place(f"{name}/{key}", value, key) for key, inner in list(own.items()) if isinstance(inner, _GENERATORS)]
+    if _no_generators.issuperset(map(type, list(own.values()))):
+        return []
+    found = []
+    for key, inner in list(own.items()):
+        if isinstance(inner, _GENERATORS):
+            found.append(_Place(f"{name}/{key}", value, key))
+        elif len(_no_generators) < _MOST_TYPES:
+            _no_generators.add(type(inner))
+    return found
 
 
 def _emulators_in(env: Any) -> Iterator[tuple[str, Any]]:
