@@ -340,6 +340,20 @@ def test_further_sub_envs_may_be_taped_so_later():
         assert_plays(Walk(), tapes)
 
 
+def test_further_sub_envs_may_be_taped_so_after_all_others_were_given_up_in_mid_episode():
+    vector = Vector(Walk, Walk, included=1)
+    vector.step(13)
+    vector.batch._give_up(None)
+    vector.step(4)
+    assert not vector.batch.is_of_use
+    vector.batch.include(dict(enumerate(vector.recorders)))
+    vector.step(150)  # more than two blocks
+    assert vector.taped() == [False, True]
+    assert [len(tapes) for tapes in vector.tapes] == [28, 28]
+    for tapes in vector.tapes:
+        assert_plays(Walk(), tapes)
+
+
 def test_tapes_that_nobody_needs_any_more_cost_nothing_and_may_be_needed_again():
     vector = Vector(Walk)
     vector.step(13)

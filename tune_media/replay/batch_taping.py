@@ -25,6 +25,7 @@ from tune_media.replay.tape_recorder import STEP, Batch, TapeRecorder
 _STEPS = 64  # of a block
 _MOST_BYTES = 1024  # of an observation: copying a larger one takes as long as its checksum
 _NEVER = sys.maxsize
+_REWARD, _FLAG = np.dtype("<f8"), np.dtype("?")
 _NO_ARRAYS = (ValueError, TypeError, AttributeError, IndexError)
 
 Array = npt.NDArray[Any]
@@ -59,9 +60,13 @@ class BatchTaping(Batch):
         self._of_recorder: dict[int, _Slot] = {}  # by the id of the tape recorder
         self._begun = self._done = 0  # steps of the vector env
         self._start = 0  # the number of the block's first step
+        self._acted = b""  # the actions of the step that is made
+        self._copies: list[tuple[bytes, ...]] = []  # of the block's steps: of the actions and of the columns
+        self._in_arrays = 0  # how many of them are in the arrays, too
         self._actions: Array | None = None  # of the block
         self._rows: Array | None = None
         self._columns: tuple[Array, ...] = ()
+        self._sizes: tuple[int, ...] = ()  # bytes of what each step returns
         self._state_at = _NEVER  # the step after which the state of a simulator is needed next
         self.is_of_use = True
         self.include(recorders)
@@ -144,20 +149,20 @@ class BatchTaping(Batch):
         """Copy the actions of a step.
 
         Raises:
-            ValueError: They are no numbers.
+            ValueError: They are no array of numbers.
         """
         block = self._actions
-        is_other = block is None or actions.dtype != block.dtype or actions.shape != block.shape[1:]
-        if is_other or self._done - self._start == _STEPS:
+        is_plain = type(actions) is np.ndarray
+        is_other = block is None or not (is_plain and actions.dtype == block.dtype and actions.shape == block.shape[1:])
+        if is_other or len(self._copies) == _STEPS:
             for slot in self._slots.values():
                 self._hand_over(slot)
-            self._start = self._done
+            self._begin_block()
             if is_other:
-                if actions.dtype.kind not in NUMBERS:
-                    raise ValueError("no numbers")
-                self._actions = block = np.zeros((_STEPS, *actions.shape), actions.dtype)
-        assert block is not None
-        block[self._done - self._start] = actions
+                if not is_plain or actions.dtype.kind not in NUMBERS:
+                    raise ValueError("no array of numbers")
+                self._actions = np.zeros((_STEPS, *actions.shape), actions.dtype)
+        self._acted = actions.tobytes()
 
     def _put_results(self, observations: Array, rewards: Array, terminated: Array, truncated: Array) -> bool:
         """Copy what the vector env returned; return whether any episode is over.
@@ -167,12 +172,27 @@ class BatchTaping(Batch):
         """
         if self._rows is None:
             self._make_room(observations)
-        columns, at = self._columns, self._done - self._start
-        if observations.dtype != columns[0].dtype:
+        if observations.dtype != self._columns[0].dtype:
             raise ValueError("another type than before")  # NumPy would convert it without a word
-        columns[0][at], columns[1][at] = observations, rewards
-        columns[2][at], columns[3][at] = terminated, truncated
-        return 1 in terminated.tobytes() or 1 in truncated.tobytes()
+        if rewards.dtype != _REWARD or terminated.dtype != _FLAG or truncated.dtype != _FLAG:
+            rewards, terminated, truncated = rewards.astype(_REWARD), terminated.astype(_FLAG), truncated.astype(_FLAG)
+        seen, given, ends, cuts = observations.tobytes(), rewards.tobytes(), terminated.tobytes(), truncated.tobytes()
+        if (len(seen), len(given), len(ends), len(cuts)) != self._sizes:
+            raise ValueError("another number than before")
+        self._copies.append((self._acted, seen, given, ends, cuts))
+        return 1 in ends or 1 in cuts
+
+    def _begin_block(self) -> None:
+        self._start, self._copies, self._in_arrays = self._done, [], 0
+
+    def _fill_arrays(self) -> None:
+        """Copy the steps that came since the last time into the arrays: many at once, in a fifth of the time."""
+        assert self._actions is not None
+        part = slice(self._in_arrays, len(self._copies))
+        self._in_arrays = len(self._copies)
+        for column, parts in zip((self._actions, *self._columns), zip(*self._copies[part], strict=True), strict=True):
+            rows = column[part]
+            rows[...] = np.frombuffer(b"".join(parts), column.dtype).reshape(rows.shape)
 
     def _make_room(self, observations: Array) -> None:
         """Make room for a block: one row a step and sub-env, with the observation, and then as ``STEP`` has it.
@@ -181,11 +201,12 @@ class BatchTaping(Batch):
             ValueError: The observations are too large, or no numbers.
         """
         observation = ("observation", observations.dtype, observations.shape[1:])
-        row = np.dtype([observation, ("reward", "<f8"), ("terminated", "?"), ("truncated", "?")])
+        row = np.dtype([observation, ("reward", _REWARD), ("terminated", _FLAG), ("truncated", _FLAG)])
         if observations.dtype.kind not in NUMBERS or row.itemsize - STEP.size > _MOST_BYTES:
             raise ValueError("too large, or no numbers")
         self._rows = np.zeros((_STEPS, len(observations)), row)
         self._columns = tuple(self._rows[name] for name in row.names or ())
+        self._sizes = tuple(column[0].nbytes for column in self._columns)
 
     def _end_episodes(self, are_over: Array) -> None:
         for index in np.flatnonzero(are_over).tolist():
@@ -217,6 +238,8 @@ class BatchTaping(Batch):
     def _hand_over(self, slot: _Slot) -> None:
         """Put the steps that have come since the last time on a tape."""
         if slot.first < self._done and self._actions is not None and self._rows is not None:
+            if self._in_arrays < len(self._copies):
+                self._fill_arrays()
             part = slice(slot.first - self._start, self._done - self._start)
             slot.first = self._done
             slot.add(self._actions[part, slot.index], self._rows[part, slot.index])
@@ -239,7 +262,8 @@ class BatchTaping(Batch):
             if lost is not None and slot.state is _State.TAPES and slot.first <= self._done:
                 slot.tape.fault = slot.tape.fault or lost
             self._drop(slot)
-        self._start = self._done = self._begun
+        self._done = self._begun
+        self._begin_block()
 
 
 class _State(enum.Enum):
