@@ -151,7 +151,7 @@ class EpisodeRecorder:
             episode.lose_clip(_NO_ROOM)
             self.problems.report(_NO_ROOM, lost=1)
         self._running[slot] = episode
-        if episode.is_candidate:
+        if episode.is_candidate and (episode.clips is not None or episode.steps is not None):
             with self.clock.render(1), episode.guard_clip("the reset frame", self.problems, strict=self.plan.strict):
                 index = facts.get("env_index") or 0
                 episode.feed(StepFacts(0, 0.0, 0.0, None, env, observation=observation, env_index=index))

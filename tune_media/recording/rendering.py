@@ -6,6 +6,7 @@ envs): all their frames are made by one call, which is made at most once a vecto
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
 import re
@@ -273,9 +274,14 @@ def sub_envs(env: Any) -> list[Any]:
     if is_actor(env):
         return []
     base = getattr(env, "unwrapped", env)
-    if _VECTOR_CLASSES.isdisjoint(ancestor.__name__ for ancestor in type(base).__mro__):
+    if not _has_vector_class(type(base).__mro__):
         return [env]
     return list(getattr(base, "envs", None) or ())
+
+
+@functools.lru_cache(64)
+def _has_vector_class(classes: tuple[type, ...]) -> bool:
+    return not _VECTOR_CLASSES.isdisjoint(one.__name__ for one in classes)
 
 
 def is_actor(env: Any) -> bool:

@@ -166,7 +166,7 @@ class EnvRunnerRecording:
                 seed_is_new=is_known,
                 agents=begun.agents,
                 no_clip=no_clip,
-                observation=begun.transition(0.0).observation,
+                observation=begun.transition(0.0).observation if self.recorder.looks_at_steps else None,
                 id=self._running[index].id,
                 env_runner=self._index,
                 env_index=index,
