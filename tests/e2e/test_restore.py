@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import time
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def test_a_killed_sweep_is_restored_from_its_storage(request, tmp_path, storage,
         )
         time.sleep(delay)
         assert first.process.poll() is None, first.output()
-        first.kill()
+        kill_outside_of_copies(first, filesystem, experiment)
     with driver(SCRIPT, "restore", place, log=tmp_path / "restored.log", **told_after) as second:
         second.finish()
 
@@ -84,6 +85,28 @@ def is_saved(filesystem, experiment):
             with filesystem.open_input_stream(info.path) as stream:
                 return stream.read().count(b"training_iteration") >= 2
     return False
+
+
+def kill_outside_of_copies(sweep, filesystem, experiment):
+    """Kill a driver when Tune's own files are whole: Tune copies them to a folder piece by piece, and reads no part."""
+    until = time.monotonic() + 60
+    sweep.process.send_signal(signal.SIGSTOP)
+    while not are_whole(filesystem, experiment):
+        assert time.monotonic() < until, "Tune's files are never whole"
+        sweep.process.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
+        sweep.process.send_signal(signal.SIGSTOP)
+    sweep.kill()
+
+
+def are_whole(filesystem, experiment):
+    """Say whether each file of Tune's snapshot ends as JSON or a pickle does."""
+    for info in filesystem.get_file_info(pyarrow.fs.FileSelector(experiment)):
+        if info.is_file and not info.base_name.startswith("."):
+            with filesystem.open_input_stream(info.path) as stream:
+                if not stream.read().endswith((b"}", b".")):
+                    return False
+    return True
 
 
 def lines_of(log, trial):
