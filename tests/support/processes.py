@@ -25,7 +25,7 @@ class Driver:
     def __init__(self, process: subprocess.Popen[bytes], home: Path, log: Path) -> None:
         self.process, self.home, self.log = process, home, log
 
-    def wait_until(self, there: Callable[[], Any], seconds: float = 120) -> Any:
+    def wait_until(self, there: Callable[[], Any], seconds: float = 300) -> Any:
         """Wait until something is there, and return it; the script must go on until then."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -36,7 +36,7 @@ class Driver:
             time.sleep(0.1)
         raise AssertionError(f"not there after {seconds} s:\n{self.output()}")
 
-    def finish(self, seconds: float = 120) -> None:
+    def finish(self, seconds: float = 300) -> None:
         """Wait for the end of the script, which must be a good one."""
         try:
             code = self.process.wait(timeout=seconds)
