@@ -30,8 +30,6 @@ _HOLD_NONE = frozenset(
     {type(None), bool, int, float, str, bytes, tuple, list, dict, set, np.ndarray, np.float64, MethodType}
 )
 """The types of most attributes of an env: no generator, and nothing that has one as its attribute."""
-_no_generators: set[type] = set()  # types that were met; each reset asks for those of all attributes
-_MOST_TYPES = 4096
 
 
 class _Place(NamedTuple):
@@ -196,15 +194,7 @@ def _of_part(name: str, value: Any) -> list[_Place]:
     own = getattr(value, "__dict__", None)
     if type(own) is not dict or isinstance(value, (type, ModuleType)) or callable(value):
         return []
-    if _no_generators.issuperset(map(type, list(own.values()))):
-        return []
-    found = []
-    for key, inner in list(own.items()):
-        if isinstance(inner, _GENERATORS):
-            found.append(_Place(f"{name}/{key}", value, key))
-        elif len(_no_generators) < _MOST_TYPES:
-            _no_generators.add(type(inner))
-    return found
+    return [_Place(f"{name}/{key}", value, key) for key, inner in list(own.items()) if isinstance(inner, _GENERATORS)]
 
 
 def _emulators_in(env: Any) -> Iterator[tuple[str, Any]]:
