@@ -59,7 +59,6 @@ class BatchTaping(Batch):
         self._slots: dict[int, _Slot] = {}
         self._of_recorder: dict[int, _Slot] = {}  # by the id of the tape recorder
         self._begun = self._done = 0  # steps of the vector env
-        self._start = 0  # the number of the block's first step
         self._acted = b""  # the actions of the step that is made
         self._copies: list[tuple[bytes, ...]] = []  # of the block's steps: of the actions and of the columns
         self._in_arrays = 0  # how many of them are in the arrays, too
@@ -157,7 +156,7 @@ class BatchTaping(Batch):
         if is_other or len(self._copies) == _STEPS:
             for slot in self._slots.values():
                 self._hand_over(slot)
-            self._begin_block()
+            self._copies, self._in_arrays = [], 0
             if is_other:
                 if not is_plain or actions.dtype.kind not in NUMBERS:
                     raise ValueError("no array of numbers")
@@ -176,14 +175,11 @@ class BatchTaping(Batch):
             raise ValueError("another type than before")  # NumPy would convert it without a word
         if rewards.dtype != _REWARD or terminated.dtype != _FLAG or truncated.dtype != _FLAG:
             rewards, terminated, truncated = rewards.astype(_REWARD), terminated.astype(_FLAG), truncated.astype(_FLAG)
-        seen, given, ends, cuts = observations.tobytes(), rewards.tobytes(), terminated.tobytes(), truncated.tobytes()
-        if (len(seen), len(given), len(ends), len(cuts)) != self._sizes:
+        seen, earned, ends, cuts = observations.tobytes(), rewards.tobytes(), terminated.tobytes(), truncated.tobytes()
+        if (len(seen), len(earned), len(ends), len(cuts)) != self._sizes:
             raise ValueError("another number than before")
-        self._copies.append((self._acted, seen, given, ends, cuts))
+        self._copies.append((self._acted, seen, earned, ends, cuts))
         return 1 in ends or 1 in cuts
-
-    def _begin_block(self) -> None:
-        self._start, self._copies, self._in_arrays = self._done, [], 0
 
     def _fill_arrays(self) -> None:
         """Copy the steps that came since the last time into the arrays: many at once, in a fifth of the time."""
@@ -240,7 +236,8 @@ class BatchTaping(Batch):
         if slot.first < self._done and self._actions is not None and self._rows is not None:
             if self._in_arrays < len(self._copies):
                 self._fill_arrays()
-            part = slice(slot.first - self._start, self._done - self._start)
+            start = self._done - len(self._copies)  # the number of the block's first step
+            part = slice(slot.first - start, self._done - start)
             slot.first = self._done
             slot.add(self._actions[part, slot.index], self._rows[part, slot.index])
 
@@ -263,7 +260,7 @@ class BatchTaping(Batch):
                 slot.tape.fault = slot.tape.fault or lost
             self._drop(slot)
         self._done = self._begun
-        self._begin_block()
+        self._copies, self._in_arrays = [], 0
 
 
 class _State(enum.Enum):
