@@ -49,6 +49,7 @@ class Cell:
         record: Further arguments of ``record_episodes``.
         not_before: Why there is no such run on the oldest Ray, if so.
         least: Least number of clips altogether.
+        pause: Seconds that a step takes, in runs that play as many episodes as they have time for.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Cell:
     record: dict[str, Any] = field(default_factory=dict)
     not_before: str = ""
     least: int = 2
+    pause: float = 0.0
 
 
 def ppo(env: Any = CountingEnv, **settings: Any) -> Callable[[dict], Any]:
@@ -97,6 +99,7 @@ def when(**env_config: int) -> dict:
 RESTART_ENVS = {"restart_failed_sub_environments": True}
 EXACT4 = {"exact": 4}
 REPLAY = {"render": "replay"}
+PAUSE = 0.01
 
 AGENT_FRAMES = Cell(
     "multi-agent, a frame per agent, 2 sub-envs",
@@ -265,6 +268,7 @@ CELLS = [
             reporting={"min_time_s_per_iteration": 1},
         ),
         record=REPLAY,
+        pause=PAUSE,
         iterations=5,  # the replays of one evaluation come with a later one
     ),
     replace(AGENT_FRAMES, group="auto", record={**AGENT_FRAMES.record, "render": "auto"}),  # several views: direct
@@ -283,6 +287,7 @@ CELLS = [
         ("train", "evaluation"),
         iterations=4,
         record=REPLAY,
+        pause=PAUSE,
     ),
     Cell(
         "an env that fails in mid-episode",
@@ -397,7 +402,7 @@ def check_results(cell: Cell, results: list[dict], log: Path) -> int:
 def test_every_clip_is_right(cell, ray_session, tmp_path):
     if cell.not_before and not NEWEST:
         pytest.skip(cell.not_before)
-    config = cell.make({"log_dir": str(tmp_path)})
+    config = cell.make({"log_dir": str(tmp_path), "pause": cell.pause})
     # direct: the pictures count episodes, so no tape shows them again, and a process that finds it out takes 2 s
     record = {"render": "direct", "check_frame": False, **cell.record}
     config.callbacks(tm.rllib.record_episodes(sections=cell.sections, keep="all", name="clips", **record))

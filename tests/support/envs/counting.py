@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from pathlib import Path
 from typing import NamedTuple
@@ -47,8 +48,8 @@ def read_frame(frame: np.ndarray) -> COUNTS:
 class Counter:
     """Counts episodes and steps, draws them, and writes each finished episode to a file of its own.
 
-    Config: ``length`` (fixed length), ``log_dir``, ``render_mode``, ``fail_at`` (the step at which it raises,
-    twice in a run), ``die_at`` (the step at which its process dies, once in a run).
+    Config: ``length`` (fixed length), ``log_dir``, ``render_mode``, ``pause`` (seconds that a step takes), ``fail_at``
+    (the step at which it raises, twice in a run), ``die_at`` (the step at which its process dies, once in a run).
     """
 
     def __init__(self, config: dict | None) -> None:
@@ -68,6 +69,8 @@ class Counter:
     def step(self) -> tuple[float, bool]:
         """Return the reward of the step and whether it was the last."""
         self.step_count += 1
+        if pause := self.config.get("pause"):
+            time.sleep(pause)
         if self.step_count == self.config.get("fail_at") and self._first_times("failed", 2):
             raise RuntimeError("the env fails, as it was told to")
         if self.step_count == self.config.get("die_at") and self._first_times("died", 1):
