@@ -17,17 +17,11 @@ from tests.support.envs import CountingEnv
 from tune_media.rllib import ray_names
 
 
-class SlowEnv(CountingEnv):
-    def step(self, action):
-        time.sleep(0.02)
-        return super().step(action)
-
-
 def iterations(callbacks, seconds: float) -> float:
     """Return how long an iteration takes in the Algorithm, over as many as fit."""
     config = (
         IMPALAConfig()
-        .environment(SlowEnv)
+        .environment(CountingEnv, env_config={"pause": 0.02})
         .env_runners(num_env_runners=2, rollout_fragment_length=10)
         .training(train_batch_size=20)
         .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=0)

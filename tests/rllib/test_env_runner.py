@@ -1,7 +1,6 @@
 """A real env runner of RLlib's, built without Ray, and what its recording tells the Algorithm."""
 
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -363,16 +362,12 @@ def test_episodes_of_an_evaluation_on_a_training_env_runner_are_left_out():
     assert answer.starts == {0: 3}
 
 
-class SlowEnv(CountingEnv):
-    def step(self, action):
-        time.sleep(0.003)
-        return super().step(action)
-
-
 def test_a_render_budget_counts_samples_of_one_step():
     """The clock stopped between the one-step samples of DQN and SAC: 2 of 132 episodes were recorded."""
     recorder = record_episodes(sections="train", keep="all", trigger=RenderBudget(0.5))
-    config = PPOConfig().environment(SlowEnv, env_config={"length": 20}).env_runners(num_env_runners=0)
+    config = (
+        PPOConfig().environment(CountingEnv, env_config={"length": 20, "pause": 0.003}).env_runners(num_env_runners=0)
+    )
     config.rl_module(model_config={"fcnet_hiddens": [8]}).callbacks(recorder)
     env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
     for _ in range(300):
