@@ -71,14 +71,15 @@ def last_evaluations(experiment):
     return pd.concat(frames)
 
 
-def interval(*samples):
-    """Return SciPy's interval of the mean of a sample, or of the difference of two means."""
+def interval(sample):
+    """Return SciPy's bootstrap interval of the mean of a sample."""
+    found = stats.bootstrap((sample,), np.mean, method="percentile", n_resamples=20_000, rng=1).confidence_interval
+    return found.low, found.high
 
-    def difference(first, second, axis):
-        return first.mean(axis) - second.mean(axis)
 
-    statistic = np.mean if len(samples) == 1 else difference
-    found = stats.bootstrap(samples, statistic, method="percentile", n_resamples=20_000, rng=1).confidence_interval
+def interval_between(first, second):
+    """Return SciPy's t interval of the difference of two means."""
+    found = stats.ttest_ind(first, second, equal_var=False).confidence_interval()
     return found.low, found.high
 
 
@@ -109,8 +110,8 @@ def assert_figures(viewer, experiment, names):
     assert f"Best configuration: {cards[0][0]}" in told
     shown, behind, paired = re.findall(r"-?[\d.]+\d \[-?[\d.]+, -?[\d.]+\]", told)
     assert close(shown, best.mean(), interval(best))
-    assert close(behind, best.mean() - second.mean(), interval(best, second))
-    others = [interval(best, groups[key])[0] for key in ranked[1:]]
+    assert close(behind, best.mean() - second.mean(), interval_between(best, second))
+    others = [interval_between(best, groups[key])[0] for key in ranked[1:]]
     assert ("Sure: " in told) == (min(others) > 0)
     by_seed = (
         episodes.groupby([*names, "episode_seed", "trial"])["episode_return"]
@@ -120,7 +121,8 @@ def assert_figures(viewer, experiment, names):
     )
     differences = (by_seed.loc[ranked[0]] - by_seed.loc[ranked[1]]).dropna()
     assert f"On the {len(differences)} evaluation seeds" in told
-    assert close(paired, differences.mean(), interval(differences.to_numpy()))
+    of_pairs = stats.ttest_1samp(differences, 0).confidence_interval()
+    assert close(paired, differences.mean(), (of_pairs.low, of_pairs.high))
     return ranked[0]
 
 

@@ -40,20 +40,29 @@ def test_an_interval_over_runs_and_tasks_is_stratified():
     assert found.value == pytest.approx(scores.mean())
 
 
-def test_differences_are_scipys(recwarn):
+def test_differences_have_the_t_intervals_of_scipy():
     rng = np.random.default_rng(4)
     first, second = rng.normal(3.0, 1.0, 6), rng.normal(1.0, 2.0, 9)
     found = difference(first, second)
-    expected = scipy_stats.bootstrap(
-        (first, second),
-        lambda a, b, axis: np.mean(a, axis=axis) - np.mean(b, axis=axis),
-        method="percentile",
-        n_resamples=20_000,
-        random_state=5,
-    ).confidence_interval
-    width = expected.high - expected.low
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.05 * width)
-    assert found.value == pytest.approx(first.mean() - second.mean())
+    expected = scipy_stats.ttest_ind(first, second, equal_var=False).confidence_interval()
+    assert (found.value, found.low, found.high) == pytest.approx((first.mean() - second.mean(), *expected))
+    pairs = scipy_stats.ttest_1samp(first - second[:6], 0).confidence_interval()
+    found, _ = paired_difference(dict(enumerate(first)), dict(enumerate(second)))
+    assert (found.low, found.high) == pytest.approx((pairs.low, pairs.high))
+
+
+@pytest.mark.parametrize("runs", [2, 3, 5, 10])
+def test_equal_configurations_are_told_apart_in_one_of_twenty_sweeps(runs):
+    """Percentile bootstrap intervals did so in 31, 20, 12 and 7 of 100."""
+    scores = np.random.default_rng(runs).normal(size=(1000, 2, runs))
+    assert np.mean([not difference(*pair).has_zero for pair in scores]) < 0.07
+
+
+def test_tasks_of_different_height_do_not_widen_the_interval_of_a_difference():
+    first = np.random.default_rng(1).normal(size=(8, 3)) + np.array([0, 100, 1000])
+    found = difference(first, first[:5] - 2)
+    assert found.value == pytest.approx(first.mean() - first[:5].mean() + 2)
+    assert found.high - found.low < 2
 
 
 def test_equal_seeds_are_compared_in_pairs():
@@ -79,4 +88,5 @@ def test_an_interval_over_many_values_is_bounded_in_memory():
 
 def test_one_run_has_no_interval():
     assert np.isnan(estimate(np.array([3.0])).low)
+    assert np.isnan(paired_difference({1: 3.0}, {1: 2.0})[0].low)
     assert difference(np.array([3.0]), np.array([1.0, 2.0])).has_zero

@@ -1,6 +1,8 @@
-"""Means and interquartile means over runs, with stratified bootstrap intervals, and paired differences.
+"""Means and interquartile means over runs, with stratified bootstrap intervals, and differences with t intervals.
 
-These are the statistics of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice".
+The first are the statistics of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice".
+With few runs their intervals are too narrow to decide by: if two equal configurations have two runs each, a bootstrap
+interval of the difference excludes zero in a third of the sweeps. Welch's t interval does so in one of twenty at most.
 """
 
 from __future__ import annotations
@@ -121,10 +123,10 @@ def interval(samples: Scores) -> tuple[float, float]:
 
 
 def difference(first: Scores, second: Scores) -> Estimate:
-    """Return how much larger the mean of some runs is than that of others, with a bootstrap interval over both.
+    """Return how much larger the mean of some runs is than that of others, with Welch's t interval.
 
     Args:
-        first: Scores of shape (runs,) or (runs, tasks).
+        first: Scores of shape (runs,) or (runs, tasks); the mean is over all tasks.
         second: The others'; they may have another number of runs.
 
     >>> difference(np.array([3.0, 3.0]), np.array([1.0, 1.0]))
@@ -134,12 +136,14 @@ def difference(first: Scores, second: Scores) -> Estimate:
     value = float(np.mean(tables[0]) - np.mean(tables[1]))
     if min(map(len, tables)) < 2:
         return Estimate(value)
-    samples = [resampled(table[None], mean, seed)[0] for seed, table in enumerate(tables)]
-    return Estimate(value, *interval(samples[0] - samples[1]))
+    tasks = tables[0].shape[1]
+    variances = [np.var(table, axis=0, ddof=1) / len(table) / tasks**2 for table in tables]
+    freedoms = [np.full(tasks, len(table) - 1) for table in tables]
+    return _with_t_interval(value, np.concatenate(variances), np.concatenate(freedoms))
 
 
 def paired_difference(first: Mapping[int, float], second: Mapping[int, float]) -> tuple[Estimate, int]:
-    """Return how much larger the first scores are on the same seeds, with a bootstrap interval over the seeds.
+    """Return how much larger the first scores are on the same seeds, with Student's t interval over the seeds.
 
     Args:
         first: A score for each evaluation seed.
@@ -154,4 +158,31 @@ def paired_difference(first: Mapping[int, float], second: Mapping[int, float]) -
     common = sorted(first.keys() & second.keys())
     if not common:
         return Estimate(math.nan), 0
-    return estimate(np.array([first[seed] - second[seed] for seed in common])), len(common)
+    pairs = np.array([first[seed] - second[seed] for seed in common])
+    value, count = float(np.mean(pairs)), len(common)
+    if count < 2:
+        return Estimate(value), count
+    return _with_t_interval(value, np.array([np.var(pairs, ddof=1) / count]), np.array([count - 1])), count
+
+
+def _with_t_interval(value: float, variances: Scores, freedoms: npt.NDArray[np.int64]) -> Estimate:
+    """Return a sum of means with its t interval: the variance of each mean, and its degrees of freedom."""
+    variance = float(np.sum(variances))
+    if variance == 0:
+        return Estimate(value, value, value)
+    freedom = 1 / float(np.sum((variances / variance) ** 2 / freedoms))  # Welch and Satterthwaite
+    half = _t_quantile(freedom) * math.sqrt(variance)
+    return Estimate(value, value - half, value + half)
+
+
+def _t_quantile(freedom: float) -> float:
+    """Return how many standard errors from zero the 95 % interval of Student's t distribution ends.
+
+    >>> round(_t_quantile(1), 2), round(_t_quantile(4.5), 3), round(_t_quantile(1e9), 2)
+    (12.71, 2.659, 1.96)
+    """
+    freedom = min(freedom, 10_000)
+    angles = np.linspace(0, math.pi / 2, 20_001)  # of t / sqrt(freedom), which make the density a power of a cosine
+    density = np.cos(angles) ** (freedom - 1)
+    mass = np.append(0.0, np.cumsum(density[1:] + density[:-1]))
+    return math.sqrt(freedom) * math.tan(np.interp(LEVEL, mass / mass[-1], angles))
