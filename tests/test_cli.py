@@ -58,6 +58,10 @@ def test_grid_writes_a_file_or_says_why_not(tmp_path):
     ):
         found = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), option, value])
         assert told in found.output
+    ending = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.avi")])
+    assert ending.exit_code == 2
+    assert "a .mp4 or .gif file, not" in ending.output
+    assert "clips" not in ending.output  # no bar before the mistake is told
     both = ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--over-training", "trial_b", "--step", "last"]
     assert "leave --trials and --step out" in CliRunner().invoke(main, both).output
     none = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--trials", "trial_c"])
@@ -83,7 +87,7 @@ def test_watch_says_that_there_is_no_folder_and_that_a_port_is_taken(tmp_path):
     assert missing.exit_code == 1
     assert "There is no folder" in missing.output
     with socket.create_server(("127.0.0.1", 0)) as other:
-        taken = CliRunner().invoke(main, ["watch", str(tmp_path), "--port", str(other.getsockname()[1])])
+        taken = CliRunner().invoke(main, ["watch", str(tmp_path), "--wait", "--port", str(other.getsockname()[1])])
     assert taken.exit_code == 1
     assert "in use" in taken.output
 

@@ -59,6 +59,13 @@ def _in_shell(text: str) -> str:
     return re.sub(r"\b(\w+)=(?![\w.'\"\[{(])", lambda found: options.get(found[1], found[0]), text)
 
 
+def _file_to_write(output: str, *endings: str) -> Path:
+    path = Path(output).expanduser()
+    if path.suffix not in endings:
+        raise click.BadParameter(f"a {' or '.join(endings)} file, not {output!r}", param_hint="-o")
+    return path
+
+
 def _nothing(path: str, wanted: str = "Nothing") -> str:
     """Return the message for an experiment without media."""
     return (
@@ -176,15 +183,16 @@ def grid(
     from tune_media.viewing.grid import write_grid
     from tune_media.viewing.grid_choice import choose_tiles
 
+    path = _file_to_write(output, ".mp4", ".gif")
     at = _step(step)
     try:
         catalog = load(experiment)
         names = _trial_names(catalog, trials)
         tiles = choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
         with click.progressbar(length=100, label=f"{len(tiles)} clips") as bar:
-            path = write_grid(
+            write_grid(
                 tiles,
-                output,
+                path,
                 width=width,
                 columns=columns,
                 progress=lambda done, total: bar.update(100 * done // total - bar.pos),
@@ -228,9 +236,7 @@ def filmstrip(
     from tune_media.viewing.filmstrip import strip_of, strip_of_file
     from tune_media.viewing.grid_choice import choose_tiles
 
-    path = Path(output).expanduser()
-    if path.suffix != ".png":
-        raise click.BadParameter(f"a .png file, not {output!r}", param_hint="-o")
+    path = _file_to_write(output, ".png")
     at = _step(step or "best")
     try:
         if clip_or_experiment.endswith((".mp4", ".gif")):
@@ -277,7 +283,7 @@ def _trial_names(catalog: Catalog, texts: tuple[str, ...]) -> list[str]:
     "--port", default=6007, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 takes a free one."
 )
 @click.option("--open/--no-open", "opens", default=False, help="Open the page in a browser.")
-@click.option("--wait", is_flag=True, help="Start although the folder is not there yet.")
+@click.option("--wait", is_flag=True, help="Start although the folder, or an experiment in it, is not there yet.")
 def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> None:
     """Show the clips of EXPERIMENT, a folder or a URI, in the browser, live, without TensorBoard.
 

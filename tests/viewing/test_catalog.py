@@ -185,14 +185,48 @@ def test_rows_are_filtered_by_hyperparameters_metrics_and_bounds_and_by_the_last
     assert list(catalog.filter(file=catalog[3]["file"])) == [catalog[3]]
     with pytest.raises(ValueError, match=r"filter\(knd=\.\.\.\).*did you mean 'kind'\?"):
         catalog.filter(knd="video")
-    with pytest.raises(ValueError, match=r"filter\(sped_max=\.\.\.\).*did you mean 'speed'\?"):
+    with pytest.raises(ValueError, match=r"filter\(sped_max=\.\.\.\).*did you mean 'speed_max'\?"):
         catalog.filter(sped_max=1)
     with pytest.raises(TypeError, match=r"filter\(lr_min=\.\.\.\) takes a number, got 'low'"):
         catalog.filter(lr_min="low")
 
 
+def test_a_text_may_be_one_of_several(sweep):
+    catalog = tm.load(sweep)
+    assert len(catalog.filter(trial=["trial_a", "trial_b"], kind=("video", "image"))) == 5
+    assert len(catalog.filter(key={"best", "worst"}, section=["evaluation"])) == len(catalog.filter(key="best")) == 5
+    assert len(catalog.filter(trial=[])) == 0
+
+
 def test_hyperparameters_are_found_by_their_last_part(experiment):
     assert len(tm.load(experiment).filter(size=3, lr=0.1)) == 2
+
+
+def test_a_field_that_no_row_has_does_not_hide_a_hyperparameter(experiment):
+    """`seed` is a field of the index, which nothing filled: `filter(seed=1)` found no rows."""
+    for number in (0, 1):
+        params = {"seed": number, "note": "ab"[number]}
+        (experiment / f"trial_{number}" / "params.json").write_text(json.dumps(params))
+    catalog = tm.load(experiment)
+    assert {row["trial"] for row in catalog.filter(seed=1)} == {row["trial"] for row in catalog.filter(note="b")}
+    assert len(catalog.filter(seed=1)) == 2
+    assert len(catalog.filter(seed=2)) == 0
+
+
+def test_a_bound_that_is_a_metric_of_its_own_is_told(tmp_path, caplog):
+    store = StoredTrial.in_folder(tmp_path / "exp" / "trial")
+    for step, most in ((1, 3.0), (2, 5.0)):
+        record = tm.EpisodeRecord("episode", 1.0, 3, metrics={"speed_avg": 1.0, "speed_max": most})
+        store.add(tm.Video(np.zeros((2, 8, 8, 3), np.uint8), episode=record), "evaluation", "clip", step)
+    store.finish()
+    catalog = tm.load(tmp_path / "exp")
+    assert [row["step"] for row in catalog.filter(speed_max=5)] == [2]
+    assert [row["step"] for row in catalog.filter(speed_max_max=4)] == [1]
+    assert not caplog.records
+    assert len(catalog.filter(speed_max=4)) == 0
+    assert "matches nothing; 'speed_max' is a name of its own; speed_max_max=4 is a bound" in caplog.text
+    with pytest.raises(ValueError, match="did you mean 'speed_max'"):
+        catalog.filter(spede_max=4)
 
 
 def test_a_text_that_no_row_has_is_a_warning_with_what_was_meant(sweep, caplog):
@@ -256,9 +290,12 @@ def test_a_clip_is_saved_as_it_is_or_as_a_gif_in_its_own_size(sweep, tmp_path):
         ),
         (lambda c: c.filter(lr=[1, 2, 3]), TypeError, r"filter\(lr=\.\.\.\) takes a number, or the first and the last"),
         (lambda c: c.filter(distance=3), ValueError, r"there are 'speed', .*'episode_return'"),  # metrics come first
+        (lambda c: c.filter(kind=["video", 3]), TypeError, r"filter\(kind=\.\.\.\) takes text, for example .*, got 3"),
+        (lambda c: c.filter(key=3), TypeError, r"filter\(key=\.\.\.\) takes text"),
         (lambda c: c["best"], TypeError, r"takes the number of a row, got 'best'; .*filter\(key='best'\)"),
         (lambda c: c.best(by="retrun"), ValueError, r"did you mean 'episode_return'\?"),
         (lambda c: c.best(by="trial"), ValueError, r"'trial' is no number; the numbers are 'speed'"),
+        (lambda c: c.best(by="lr"), ValueError, r"'lr' is a hyperparameter, .*'speed'.*; compare\(by='lr'\) ranks"),
         (lambda c: c.best(by="metrics"), ValueError, "'metrics' is no number"),
         (lambda c: c.paired_difference("trial_x", "trial_a"), KeyError, "no trial 'trial_x'; did you mean 'trial_"),
         (lambda c: c.compare(by="x"), ValueError, "no hyperparameter; there are 'lr'"),  # what differs comes first

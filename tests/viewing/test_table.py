@@ -27,6 +27,16 @@ def test_a_table_fits_the_terminal(tmp_path):
     assert len(media_table(catalog).split("\n")) == len(catalog) + 1
 
 
+def test_names_that_are_cut_are_told_apart(tmp_path):
+    """Tune's names begin and end alike; at 80 columns, those of a sweep were all cut to the same text."""
+    for number in range(3):
+        name = f"PPO_CartPole-v1_a1b2c_0000{number}_{number}_lr=0.000{number + 1}_2026-11-25_10-00-00"
+        make_trial(tmp_path / "exp" / name, {"lr": number / 1e4, "gamma": number / 9}, {10: float(number)})
+    _, *lines = trial_table(tm.load(tmp_path / "exp"), width=80).split("\n")
+    assert max(map(len, lines)) <= 80
+    assert {line[:3] for line in lines} == {"~0_", "~1_", "~2_"}
+
+
 def test_a_failed_trial_says_so_and_why(tmp_path):
     experiment = make_experiment(tmp_path / "exp")
     write_snapshot(experiment, trial_a="ERROR", trial_b="TERMINATED")

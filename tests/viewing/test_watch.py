@@ -41,6 +41,8 @@ def test_a_request_for_another_host_is_refused(server):
 def test_a_folder_may_come_later(tmp_path):
     with pytest.raises(FileNotFoundError):
         make_watch_server(str(tmp_path / "exp"))
+    with pytest.raises(ValueError, match=r"is not an experiment: .* If its sweep starts later, pass --wait\."):
+        make_watch_server(str(tmp_path))
     server = make_watch_server(str(tmp_path / "exp"), wait=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_contents import warn_of_unlisted, warn_of_unrendered
-from tune_media.values.checks import as_shown, did_you_mean, is_number, name_some, number_range
+from tune_media.values.checks import as_shown, check_text, did_you_mean, is_number, name_some, number_range
 from tune_media.values.deprecated import renamed
 from tune_media.values.image import Image
 from tune_media.values.score import Scores
@@ -38,6 +38,7 @@ from tune_media.viewing.places import (
     find_folders,
     is_experiment,
     is_trial,
+    no_experiment,
 )
 from tune_media.viewing.row_conditions import Condition, conditions
 from tune_media.viewing.saved_clip import save_medium
@@ -225,10 +226,10 @@ class Catalog(Sequence[CatalogRow]):
         self,
         where: Callable[[CatalogRow], bool] | None = None,
         *,
-        trial: str | None = None,
-        section: str | None = None,
-        key: str | None = None,
-        kind: str | None = None,
+        trial: str | Iterable[str] | None = None,
+        section: str | Iterable[str] | None = None,
+        key: str | Iterable[str] | None = None,
+        kind: str | Iterable[str] | None = None,
         step: float | Sequence[float] | None = None,
         episode_return: float | Sequence[float] | None = None,
         **values: Any,
@@ -237,43 +238,45 @@ class Catalog(Sequence[CatalogRow]):
 
         Args:
             where: A function of a row. It is asked last, since it needs the whole row.
-            trial: A trial's name.
-            section: ``"train"``, ``"evaluation"``, or another section of the result.
-            key: The key inside the section, such as ``"episodes/best"``, or its last part: ``"best"``.
-            kind: ``"video"``, ``"image"``, ``"histogram"``, ...
+            trial: A trial's name, or several.
+            section: ``"train"``, ``"evaluation"``, or another section of the result, or several.
+            key: The key inside the section, such as ``"episodes/best"``, or its last part: ``"best"``. Or several.
+            kind: ``"video"``, ``"image"``, ``"histogram"``, ..., or several.
             step: A step, or the first and the last step, both included.
             episode_return: A return, or the smallest and the largest return, both included.
             values: Any other field of the rows, metric of the episodes or hyperparameter, by its name or the last part
                 of it: a value, the first and the last of a range, or a list of texts; after ``_min`` or ``_max``, a
-                bound, unless something has this whole name. Fields and metrics come before hyperparameters;
-                ``config/<name>`` is always a hyperparameter.
+                bound, unless something has this whole name: if ``distance`` is a running value, ``distance_max`` is a
+                metric, and ``distance_max_max`` a bound on it. Fields and metrics that rows have come before
+                hyperparameters; ``config/<name>`` is always a hyperparameter.
 
         Raises:
-            TypeError: A number, or ``where``, is something else.
+            TypeError: A number, a text, or ``where``, is something else.
             ValueError: Nothing has a name that is given, or a range ends before it starts. A text that no row has is a
                 warning.
 
         Example:
-            ``catalog.filter(key="best", step=(10_000, 20_000), lr=1e-3, distance_max=3)``
+            ``catalog.filter(key=["best", "worst"], step=(10_000, 20_000), lr=1e-3, episode_length_max=200)``
         """
         if where is not None and not callable(where):
             raise TypeError(
                 f"filter(where=...) takes a function of a row, got {as_shown(where)}; other conditions have names, "
                 "such as filter(key='best')."
             )
-        self._warn_of_unknown(trial=trial, section=section, key=key, kind=kind)
+        given = {"trial": trial, "section": section, "key": key, "kind": kind}
+        texts = {name: _texts(name, wanted) for name, wanted in given.items() if wanted is not None}
+        self._warn_of_unknown(texts)
         asked = self._conditions(values)
         steps = number_range("filter(step=...)", step)
         returns = number_range("filter(episode_return=...)", episode_return)
         chosen = []
         for number, found in enumerate(self.trials):
             media, rows = found.media, self._chosen[number]
-            matches = np.full(len(rows), trial in (None, found.name))
-            for column, wanted in (("section", section), ("key", key), ("kind", kind)):
-                if wanted is not None:
-                    names = getattr(media, column)
-                    matching = {name for name in set(names) if _means(column, wanted, name)}
-                    matches &= np.array([names[row] in matching for row in rows], bool)
+            matches = np.full(len(rows), found.name in texts.get("trial", [found.name]))
+            for column in texts.keys() - {"trial"}:
+                names = getattr(media, column)
+                matching = {name for name in set(names) if _means(column, texts[column], name)}
+                matches &= np.array([names[row] in matching for row in rows], bool)
             for numbers, bounds in ((media.step, steps), (media.episode_return, returns)):
                 if bounds is not None:
                     matches &= (numbers[rows] >= bounds[0]) & (numbers[rows] <= bounds[1])
@@ -289,27 +292,30 @@ class Catalog(Sequence[CatalogRow]):
             if where is not None:
                 rows = rows[np.array([bool(where(row)) for row in self._rows(number, rows)], bool)]
             chosen.append(rows)
+        if not any(map(len, chosen)):
+            for one in (one for one in asked if one.hint):
+                logger.warning("tune_media: filter(...) matches nothing; %s", one.hint)
         return Catalog(self._folders, self.trials, chosen)
 
     def _conditions(self, values: Mapping[str, Any]) -> list[Condition]:
         if not values or not len(self):
             return []
         self._read_of_all(lambda trial: trial.config)
-        fields = dict.fromkeys(name for row in self for name in data_frames.fields_of(row))
+        fields = dict.fromkeys(name for row in self for name in data_frames.fields_of(row, filled=True))
         params = dict.fromkeys(self.differing_params) | dict.fromkeys(
             name for trial in self.trials for name in trial.config
         )
-        return conditions(values, [*fields, *data_frames.MEDIA_COLUMNS], params)
+        return conditions(values, fields, params, data_frames.MEDIA_COLUMNS)
 
-    def _warn_of_unknown(self, **wanted: str | None) -> None:
+    def _warn_of_unknown(self, texts: Mapping[str, Sequence[str]]) -> None:
         """Say which names there are, if a text that is asked for is none of them."""
-        for argument, text in wanted.items():
-            if text is None or text in _ALWAYS_KNOWN or not len(self):
+        for argument, text in ((argument, text) for argument, several in texts.items() for text in several):
+            if text in _ALWAYS_KNOWN or not len(self):
                 continue
             known = [trial.name for trial in self.trials]
             if argument != "trial":
                 known = [name for trial in self.trials for name in set(getattr(trial.media, argument))]
-            if any(_means(argument, text, name) for name in known):
+            if any(_means(argument, [text], name) for name in known):
                 continue
             hint = did_you_mean(text, sorted(known))
             logger.warning("tune_media: filter(%s=%r) matches nothing; %s", argument, text, hint)
@@ -384,7 +390,8 @@ class Catalog(Sequence[CatalogRow]):
         with the ends of its 95 % interval (``low`` and ``high``, ``iqm_low`` and ``iqm_high``), ``behind``: how much
         worse the mean is than the best one's, with its interval, ``overlaps_best``: whether that interval contains 0,
         and the names of the ``trials`` and of those that are ``left_out``. The intervals are percentile bootstrap
-        intervals over runs, stratified by task. With one run, there is none.
+        intervals over runs, stratified by task; that of ``behind`` is Welch's t interval, since few runs make the
+        others too narrow to decide by. With one run, there is none.
 
         Args:
             by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
@@ -430,7 +437,7 @@ class Catalog(Sequence[CatalogRow]):
             second: The others'.
 
         Returns:
-            ``difference``, the ends ``low`` and ``high`` of its 95 % bootstrap interval over the seeds, and ``seeds``,
+            ``difference``, the ends ``low`` and ``high`` of its 95 % t interval over the seeds, and ``seeds``,
             their number. Without common seeds, the others are NaN.
 
         Raises:
@@ -561,10 +568,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     if not trials and len(folders) == 1:
         inside = experiments_in(folders[0])
         if not inside and not is_experiment(folders[0]):
-            raise ValueError(
-                f"{folders[0].path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune. Pass "
-                "the experiment's folder, which tuner.fit() prints."
-            )
+            raise no_experiment(folders[0])
         folders = inside if len(inside) == 1 else folders
         for experiment in inside:
             of_experiment = _trials_in([experiment])
@@ -585,9 +589,19 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
 
 
-def _means(column: str, wanted: str, name: str) -> bool:
-    """Say whether a text that is asked for means a name; a key may be named by its last part."""
-    return name == wanted or (column == "key" and name.endswith(f"/{wanted}"))
+def _texts(argument: str, wanted: str | Iterable[str]) -> list[str]:
+    """Return the texts that an argument of ``filter`` asks for."""
+    if isinstance(wanted, str):
+        return [wanted]
+    texts = list(wanted) if isinstance(wanted, Iterable) else [wanted]
+    for text in texts:
+        check_text(f"filter({argument}=...)", text, "'best', or a list of texts", or_none=False)
+    return texts
+
+
+def _means(column: str, wanted: Sequence[str], name: str) -> bool:
+    """Say whether one of the texts that are asked for means a name; a key may be named by its last part."""
+    return name in wanted or (column == "key" and any(name.endswith(f"/{text}") for text in wanted))
 
 
 def _trials_in(folders: Sequence[Folder]) -> list[TrialFiles]:

@@ -61,10 +61,11 @@ def field_of(row: dict[str, Any], name: str) -> Any:
     return row.get(name, metrics.get(name) if isinstance(metrics, dict) else None)
 
 
-def fields_of(row: dict[str, Any]) -> list[str]:
-    """Return the names for ``field_of``."""
+def fields_of(row: dict[str, Any], *, filled: bool = False) -> list[str]:
+    """Return the names for ``field_of``, or only those that have a value."""
     metrics = row.get("metrics")
-    return [*(metrics if isinstance(metrics, dict) else ()), *row]
+    parts = (metrics if isinstance(metrics, dict) else {}, row)
+    return [name for part in parts for name, value in part.items() if not filled or value is not None]
 
 
 def value_of(row: dict[str, Any], metric: str) -> float:
@@ -138,7 +139,7 @@ def _best_row(rows: Iterable[_Row], metric: str, sign: int) -> _Row | None:
     return best
 
 
-def _number_named(rows: Iterable[dict[str, Any]], name: str) -> str:
+def _number_named(rows: Sequence[dict[str, Any]], name: str) -> str:
     """Return the full name of a field of the index, or of a row or its metrics.
 
     Raises:
@@ -151,6 +152,11 @@ def _number_named(rows: Iterable[dict[str, Any]], name: str) -> str:
         known |= dict.fromkeys(names)
         numbers |= {name: None for name in names if name not in numbers and not math.isnan(value_of(row, name))}
     found = full_name(name, known)
+    if found is None and any(full_name(name, getattr(row, "config", ())) for row in rows):
+        raise ValueError(
+            f"best: {name!r} is a hyperparameter, and rows are compared by their numbers ({name_some(numbers)}); "
+            f"compare(by={name!r}) ranks its values."
+        )
     if found is None:
         raise ValueError(f"best: no row has {name!r}; {did_you_mean(name, numbers, 'the fields are')}")
     if any(isinstance(field_of(row, found), (str, Mapping, Sequence)) for row in rows):
@@ -186,7 +192,11 @@ def _configs(trials: Sequence[TrialFiles], params: str) -> list[dict[str, Any]]:
 def _metric_names(trials: Sequence[TrialFiles], metrics: bool | Sequence[str]) -> Sequence[str]:
     if isinstance(metrics, bool):
         return main_metrics(name for trial in trials for name in trial.metrics) if metrics else ()
-    return [metrics] if isinstance(metrics, str) else metrics
+    names = [metrics] if isinstance(metrics, str) else metrics
+    known = dict.fromkeys(name for trial in trials for name in trial.metrics)
+    for name in (name for name in names if known and name not in known):
+        logger.warning("tune_media: to_pandas(metrics=...): no trial has %r; %s", name, did_you_mean(name, known))
+    return names
 
 
 def _metrics_of(trial: TrialFiles, names: Sequence[str]) -> dict[str, float]:

@@ -117,6 +117,29 @@ def is_experiment(folder: Folder) -> bool:
     return folder.has_file("tuner.pkl")
 
 
+def holds_experiment(folder: Folder) -> bool:
+    """Whether a folder is an experiment or a trial, or has experiments in it."""
+    trials = (inner for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name))
+    return (
+        is_experiment(folder)
+        or is_trial(folder)
+        or any(is_trial(trial) for trial in itertools.islice(trials, _MAX_ASKED))
+        or bool(experiments_in(folder))
+    )
+
+
+def no_experiment(folder: Folder) -> ValueError:
+    """Return the error of a folder that holds no experiment.
+
+    >>> str(no_experiment(Folder(pyarrow.fs.LocalFileSystem(), "/tmp")))[:28]
+    "'/tmp' is not an experiment:"
+    """
+    return ValueError(
+        f"{folder.path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune. Pass the "
+        "experiment's folder, which tuner.fit() prints."
+    )
+
+
 def is_trial(folder: Folder) -> bool:
     """Whether a folder is a trial's: it has Tune's ``params.json``, an index of media, or tells where that is."""
     return any(map(folder.has_file, (PARAMS, INDEX_PATH, LOCATION_FILE)))

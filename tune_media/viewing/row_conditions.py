@@ -23,6 +23,7 @@ class Condition:
         name: The full name of the value.
         is_param: Whether it is a hyperparameter of the row's trial.
         holds: Told the value, says whether the row matches.
+        hint: What may have been meant instead; empty if nothing else could be.
 
     Example:
         >>> (condition,) = conditions({"distance_max": 3}, ["distance"], ["lr"])
@@ -38,32 +39,39 @@ class Condition:
     name: str
     is_param: bool
     holds: Callable[[Any], bool]
+    hint: str = ""
 
 
-def conditions(given: Mapping[str, Any], fields: Iterable[str], params: Iterable[str]) -> list[Condition]:
+def conditions(
+    given: Mapping[str, Any], fields: Iterable[str], params: Iterable[str], empty_fields: Iterable[str] = ()
+) -> list[Condition]:
     """Return the conditions that keyword arguments of ``Catalog.filter`` mean.
 
     Args:
         given: The arguments: a value, a range, or, after ``_min`` and ``_max``, a bound.
         fields: The names of fields and metrics that rows have.
         params: The names of hyperparameters.
+        empty_fields: The names of fields that rows may have, and none has here. Hyperparameters come before them.
 
     Raises:
         ValueError: A name that is none of these.
         TypeError: A bound that is no number.
         ValueError: A range whose first number is larger than its last.
     """
-    fields, params = list(fields), list(params)
+    fields, params, empty_fields = list(fields), list(params), list(empty_fields)
     found = []
     for argument, wanted in given.items():
-        known = _find(argument, fields, params)
+        base, suffix = argument[:-4], argument[-4:]
+        bound = _BOUNDS.get(suffix)
+        known = _find(argument, fields, params, empty_fields)
         if known is not None:
-            found.append(Condition(*known, _equality(argument, wanted)))
+            hint = f"{known[0]!r} is a name of its own; {argument}{suffix}={wanted!r} is a bound" if bound else ""
+            found.append(Condition(*known, _equality(argument, wanted), hint))
             continue
-        base, bound = argument[:-4], _BOUNDS.get(argument[-4:])
-        known = None if bound is None else _find(base, fields, params)
+        known = None if bound is None else _find(base, fields, params, empty_fields)
         if known is None or bound is None:
-            hint = did_you_mean(argument if bound is None else base, [*fields, *params])
+            names = [*fields, *params, *empty_fields]
+            hint = did_you_mean(argument, names if bound is None else [*names, *(f"{name}{suffix}" for name in names)])
             raise ValueError(f"filter({argument}=...): no row and no hyperparameter has this name; {hint}")
         if not is_number(wanted):
             raise TypeError(f"filter({argument}=...) takes a number, got {as_shown(wanted)}.")
@@ -71,13 +79,15 @@ def conditions(given: Mapping[str, Any], fields: Iterable[str], params: Iterable
     return found
 
 
-def _find(name: str, fields: Sequence[str], params: Sequence[str]) -> tuple[str, bool] | None:
-    """Return the full name, and whether it is of a hyperparameter; fields of rows come first."""
-    field = None if name.startswith(_PARAM) else full_name(name, fields)
-    if field is not None:
-        return field, False
-    param = full_name(name.removeprefix(_PARAM), params)
-    return None if param is None else (param, True)
+def _find(
+    name: str, fields: Sequence[str], params: Sequence[str], empty_fields: Sequence[str]
+) -> tuple[str, bool] | None:
+    """Return the full name, and whether it is of a hyperparameter."""
+    known = [(fields, False), (params, True), (empty_fields, False)]
+    if name.startswith(_PARAM):
+        name, known = name.removeprefix(_PARAM), [(params, True)]
+    found = ((full_name(name, names), is_param) for names, is_param in known)
+    return next(((full, is_param) for full, is_param in found if full is not None), None)
 
 
 def _bound(holds: Callable[[float, float], bool], limit: float) -> Callable[[Any], bool]:

@@ -112,8 +112,22 @@ def _laid_out(lines: Sequence[Sequence[str]], width: int | None) -> str:
     while sum(widths) > space and max(widths) > _MIN_CELL:
         widest = widths.index(max(widths))
         widths[widest] = max(_MIN_CELL, widths[widest] - (sum(widths) - space), sorted(widths)[-2] - 1)
-    rows = ("  ".join(_padded(_cut(cell, w), w) for cell, w in zip(line, widths, strict=True)) for line in cells)
-    return "\n".join(row.rstrip() for row in rows)
+    columns = [_column([line[at] for line in cells], w) for at, w in enumerate(widths)]
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+
+
+def _column(cells: Sequence[str], width: int) -> list[str]:
+    """Return a column of one width, the header first; if cut cells look alike, they begin where they differ.
+
+    >>> _column(["trial", "PPO_a1b2_00000_lr=0.1", "PPO_a1b2_00001_lr=0.1"], 9)
+    ['trial    ', '~0_lr=0.1', '~1_lr=0.1']
+    """
+    shown = [_cut(cell, width) for cell in cells]
+    if len(set(shown)) < len(set(cells)):
+        start = len(posixpath.commonprefix(cells[1:]))
+        rests = [_cut(cell[start:], width - 1) for cell in cells[1:]]
+        shown = [shown[0], *(f"~{rest}" for rest in rests)]
+    return [_padded(text, width) for text in shown]
 
 
 def _space(width: int | None) -> int:

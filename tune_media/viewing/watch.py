@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
-from tune_media.viewing.places import find_folders, folder_at
+from tune_media.viewing.places import find_folders, folder_at, holds_experiment, no_experiment
 from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
@@ -32,16 +32,18 @@ def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait
 
     Raises:
         FileNotFoundError: There is no such folder, and ``wait`` is false.
+        ValueError: There is no experiment in the folder, and ``wait`` is false.
         OSError: The port is taken, or the host is none of this machine's.
 
     Example:
-        >>> import tempfile
-        >>> server = make_watch_server(tempfile.mkdtemp())
+        >>> server = make_watch_server("~/ray_results/my_sweep", wait=True)
         >>> server.port > 0
         True
         >>> server.server_close()
     """
     folder = folder_at(path) if wait else find_folders(path)[0]
+    if not wait and not holds_experiment(folder):
+        raise ValueError(f"{no_experiment(folder)} If its sweep starts later, pass --wait.")
     trials = Trials([LogDirectory(folder)])
     viewer = ViewerApp(trials, folder.name, TapePlayer() if host in LOCAL_HOSTS else None)
     app: WSGIApplication = viewer
