@@ -166,6 +166,8 @@ def test_a_logger_callback_in_rllibs_config_says_where_it_belongs():
 
     with pytest.raises(ValueError, match=r"got <JsonMediaLoggerCallback, for tune\.RunConfig\(callbacks=\[\.\.\.\]\)>"):
         PPOConfig().callbacks(tm.JsonMediaLoggerCallback())
+    with pytest.raises(ValueError, match=r"got \[record_episodes\(name='small'\), <JsonMediaLoggerCallback, for tune"):
+        PPOConfig().callbacks([tm.rllib.record_episodes(name="small"), tm.JsonMediaLoggerCallback()])
     with pytest.raises(AttributeError, match=r"pass it to tune\.RunConfig\(callbacks=\[\.\.\.\]\)"):
         _ = tm.JsonMediaLoggerCallback().on_algorithm_init
 

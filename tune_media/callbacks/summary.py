@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,10 +19,8 @@ logger = logging.getLogger("tune_media")
 
 _MAX_NAMES = 5
 _MAX_PROBLEMS = 100  # different texts
-_NOT_ASKED = (
-    "no result held any media: add record_episodes(...) to .callbacks() of the RLlib config; in a loop of your own, "
-    "report what RecordEpisodes.take() returns, or a tune_media.Video. `tune-media doctor` checks an env"
-)
+_WITH_RLLIB = "add record_episodes(...) to .callbacks() of the RLlib config"
+_WITH_A_LOOP = "in a loop of your own, report what RecordEpisodes.take() returns, or a tune_media.Video"
 
 
 class Summary:
@@ -140,7 +139,7 @@ without a clip).
             )
         reasons = "; ".join(texts)
         if not self._folder:
-            line = f"tune_media: nothing was recorded, because: {reasons or _NOT_ASKED}."
+            line = f"tune_media: nothing was recorded, because: {reasons or _not_asked()}."
             return line + self._fault_text()
         line = (
             f"tune_media: stored {self._files} media of {len(self._trials)} trial(s), {self._nbytes / 1e6:.2g} MB, in "
@@ -163,3 +162,9 @@ without a clip).
         if not self._faults.count:
             return ""
         return f" {self._faults.count} fault(s) were met on the way; the first of each kind is in the log."
+
+
+def _not_asked() -> str:
+    """Return the reason if nobody recorded; a script that has not imported RLlib reads first what concerns it."""
+    remedies = [_WITH_RLLIB, _WITH_A_LOOP] if "ray.rllib" in sys.modules else [_WITH_A_LOOP, _WITH_RLLIB]
+    return f"no result held any media: {'; '.join(remedies)}. `tune-media doctor` checks an env"

@@ -172,6 +172,9 @@ class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
 
     records_episodes = True  # by this, the logger callbacks know it without importing RLlib
 
+    def __repr__(self) -> str:
+        return f"record_episodes(name={self.args[0].plan.name!r})"
+
     def __call__(self, *args: Any, **hooked: Any) -> EpisodeRecorderCallback:
         """Make a callback, as RLlib has it done, without arguments; with those of a hook, say where it belongs."""
         if args or hooked:
