@@ -188,7 +188,7 @@ def evaluation(name: str, rounds: int) -> None:
             AGAIN: algorithm(ENVS[name], envs),
         }
         if name not in LONG:
-            algorithms["direct, the default before"] = algorithm(
+            algorithms["direct, rendered in the env runner"] = algorithm(
                 ENVS[name], envs, record_episodes(render="direct", strict=True)
             )
         if name == WITH_PEERS and envs == 1:
@@ -207,9 +207,9 @@ def evaluation(name: str, rounds: int) -> None:
         none, tape, again = (seconds[method] for method in ("no recorder", "on tape, the default", AGAIN))
         more = 1000 * (tape - 1.05 * statistics.mean((none, again)))
         print(
-            f"\nOn tape: {tape.ratio(none):.2f} of no recorder, and {tape.ratio(again):.2f} of another such Algorithm. "
-            f"Target: at most 1.05 of their mean, and 5 ms; it is {more:+.1f} ms. All times are those for {usual:.0f} "
-            "env steps."
+            f"\nOn tape: {tape.ratio(none):.2f} of no recorder, and {tape.ratio(again):.2f} of another such Algorithm, "
+            "the medians of the rounds' ratios. Target: a median time at most 5 ms above 1.05 of their mean; it is "
+            f"{more:+.1f} ms. All times are those for {usual:.0f} env steps."
         )
         for algo in algorithms.values():
             algo.stop()

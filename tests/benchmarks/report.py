@@ -95,13 +95,13 @@ _ONE, _EIGHT, _LONG_ONE, _LONG_EIGHT = (
     for env in ("CartPole", "CartPole, 200 steps")
     for envs in (1, 8)
 )
-_TAPE, _DIRECT = ("on tape, the default",), ("direct, the default before",)
+_TAPE, _DIRECT = ("on tape, the default",), ("direct, rendered in the env runner",)
 _OURS, _RECORD_VIDEO = ("tune_media",), ("Gymnasium's RecordVideo",)
 _RAYS, _ALL = "Ray's JSON and TBX, no media", "ours: JSON, TensorBoard"
 FIGURES = (
     Figure("replay", "duration of an evaluation with episodes of 200 steps, relative to one without a recorder, 1 env",
            "ratio", _TAPE, _DIRECT, _LONG_ONE),
-    Figure("replay", "the same with 8 envs", "ratio", _TAPE, table=_LONG_EIGHT),
+    Figure("replay", "the same with 8 envs", "ratio", _TAPE, _DIRECT, _LONG_EIGHT),
     Figure("replay", "the same with episodes of 24 steps, 1 env", "ratio", _TAPE, _DIRECT, _ONE),
     Figure("replay", "the same with episodes of 24 steps, 8 envs", "ratio", _TAPE, _DIRECT, _EIGHT),
     Figure("recording", "CPU time to record a CartPole episode directly, relative to rendering it", "CPU ratio",
@@ -113,8 +113,13 @@ FIGURES = (
            ("200 metrics and a Video", _ALL), ("200 metrics and a Video", _RAYS)),
     Figure("trackers", "the same with W&B's callback alone", "CPU ms",
            ("ours, the clip as a Video",), ("Ray's W&B, the clip as an array",)),
-    Figure("sweep", "results per second, relative to Ray's loggers without clips", "ratio", (_ALL,), table="10 trials"),
-    Figure("bytes", "bytes uploaded, relative to bytes recorded", "ratio", ("ours: JSON",),
+    Figure("sweep", "results per second with JSON and TensorBoard, relative to Ray's loggers", "ratio", (_ALL,),
+           ("Ray's JSON and TBX, no clips",), "10 trials"),
+    Figure("sweep", "the same with JSON alone, beside Ray's TBX", "ratio", ("ours: JSON",),
+           ("Ray's JSON and TBX, no clips",), "10 trials"),
+    Figure("bytes", "bytes uploaded with JSON and TensorBoard, relative to bytes recorded", "ratio",
+           ("ours: JSON and TensorBoard",), ("clips in the trial's folder",)),
+    Figure("bytes", "the same with JSON alone, without TensorBoard's GIFs", "ratio", ("ours: JSON",),
            ("clips in the trial's folder",)),
     Figure("catalog", "seconds to load a million index lines (parse: into a dict each)", "s", ("load",), ("parse",)),
     Figure("viewer", "milliseconds until the viewer's first picture, 1,000 trials of 100 clips", "median, ms",
@@ -228,13 +233,13 @@ def page(sections: dict[str, str]) -> str:
     table = "\n".join(lines)
     return f"""# Performance
 
-An episode that is put on tape, the default, costs little while it runs: see the first picture. One that cannot be
-played again is rendered and encoded where it runs: see the second. Where rendering is slow, as with MuJoCo, recording
-adds little to it, and only rendering fewer frames helps (`every=`, a trigger). Where it is fast, as with CartPole, the
-encoder costs most.
+By default, an episode is put on tape, which costs little while it runs: see the first picture. An episode that cannot
+be played again is recorded *directly*, rendered and encoded in the env runner: see the second picture. If rendering is
+slow, as with MuJoCo, encoding adds little to it, and only rendering fewer frames helps (`every=`, a trigger). If it is
+fast, as with CartPole, encoding costs most.
 
-GIFs are made outside of Tune's loop. Each takes several milliseconds of a core, so those of hundreds of results a
-second are finished after the sweep.
+TensorBoard's GIFs are made outside of Tune's loop. Each takes several milliseconds of a core, so if results come by the
+hundred a second, the GIFs are finished after the sweep.
 
 {table}
 
@@ -309,7 +314,7 @@ def draw_evaluation(sections: dict[str, str]) -> None:
     (table,) = re.findall(rf"(?m)^{re.escape(_LONG_ONE)}\n\n((?:\|.*\n)+)", sections["replay"])
     names = {
         "on tape, the default": "tune_media, on tape (the default)",
-        "direct, the default before": "tune_media, direct",
+        "direct, rendered in the env runner": "tune_media, direct",
     }
     bars = [
         ("CartPole, 10 episodes of 200 steps", names.get(row["method"], row["method"]), float(row["ratio"]))
