@@ -18,8 +18,9 @@ def readme_for_index(text: str, url: str | None) -> str:
     """
     if url:
         text = re.sub(r"!\[([^]]*)\]\((?!\w+:)([^)]+)\)", rf"![\1]({url}/raw/main/\2)", text)
+        text = re.sub(r'(<img [^>]*src=")(?!\w+:)', rf"\1{url}/raw/main/", text)
         return re.sub(r"(?<!!)\[([^]]*)\]\((?!\w+:|#)([^)]+)\)", rf"[\1]({url}/blob/main/\2)", text)
-    text = re.sub(r"!\[[^]]*\]\((?!\w+:)[^)]+\)\n*", "", text)
+    text = re.sub(r'!\[[^]]*\]\((?!\w+:)[^)]+\)\n*|<img [^>]*src="(?!\w+:)[^>]*>\n*', "", text)
     return re.sub(r"\[([^]]*)\]\((?!\w+:)[^)]+\)", r"\1", text)
 
 

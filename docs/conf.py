@@ -48,6 +48,7 @@ html_show_sourcelink = False
 pygments_style, pygments_dark_style = "default", "github-dark"
 
 smartquotes_action = "D"  # only dashes: messages are quoted letter by letter
+myst_enable_extensions = ["html_image"]  # <img width=...>, for pictures that are smaller on the page
 myst_heading_anchors = 4  # the anchors that GitHub gives
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -94,7 +95,7 @@ def read_page(app: Any, name: str, source: list[str]) -> None:
     """Change the text of a page for the site; Sphinx calls this when it has read the file."""
     if name in OUTSIDE:
         app.env.note_dependency(str(ROOT / OUTSIDE[name]))  # or a page that was built before would stay
-        text = re.sub(r"\]\((?:\.\./)*docs/", "](", (ROOT / OUTSIDE[name]).read_text())
+        text = re.sub(r"(\]\(|src=\")(?:\.\./)*docs/", r"\1", (ROOT / OUTSIDE[name]).read_text())
         for page, file in OUTSIDE.items():
             text = text.replace(f"]({file}", f"]({page}.md")
         source[0] = with_contents(text) if name == "index" else text

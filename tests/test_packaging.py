@@ -126,7 +126,7 @@ def setup_py(monkeypatch):
 def test_readme_on_a_package_index_has_no_link_into_the_repository(monkeypatch):
     given, _ = setup_py(monkeypatch)
     text = given["long_description"]
-    assert not re.findall(r"\]\((?!https?:)[^)]+\)", text)
+    assert not re.findall(r'(\]\(|src=")(?!https?:)[^)]+', text)
     renderer = pytest.importorskip("readme_renderer.markdown")
     page = renderer.render(text)
     assert page is not None
@@ -135,9 +135,13 @@ def test_readme_on_a_package_index_has_no_link_into_the_repository(monkeypatch):
 
 def test_readmes_links_lead_to_the_repository_once_its_url_is_known(monkeypatch):
     make = setup_py(monkeypatch)[1]["readme_for_index"]
-    text = "![The viewer](docs/a.png)\n\nSee [logging](docs/logging.md#x), [us](#more) and [Ray](https://ray.io)."
+    text = (
+        '![The viewer](docs/a.png)\n\n<img src="docs/b.gif" width="9">\n\n'
+        "See [logging](docs/logging.md#x), [us](#more) and [Ray](https://ray.io)."
+    )
     assert make(text, "https://h/p") == (
         "![The viewer](https://h/p/raw/main/docs/a.png)\n\n"
+        '<img src="https://h/p/raw/main/docs/b.gif" width="9">\n\n'
         "See [logging](https://h/p/blob/main/docs/logging.md#x), [us](#more) and [Ray](https://ray.io)."
     )
     assert make(text, None) == "See logging, us and [Ray](https://ray.io)."

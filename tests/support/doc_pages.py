@@ -30,7 +30,8 @@ def commands(page: Path) -> list[str]:
 
 def links(page: Path) -> list[str]:
     """Return the targets of a page's links and pictures that lead to a file or a heading."""
-    targets = re.findall(r"\]\(([^)\s]+)\)", _CODE.sub("", page.read_text()))
+    text = _CODE.sub("", page.read_text())
+    targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'<img src="([^"]+)"', text)
     return [target for target in targets if "://" not in target and not target.startswith("mailto:")]
 
 
