@@ -65,8 +65,8 @@ def sometimes(probability: float, seed: int | None = None) -> Trigger:
 class RenderBudget:
     """A trigger that records as long as rendering and encoding take at most a share of the sampling time.
 
-    In ``tune_media.gym``, it takes the share of all time since the first reset, training included, because a wrapper
-    cannot tell sampling from training.
+    With ``tune_media.gym``, the share is one of all the time that has passed since the env's first reset, including the
+    time of training, because a wrapper cannot tell sampling from training.
 
     Attributes:
         share: The share, above 0 and at most 1; 0.05 is 5 %.

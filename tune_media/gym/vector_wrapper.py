@@ -22,26 +22,15 @@ _CONVENTION = frozenset({"data", "media", "final_info"})  # the keys of info tha
 class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
     """``RecordEpisodes`` for vector envs. Sub-envs can run in other processes, or be one batch.
 
+    It takes the arguments of ``RecordEpisodes``. These have another meaning for several sub-envs:
+
     Args:
         env: The vector env, with ``render_mode="rgb_array"``.
-        video_folder: The folder that clips are written to. None: clips are only handed over by ``take()``.
-        episode_trigger: Called with the index of an episode of its sub-env; decides whether it is recorded.
         step_trigger: Called with the number of steps of the vector env so far, from 0; decides whether a clip of each
             recorded sub-env starts after this step.
-        video_length: Frames of a clip. 0: a clip ends with its episode.
-        name_prefix: The beginning of file names.
-        fps: Frames per second. None: the env's ``metadata["render_fps"]``.
-        disable_logger, gc_trigger: Without effect; see ``RecordEpisodes``.
         keep: The episodes that ``take()`` hands over, of all sub-envs together.
-        video: Size, speed, quality and overlays of the clips. None: statistics only.
-        frame: The source of frames, instead of ``render()``.
-        collect: Values to take from each step.
-        trajectories: Whether ``take()`` hands over the steps of the chosen episodes, too.
         env_indices: The sub-envs to record. None: all. Statistics are kept of all in any case.
-        buffer_length: Maximum length of the queues. None: unbounded.
-        statistics: Whether to write ``infos["episode"]``; see ``RecordEpisodes``.
-        strict: Whether to raise if a frame cannot be recorded.
-        render, env_fn: When frames are rendered; see ``RecordEpisodes``. ``env_fn`` makes an env like one sub-env.
+        env_fn: Makes an env like one sub-env, for replays.
 
     Raises:
         TypeError: An argument of the wrong type.
