@@ -1,4 +1,4 @@
-"""An evaluation of 10 episodes with ``keep=("best", "worst")``: on tape (the default), direct, and no recorder.
+"""An evaluation of 10 episodes: on tape (the default), direct (rendered in the env runner), and no recorder.
 
 ``algo.evaluate()`` is the real one, with one remote env runner that has 1 or 8 envs. The default is measured after its
 first rounds, when the env is known to repeat its episodes; the winners' clips are not rendered in it, as in a Tune run,
@@ -188,9 +188,7 @@ def evaluation(name: str, rounds: int) -> None:
             AGAIN: algorithm(ENVS[name], envs),
         }
         if name not in LONG:
-            algorithms["direct, rendered in the env runner"] = algorithm(
-                ENVS[name], envs, record_episodes(render="direct", strict=True)
-            )
+            algorithms["direct"] = algorithm(ENVS[name], envs, record_episodes(render="direct", strict=True))
         if name == WITH_PEERS and envs == 1:
             algorithms["Ray's example callback, 64x96"] = algorithm(ENVS[name], envs, EnvRenderCallback)
             algorithms["Gymnasium's RecordVideo"] = algorithm(filmed_cartpole, envs)

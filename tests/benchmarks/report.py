@@ -95,7 +95,7 @@ _ONE, _EIGHT, _LONG_ONE, _LONG_EIGHT = (
     for env in ("CartPole", "CartPole, 200 steps")
     for envs in (1, 8)
 )
-_TAPE, _DIRECT = ("on tape, the default",), ("direct, rendered in the env runner",)
+_TAPE, _DIRECT = ("on tape, the default",), ("direct",)
 _OURS, _RECORD_VIDEO = ("tune_media",), ("Gymnasium's RecordVideo",)
 _RAYS, _ALL = "Ray's JSON and TBX, no media", "ours: JSON, TensorBoard"
 FIGURES = (
@@ -314,7 +314,7 @@ def draw_evaluation(sections: dict[str, str]) -> None:
     (table,) = re.findall(rf"(?m)^{re.escape(_LONG_ONE)}\n\n((?:\|.*\n)+)", sections["replay"])
     names = {
         "on tape, the default": "tune_media, on tape (the default)",
-        "direct, rendered in the env runner": "tune_media, direct",
+        "direct": "tune_media, direct",
     }
     bars = [
         ("CartPole, 10 episodes of 200 steps", names.get(row["method"], row["method"]), float(row["ratio"]))
