@@ -38,6 +38,7 @@ def test_a_sweeps_runs_have_their_best_return_and_a_page_with_their_clips(tmp_pa
             runs = open_runs()
             run = runs.start("0", "trial_0", {})
         run.describe({"lr": 0.1 * number})
+        run.log_metrics({"training_iteration": 9.0}, 9, 0)
         run.end("FINISHED")
     runs.end("FINISHED")
     client = runs._client
@@ -59,6 +60,8 @@ def test_a_sweeps_runs_have_their_best_return_and_a_page_with_their_clips(tmp_pa
     shown = [base64.b64encode(clips[key].medium.content()).decode() in text for key in ((0, 1), (0, 2), (1, 1), (1, 2))]
     assert shown == [True, False, False, True]
     assert text.count("<polyline") == 2
+    assert ">step 1</text>" in text
+    assert ">9</text>" in text  # the last step, not that of the last improvement
     history = {
         name: [(point.step, point.value) for point in client.get_metric_history(found["sweep"].info.run_id, name)]
         for name in ("trials/best_return", "trials/best_return_so_far")

@@ -16,6 +16,7 @@ from tune_media.callbacks.mlflow.private_names import NOTE_TAG, PARENT_TAG
 from tune_media.callbacks.mlflow.run import SEARCHED_TAG, best_clip_of
 from tune_media.callbacks.mlflow.saved_view import BEST_RETURN, view_link
 from tune_media.callbacks.mlflow.sweep_page import TrialLine, as_text, best_first, sweep_page
+from tune_media.experiment.results import result_step
 from tune_media.values.score import CLIP_LABEL
 
 PAGE = "trials.html"
@@ -50,7 +51,7 @@ class SweepRun:
                 json.loads(run.data.tags.get(SEARCHED_TAG, "{}")),
                 best_clip_of(run.data.tags),
                 run.info.run_id,
-                self._curve(run.info.run_id) if number < _MAX_CURVES else (),
+                self._curve(run) if number < _MAX_CURVES else (),
                 run.data.metrics,
             )
             for number, run in enumerate(runs)
@@ -73,9 +74,12 @@ class SweepRun:
             if not token:
                 return runs
 
-    def _curve(self, run_id: str) -> list[tuple[float, float]]:
-        points = [(point.step, point.value) for point in self._client.get_metric_history(run_id, BEST_RETURN)]
-        return [(step, value) for step, value in points if math.isfinite(value)]
+    def _curve(self, run: Any) -> list[tuple[float, float]]:
+        """Return the best return at each step that changed it, and at the last step that the trial reached."""
+        history = self._client.get_metric_history(run.info.run_id, BEST_RETURN)
+        points = sorted((float(point.step), point.value) for point in history if math.isfinite(point.value))
+        reached = result_step(run.data.metrics)
+        return [*points, (reached, points[-1][1])] if points and reached > points[-1][0] else points
 
     def _log_returns(self, lines: Sequence[TrialLine], times: Sequence[int]) -> None:
         """Log a series over the trials, which MLflow draws in the tab «Model metrics»: each one's best return."""
