@@ -89,6 +89,20 @@ def s3():
 
 
 @pytest.fixture
+def one_epoch(monkeypatch):
+    """PPO learns from a batch once unless a script says how often; by default it does so 30 times."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    rllibs = PPOConfig.__init__
+
+    def with_one_epoch(config, *arguments, **options):
+        rllibs(config, *arguments, **options)
+        config.num_epochs = 1
+
+    monkeypatch.setattr(PPOConfig, "__init__", with_one_epoch)
+
+
+@pytest.fixture
 def frames():
     """Return a maker of clips in which every frame differs."""
 

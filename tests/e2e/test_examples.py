@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
-def run_example(ray_session, monkeypatch, capsys):
+def run_example(ray_session, one_epoch, monkeypatch, capsys):
     """Run an example in this process and the Ray of the tests, which saves it the start of both; return its output."""
 
     def run(name, storage, *arguments):
