@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -43,6 +44,17 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "e2e" in item.path.parts or "ray_session" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.ray)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Have no garbage collection look at what the tests import: it stays."""
+    gc.disable()
+    result = yield
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -113,6 +113,7 @@ class Watcher(tune.Callback):
 @pytest.fixture(scope="module")
 def soaked(ray_session, tmp_path_factory):
     watcher = Watcher()
+    gc.unfreeze()  # what was imported may hold things, too
     strict = tm.MediaOptions(strict=True)
     callbacks = [tm.JsonMediaLoggerCallback(media=strict), tm.TBXMediaLoggerCallback(media=strict)]
     results = tune.Tuner(
@@ -125,7 +126,8 @@ def soaked(ray_session, tmp_path_factory):
     ).fit()
     assert not results.errors
     assert watcher.over == TRIALS
-    return watcher, results
+    yield watcher, results
+    gc.freeze()
 
 
 def test_all_of_it_is_stored(soaked):
