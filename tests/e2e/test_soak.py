@@ -19,7 +19,7 @@ from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 pytestmark = pytest.mark.ray
 
 PACKAGE = str(Path(tm.__file__).parent)
-TRIALS = 36
+TRIALS = 24
 SLACK = 10  # threads, files, objects: far fewer than there are trials
 SECONDS = 120.0  # for what the background threads still have to do: they stand back on a busy machine
 
