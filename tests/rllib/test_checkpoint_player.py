@@ -126,9 +126,10 @@ def assert_same_episodes(env_runner, folder):
     assert [one.record.seed for one in episodes] == list(SEEDS)
     assert {one.record.explored for one in episodes} == {env_runner.config.explore}
     assert player.played_as.connectors == "evaluation"
-    with RenderProcess(player.recipes[episodes[0].recipe]) as process:
-        clips = process.render(episodes[0].tape)
-    assert {clip.frames for clip in clips.values()} <= {episodes[0].record.episode_length + 1}
+    if env_runner.config.env_config:  # the envs that show pictures; of the others, the tape is no different
+        with RenderProcess(player.recipes[episodes[0].recipe]) as process:
+            clips = process.render(episodes[0].tape)
+        assert {clip.frames for clip in clips.values()} == {episodes[0].record.episode_length + 1}
     player.close()
 
 
