@@ -172,6 +172,7 @@ CELLS = [
             evaluation=evaluation(2, "auto", evaluation_parallel_to_training=True),
             reporting={"min_time_s_per_iteration": 1},
         ),
+        pause=PAUSE,
     ),
     Cell(
         "auto, no forced reset",
@@ -182,6 +183,7 @@ CELLS = [
             ),
             reporting={"min_time_s_per_iteration": 1},
         ),
+        pause=PAUSE,
     ),
     Cell(
         "3 sub-envs, sync", "vectorisation", ppo(evaluation=evaluation(1), env_runners={"num_envs_per_env_runner": 3})
@@ -233,6 +235,7 @@ CELLS = [
         impala(env_runners={"num_env_runners": 2}),
         ("train",),
         iterations=4,
+        pause=PAUSE,
     ),
     Cell("evaluation, local", "old API stack", ppo(evaluation=evaluation(0), **STACK)),
     Cell("evaluation, 2 env runners", "old API stack", ppo(evaluation=evaluation(2), **STACK)),
@@ -252,6 +255,7 @@ CELLS = [
             reporting={"min_time_s_per_iteration": 1},
             **STACK,
         ),
+        pause=PAUSE,
     ),
     Cell(
         "multi-agent",
