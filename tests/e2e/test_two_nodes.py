@@ -15,16 +15,23 @@ pytest.importorskip("ray.rllib")
 SUPPORT = Path(__file__).parents[1] / "support"
 
 
-def test_clips_come_from_the_other_node(tmp_path):
-    (tmp_path / "played").mkdir()
-    with driver(SUPPORT / "two_nodes.py", str(tmp_path), log=tmp_path / "log") as sweep:
-        sweep.finish(seconds=240)
-    nodes = json.loads((tmp_path / "nodes.json").read_text())
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return the folder with all that the script leaves."""
+    folder = tmp_path_factory.mktemp("two_nodes")
+    (folder / "played").mkdir()
+    with driver(SUPPORT / "two_nodes.py", str(folder), log=folder / "log") as script:
+        script.finish(seconds=240)
+    return folder
+
+
+def test_clips_come_from_the_other_node(folder):
+    nodes = json.loads((folder / "nodes.json").read_text())
     assert nodes["driver"] != nodes["runners"]
 
-    played = [json.loads(file.read_text()) for file in (tmp_path / "played").iterdir()]
+    played = [json.loads(file.read_text()) for file in (folder / "played").iterdir()]
     returns = {(one["env"], one["episode"]): one["return"] for one in played}
-    catalog = tm.load(tmp_path / "two_nodes")
+    catalog = tm.load(folder / "two_nodes")
     for section in ("train", "evaluation"):
         for selector in ("best", "last"):
             rows = rows_of(catalog, section=section, key=f"episodes/{selector}")
@@ -32,21 +39,19 @@ def test_clips_come_from_the_other_node(tmp_path):
             for row in rows:
                 shown = assert_whole_episode(row["file"], row["episode_length"])
                 assert row["episode_return"] == pytest.approx(returns[shown.env, shown.episode])
-    assert {str(path) for path in media_files(tmp_path / "two_nodes")} == {row["file"] for row in catalog}
+    assert {str(path) for path in media_files(folder / "two_nodes")} == {row["file"] for row in catalog}
 
-    table = tm.load(tmp_path / "two_nodes").episodes()
+    table = tm.load(folder / "two_nodes").episodes()
     assert len(table[table["section"] == "evaluation"]) >= 6
     assert {values["node"] for values in table["values"]} == {nodes["runners"]}
     known = [pytest.approx(value) for value in returns.values()]
     assert all(value in known for value in table["episode_return"])
 
 
-def test_a_tape_is_rendered_on_the_node_that_recorded_it_and_a_killed_actor_is_replaced(tmp_path):
-    with driver(SUPPORT / "render_on_node.py", str(tmp_path), log=tmp_path / "log") as sweep:
-        sweep.finish(seconds=240)
+def test_a_tape_is_rendered_on_the_node_that_recorded_it_and_a_killed_actor_is_replaced(folder):
     for way in ("node", "resources"):
-        found = json.loads((tmp_path / way / "result.json").read_text())
-        told = [json.loads(line) for line in (tmp_path / way / "told").read_text().splitlines()]
+        found = json.loads((folder / way / "result.json").read_text())
+        told = [json.loads(line) for line in (folder / way / "told").read_text().splitlines()]
         parents = {process: line for process, *line in reversed(told)}  # at first: the killed actor's lives on
         assert len(parents) == 2
         assert all(found["raylet"] in line for line in parents.values())

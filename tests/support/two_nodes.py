@@ -1,10 +1,17 @@
-"""A cluster of two nodes for ``test_two_nodes``: the driver and the Algorithm on one, the env runners on the other."""
+"""A cluster of two nodes for ``test_two_nodes``: the driver and the Algorithms on one, the env runners on the other.
+
+A tape of the other node is rendered there, by an actor that is killed once.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import ray
 from ray import tune
@@ -12,26 +19,74 @@ from ray.cluster_utils import Cluster
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
+from tests.support.driven_sweep import Sweep
 from tests.support.envs import CountingEnv
+from tests.support.taped import Gated, taped_clip
+from tune_media.replay.taped_clip import TapedClip
 
 
 def where(step):
     return {"node": ray.get_runtime_context().get_node_id()}
 
 
+class Tells(Gated):
+    """Tells in which processes it is rendered, the innermost first."""
+
+    def render(self) -> Any:
+        line = [os.getpid()]
+        while line[-1] > 1:
+            stat = Path(f"/proc/{line[-1]}/stat").read_text()
+            line.append(int(stat.rpartition(")")[2].split()[1]))  # its parent
+        with Path(self.config["told"]).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        return super().render()
+
+
+def told(folder: Path) -> list[list[int]]:
+    """Return the processes that each frame was rendered in."""
+    file = folder / "told"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
 def main(folder: str) -> None:
     head = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": 10**8}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     ray.init(address=cluster.address, log_to_driver=False)  # of two nodes with one address, Ray would take either
-    cluster.add_node(num_cpus=0, resources={"runners": 2}, object_store_memory=10**8)  # no CPU: no Algorithm
+    other = cluster.add_node(num_cpus=0, resources={"there": 4}, object_store_memory=10**8)  # no CPU: no Algorithm
     cluster.wait_for_nodes()
     nodes = {"driver": ray.get_runtime_context().get_node_id()}
-    (nodes["runners"],) = (node["NodeID"] for node in ray.nodes() if node["Resources"].get("runners"))
+    (nodes["runners"],) = (node["NodeID"] for node in ray.nodes() if node["Resources"].get("there"))
     (Path(folder) / "nodes.json").write_text(json.dumps(nodes))
+    raylet = other.all_processes["raylet"][0].process.pid
+    render(Path(folder) / "node", nodes["runners"], raylet)
+    render(Path(folder) / "resources", "", raylet, {"there": 0.5})
+    train(folder)
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def render(place: Path, node: str, raylet: int, resources: dict[str, float] | None = None) -> None:
+    """Have a tape rendered on the node that it names, or on one that has these resources."""
+    place.mkdir()
+    sweep = Sweep(place / "sweep", renderer_resources=resources)
+    clip = taped_clip(2, creator=Tells, gate=str(place / "gate"), told=str(place / "told"))
+    sweep.report(1, best=TapedClip(clip.tape, clip.recipe, clip.episode, node))
+    while not told(place):
+        time.sleep(0.05)
+    os.kill(told(place)[0][1], signal.SIGKILL)  # the actor that holds the process
+    while len({process for process, *_ in told(place)}) < 2:
+        time.sleep(0.05)
+    (place / "gate").touch()
+    sweep.end()
+    (place / "result.json").write_text(json.dumps({"raylet": raylet, "lines": sweep.lines()}))
+
+
+def train(folder: str) -> None:
+    """Run a sweep whose env runners have no place on the driver's node."""
     config = (
         PPOConfig()
         .environment(CountingEnv, env_config={"log_dir": folder + "/played"})
-        .env_runners(num_env_runners=1, num_cpus_per_env_runner=0, custom_resources_per_env_runner={"runners": 1})
+        .env_runners(num_env_runners=1, num_cpus_per_env_runner=0, custom_resources_per_env_runner={"there": 1})
         .training(train_batch_size=64, minibatch_size=64, num_epochs=1)
         .rl_module(model_config={"fcnet_hiddens": [8]})
         .evaluation(evaluation_interval=1, evaluation_num_env_runners=1, evaluation_duration=3)
@@ -50,8 +105,6 @@ def main(folder: str) -> None:
         ),
     ).fit()
     assert not results.errors
-    ray.shutdown()
-    cluster.shutdown()
 
 
 if __name__ == "__main__":
