@@ -1,5 +1,7 @@
 """Function trainables under Tune: what they report at any depth arrives once, in files, index and TensorBoard."""
 
+import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 import tune_media as tm
 from tests.support.experiment import image_steps, media_files, rows_of, tensorboard_events, trial_folders
-from tests.support.trainables import told_by_a_wrapper
+from tests.support.trackers import mlflow_store, read_wandb
 from tune_media.encoding import decode_video
 
 STRICT = tm.MediaOptions(strict=True)
@@ -209,17 +211,47 @@ def test_values_of_other_libraries_are_logged_as_what_they_are(ray_session, tmp_
     assert [event.histogram_value.num for event in events.Histograms("ray/tune/tensor")] == [5, 5]
 
 
-def test_a_wrapper_in_a_trainable_tells_of_every_episode(ray_session, tmp_path):
+def told_by_a_wrapper(config):
+    """Play six episodes with a wrapper around the env, and report the best of every second."""
+    from tests.support.envs.telling import TellingEnv
+
+    def heat(step):
+        return {"heat": tm.Image.heatmap(np.eye(6) * step.step), "phase": "late" if step.step > 4 else "early"}
+
+    env = tm.gym.RecordEpisodes(TellingEnv({"log_dir": config["log_dir"]}), collect=heat, keep="best", strict=True)
+    for _ in range(3):
+        for _ in range(2):
+            env.reset()
+            over = False
+            while not over:
+                *_, over, _, _ = env.step(0)
+        tune.report({"rollout": env.take()})
+
+
+@pytest.fixture(scope="module")
+def wrapped(ray_session, tmp_path_factory):
+    """Return the folder of a run with three trackers, its episodes and its trial's folder."""
+    folder = tmp_path_factory.mktemp("wrapped")
+    store = {"tracking_uri": mlflow_store(folder), "artifact_location": f"file://{folder}/mlruns"}
+    callbacks = [
+        tm.TBXMediaLoggerCallback(media=STRICT),
+        tm.WandbMediaLoggerCallback(media=STRICT, project="p", mode="offline"),
+        tm.MLflowMediaLoggerCallback(media=STRICT, **store),
+    ]
+    results = fit(told_by_a_wrapper, folder, callbacks, param_space={"log_dir": str(folder)})
+    assert not results.errors
+    (trial,) = trial_folders(results.experiment_path)
+    return folder, tm.load(results.experiment_path), trial
+
+
+def test_a_wrapper_in_a_trainable_tells_of_every_episode(wrapped):
     from tests.support.envs.telling import told_by
 
-    callbacks = [tm.TBXMediaLoggerCallback(media=STRICT)]
-    results = fit(told_by_a_wrapper, tmp_path, callbacks, param_space={"log_dir": str(tmp_path)})
-    assert not results.errors
-    wrote = told_by(tmp_path, "train")
-    table = tm.load(tmp_path / tmp_path.name).episodes().sort_values("episode_return")
+    folder, catalog, trial = wrapped
+    wrote = told_by(folder, "train")
+    table = catalog.episodes().sort_values("episode_return")
     assert [series["speed"] for series in table["series"]] == [one["speed"] for one in wrote]
     assert {values["phase"] for values in table["values"]} == {"late"}
-    (trial,) = trial_folders(tmp_path / tmp_path.name)
     assert image_steps(trial) == {"train/rollout/best": [1, 2, 3], "train/rollout/heat/best": [1, 2, 3]}
     events = tensorboard_events(trial)
     assert len(events.Scalars("ray/tune/rollout/custom_metrics/speed_avg_mean")) == 3
@@ -228,3 +260,35 @@ def test_a_wrapper_in_a_trainable_tells_of_every_episode(ray_session, tmp_path):
     )
     (text, *_) = events.Tensors("train/rollout/phase/text_summary")
     assert b"late" in text.tensor_proto.string_val[0]
+
+
+def rows_of_table(content):
+    return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
+
+
+def test_wandbs_table_has_a_row_for_each_episode(wrapped):
+    _, catalog, trial = wrapped
+    (table,) = trial.glob("wandb/offline-run-*/files/media/table/episodes_*.table.json")
+    rows = rows_of_table(json.loads(table.read_text()))
+    episodes = catalog.episodes()
+    assert {row["episode_id"] for row in rows} == set(episodes["episode_id"])
+    assert sum(row["clip"] is not None for row in rows) == 3
+    assert {row["episode_return"] for row in rows} == set(episodes["episode_return"])
+    assert all(isinstance(row["speed_avg"], float) for row in rows)
+    held = read_wandb(trial)
+    assert sorted(held.clips) == ["train/rollout/best"]
+    assert sorted(held.images) == ["train/rollout/heat/best"]
+
+
+def test_mlflows_table_has_a_row_for_each_episode(wrapped):
+    from mlflow import MlflowClient
+
+    folder, catalog, _ = wrapped
+    client = MlflowClient(mlflow_store(folder))
+    (run,) = client.search_runs([client.get_experiment_by_name(folder.name).experiment_id])
+    rows = rows_of_table(json.loads(Path(client.download_artifacts(run.info.run_id, "episodes.json")).read_text()))
+    assert {row["episode_id"] for row in rows} == set(catalog.episodes()["episode_id"])
+    clips = {row["clip"] for row in rows if row["clip"]}
+    assert clips == {file.path for file in client.list_artifacts(run.info.run_id, "media/train/rollout/best")}
+    stored = {row["path"] for row in catalog if row["kind"] == "video"}
+    assert {re.sub(r"-return_[^/]*-", "-", clip) for clip in clips} == stored

@@ -1,8 +1,6 @@
 """MLflow: a real server over HTTP, killed and started again; hyperparameters that change; names; final states."""
 
-import json
 import logging
-import re
 import shutil
 import threading
 import time
@@ -179,22 +177,6 @@ def test_a_token_is_in_no_message_and_not_pickled(ray_session, tmp_path, caplog,
     pickled = b"".join(path.read_bytes() for path in tmp_path.glob("*/*.pkl"))
     assert b"t0psecret" not in pickled
     assert b"hunter2" not in pickled
-
-
-def test_the_table_of_episodes(ray_session, tmp_path):
-    from tests.support.trainables import told_by_a_wrapper
-
-    uri = mlflow_store(tmp_path)
-    results = fit(told_by_a_wrapper, tmp_path, uri, space={"log_dir": str(tmp_path)})
-    client, (run,) = runs_of(uri, tmp_path.name)
-    table = json.loads(Path(client.download_artifacts(run.info.run_id, "episodes.json")).read_text())
-    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
-    episodes = tm.load(results.experiment_path).episodes()
-    assert {row["episode_id"] for row in rows} == set(episodes["episode_id"])
-    clips = {row["clip"] for row in rows if row["clip"]}
-    assert clips == {file.path for file in client.list_artifacts(run.info.run_id, "media/train/rollout/best")}
-    stored = {row["path"] for row in tm.load(results.experiment_path) if row["kind"] == "video"}
-    assert {re.sub(r"-return_[^/]*-", "-", clip) for clip in clips} == stored
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium")
