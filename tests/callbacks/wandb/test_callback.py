@@ -108,26 +108,6 @@ def test_an_offline_run_is_complete_and_can_be_synced(ray_session, tmp_path):
     assert not list(Path(results.experiment_path).glob("*/*.tmp"))
 
 
-def test_the_table_of_episodes_has_a_row_for_each(ray_session, tmp_path):
-    import json
-
-    from tests.support.trainables import told_by_a_wrapper
-
-    results = fit(told_by_a_wrapper, tmp_path, space={"log_dir": str(tmp_path)})
-    (trial,) = trial_folders(results.experiment_path)
-    (table,) = trial.glob("wandb/offline-run-*/files/media/table/episodes_*.table.json")
-    content = json.loads(table.read_text())
-    rows = [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
-    episodes = tm.load(results.experiment_path).episodes()
-    assert {row["episode_id"] for row in rows} == set(episodes["episode_id"])
-    assert sum(row["clip"] is not None for row in rows) == 3
-    assert {row["episode_return"] for row in rows} == set(episodes["episode_return"])
-    assert all(isinstance(row["speed_avg"], float) for row in rows)
-    held = read_wandb(trial)
-    assert sorted(held.clips) == ["train/rollout/best"]
-    assert sorted(held.images) == ["train/rollout/heat/best"]
-
-
 @pytest.fixture
 def wandb_process_of_the_users(tmp_path):
     """W&B's process after a run of the user's own: its address stays in the environment."""
@@ -234,13 +214,6 @@ def failing(config):
     raise RuntimeError("as it was told to")
 
 
-def test_a_failed_trial_ends_its_run_as_failed(ray_session, tmp_path):
-    results = fit(failing, tmp_path)
-    assert len(results.errors) == 1
-    (trial,) = trial_folders(results.experiment_path)
-    assert read_wandb(trial).status == 1
-
-
 @pytest.mark.parametrize("place", ["argument", "settings"])
 def test_a_key_is_in_no_message_no_pickle_and_no_log_of_rays(ray_session, tmp_path, caplog, monkeypatch, place):
     """Ray logs the environment variables of a runtime_env: the key was in runtime_env_agent.log."""
@@ -252,24 +225,25 @@ def test_a_key_is_in_no_message_no_pickle_and_no_log_of_rays(ray_session, tmp_pa
     with caplog.at_level(logging.DEBUG, "tune_media"):
         fit(failing, tmp_path, **options)
     assert key not in caplog.text
-    assert wandb_runs(trial_folders(tmp_path / tmp_path.name)[0])
+    (trial,) = trial_folders(tmp_path / tmp_path.name)
+    assert read_wandb(trial).status == 1  # the trial has failed
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     files = [path for folder in (tmp_path, logs) for path in folder.rglob("*") if path.is_file()]
     assert not [path for path in files if key.encode() in path.read_bytes()]
 
 
-@pytest.mark.parametrize(("module", "name"), [("wandb", "Wandb"), ("mlflow", "MLflow")])
-def test_without_the_library_it_says_what_to_install_when_constructed(module, name):
-    code = f"""
+def test_without_the_library_it_says_what_to_install_when_constructed():
+    code = """
 import sys
-sys.modules["{module}"] = None
-import tune_media as tm
-made = tm.{name}MediaLoggerCallback
-try:
-    made()
-except ImportError as error:
-    assert "pip install 'tune-media[{module}]'" in str(error), error
-else:
-    raise SystemExit("nothing was said")
+for module, name in (("wandb", "Wandb"), ("mlflow", "MLflow")):
+    sys.modules[module] = None
+    import tune_media as tm
+    made = getattr(tm, f"{name}MediaLoggerCallback")
+    try:
+        made()
+    except ImportError as error:
+        assert f"pip install 'tune-media[{module}]'" in str(error), error
+    else:
+        raise SystemExit(f"{module}: nothing was said")
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
