@@ -59,14 +59,14 @@ def test_the_forums_callback_leaves_as_many_clips_as_evaluations(ray_session, tm
         run_config=tune.RunConfig(
             name="exp",
             storage_path=str(tmp_path),
-            stop={"training_iteration": 9},
+            stop={"training_iteration": 5},
             verbose=0,
             callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()],
         ),
     ).fit()
     rows = rows_of(tm.load(tmp_path / "exp"), section="evaluation", key="episode_videos_best")
-    assert [row["training_iteration"] for row in rows] == [2, 4, 6, 8]
-    assert image_steps(trial_folders(tmp_path / "exp")[0]) == {"evaluation/episode_videos_best": [2, 4, 6, 8]}
+    assert [row["training_iteration"] for row in rows] == [2, 4]
+    assert image_steps(trial_folders(tmp_path / "exp")[0]) == {"evaluation/episode_videos_best": [2, 4]}
     for row in rows:  # the report's own flaw stays: it never rendered the reset frame
         steps = [count.step for count in read_clip(row["file"])]
         assert steps == list(range(1, len(steps) + 1))

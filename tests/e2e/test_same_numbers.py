@@ -17,7 +17,7 @@ from tests.support.envs import CountingEnv
 from tests.support.rllib_configs import STACK, evaluation, small
 
 LEARN = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 1}
-ITERATIONS = 3
+ITERATIONS = 2
 TAKES_TIME = ("time", "timer", "sec", "_ms", "perf", "throughput", "env_step")
 
 

@@ -86,7 +86,7 @@ def _file(folder, clip):
 def test_impala_counts_every_episode_that_rllib_counts(ray_session):
     """Episodes of the last request were neither in a result nor counted: RLlib had 5, and the recorder 2."""
     learn = {"train_batch_size": 32}
-    config = small(IMPALAConfig, learn, CountingEnv, reporting={"min_time_s_per_iteration": 4})({"pause": 0.01})
+    config = small(IMPALAConfig, learn, CountingEnv, reporting={"min_time_s_per_iteration": 1})({"pause": 0.01})
     config.env_runners(num_env_runners=1).callbacks(tm.rllib.record_episodes(sections="train", keep="best"))
     algorithm = config.build_algo()
     sections, reported, recorded = [], 0, 0

@@ -304,7 +304,7 @@ def test_all_curves_are_on_one_chart(browser, seeds, tmp_path):
         assert viewer.errors == []
 
 
-@pytest.mark.parametrize("host", ["tensorboard", "gallery"])
+@pytest.mark.parametrize("host", ["watch", "gallery"])
 def test_all_episodes_are_a_table(browser, seeds, host, tmp_path):
     frame = tm.load(seeds).episodes()
     with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
