@@ -100,6 +100,15 @@ def s3():
     server.stop()
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium for all tests of a file; none of them may start another one."""
+    from tests.support.browser import chromium
+
+    with chromium() as browser:
+        yield browser
+
+
 @pytest.fixture
 def one_epoch(monkeypatch):
     """PPO learns from a batch once unless a script says how often; by default it does so 30 times."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tests.support.browser import chromium, served, viewer_page
+from tests.support.browser import served, viewer_page
 from tests.support.stores import StoredTrial
 from tests.support.viewing import moving_bar
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
@@ -49,12 +49,6 @@ def sweep(tmp_path_factory):
         store.add(EpisodeBatch(tuple(data for *_, data in made)), "evaluation", "episodes/data", 10)
         store.finish()
     return experiment
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
 
 
 def step_shown(viewer):

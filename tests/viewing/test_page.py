@@ -5,19 +5,13 @@ import json
 import pytest
 
 import tune_media as tm
-from tests.support.browser import chromium, served, viewer_page
+from tests.support.browser import served, viewer_page
 from tests.support.viewing import write_snapshot, write_trial
 from tune_media.viewing.episode_files import EpisodeFiles
 
 pytestmark = pytest.mark.slow
 
 NAMES = "[...document.querySelectorAll('.card')].map((card) => card.dataset.trial).sort().join()"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

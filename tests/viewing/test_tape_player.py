@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from werkzeug.test import Client
 
 import tune_media as tm
-from tests.support.browser import chromium, served, viewer_page
+from tests.support.browser import served, viewer_page
 from tests.support.stores import StoredTrial
 from tests.support.taped import STEPS, taped_clip
 from tests.support.viewing import moving_bar
@@ -95,8 +95,8 @@ def test_code_runs_on_a_click_of_the_own_page_only(experiment):
     assert other.post("/data/play.json", query_string=what, headers=CLICK).status_code == 403
 
 
-def test_a_card_whose_clip_was_left_a_tape_plays_it(experiment, tmp_path):
-    with chromium() as browser, served("watch", experiment, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+def test_the_page_plays_the_tapes_of_cards_and_episodes(browser, experiment, tmp_path):
+    with served("watch", experiment, tmp_path) as url, viewer_page(browser, "watch") as viewer:
         viewer.open(url)
         for button in (".screen button.tape", ".facts button.tape"):  # without a clip, and with an older one
             viewer.frame.click(f".card {button}")
@@ -104,12 +104,21 @@ def test_a_card_whose_clip_was_left_a_tape_plays_it(experiment, tmp_path):
             viewer.press("Escape")
             viewer.wait("() => !document.querySelector('dialog')")
             viewer.press("k")
+        viewer.open(url, "view=episodes&order=episode_return&orderDown=true")
+        viewer.wait("() => document.querySelectorAll('button.tape').length === 2")
+        viewer.frame.click("tr:nth-child(1) button.tape")
+        viewer.wait("() => document.querySelector('dialog video')?.readyState >= 2")
+        viewer.press("Escape")
+        viewer.wait("() => !document.querySelector('dialog')")
+        viewer.frame.click("tr:nth-child(2) button.tape")
+        viewer.wait("() => document.querySelector('dialog .problem')")
+        assert "another observation" in viewer.frame.inner_text("dialog .problem")
         assert not viewer.errors
 
 
 @pytest.mark.parametrize("host", ["gallery", "tensorboard"])
-def test_a_page_that_cannot_play_tapes_says_which_command_makes_the_clip(experiment, tmp_path, host):
-    with chromium() as browser, served(host, experiment, tmp_path) as url, viewer_page(browser, host) as viewer:
+def test_a_page_that_cannot_play_tapes_says_which_command_makes_the_clip(browser, experiment, tmp_path, host):
+    with served(host, experiment, tmp_path) as url, viewer_page(browser, host) as viewer:
         viewer.open(url)
         said = command_of(viewer, ".card button.tape")
         viewer.open(url, "view=episodes&order=episode_return&orderDown=true")
@@ -131,17 +140,3 @@ def command_of(viewer, button):
     viewer.press("Escape")
     viewer.wait("() => !document.querySelector('dialog')")
     return command
-
-
-def test_the_page_plays_an_episode(experiment, tmp_path):
-    with chromium() as browser, served("watch", experiment, tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.open(url, "view=episodes&order=episode_return&orderDown=true")
-        viewer.wait("() => document.querySelectorAll('button.tape').length === 2")
-        viewer.frame.click("tr:nth-child(1) button.tape")
-        viewer.wait("() => document.querySelector('dialog video')?.readyState >= 2")
-        viewer.press("Escape")
-        viewer.wait("() => !document.querySelector('dialog')")
-        viewer.frame.click("tr:nth-child(2) button.tape")
-        viewer.wait("() => document.querySelector('dialog .problem')")
-        assert "another observation" in viewer.frame.inner_text("dialog .problem")
-        assert not viewer.errors
