@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.support import fork_workers
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -68,14 +66,20 @@ class Driver:
 
 
 def processes_in(home: Path) -> Iterator[int]:
-    """Yield the processes whose environment has this folder as Ray's."""
+    """Yield the processes whose environment has this folder as Ray's, and the forked workers, which log into it."""
     mark = f"RAY_TMPDIR={home}".encode()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 is_over = (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
-                if not is_over and mark in (entry / "environ").read_bytes().split(b"\0"):
+                is_marked = mark in (entry / "environ").read_bytes().split(b"\0")
+                if not is_over and (is_marked or writes_into(home, entry)):
                     yield int(entry.name)
+
+
+def writes_into(home: Path, process: Path) -> bool:
+    """Say whether a process's output goes into a folder: the kernel shows a fork the environment of its server."""
+    return (process / "fd" / "1").readlink().is_relative_to(home)
 
 
 @contextlib.contextmanager
@@ -83,7 +87,6 @@ def driver(script: Path, *arguments: str, log: Path, **environment: str) -> Iter
     """Run a script with a temporary folder for its Ray; both are gone afterwards."""
     home = Path(tempfile.mkdtemp(prefix="tml", dir="/tmp"))  # short: it has Ray's sockets
     told = {"RAY_TMPDIR": str(home), "TMPDIR": str(home), "RAY_DEDUP_LOGS": "0", **environment}
-    told[fork_workers.VARIABLE] = ""  # no forks: the kernel would show their server's environment
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, str(script), *arguments],
