@@ -43,30 +43,11 @@ def test_values_at_any_depth_bare_and_in_lists(frames):
     }
 
 
-def test_results_that_refer_to_themselves_end(frames):
-    result = {"rollout": tm.Video(frames(2))}
-    result["self"] = result
-    result["list"] = [result]
-    shared = [tm.Video(frames(2))]
-    result["a"], result["b"] = shared, shared
-    found = read(result)
-    assert len(found) == 2
-    assert result["a"] == result["b"] == ("path1",)
-
-
 def test_the_config_is_not_searched(frames):
     video = tm.Video(frames(2))
     result = {"config": {"env_config": {"clip": video}}}
     assert read(result) == []
     assert result["config"]["env_config"]["clip"] is video
-
-
-def test_deep_nesting_ends_and_media_after_it_are_found(frames):
-    deep: list = []
-    for _ in range(3000):
-        deep = [deep]
-    result = {"deep": deep, "rollout": tm.Video(frames(2))}
-    assert places(read(result)) == [("train", "rollout")]
 
 
 def test_a_large_array_that_is_no_clip_is_named_with_the_remedy():

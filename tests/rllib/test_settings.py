@@ -19,8 +19,3 @@ def test_only_chosen_sections_are_recorded(section):
 def test_the_evaluation_is_recorded_unless_something_else_is_chosen():
     assert settings().records_on("evaluation", 1)
     assert not settings().records_on("train", 1)
-
-
-def test_chosen_env_runners_leave_out_the_others():
-    some = settings(env_runners=frozenset({0, 2}))
-    assert [some.records_on("evaluation", index) for index in range(3)] == [True, False, True]
