@@ -117,12 +117,12 @@ def test_a_replay_that_differs_leaves_no_clip_and_no_encoder(monkeypatch):
 
 
 def test_a_replay_renders_no_frame_after_the_last_that_is_kept():
-    env = Lake({})
+    env = Tells(Lake({}))
     recorder = TapeRecorder(env)
     env.reset(seed=4)
     while not any(env.step(0)[2:4]):
         pass
-    again = Lake({})
+    again = Tells(Lake({}))
     clips = render_tape(recorder.tape, Renderer(again), VideoOptions(max_frames=3))
-    assert (clips[""].frames, again.renders) == (3, 3)
+    assert (clips[""].frames, again.env.renders) == (3, 3)
     assert again.count == len(recorder.tape) > 4

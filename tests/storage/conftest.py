@@ -3,7 +3,6 @@
 import pyarrow.fs
 import pytest
 
-from tests.support.stores import LOCAL, record_results
 from tune_media.storage.location import TrialLocation
 
 
@@ -14,11 +13,3 @@ def place(tmp_path):
     return TrialLocation(
         pyarrow.fs.LocalFileSystem(), str(tmp_path / "storage" / "trial"), tmp_path / "staging", "trial_1"
     )
-
-
-@pytest.fixture
-def trial(tmp_path, frames):
-    """Record three results, each with a clip of an episode and the episode's data; return the trial's folder."""
-    location = TrialLocation(LOCAL, str(tmp_path / "sweep/trial"), tmp_path / "driver/trial", "t1")
-    record_results(location, frames)
-    return tmp_path / "sweep" / "trial"

@@ -1,6 +1,5 @@
 """Frozen lakes and Atari games that count what is done with them; they need no RLlib, so that processes start fast."""
 
-import random
 import subprocess
 
 import gymnasium as gym
@@ -9,30 +8,17 @@ MADE: list[gym.Env] = []  # every env of this process
 
 
 class Lake(gym.Wrapper):
-    """A frozen lake that counts its renders; ``drifts_at`` makes it draw from a generator that no seed reaches."""
+    """A frozen lake that counts its renders."""
 
     def __init__(self, config):
         lake = gym.make("FrozenLake-v1", render_mode="rgb_array", max_episode_steps=8)
         super().__init__(gym.wrappers.FlattenObservation(lake))
-        self.renders, self.count, self.is_closed, self.config = 0, 0, False, dict(config)
+        self.renders = 0
         MADE.append(self)
-
-    def reset(self, **kwargs):
-        self.count = 0
-        return self.env.reset(**kwargs)
-
-    def step(self, action):
-        self.count += 1
-        if self.count == self.config.get("drifts_at"):
-            self.unwrapped.s = (self.unwrapped.s + random.SystemRandom().randint(1, 3)) % 4
-        return self.env.step(action)
 
     def render(self):
         self.renders += 1
         return self.env.render()
-
-    def close(self):
-        self.is_closed = True
 
 
 class Pong(Lake):

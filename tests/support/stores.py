@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import time
 from pathlib import Path
 
@@ -18,12 +16,11 @@ from tune_media.storage.index import Index, event_line
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
-from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.medium import Medium
 from tune_media.values.plain import unpack
 
 LOCAL = pyarrow.fs.LocalFileSystem()
-ITERATIONS = [1, 2, 3]
 
 
 class StoredTrial:
@@ -85,30 +82,6 @@ class StoredTrial:
         """Write the index, and the file that leads readers of the driver's folder to the storage."""
         self.index.copy()
         self.location.write_pointer()
-
-
-def raw(content):
-    """Return what comes as an array, known by its content alone."""
-    medium = tm.Artifact(content, name="clip.bin")
-    object.__setattr__(medium, "id", hashlib.sha256(content).hexdigest()[:32])
-    return medium
-
-
-def record_results(location, frames):
-    """Record three results, each with a clip of an episode and the episode's data, and write their result.json."""
-    store = StoredTrial(location)
-    results = []
-    for iteration in ITERATIONS:
-        episode = tm.EpisodeRecord(
-            f"e{iteration}", 1.5 * iteration, 3, terminated=True, seed=7, env_runner=2, metrics={"speed": 4.0}
-        )
-        clip = tm.Video(frames(3), fps=12, episode=episode)
-        path = store.add(clip, "evaluation", "episodes/best", iteration)
-        store.add(EpisodeBatch((EpisodeData(episode, {}),)), "evaluation", "episodes/data", iteration)
-        results.append({"training_iteration": iteration, "trial_id": "t1", "clip": path})
-    store.finish()
-    text = "".join(json.dumps(result) + "\n" for result in results)
-    (location.local_path.parents[1] / location.path / "result.json").write_text(text)
 
 
 def index_of(folder):
