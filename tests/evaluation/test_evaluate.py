@@ -16,6 +16,7 @@ from ray import tune
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
+from tests.support import pushes
 from tests.support.experiment import media_files
 from tune_media.cli import main
 from tune_media.encoding import decode_video
@@ -199,15 +200,6 @@ def test_checkpoints_on_s3_are_played_here_and_the_evaluation_is_there(experimen
     assert sum(1 for _ in decode_video(row.read_bytes())) == row["episode_length"] + 1
 
 
-def load_policy(folder):
-    push = int(Path(folder, "push.txt").read_text())
-    return lambda observation: push
-
-
-def make_env(env_config):
-    return gym.make("CartPole-v1", render_mode="rgb_array", **env_config)
-
-
 def learns_nothing(settings):
     for push in (0, 1):
         folder = Path(settings["folder"]) / str(push)
@@ -231,7 +223,7 @@ def test_policies_of_other_libraries_take_part(ray_session, tmp_path, monkeypatc
         monkeypatch.setattr(f"tune_media.evaluation.jobs.{name}", 0.0)  # each episode is stored at once
     run = tune.RunConfig(name="other", storage_path=str(tmp_path / "results"))
     tune.Tuner(learns_nothing, param_space={"folder": str(tmp_path / "own")}, run_config=run).fit()
-    functions = {"policy": f"{__name__}:load_policy", "env": f"{__name__}:make_env"}
+    functions = {"policy": f"{pushes.__name__}:load_policy", "env": f"{pushes.__name__}:make_env"}
     progress = Finished()
     found = tm.evaluate(tmp_path / "results" / "other", checkpoint="all", episodes=3, progress=progress, **functions)
     assert progress.names == ["checkpoint_000000", "checkpoint_000001"]

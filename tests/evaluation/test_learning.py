@@ -3,22 +3,13 @@
 import re
 from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support import pushes
 from tune_media.cli import main
 from tune_media.encoding import decode_video, frame_from_png
-
-
-def make_env(env_config):
-    return gym.make("CartPole-v1", render_mode="rgb_array", max_episode_steps=12)
-
-
-def load_policy(folder):
-    push = int(Path(folder, "push.txt").read_text())
-    return lambda observation: push
 
 
 def test_the_clips_follow_each_other_under_their_iterations(tmp_path):
@@ -28,7 +19,7 @@ def test_the_clips_follow_each_other_under_their_iterations(tmp_path):
         folder.mkdir(parents=True)
         (folder / "push.txt").write_text(str(push))
     (trial / "params.json").write_text("{}")
-    functions = ["--policy", f"{__name__}:load_policy", "--env", f"{__name__}:make_env"]
+    functions = ["--policy", f"{pushes.__name__}:load_policy", "--env", f"{pushes.__name__}:make_env"]
     command = ["evaluate", str(trial.parent), "--checkpoint", "all", "--seeds", "7", "--name", "learn", *functions]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
