@@ -21,12 +21,7 @@ from tests.support.index_lines import parse_index
 from tune_media.callbacks.outbox import FOLDER_VARIABLE, NewRow, Outbox, outbox_root, remove_expired
 from tune_media.callbacks.session import _SESSIONS
 
-
-@pytest.fixture(autouse=True)
-def outboxes(tmp_path, monkeypatch):
-    """Return the folder of all outboxes, which is the test's own."""
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
-    return tmp_path / "outbox"
+pytestmark = pytest.mark.usefixtures("outboxes")
 
 
 def go_on(folder, state, iterations=(CALM + 2,)):

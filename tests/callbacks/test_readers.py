@@ -10,8 +10,9 @@ import tune_media as tm
 from tests.support.driven_sweep import Sweep, blob
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import wait_until
-from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.callbacks.session import _SESSIONS
+
+pytestmark = pytest.mark.usefixtures("sessions_end")
 
 
 class Notes(tm.Backend):
@@ -65,15 +66,6 @@ class Hangs(Notes):
 
     def __deepcopy__(self, memo):
         return self
-
-
-@pytest.fixture(autouse=True)
-def outboxes(tmp_path, monkeypatch):
-    """Return the folder of all outboxes, which is the test's own."""
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
-    yield tmp_path / "outbox"
-    for session in list(_SESSIONS.values()):
-        session.end_now()
 
 
 def test_a_tracker_that_is_away_gets_everything_in_order_when_it_is_back(tmp_path, caplog, monkeypatch):

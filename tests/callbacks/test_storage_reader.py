@@ -13,22 +13,16 @@ import tune_media as tm
 from tests.support.driven_sweep import SIZE, Sweep, blob
 from tests.support.faults import Orders, episodes, faulty, wait_until
 from tests.support.index_lines import parse_index
-from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.storage_reader import StorageReader
 from tune_media.storage import filesystem
 from tune_media.storage.experiment_log import read_log
 
+pytestmark = pytest.mark.usefixtures("outboxes")
+
 
 def status(lines):
     return [(line["training_iteration"], line["status"]) for line in lines]
-
-
-@pytest.fixture(autouse=True)
-def outboxes(tmp_path, monkeypatch):
-    """Return the folder of all outboxes, which is the test's own."""
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
-    return tmp_path / "outbox"
 
 
 @pytest.fixture

@@ -32,13 +32,7 @@ from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import verdict_on
 from tune_media.storage.experiment_log import read_log
 
-
-@pytest.fixture(autouse=True)
-def _own_outboxes(tmp_path, monkeypatch):
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
-    yield
-    for session in list(_SESSIONS.values()):
-        session.end_now()
+pytestmark = pytest.mark.usefixtures("sessions_end")
 
 
 @pytest.fixture
