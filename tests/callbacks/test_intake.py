@@ -7,6 +7,7 @@ import pytest
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
+from tests.support.pictures import clip
 from tests.support.trial_life import index_lines
 from tune_media.callbacks.backend import Backend
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
@@ -23,10 +24,6 @@ class Taking(Backend):
 
     def metrics(self, trial, report):
         self.configs.append(report.config)
-
-
-def clip():
-    return tm.Video((np.full((16, 24, 3), 9 * t, np.uint8) for t in range(3)), fps=5)
 
 
 def test_a_checkpoints_copy_of_a_result_gets_the_same_path_and_stores_nothing_again(tmp_path):

@@ -2,18 +2,14 @@
 
 import sys
 
-import numpy as np
 import pytest
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
+from tests.support.pictures import clip
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.summary import Summary
 from tune_media.values.recording_problems import RecordingProblem
-
-
-def clip():
-    return tm.Video((np.full((16, 24, 3), 9 * t, np.uint8) for t in range(3)), fps=5)
 
 
 def last_line(tmp_path, capsys, results):

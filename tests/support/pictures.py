@@ -11,9 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
+import tune_media as tm
 from tune_media.encoding import EncodedVideo, decode_video
 
 LOSSLESS = 0
+
+
+def clip(level: int = 0) -> tm.Video:
+    """Return a clip of four grey frames, each a little lighter than the one before."""
+    return tm.Video((np.full((16, 24, 3), level + 10 * index, np.uint8) for index in range(4)), fps=10)
 
 
 def shown(clips: Mapping[str, EncodedVideo]) -> dict[str, tuple[EncodedVideo, list[bytes]]]:

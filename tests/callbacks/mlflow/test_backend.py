@@ -2,12 +2,12 @@
 
 import os
 
-import numpy as np
 import pytest
 from ray import cloudpickle
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
+from tests.support.pictures import clip
 
 
 @pytest.fixture
@@ -28,10 +28,6 @@ def logged(files_uri, tmp_path):
 
     yield log
     mlflow.set_tracking_uri(before)
-
-
-def clip():
-    return tm.Video((np.full((16, 24, 3), 9 * t, np.uint8) for t in range(3)), fps=5)
 
 
 def test_a_trial_has_its_hyperparameters_its_metrics_and_its_clips(logged):

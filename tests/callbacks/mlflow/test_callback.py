@@ -6,13 +6,13 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from ray import tune
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 import tune_media as tm
 from tests.support.faults import At, episodes
+from tests.support.pictures import clip
 from tests.support.trackers import MlflowServer, mlflow_store, read_mlflow
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.names import valid_name
@@ -31,10 +31,6 @@ def server(tmp_path_factory):
     server.start()
     yield server
     server.stop()
-
-
-def clip(level):
-    return tm.Video((np.full((16, 24, 3), level + 10 * index, np.uint8) for index in range(4)), fps=10)
 
 
 def fit(trainable, folder, uri, *, scheduler=None, space=None, callbacks=(), **options):

@@ -12,6 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import tune_media as tm
 from tests.support.experiment import image_steps
 from tests.support.fake_trial import FakeTrial, run
+from tests.support.pictures import clip
 from tests.support.reader import PlainContext, a_trial, calls_of, renewed
 from tests.support.trial_life import assert_tensorboard_shows_once
 from tune_media.callbacks.tensorboard.event_file import read_events
@@ -27,10 +28,6 @@ def events(folder):
         for tag in reader.Tags()["images"]:
             found.setdefault(tag, []).extend(event.step for event in reader.Images(tag))
     return found
-
-
-def clip():
-    return tm.Video((np.full((16, 24, 3), 9 * t, np.uint8) for t in range(3)), fps=5)
 
 
 @pytest.mark.parametrize(

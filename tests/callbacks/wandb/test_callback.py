@@ -17,6 +17,7 @@ from ray import tune
 import tune_media as tm
 from tests.support.experiment import trial_folders
 from tests.support.faults import episodes, wait_until
+from tests.support.pictures import clip
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
 from tune_media.encoding import probe_video
 
@@ -30,10 +31,6 @@ def fit(trainable, folder, *, space=None, callbacks=(), **options):
             name=Path(folder).name, storage_path=str(folder), verbose=0, callbacks=[own, *callbacks]
         ),
     ).fit()
-
-
-def clip(level):
-    return tm.Video((np.full((16, 24, 3), level + 10 * index, np.uint8) for index in range(4)), fps=10)
 
 
 def steady(config):
@@ -238,6 +235,7 @@ import sys
 for module, name in (("wandb", "Wandb"), ("mlflow", "MLflow")):
     sys.modules[module] = None
     import tune_media as tm
+from tests.support.pictures import clip
     made = getattr(tm, f"{name}MediaLoggerCallback")
     try:
         made()
