@@ -66,20 +66,23 @@ class Driver:
 
 
 def processes_in(home: Path) -> Iterator[int]:
-    """Yield the processes whose environment has this folder as Ray's, and the forked workers, which log into it."""
+    """Yield the processes that have this folder as Ray's: it is in their environment, or they log into it.
+
+    The kernel shows a forked worker the environment of its server, and of a process with a title of its own nothing.
+    """
     mark = f"RAY_TMPDIR={home}".encode()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 is_over = (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
                 is_marked = mark in (entry / "environ").read_bytes().split(b"\0")
-                if not is_over and (is_marked or writes_into(home, entry)):
+                if not is_over and (is_marked or has_file_in(home, entry)):
                     yield int(entry.name)
 
 
-def writes_into(home: Path, process: Path) -> bool:
-    """Say whether a process's output goes into a folder: the kernel shows a fork the environment of its server."""
-    return (process / "fd" / "1").readlink().is_relative_to(home)
+def has_file_in(home: Path, process: Path) -> bool:
+    """Say whether a process has a file of a folder open."""
+    return any(file.readlink().is_relative_to(home) for file in (process / "fd").iterdir())
 
 
 @contextlib.contextmanager
