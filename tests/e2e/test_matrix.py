@@ -76,7 +76,7 @@ def dqn(**settings: Any) -> Callable[[dict], Any]:
 
 def impala(**settings: Any) -> Callable[[dict], Any]:
     return small(
-        IMPALAConfig, {"train_batch_size": 32}, CountingEnv, reporting={"min_time_s_per_iteration": 1}, **settings
+        IMPALAConfig, {"train_batch_size": 32}, CountingEnv, reporting={"min_time_s_per_iteration": 0.5}, **settings
     )
 
 
