@@ -235,7 +235,6 @@ import sys
 for module, name in (("wandb", "Wandb"), ("mlflow", "MLflow")):
     sys.modules[module] = None
     import tune_media as tm
-from tests.support.pictures import clip
     made = getattr(tm, f"{name}MediaLoggerCallback")
     try:
         made()
