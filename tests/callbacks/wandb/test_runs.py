@@ -102,7 +102,8 @@ def test_the_trial_is_a_line_of_a_table_with_its_best_clip(tmp_path):
     assert updates["best_return"] == "9.5"
 
 
-def test_wandbs_process_may_end_before_the_helper(tmp_path):
+@pytest.mark.parametrize("ends", [True, False])
+def test_wandbs_process_may_end_before_the_helper(tmp_path, ends):
     """A successful fit() was followed by a long traceback from an atexit callback of W&B's."""
     script = f"""
 import os, signal, time
@@ -111,7 +112,7 @@ from tune_media.callbacks.wandb.runs import WandbRuns
 runs = WandbRuns({str(tmp_path)!r})
 runs.begin("t", {settings()!r})
 runs.end("t", 0)
-runs.close()
+{"runs.close()" if ends else ""}
 for file in Path("/proc").glob("[0-9]*/cmdline"):
     words = file.read_bytes().split(b"\\0")
     if any(b"wandb-core" in word for word in words) and str(os.getpid()).encode() in words:
@@ -122,5 +123,4 @@ time.sleep(1)
     own = {name: value for name, value in os.environ.items() if not name.startswith("WANDB")}  # a process of its own
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=own)
     assert done.returncode == 0
-    assert "Traceback" not in done.stderr, done.stderr
-    assert "killed" not in done.stdout, "closed, it still had a process of W&B's"
+    assert ("Traceback" in done.stderr, "killed" in done.stdout) == (not ends, not ends), done.stderr
