@@ -47,7 +47,7 @@ def train(config):
     for _ in range(config["reports"]):
         for _ in range(60):
             play(env, values, config, rng)
-        returns = [play(recorded, values, config, rng, seed, learns=False) for seed in range(10)]
+        returns = [play(recorded, values, config, rng, seed, learns=False) for seed in range(config["episodes"])]
         tune.report({"episode_return_mean": float(np.mean(returns)), "evaluation": {"episodes": recorded.take()}})
 
 
@@ -55,6 +55,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--storage", default=None, help="folder or URI for results; default: ~/ray_results")
     parser.add_argument("--reports", type=int, default=8, help="reports of each trial")
+    parser.add_argument("--episodes", type=int, default=10, help="episodes of each evaluation")
     args = parser.parse_args()
     results = tune.Tuner(
         train,
@@ -62,6 +63,7 @@ if __name__ == "__main__":
             "method": tune.grid_search(["q_learning", "sarsa"]),
             "epsilon": tune.grid_search([0.05, 0.2]),
             "reports": args.reports,
+            "episodes": args.episodes,
         },
         tune_config=tune.TuneConfig(trial_dirname_creator=tm.short_trial_names),
         run_config=tune.RunConfig(

@@ -110,17 +110,17 @@ def browser():
 
 
 @pytest.fixture
-def one_epoch(monkeypatch):
-    """PPO learns from a batch once unless a script says how often; by default it does so 30 times."""
+def small_batches(monkeypatch):
+    """PPO learns once from 500 steps unless a script says otherwise; by default 30 times from 4,000."""
     from ray.rllib.algorithms.ppo import PPOConfig
 
     rllibs = PPOConfig.__init__
 
-    def with_one_epoch(config, *arguments, **options):
+    def with_small_batches(config, *arguments, **options):
         rllibs(config, *arguments, **options)
-        config.num_epochs = 1
+        config.num_epochs, config.train_batch_size = 1, 500
 
-    monkeypatch.setattr(PPOConfig, "__init__", with_one_epoch)
+    monkeypatch.setattr(PPOConfig, "__init__", with_small_batches)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 @pytest.fixture
-def home(ray_session, one_epoch, tmp_path, monkeypatch):
+def home(ray_session, small_batches, tmp_path, monkeypatch):
     """A home folder with a small experiment, ``~/ray_results/my_sweep``."""
     for number in range(2):
         write_trial(tmp_path / "ray_results" / "my_sweep" / f"trial_{number}", number)

@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
-def run_example(ray_session, one_epoch, monkeypatch, capsys):
+def run_example(ray_session, small_batches, monkeypatch, capsys):
     """Run an example in this process and the Ray of the tests, which saves it the start of both; return its output."""
 
     def run(name, storage, *arguments):
@@ -48,7 +48,7 @@ def test_a_ppo_sweep(run_example, tmp_path):
 
 @pytest.mark.any_ray
 def test_the_sweep_of_the_pictures(run_example, tmp_path):
-    run_example("cliff_walking.py", tmp_path, "--reports", "1")
+    run_example("cliff_walking.py", tmp_path, "--reports", "1", "--episodes", "2")
     catalog = tm.load(tmp_path / "cliff_walking")
     assert_whole(catalog)
     assert len(catalog) == 8
