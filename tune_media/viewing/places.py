@@ -104,12 +104,7 @@ def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -
 
 def experiments_in(folder: Folder) -> list[Folder]:
     """Return the experiments directly inside a folder that is none itself, such as ``~/ray_results``."""
-    found = []
-    for inner in folder.subfolders():
-        candidates = (trial for trial in inner.subfolders() if not OTHER_FOLDERS.match(trial.name))
-        if any(is_trial(trial) for trial in itertools.islice(candidates, _MAX_ASKED)):
-            found.append(inner)
-    return found
+    return [inner for inner in folder.subfolders() if _has_trials(inner)]
 
 
 def is_experiment(folder: Folder) -> bool:
@@ -119,13 +114,7 @@ def is_experiment(folder: Folder) -> bool:
 
 def holds_experiment(folder: Folder) -> bool:
     """Whether a folder is an experiment or a trial, or has experiments in it."""
-    trials = (inner for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name))
-    return (
-        is_experiment(folder)
-        or is_trial(folder)
-        or any(is_trial(trial) for trial in itertools.islice(trials, _MAX_ASKED))
-        or bool(experiments_in(folder))
-    )
+    return is_experiment(folder) or is_trial(folder) or _has_trials(folder) or bool(experiments_in(folder))
 
 
 def no_experiment(folder: Folder) -> ValueError:
@@ -143,6 +132,12 @@ def no_experiment(folder: Folder) -> ValueError:
 def is_trial(folder: Folder) -> bool:
     """Whether a folder is a trial's: it has Tune's ``params.json``, an index of media, or tells where that is."""
     return any(map(folder.has_file, (PARAMS, INDEX_PATH, LOCATION_FILE)))
+
+
+def _has_trials(folder: Folder) -> bool:
+    """Whether one of the first folders in a folder is a trial's."""
+    candidates = (inner for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name))
+    return any(map(is_trial, itertools.islice(candidates, _MAX_ASKED)))
 
 
 def allow_many_requests() -> int:

@@ -58,36 +58,35 @@ def conditions(
         TypeError: A bound that is no number.
         ValueError: A range whose first number is larger than its last.
     """
-    fields, params, empty_fields = list(fields), list(params), list(empty_fields)
+    known = [(list(fields), False), (list(params), True), (list(empty_fields), False)]
     found = []
     for argument, wanted in given.items():
         base, suffix = argument[:-4], argument[-4:]
         bound = _BOUNDS.get(suffix)
-        known = _find(argument, fields, params, empty_fields)
-        if known is not None:
-            hint = f"{known[0]!r} is a name of its own; {argument}{suffix}={wanted!r} is a bound" if bound else ""
-            found.append(Condition(*known, _equality(argument, wanted), hint))
+        meant = _find(argument, known)
+        if meant is not None:
+            hint = f"{meant[0]!r} is a name of its own; {argument}{suffix}={wanted!r} is a bound" if bound else ""
+            found.append(Condition(*meant, _equality(argument, wanted), hint))
             continue
-        known = None if bound is None else _find(base, fields, params, empty_fields)
-        if known is None or bound is None:
-            names = [*fields, *params, *empty_fields]
+        meant = None if bound is None else _find(base, known)
+        if meant is None or bound is None:
+            names = [name for some, _ in known for name in some]
             hint = did_you_mean(argument, names if bound is None else [*names, *(f"{name}{suffix}" for name in names)])
             raise ValueError(f"filter({argument}=...): no row and no hyperparameter has this name; {hint}")
         if not is_number(wanted):
             raise TypeError(f"filter({argument}=...) takes a number, got {as_shown(wanted)}.")
-        found.append(Condition(*known, _bound(bound, float(wanted))))
+        found.append(Condition(*meant, _bound(bound, float(wanted))))
     return found
 
 
-def _find(
-    name: str, fields: Sequence[str], params: Sequence[str], empty_fields: Sequence[str]
-) -> tuple[str, bool] | None:
-    """Return the full name, and whether it is of a hyperparameter."""
-    known = [(fields, False), (params, True), (empty_fields, False)]
-    if name.startswith(_PARAM):
-        name, known = name.removeprefix(_PARAM), [(params, True)]
-    found = ((full_name(name, names), is_param) for names, is_param in known)
-    return next(((full, is_param) for full, is_param in found if full is not None), None)
+def _find(name: str, known: Iterable[tuple[Sequence[str], bool]]) -> tuple[str, bool] | None:
+    """Return the full name, and whether it is of a hyperparameter, as the names that are known say."""
+    only_params = name.startswith(_PARAM)
+    for names, is_param in known:
+        full = full_name(name.removeprefix(_PARAM), names) if is_param or not only_params else None
+        if full is not None:
+            return full, is_param
+    return None
 
 
 def _bound(holds: Callable[[float, float], bool], limit: float) -> Callable[[Any], bool]:

@@ -83,33 +83,33 @@ def estimate(scores: Scores, statistic: Statistic = mean, seed: int = 0) -> Esti
     value = float(statistic(table.reshape(-1)))
     if len(table) < 2:
         return Estimate(value)
-    return Estimate(value, *interval(resampled(table[None], statistic, seed)[0]))
+    return Estimate(value, *interval(resampled(table, statistic, seed)))
 
 
-def resampled(tables: Scores, statistic: Statistic, seed: int = 0) -> Scores:
-    """Return a statistic of many bootstrap samples of several tables of the same size.
+def resampled(table: Scores, statistic: Statistic, seed: int = 0) -> Scores:
+    """Return a statistic of many bootstrap samples of the scores of some runs.
 
     Args:
-        tables: The scores, of shape (tables, runs, tasks).
-        statistic: Of all scores of a table together.
-        seed: Of the draws, which are the same for each table.
+        table: The scores, of shape (runs, tasks).
+        statistic: Of all scores together.
+        seed: Of the draws.
 
     Returns:
-        An array of shape (tables, samples). There are 5,000 samples, and fewer of more than 4,000 scores.
+        An array of shape (samples,). There are 5,000 samples, and fewer of more than 4,000 scores.
 
-    >>> resampled(np.ones((2, 3, 1)), mean).shape
-    (2, 5000)
+    >>> resampled(np.ones((3, 1)), mean).shape
+    (5000,)
     """
-    _, runs, tasks = tables.shape
+    runs, tasks = table.shape
     size, random = runs * tasks, np.random.default_rng(seed)
     left = max(_FEWEST_RESAMPLES, min(RESAMPLES, _MAX_NUMBERS // size))
     parts = []
     while left:
         count = min(left, max(1, _AT_ONCE // size))
         draws = random.integers(0, runs, (count, runs, tasks))
-        parts.append(np.stack([statistic(table[draws, np.arange(tasks)].reshape(count, size)) for table in tables]))
+        parts.append(statistic(table[draws, np.arange(tasks)].reshape(count, size)))
         left -= count
-    return np.concatenate(parts, axis=1)
+    return np.concatenate(parts)
 
 
 def interval(samples: Scores) -> tuple[float, float]:
