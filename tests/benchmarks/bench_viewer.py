@@ -208,11 +208,11 @@ def main() -> None:
                 browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
                 pairs = [(open_page(browser, url, pid), open_bare(browser, url)) for _ in range(options.rounds)]
                 browser.close()
-    for title, rounds in zip(("the viewer", "a bare page with 12 clips"), zip(*pairs, strict=True), strict=True):
-        print(f"\n| {title} | median, ms | least | most |\n|---|---|---|---|")
+    print("\n| page | what | median, ms | least | most |\n|---|---|---|---|---|")
+    for page, rounds in zip(("the viewer", "a bare page with 12 clips"), zip(*pairs, strict=True), strict=True):
         for name in rounds[0]:
             values = sorted(found[name] for found in rounds)
-            print(f"| {name} | {statistics.median(values):.0f} | {values[0]:.0f} | {values[-1]:.0f} |")
+            print(f"| {page} | {name} | {statistics.median(values):.0f} | {values[0]:.0f} | {values[-1]:.0f} |")
 
 
 if __name__ == "__main__":

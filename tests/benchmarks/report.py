@@ -78,7 +78,7 @@ class Figure:
         what: What was measured.
         column: The column of the figure.
         ours: Our row, by the texts of its first cells.
-        peer: The row that it is compared with; empty if there is none.
+        peer: The row that it is compared with.
         table: The beginning of the line above the table; empty: the first one that has the row.
     """
 
@@ -86,7 +86,7 @@ class Figure:
     what: str
     column: str
     ours: tuple[str, ...]
-    peer: tuple[str, ...] = ()
+    peer: tuple[str, ...]
     table: str = ""
 
 
@@ -123,7 +123,7 @@ FIGURES = (
            ("clips in the trial's folder",)),
     Figure("catalog", "seconds to load a million index lines (parse: into a dict each)", "s", ("load",), ("parse",)),
     Figure("viewer", "milliseconds until the viewer's first picture, 1,000 trials of 100 clips", "median, ms",
-           ("first picture",)),
+           ("the viewer", "first picture"), ("a bare page with 12 clips", "first picture")),
     Figure("soak", "the driver's memory in the last tenth of 1,000 trials, relative to the second tenth", "ratio",
            ("ours", "resident memory, MB"), ("Ray's, numbers only", "resident memory, MB")),
 )  # fmt: skip
@@ -226,10 +226,9 @@ def page(sections: dict[str, str]) -> str:
     lines = ["| what | tune_media | compared with |", "|---|---|---|"]
     for figure in FIGURES:
         if figure.benchmark in sections:
-            cells = [cell_of(sections[figure.benchmark], figure, row) for row in (figure.ours, figure.peer) if row]
-            against = f"{cells[1]}: {_name_of_peer(figure)}" if figure.peer else ""
+            ours, peers = (cell_of(sections[figure.benchmark], figure, row) for row in (figure.ours, figure.peer))
             mark = "†" if _is_older(sections[figure.benchmark]) else ""
-            lines.append(f"| {figure.what}{mark} | **{cells[0]}** | {against} |")
+            lines.append(f"| {figure.what}{mark} | **{ours}** | {peers}: {_name_of_peer(figure)} |")
     table = "\n".join(lines)
     return f"""# Performance
 
