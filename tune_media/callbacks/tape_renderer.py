@@ -252,7 +252,9 @@ class TapeRenderer(OutboxThread):
         surplus = {file.path for file in files.take_surplus(is_best=False)}
         for waiting in self._all():
             if waiting.row.trial == trial_id and waiting.entry.path in surplus:
-                self._leave(waiting, "MediaOptions(retention=...) keeps newer or better ones")
+                self._leave(
+                    waiting, "MediaOptions(retention=...) keeps newer or better ones", waits=False, surplus=True
+                )
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 
@@ -363,10 +365,10 @@ class TapeRenderer(OutboxThread):
             self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
             self._lose(waiting, DROPPED, f"no room in the outbox on the driver's disk: {error_text(error)}")
 
-    def _lose(self, waiting: _Waiting, status: str, reason: str) -> bool:
+    def _lose(self, waiting: _Waiting, status: str, reason: str, **own: bool) -> bool:
         """Append that a clip has no file, and why; return whether that was not known."""
         entry, facts = waiting.entry, {"lost": status, "note": reason, "at": list(waiting.row.stamp)}
-        return self._append(waiting, packed_name(entry, entry.medium.facts(), **facts), None)
+        return self._append(waiting, packed_name(entry, {**entry.medium.facts(), **own}, **facts), None)
 
     def _refuse(self, waiting: _Waiting, error: RenderError) -> None:
         """Count a clip that cannot be rendered, and have the env runners record directly."""
@@ -393,18 +395,19 @@ class TapeRenderer(OutboxThread):
                 self._leave(one, "rendering is slower than recording, and newer clips waited")
                 self._warn()
 
-    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True) -> None:
+    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True, **facts: bool) -> None:
         """Leave a clip as it is, a tape.
 
         Args:
             waiting: The clip.
             why: Why it is not rendered.
             waits: Whether anybody may want it later.
+            **facts: More facts for its line.
         """
         episode = waiting.entry.medium.facts().get("episode_id")
         note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes the clip of the tape"
         try:
-            is_new = self._lose(waiting, ONLY_TAPE, note)
+            is_new = self._lose(waiting, ONLY_TAPE, note, **facts)
         except (OSError, sqlite3.Error) as error:
             self._faults.report("the outbox", "listing a clip that is not rendered", error)
             return

@@ -36,12 +36,14 @@ KEPT_ON_DRIVER = "kept in the driver's folder, not on the storage"
 
 
 def may_be_rendered(line: Mapping[str, Any]) -> bool:
-    """Say whether an index line is of a clip that is not rendered, and that its trial has not left behind.
+    """Say whether an index line is of a clip that is still wanted and not rendered.
+
+    It is not wanted if its trial left it behind, or if retention would delete it.
 
     >>> may_be_rendered({"status": ONLY_TAPE}), may_be_rendered({"status": ONLY_TAPE, "rolled_back": True})
     (True, False)
     """
-    return line.get("status") in UNRENDERED and not line.get("rolled_back")
+    return line.get("status") in UNRENDERED and not line.get("rolled_back") and not line.get("surplus")
 
 
 @dataclass(frozen=True, eq=False)
