@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import textwrap
 import threading
 from typing import Any
 from urllib.parse import urlsplit
@@ -169,7 +170,7 @@ def _ask(tracking_uri: str | None, registry_uri: str | None, experiment_name: st
 
 
 def _message(tracking_uri: str | None, error: Exception) -> str:
-    text = redacted(" ".join(str(error).split()))[:_MAX_CHARACTERS]
+    text = textwrap.shorten(redacted(str(error)), _MAX_CHARACTERS, placeholder="")
     remedy = (
         "Pass the address of a server, as in tracking_uri='http://localhost:5000', or of a database, as in "
         "tracking_uri='sqlite:////home/me/mlflow.db'."
