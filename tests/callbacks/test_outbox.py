@@ -188,7 +188,7 @@ def test_rows_are_appended_all_or_none_and_no_number_is_given_twice(outboxes):
     with pytest.raises(OSError, match="max_spilled_bytes"):
         outbox.append([NewRow("t1", "start"), NewRow("t1", "media", content=big)], most_bytes=15_000)
     assert [row.content() for row in outbox.read(0)] == [big, b"small"]
-    assert outbox.nbytes == len(big)
+    assert outbox.nbytes == len(big) + len(b"small")
     outbox.advance("storage", last)
     assert outbox.tidy() == 2
     assert outbox.nbytes == 0
@@ -201,15 +201,79 @@ def test_rows_are_appended_all_or_none_and_no_number_is_given_twice(outboxes):
     again.close(remove=True)
 
 
+def test_results_count_too_and_a_tracker_that_is_away_does_not_fill_the_disk(outboxes):
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    outbox.add_reader("storage")
+    outbox.add_reader("tracker")
+    outbox.append([NewRow("t1", "start", b"x")])
+    for number in range(2000):
+        last = outbox.append([NewRow("t1", "result", bytes([number % 256]) * 6000)], most_bytes=100_000)
+        outbox.advance("storage", last)
+        if number % 100 == 0:
+            outbox.checkpoint()
+    assert outbox.nbytes <= 100_000
+    assert outbox.floor("tracker") >= last - 100_000 // 6000
+    rows = outbox.read(0, 5000)
+    assert len(rows) == 2001, "their order is there"
+    assert [row.kind for row in rows if row.data][:1] == ["start"]
+    assert 0 < sum(row.kind == "result" and bool(row.data) for row in rows) <= 16
+    assert sum(file.stat().st_size for file in outbox.folder.iterdir()) < 4_000_000, "12 MB were appended"
+    outbox.close(remove=False)
+    again = Outbox.adopt(outbox.folder)
+    assert again.nbytes == outbox.nbytes
+    again.advance("tracker", last)
+    while again.tidy():
+        pass
+    assert (again.nbytes, again.read(0)) == (0, [])
+    again.close(remove=True)
+
+
+def test_a_content_that_is_made_later_needs_room_too(outboxes):
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    outbox.add_reader("storage")
+    seq = outbox.append([NewRow("t1", "media", b"lost", ready=False)])
+    with pytest.raises(OSError, match="max_spilled_bytes"):
+        outbox.complete(seq, b"made", b"x" * 10_000, most_bytes=9000)
+    (row,) = outbox.read(0)
+    assert (row.ready, row.data, outbox.nbytes) == (False, b"lost", 4)
+    outbox.complete(seq, b"made", b"x" * 10_000, most_bytes=11_000)
+    (row,) = outbox.read(0)
+    assert (row.ready, row.content(), outbox.nbytes) == (True, b"x" * 10_000, 10_004)
+    outbox.close(remove=True)
+
+
+def test_no_row_goes_before_its_content_if_a_reader_advances_meanwhile(outboxes, monkeypatch):
+    """The file stayed until the end of the process, and counted as waiting."""
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    outbox.add_reader("storage")
+    last = outbox.append([NewRow("t1", "media", content=b"x" * 10_000)])
+    delete = outbox._delete_contents
+
+    def delete_and_advance():
+        is_some = delete()
+        outbox.advance("storage", last)
+        return is_some
+
+    monkeypatch.setattr(outbox, "_delete_contents", delete_and_advance)
+    for _ in range(2):
+        outbox.tidy()
+    assert (outbox.nbytes, outbox.read(0)) == (0, [])
+    assert not [file for file in outbox.folder.iterdir() if len(file.name) == 32], "the content"
+    outbox.close(remove=True)
+
+
 def test_recipes_count_once_and_a_reopened_outbox_counts_the_same(outboxes):
     outboxes.mkdir()
     outbox = Outbox.create(outboxes, {})
     outbox.append([NewRow("t1", "media", content=b"x" * 10_000, recipe=("hash", b"y" * 100))])
     outbox.append([NewRow("t1", "media", content=b"small", recipe=("hash", b"y" * 100))])
-    assert outbox.nbytes == 10_100
+    assert outbox.nbytes == 10_105
     outbox.close(remove=False)
     again = Outbox.adopt(outbox.folder)
-    assert again.nbytes == 10_100
+    assert again.nbytes == 10_105
     again.close(remove=True)
 
 
@@ -252,7 +316,7 @@ def test_a_result_of_hundreds_of_media_is_appended_all_or_none(outboxes):
     assert [row.data for row in outbox.read(0, 1000)] == [row.data for row in rows]
     assert outbox.read(0, 1000)[-1].seq == last
     with pytest.raises(sqlite3.Error):
-        outbox.append([*rows, NewRow("t1", "media", object())])
+        outbox.append([*rows, NewRow(object(), "media")])
     assert len(outbox.read(0, 1000)) == 250
     outbox.close(remove=True)
 

@@ -174,6 +174,25 @@ def test_a_tracker_that_hangs_loses_data_before_the_storage_does_and_it_is_count
     assert hangs.calls[-1] == "end"
 
 
+def test_results_that_a_tracker_hangs_behind_are_bounded_and_those_that_it_lacks_are_counted(tmp_path, caplog):
+    hangs = Hangs()
+    sweep = Sweep(tmp_path, backend=hangs, max_spilled_bytes=100_000)
+    sweep.report(1, clip=blob(1))
+    assert hangs.hangs.wait(30)
+    outbox = _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)].outbox
+    for iteration in range(2, 302):
+        sweep.report(iteration, note="x" * 5000)
+        sweep.settle()
+        assert outbox.nbytes <= 100_000
+    hangs.released.set()
+    sweep.end()
+    got = [call for call in hangs.calls if call.startswith("metrics")]
+    assert got[-1] == "metrics 301"
+    assert 3 < len(got) < 100
+    assert f"hangs lacks {301 - len(got)} result(s)" in caplog.text
+    assert hangs.calls[-1] == "end"
+
+
 def test_a_tracker_that_hangs_at_the_end_is_named_and_a_restore_delivers_the_rest_once(tmp_path, outboxes, caplog):
     hangs = Hangs()
     hangs.patience = 0.3

@@ -83,7 +83,8 @@ def test_the_time_of_a_slow_tracker_is_not_taken_from_the_storage(tmp_path, capl
 
 def test_the_end_may_wait_without_limit(tmp_path):
     media = tm.MediaOptions(flush_seconds=float("inf"))
-    run([tm.JsonMediaLoggerCallback(media)], FakeTrial(tmp_path), [{"weights": tm.Artifact(b"1", name="weights.bin")}])
+    result = {"weights": tm.Artifact(b"1", name="weights.bin"), "raw": np.zeros((4, 16, 24, 3), np.uint8)}
+    run([tm.JsonMediaLoggerCallback(media)], FakeTrial(tmp_path), [result])
     assert session._SESSIONS == {}
 
 

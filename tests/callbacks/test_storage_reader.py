@@ -3,6 +3,8 @@
 import hashlib
 import json
 import shutil
+import sqlite3
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +15,7 @@ import tune_media as tm
 from tests.support.driven_sweep import SIZE, Sweep, blob
 from tests.support.faults import Orders, episodes, faulty, wait_until
 from tests.support.index_lines import parse_index
+from tune_media.callbacks.outbox import Outbox
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.storage_reader import StorageReader
 from tune_media.storage import filesystem
@@ -71,6 +74,43 @@ def test_raw_arrays_are_stored_as_clips_and_beyond_the_memory_they_wait_on_disk(
     lines = sweep.lines()
     assert status(lines) == [(iteration, "stored") for iteration in range(1, 7)]
     assert {(line["kind"], line["frames"], len(line["id"])) for line in lines} == {("video", 5, 32)}
+
+
+@pytest.mark.parametrize("refuses", ["the content", "everything"])
+def test_a_raw_array_that_a_full_disk_refuses_is_listed_and_holds_up_nothing(tmp_path, monkeypatch, capsys, refuses):
+    """All readers waited for its row until the end, and nothing named it."""
+    monkeypatch.setattr("tune_media.callbacks.maker._PAUSE", 0.01)
+    complete, refusals = Outbox.complete, [OSError(28, "No space left on device")]
+    if refuses == "everything":
+        refusals += [sqlite3.OperationalError("database or disk is full")] * 3
+
+    def refuse(outbox, *arguments):
+        if refusals:
+            raise refusals.pop(0)
+        complete(outbox, *arguments)
+
+    monkeypatch.setattr(Outbox, "complete", refuse)
+    sweep = Sweep(tmp_path)
+    sweep.report(1, clip=np.zeros((4, 16, 24, 3), np.uint8))
+    for iteration in (2, 3):
+        sweep.report(iteration, clip=blob(iteration))
+    sweep.settle()
+    sweep.end()
+    assert refusals == []
+    assert status(sweep.lines()) == [(1, "dropped"), (2, "stored"), (3, "stored")]
+    assert "1 could not be stored" in capsys.readouterr().out
+
+
+def test_a_raw_array_that_is_not_made_when_the_experiment_ends_is_named(tmp_path, monkeypatch, capsys, orders):
+    made = threading.Event()
+    monkeypatch.setattr("tune_media.callbacks.maker.made_medium", lambda medium: made.wait(30))
+    sweep = Sweep(tmp_path, flush_seconds=0.5)
+    sweep.report(1, weights=blob(1), clip=np.zeros((4, 16, 24, 3), np.uint8))
+    sweep.end()
+    made.set()
+    told = capsys.readouterr().out
+    assert "1 could not be stored" in told
+    assert "/clip/" in told
 
 
 @pytest.mark.parametrize("limit", ["disk", "bytes"])

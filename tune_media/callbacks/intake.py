@@ -170,10 +170,9 @@ class Intake:
         except OutboxFullError as error:
             reason = f"no room in the outbox on the driver's disk: {error_text(error)}"
             session.faults.report("the outbox", "keeping media", error, kind=DROPPED)
-            lost = [_without_content(row, reason) for row in rows]
             media = []
             try:
-                last = session.append(lost)
+                last = self._append_names(rows, reason)
             except (OSError, sqlite3.Error) as worse:
                 self._lose(trial, entries, worse)
                 return
@@ -187,6 +186,15 @@ class Intake:
         for number, (row, entry) in enumerate(media):
             if entry is not None:
                 session.make_later(first + media_at + number, None if row.content else entry)
+
+    def _append_names(self, rows: list[NewRow], reason: str) -> int:
+        """Append rows for which there is no room, without the contents of media, and without the result if need be."""
+        rows = [_without_content(row, reason) for row in rows]
+        try:
+            return self._session.append(rows)
+        except OutboxFullError:
+            rows = [NewRow(row.trial, row.kind) if row.kind == "result" else row for row in rows]
+            return self._session.append(rows, is_bounded=False)
 
     def _result_row(self, trial_id: str, result: dict[str, Any], at: float) -> tuple[NewRow, dict[str, Any]]:
         iteration = whole_number(result.get("training_iteration"))
@@ -218,7 +226,7 @@ class Intake:
                     row = NewRow(trial_id, "media", packed_name(entry, lost=FAILED, note=error_text(error)))
                 found.append((row, None))
             else:
-                data, content = packed_name(entry, lost=FAILED, note=_KILLED), None
+                data, content = packed_name(entry, lost=FAILED, note=KILLED), None
                 in_memory += entry.medium.nbytes
                 if isinstance(entry.medium, RawVideo) and not self._session.may_make_in_memory(in_memory):
                     content = entry.medium.packed()  # the array waits on the disk
@@ -266,7 +274,7 @@ class Intake:
         self._session.faults.report("the reader", f"reading {key!r}", ValueError(reason), kind=key)
 
 
-_KILLED = "the driver was killed before its file was made"
+KILLED = "the driver was killed before its file was made"
 
 
 def _without_content(row: NewRow, reason: str) -> NewRow:

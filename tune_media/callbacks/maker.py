@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import queue
+import sqlite3
 import threading
 from collections.abc import Callable
 
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.outbox import Outbox
 from tune_media.results.raw_clips import RawVideo
-from tune_media.storage.entry import FAILED, MediaEntry, entries_of, packed_medium, packed_name
+from tune_media.storage.entry import DROPPED, FAILED, MediaEntry, as_lost, entries_of, packed_medium
 from tune_media.values.file_medium import FileMedium
 from tune_media.values.medium import Medium
 from tune_media.values.plain import MEDIA
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes, parse_json
 
+_PAUSE = 1.0  # seconds between tries to write to a disk that is full
+
 
 class Maker:
     """One thread that makes contents, and gives them to the rows that wait for them.
 
-    Tune's loop calls ``has_room``, ``make`` and ``close``.
+    Tune's loop calls ``has_room``, ``make``, ``lose`` and ``close``.
 
     Args:
         outbox: The outbox.
@@ -30,44 +34,85 @@ class Maker:
 
     def __init__(self, outbox: Outbox, faults: Faults) -> None:
         self._outbox, self._faults = outbox, faults
-        self._work: queue.SimpleQueue[tuple[int, MediaEntry | None] | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._nbytes = 0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._is_closing = threading.Event()
 
     def has_room(self, nbytes: int, most_bytes: float) -> bool:
         """Say whether so many bytes more may wait."""
         return self._nbytes + nbytes <= most_bytes
 
-    def make(self, seq: int, entry: MediaEntry | None) -> None:
-        """Have the content of a row made: of a medium in memory, or of the raw array that the row holds."""
-        if entry is not None:
-            with self._lock:
-                self._nbytes += entry.medium.nbytes
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="tune_media maker", daemon=True)
-            self._thread.start()
-        self._work.put((seq, entry))
+    def make(self, seq: int, entry: MediaEntry | None, most_bytes: float) -> None:
+        """Have the content of a row made.
+
+        Args:
+            seq: The row's number.
+            entry: The medium in memory. None: the row holds its raw array.
+            most_bytes: How many bytes the outbox may hold.
+        """
+        with self._lock:
+            self._nbytes += _size(entry)
+        self._put(functools.partial(self._make, seq, entry, most_bytes))
+
+    def lose(self, seq: int, status: str, reason: str) -> None:
+        """Have a row say that its medium has no file, and why."""
+        self._put(functools.partial(self._lose, seq, status, reason))
 
     def close(self, seconds: float) -> None:
         """Wait until all is made, at most so long."""
+        self._is_closing.set()
         if self._thread is not None:
             self._work.put(None)
-            self._thread.join(seconds)
+            self._thread.join(min(seconds, threading.TIMEOUT_MAX))
+
+    def _put(self, work: Callable[[], None]) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tune_media maker", daemon=True)
+            self._thread.start()
+        self._work.put(work)
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
-            seq, entry = work
-            nbytes = entry.medium.nbytes if entry is not None else 0
             try:
-                self._complete(seq, entry if entry is not None else self._of_row(seq))
+                work()
             except BaseException as error:
-                name = entry.path if entry is not None else f"a raw array (row {seq})"
-                reason = RuntimeError(error_text(error))
-                self._faults.report("the store", f"keeping {name}", reason)
+                self._faults.report("the store", "keeping a medium", RuntimeError(error_text(error)))
+            del work  # the next one may be long in coming
+
+    def _make(self, seq: int, entry: MediaEntry | None, most_bytes: float) -> None:
+        """Make the content of a row; all readers wait for the row, so it is completed if that fails, too."""
+        try:
+            made = self._of_row(seq) if entry is None else entry
+            packed = packed_medium(dataclasses.replace(made, medium=made_medium(made.medium)))
+        except BaseException as error:
+            name = f"a raw array (row {seq})" if entry is None else entry.path
+            known = error if isinstance(error, Exception) else RuntimeError(error_text(error))
+            self._faults.report("the store", f"writing {name}", known)
+            self._lose(seq, FAILED, error_text(error))
+        else:
+            try:
+                self._outbox.complete(seq, *packed, most_bytes)
+            except (OSError, sqlite3.Error) as error:
+                self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
+                self._lose(seq, DROPPED, f"no room in the outbox on the driver's disk: {error_text(error)}")
+        finally:
             with self._lock:
-                self._nbytes -= nbytes
-            del work, entry  # the next one may be long in coming
+                self._nbytes -= _size(entry)
+
+    def _lose(self, seq: int, status: str, reason: str) -> None:
+        """Have a row say that its medium has no file; a disk that does not even take that is asked until it does."""
+        (row,) = self._outbox.read(seq - 1, 1)
+        data = as_lost(row.data, status, reason)
+        while True:
+            try:
+                self._outbox.complete(seq, data, None)
+                return
+            except (OSError, sqlite3.Error) as error:
+                self._faults.report("the outbox", "writing to the driver's disk", error, kind=DROPPED)
+            if self._is_closing.wait(_PAUSE):
+                return  # what is not ready at the end of the experiment is named there
 
     def _of_row(self, seq: int) -> MediaEntry:
         (row,) = self._outbox.read(seq - 1, 1)
@@ -75,15 +120,9 @@ class Maker:
         (named,) = entries_of({name: facts[name] for name in facts if name not in ("lost", "note")}, None, seq)
         return dataclasses.replace(named, medium=RawVideo.unpacked(row.content() or b""))
 
-    def _complete(self, seq: int, entry: MediaEntry) -> None:
-        try:
-            packed = packed_medium(dataclasses.replace(entry, medium=made_medium(entry.medium)))
-        except Exception as error:
-            reason = error_text(error)
-            self._faults.report("the store", f"writing {entry.path}", error)
-            self._outbox.complete(seq, packed_name(entry, lost=FAILED, note=reason), None)
-            return
-        self._outbox.complete(seq, *packed)
+
+def _size(entry: MediaEntry | None) -> int:
+    return 0 if entry is None else entry.medium.nbytes
 
 
 def made_medium(medium: Medium) -> Medium:

@@ -45,6 +45,9 @@ TAPE, TAPE_DONE = "tape", "tape done"
 _MOST_INSERTED = 99  # rows in one statement: SQLite takes 999 values
 DATA_KINDS = ("result", "media", "episodes")
 """The kinds of rows that may be dropped if there is no room; all others are needed to keep order."""
+_LARGE_KINDS = (*DATA_KINDS, TAPE)
+_DATA_COST = f"CASE WHEN kind IN {_LARGE_KINDS} THEN length(data) ELSE 0 END"
+_COST = f"(ifnull(nbytes, 0) + ifnull(length(content), 0) + {_DATA_COST})"  # how many bytes a row counts for
 
 _NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")  # of an outbox's folder
 _COLUMNS = "seq, generation, trial, kind, data, content, file, nbytes, ready, recipe"
@@ -79,7 +82,7 @@ class NewRow:
     Attributes:
         trial: The trial's id.
         kind: ``start``, ``result``, ``media``, ``tape``, ``episodes``, ``back``, ``again``, ``checkpoint`` or ``end``.
-        data: Plain data, as ``pack`` wrote it.
+        data: Plain data, as ``pack`` wrote it. If a row of ``DATA_KINDS`` has none, there was no room for it.
         content: A large part of it, which becomes a file beside the rows; None if there is none.
         ready: False if the content is still to be made; see ``Outbox.complete``.
         recipe: The hash and the content of a tape's recipe, which the outbox keeps once for all tapes that name it.
@@ -102,7 +105,7 @@ class Row:
         stamp: When it was appended: the generation (of the process that did) and its number. Stamps only grow.
         trial: The trial's id.
         kind: As in ``NewRow``.
-        data: Plain data.
+        data: Plain data; see ``NewRow``.
         small: The content, if it is in the row.
         file: The file with the content, or None.
         nbytes: The size of that file.
@@ -162,7 +165,7 @@ class Outbox:
         folder: Its folder.
         facts: What it was created with.
         last: The number of the last row.
-        nbytes: The size of all contents that it holds.
+        nbytes: The size of all that it holds: contents, recipes, and the data of results and media.
         version: It grows whenever there is something new for readers.
     """
 
@@ -180,7 +183,7 @@ class Outbox:
             self._database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
         self.facts: dict[str, str] = dict(self._database.execute("SELECT name, value FROM facts").fetchall())
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
-        last, nbytes = self._database.execute("SELECT max(seq), total(nbytes) FROM rows").fetchone()
+        last, nbytes = self._database.execute(f"SELECT max(seq), total({_COST}) FROM rows").fetchone()
         nbytes += self._database.execute("SELECT total(length(content)) FROM recipes").fetchone()[0]
         self.generation = int(self.facts.get("generation", 0))
         # A number is never given twice: all cursors have passed the rows that were deleted. Without any, the first row
@@ -251,24 +254,24 @@ class Outbox:
         """Its name, which begins with the time at which it was made."""
         return self.folder.name
 
-    def append(self, rows: Sequence[NewRow], most_bytes: float = float("inf")) -> int:
+    def append(self, rows: Sequence[NewRow], most_bytes: float | None = None) -> int:
         """Append rows, all or none; Tune's loop calls this.
 
         Args:
             rows: The rows.
-            most_bytes: How many bytes of contents the outbox may hold.
+            most_bytes: How many bytes the outbox may hold. None: as many as the disk takes.
 
         Returns:
             The number of the last one.
 
         Raises:
-            OutboxFullError: There is no room for their contents.
+            OutboxFullError: There is no room for them.
             sqlite3.Error: The disk does not take the rows.
             OSError: The disk does not take a content.
         """
-        large = [row.content for row in rows if row.content is not None and len(row.content) > _SMALL_BYTES]
-        if large:
-            self._make_room(sum(map(len, large)), most_bytes)
+        nbytes = sum(_cost(row.kind, row.data, row.content) for row in rows)
+        if nbytes and most_bytes is not None:
+            self._make_room(nbytes, most_bytes)
         recipes = dict(row.recipe for row in rows if row.recipe is not None)
         added = 0
         files: list[Path] = []
@@ -286,7 +289,7 @@ class Outbox:
             for file in files:
                 file.unlink(missing_ok=True)
             raise
-        self._add_bytes(sum(value[6] for value in values) + added)
+        self._add_bytes(nbytes + added)
         self._notify()
         return last
 
@@ -298,7 +301,7 @@ class Outbox:
         Args:
             seq: The number of the row with the tape.
             row: The row of the finished clip, or of one that has no file.
-            most_bytes: How many bytes of contents the outbox may hold.
+            most_bytes: How many bytes the outbox may hold.
 
         Returns:
             Whether it was appended.
@@ -318,7 +321,7 @@ class Outbox:
                 last = self.last
                 with self._transaction():
                     tape = self._database.execute(
-                        "SELECT file, nbytes, recipe FROM rows WHERE seq = ? AND kind = ?", (seq, TAPE)
+                        f"SELECT file, {_COST}, recipe FROM rows WHERE seq = ? AND kind = ?", (seq, TAPE)
                     ).fetchone()
                     if tape is not None:
                         if seq <= self._tidied_to:  # all readers have passed it
@@ -329,7 +332,7 @@ class Outbox:
                                 "WHERE seq = ?",
                                 (TAPE_DONE, seq),
                             )
-                        freed = (tape[1] or 0) + self._drop_recipe(tape[2])
+                        freed = tape[1] + self._drop_recipe(tape[2])
                         last = self._insert([values])
                 self.last = last
         except BaseException:
@@ -342,7 +345,7 @@ class Outbox:
             return False
         if tape[0]:
             (self.folder / tape[0]).unlink(missing_ok=True)
-        self._add_bytes(values[6] - freed)
+        self._add_bytes(_cost(row.kind, row.data, row.content) - freed)
         self._notify()
         return True
 
@@ -391,23 +394,40 @@ class Outbox:
             last += len(part)
         return last
 
-    def complete(self, seq: int, data: bytes, content: bytes | None) -> None:
-        """Give a row that was not ready its data and content.
+    def complete(self, seq: int, data: bytes, content: bytes | None, most_bytes: float = float("inf")) -> None:
+        """Give a medium's row that was not ready its data and content.
+
+        Args:
+            seq: The row's number.
+            data: Its data.
+            content: Its content, if it has one.
+            most_bytes: How many bytes the outbox may hold.
 
         Raises:
+            OutboxFullError: There is no room for the content.
+            sqlite3.Error: The disk does not take the data.
             OSError: The disk does not take the content.
         """
+        if content is not None:
+            self._make_room(len(content), most_bytes)
         files: list[Path] = []
-        small, name, nbytes = self._put_content(content, files)
-        with self._lock:
-            before = self._database.execute("SELECT file, nbytes FROM rows WHERE seq = ?", (seq,)).fetchone()
-            self._database.execute(
-                "UPDATE rows SET data = ?, content = ?, file = ?, nbytes = ?, ready = 1 WHERE seq = ?",
-                (data, small, name, nbytes, seq),
-            )
-        if before is not None and before[0]:
-            (self.folder / before[0]).unlink(missing_ok=True)
-        self._add_bytes(nbytes - (before[1] or 0 if before is not None else 0))
+        try:
+            small, name, nbytes = self._put_content(content, files)
+            with self._lock:
+                (old_file, old_cost) = self._database.execute(
+                    f"SELECT file, {_COST} FROM rows WHERE seq = ?", (seq,)
+                ).fetchone()
+                self._database.execute(
+                    "UPDATE rows SET data = ?, content = ?, file = ?, nbytes = ?, ready = 1 WHERE seq = ?",
+                    (data, small, name, nbytes, seq),
+                )
+        except BaseException:
+            for file in files:
+                file.unlink(missing_ok=True)
+            raise
+        if old_file:
+            (self.folder / old_file).unlink(missing_ok=True)
+        self._add_bytes(_cost("media", data, content) - old_cost)
         self._notify()
 
     def read(self, after: int, count: int = 64) -> list[Row]:
@@ -524,7 +544,7 @@ class Outbox:
         """
         self._delete_contents()
         with self._lock:
-            passed = min(self._cursors.values(), default=self.last)
+            passed = min([self._emptied_to, *self._cursors.values()])
             if self._is_closed or passed <= self._tidied_to:
                 return 0
             found = self._database.execute(
@@ -536,26 +556,47 @@ class Outbox:
                 self._tidied_to = passed
         return len(found)
 
-    def _delete_contents(self) -> None:
-        """Delete the files that no reader needs: first, since a full disk takes no change of a row."""
-        with self._deleting:  # Tune's loop does so, too, if it needs room
-            self._delete_some_contents()
+    def _delete_contents(self) -> bool:
+        """Delete the contents of a few rows that no reader needs, and their data if the rows stay.
 
-    def _delete_some_contents(self) -> None:
-        with self._lock:
-            needed = (max(seq, self._floors.get(name, 0)) for name, seq in self._cursors.items())
-            passed = min(needed, default=self.last)
-            if self._is_closed or passed <= self._emptied_to:
-                return
-            found = self._database.execute(
-                "SELECT seq, file, nbytes FROM rows WHERE seq > ? AND seq <= ? AND kind != ? ORDER BY seq LIMIT ?",
-                (self._emptied_to, passed, TAPE, _TIDY_ROWS),
+        Returns:
+            Whether there were such rows.
+        """
+        with self._deleting:  # Tune's loop does so, too, if it needs room
+            with self._lock:
+                needed = (max(seq, self._floors.get(name, 0)) for name, seq in self._cursors.items())
+                passed = min(needed, default=self.last)
+                if self._is_closed or passed <= self._emptied_to:
+                    return False
+                found = self._database.execute(
+                    f"SELECT seq, file, {_COST} FROM rows "
+                    "WHERE seq > ? AND seq <= ? AND kind != ? ORDER BY seq LIMIT ?",
+                    (self._emptied_to, passed, TAPE, _TIDY_ROWS),
+                ).fetchall()
+            for _, name, _ in found:  # first, since a full disk takes no change of a row
+                if name:
+                    (self.folder / name).unlink(missing_ok=True)
+            upto = found[-1][0] if len(found) == _TIDY_ROWS else passed
+            with self._lock, contextlib.suppress(sqlite3.Error):
+                if not self._is_closed and upto > min(self._cursors.values(), default=upto):
+                    self._empty(self._emptied_to, upto)
+            self._add_bytes(-sum(cost for _, _, cost in found))
+            self._emptied_to = upto
+        return True
+
+    def _empty(self, after: int, upto: int) -> None:
+        """Take the data of rows that stay for readers that have not passed them.
+
+        The rows are written anew: SQLite would leave those that only become smaller on pages of their own.
+        """
+        place = f"seq > ? AND seq <= ? AND kind IN {DATA_KINDS}"
+        with self._transaction():
+            emptied = self._database.execute(
+                f"SELECT seq, generation, trial, kind, x'', NULL, NULL, 0, ready, NULL FROM rows WHERE {place}",
+                (after, upto),
             ).fetchall()
-        for _, name, nbytes in found:
-            if name:
-                (self.folder / name).unlink(missing_ok=True)
-                self._add_bytes(-nbytes)
-        self._emptied_to = found[-1][0] if len(found) == _TIDY_ROWS else passed
+            self._database.execute(f"DELETE FROM rows WHERE {place}", (after, upto))
+            self._database.executemany(f"INSERT INTO rows ({_COLUMNS}) VALUES {_MARKS}", emptied)
 
     def checkpoint(self) -> None:
         """Bring the write-ahead log into the database file, over a connection of its own, so that nobody waits."""
@@ -613,17 +654,15 @@ class Outbox:
         Raises:
             OutboxFullError: There is none.
         """
-        reason = self._refusal(nbytes, most_bytes)
-        while reason:
-            if not self._drop_for_room():
+        while reason := self._refusal(nbytes, most_bytes):
+            if not self._delete_contents() and not self._raise_a_floor():
                 raise OutboxFullError(reason)
-            reason = self._refusal(nbytes, most_bytes)
 
-    def _drop_for_room(self) -> bool:
+    def _raise_a_floor(self) -> bool:
         """Have the slowest reader but the storage's get no data of some rows that the storage has passed.
 
         Returns:
-            Whether there was such a reader: there may be room now.
+            Whether there was such a reader.
         """
         with self._lock:
             stored = self._cursors.get(STORAGE, 0)
@@ -637,7 +676,6 @@ class Outbox:
                 (behind[slowest], stored, _TIDY_ROWS - 1),
             ).fetchone()
             self._floors[slowest] = upto[0] if upto else stored
-        self._delete_contents()
         return True
 
     def _refusal(self, nbytes: int, most_bytes: float) -> str:
@@ -672,6 +710,11 @@ class Outbox:
         with self.changed:
             self.version += 1
             self.changed.notify_all()
+
+
+def _cost(kind: str, data: bytes, content: bytes | None) -> int:
+    """Return how many bytes a row counts for, as ``_COST`` does."""
+    return len(content or b"") + (len(data) if kind in _LARGE_KINDS else 0)
 
 
 def outbox_root() -> Path:

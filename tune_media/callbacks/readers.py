@@ -333,7 +333,7 @@ class BackendReader(Reader):
         """Call the backend with a row."""
         if row.seq <= self._left_out_to and (row.kind != "end" or row.trial in self._begun):
             return
-        if row.kind in DATA_KINDS and row.seq <= self._outbox.floor(self._key):
+        if row.kind in DATA_KINDS and (row.seq <= self._outbox.floor(self._key) or not row.data):
             self._outbox_was_full(row)
             return
         in_loop = self.backend.in_loop

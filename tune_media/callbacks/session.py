@@ -22,7 +22,7 @@ from ray.tune.utils import flatten_dict
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.intake import Intake, plain_config
+from tune_media.callbacks.intake import KILLED, Intake, plain_config
 from tune_media.callbacks.maker import Maker
 from tune_media.callbacks.outbox import (
     STORAGE,
@@ -40,7 +40,7 @@ from tune_media.callbacks.retention_check import RetentionCheck
 from tune_media.callbacks.storage_reader import StorageReader
 from tune_media.callbacks.summary import Summary
 from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
-from tune_media.storage.entry import DROPPED, MediaEntry, packed_name
+from tune_media.storage.entry import DROPPED, FAILED, MediaEntry
 from tune_media.storage.filesystem import as_argument, for_small_files
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.options import MediaOptions
@@ -259,15 +259,19 @@ class MediaSession:
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def append(self, rows: Sequence[NewRow]) -> int:
+    def append(self, rows: Sequence[NewRow], *, is_bounded: bool = True) -> int:
         """Append rows to the outbox, and have the readers look.
+
+        Args:
+            rows: The rows.
+            is_bounded: Whether there must be room for them. False: they only name what there was no room for.
 
         Raises:
             OutboxFullError: There is no room.
             OSError: The disk takes nothing.
             sqlite3.Error: The disk takes nothing.
         """
-        last = self.outbox.append(rows, self.options.max_spilled_bytes)
+        last = self.outbox.append(rows, self.options.max_spilled_bytes if is_bounded else None)
         for row in rows:
             if row.kind in ("media", TAPE, "episodes"):
                 self._last_media[row.trial] = last
@@ -312,9 +316,9 @@ class MediaSession:
                 "their files to be made"
             )
             self.faults.report("the store", f"keeping {entry.path}", RuntimeError(reason), kind=DROPPED)
-            self.outbox.complete(row, packed_name(entry, lost=DROPPED, note=reason), None)
+            self._maker.lose(row, DROPPED, reason)
             return
-        self._maker.make(row, entry)
+        self._maker.make(row, entry, self.options.max_spilled_bytes)
 
     def _give_up_half_made(self) -> None:
         """Name the media whose content a killed process had not made."""
@@ -322,9 +326,9 @@ class MediaSession:
             if row.seq > self.outbox.position(STORAGE):
                 self.summary.begins(self.storage.experiment)
             if not row.ready and row.file is not None:
-                self._maker.make(row.seq, None)
+                self._maker.make(row.seq, None, self.options.max_spilled_bytes)
             elif not row.ready:
-                self.outbox.complete(row.seq, row.data, None)  # its data says so already, and the storage's reader
+                self._maker.lose(row.seq, FAILED, KILLED)
 
     def delivered(self) -> int:
         """Return the number of a row that all readers have passed."""
@@ -445,11 +449,13 @@ class MediaSession:
             self._append_end(trial_id, statuses.get(trial_id, "interrupted"))
         if self._renderer is not None:
             self._begin_readers()
-            if is_interrupted:
-                self._renderer.interrupt()
-            else:
-                self._renderer.finish(self.time_left())
-        self._retire_readers()
+            with self.faults.guard("the outbox", "ending the rendering"):
+                if is_interrupted:
+                    self._renderer.interrupt()
+                else:
+                    self._renderer.finish(self.time_left())
+        with self.faults.guard("the outbox", "letting go of readers"):
+            self._retire_readers()
 
     def _retire_readers(self) -> None:
         """Let go of what waits for callbacks that an earlier process had, and the restored experiment has not."""

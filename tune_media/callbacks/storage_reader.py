@@ -299,7 +299,7 @@ class StorageReader(Reader):
         if not waiting:
             return
         rows = self._outbox.read_kinds(0, (TAPE, "media"))
-        known = {entry.medium.id for row in rows for entry in named_entries(row.facts(), row.seq)}
+        known = {entry.medium.id for row in rows if row.data for entry in named_entries(row.facts(), row.seq)}
         for line in waiting:
             if line["id"] not in known and line.get("trial_id") == store.location.trial_id:
                 changed = {**line, "status": ONLY_TAPE, "note": _DRIVER_LOST}
@@ -688,11 +688,16 @@ class StorageReader(Reader):
 
     def _as_write(self, row: Row) -> _Write | None:
         """Return a row that the reader has not taken, or None if it has taken it and it is done."""
-        facts = row.facts() if row.ready else None
+        facts = row.facts()
         store = self._stores.get(row.trial)
         if store is None and (trial := self._outbox.trial(row.trial)) is not None:
             store = self._stores[row.trial] = TrialStore(self.location(row.trial, trial["folder"]))
-        if facts is None or "lost" in facts or store is None:
+        if store is None:
+            return None
+        if "lost" in facts:  # or its content is not made yet
+            if row.seq > self._read_to:
+                note = facts["note"] if row.ready else "its file was not made before the experiment ended"
+                self._give_up(row, store, named_entries(facts, row.seq), facts["lost"], note)
             return None
         try:
             entries = entries_of(facts, row.content(), row.seq)
