@@ -1,3 +1,4 @@
+import itertools
 import json
 import socket
 
@@ -9,6 +10,8 @@ import tune_media as tm
 from tests.support.recorded import make_experiment, make_trial
 from tests.support.stores import StoredTrial
 from tests.support.viewing import RefusingStorage, on
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tune_media.viewing.table import trial_table
 
 
 @pytest.fixture
@@ -196,6 +199,28 @@ def test_a_text_may_be_one_of_several(sweep):
     assert len(catalog.filter(trial=["trial_a", "trial_b"], kind=("video", "image"))) == 5
     assert len(catalog.filter(key={"best", "worst"}, section=["evaluation"])) == len(catalog.filter(key="best")) == 5
     assert len(catalog.filter(trial=[])) == 0
+
+
+def test_a_condition_on_trials_leaves_trials_out_of_every_view_and_one_on_media_does_not(tmp_path):
+    for number, (lr, gamma, seed) in enumerate(itertools.product((1, 2), (3, 4), (5, 6))):
+        folder = make_trial(tmp_path / f"t{number}", {"lr": lr, "gamma": gamma, "env_seed": seed}, {10: float(number)})
+        store = StoredTrial.in_folder(folder)
+        batch = EpisodeBatch((EpisodeData(tm.EpisodeRecord(f"e{number}", 1.0, 3), {}),))
+        store.add(batch, "train", "episodes/data", 10)
+        store.finish()
+    catalog = tm.load(tmp_path)
+    few = catalog.filter(gamma=4)
+    assert list(few.compare(by="lr")["n"]) == [2, 2]
+    assert [trial.name for trial, *_ in few.best_first()] == ["t7", "t6", "t3", "t2"]
+    assert trial_table(few).count("\n") == len(few.statuses) == len(few.scores.values) == 4
+    assert set(few.episodes()["trial"]) == {"t2", "t3", "t6", "t7"}
+    assert set(few.to_pandas()["config/gamma"]) == {4}  # it differs in the experiment
+    assert len(catalog.filter(trial=["t1", "t2"]).trials) == len(few.filter(env_seed=6).trials) == 2
+    assert [trial.name for trial in catalog.filter(trial_id=catalog[0]["trial_id"]).trials] == ["t0"]
+    assert len(catalog.filter(abandoned=True).trials) == 0
+    for media in (catalog.filter(key="data"), catalog.filter(step=7), catalog.filter(lambda row: row["step"] == 7)):
+        assert (len(media), len(media.trials), list(media.compare(by="lr")["n"])) == (0, 8, [4, 4])
+        assert list(media.filter(gamma=4, speed_max=-1).compare(by="lr")["n"]) == [2, 2]
 
 
 def test_hyperparameters_are_found_by_their_last_part(experiment):

@@ -167,12 +167,17 @@ class Catalog(Sequence[CatalogRow]):
     """
 
     def __init__(
-        self, folders: Sequence[Folder], trials: Sequence[TrialFiles], chosen: Sequence[npt.NDArray[np.int64]]
+        self,
+        folders: Sequence[Folder],
+        trials: Sequence[TrialFiles],
+        chosen: Sequence[npt.NDArray[np.int64]],
+        filtered_from: Catalog | None = None,
     ) -> None:
         self.path, self.filesystem = folders[0].path, folders[0].filesystem
         self.trials = list(trials)
         self._folders = list(folders)
         self._chosen = list(chosen)  # for each trial, its rows that are in this catalog
+        self._filtered_from = filtered_from
         self._ends = np.cumsum([len(rows) for rows in self._chosen], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -218,7 +223,9 @@ class Catalog(Sequence[CatalogRow]):
 
     @cached_property
     def differing_params(self) -> list[str]:
-        """The names of the hyperparameters that differ between the trials."""
+        """The names of the hyperparameters that differ between the trials of the experiment, also after a filter."""
+        if self._filtered_from is not None:
+            return self._filtered_from.differing_params
         self._read_of_all(lambda trial: trial.config)
         return differing([trial.config for trial in self.trials])
 
@@ -235,6 +242,10 @@ class Catalog(Sequence[CatalogRow]):
         **values: Any,
     ) -> Catalog:
         """Return the catalog of the rows that match everything that is given.
+
+        If a condition is about trials (``trial``, a hyperparameter, ``trial_id`` or ``abandoned``), the trials that do
+        not match are left out of everything: of ``trials``, ``compare()``, ``best_first()`` and ``episodes()``, too.
+        Any other condition, and ``where``, chooses media; all trials stay, even those without such media.
 
         Args:
             where: A function of a row. It is asked last, since it needs the whole row.
@@ -269,10 +280,12 @@ class Catalog(Sequence[CatalogRow]):
         asked = self._conditions(values)
         steps = number_range("filter(step=...)", step)
         returns = number_range("filter(episode_return=...)", episode_return)
-        chosen = []
+        trials, chosen = [], []
         for number, found in enumerate(self.trials):
+            if found.name not in texts.get("trial", [found.name]) or not _is_meant(found, asked):
+                continue
             media, rows = found.media, self._chosen[number]
-            matches = np.full(len(rows), found.name in texts.get("trial", [found.name]))
+            matches = np.ones(len(rows), bool)
             for column in texts.keys() - {"trial"}:
                 names = getattr(media, column)
                 matching = {name for name in set(names) if _means(column, texts[column], name)}
@@ -281,9 +294,6 @@ class Catalog(Sequence[CatalogRow]):
                 if bounds is not None:
                     matches &= (numbers[rows] >= bounds[0]) & (numbers[rows] <= bounds[1])
             rows = rows[matches]
-            config = found.config if any(one.is_param for one in asked) else {}
-            if not all(one.holds(config.get(one.name)) for one in asked if one.is_param):
-                rows = rows[:0]
             of_rows = [one for one in asked if not one.is_param]
             if of_rows:
                 whole = self._rows(number, rows)
@@ -291,14 +301,15 @@ class Catalog(Sequence[CatalogRow]):
                 rows = rows[np.array(holds, bool)]
             if where is not None:
                 rows = rows[np.array([bool(where(row)) for row in self._rows(number, rows)], bool)]
+            trials.append(found)
             chosen.append(rows)
         if not any(map(len, chosen)):
             for one in (one for one in asked if one.hint):
                 logger.warning("tune_media: filter(...) matches nothing; %s", one.hint)
-        return Catalog(self._folders, self.trials, chosen)
+        return Catalog(self._folders, trials, chosen, self)
 
     def _conditions(self, values: Mapping[str, Any]) -> list[Condition]:
-        if not values or not len(self):
+        if not values or not self.trials:
             return []
         self._read_of_all(lambda trial: trial.config)
         fields = dict.fromkeys(name for row in self for name in data_frames.fields_of(row, filled=True))
@@ -480,7 +491,7 @@ class Catalog(Sequence[CatalogRow]):
         if metrics:
             self._read_of_all(lambda trial: trial.metrics)
         rows = [list(self._rows(number, chosen)) for number, chosen in enumerate(self._chosen)]
-        return data_frames.of_media(self.trials, rows, params, metrics)
+        return data_frames.of_media(self.trials, rows, params, self.differing_params, metrics)
 
     def episodes(self, *, params: str = "differing") -> pd.DataFrame:
         """Return all recorded episodes of all trials as a DataFrame, one row each, with or without a clip.
@@ -493,7 +504,7 @@ class Catalog(Sequence[CatalogRow]):
             params: As in ``to_pandas``.
         """
         self._read_of_all(lambda trial: trial.config)
-        return data_frames.of_episodes(self.trials, params)
+        return data_frames.of_episodes(self.trials, params, self.differing_params)
 
     def taped_episodes(self) -> list[TapedEpisode]:
         """Return the episodes of all trials that have tapes, with or without a clip, in the order of their steps."""
@@ -602,6 +613,17 @@ def _texts(argument: str, wanted: str | Iterable[str]) -> list[str]:
 def _means(column: str, wanted: Sequence[str], name: str) -> bool:
     """Say whether one of the texts that are asked for means a name; a key may be named by its last part."""
     return name in wanted or (column == "key" and any(name.endswith(f"/{text}") for text in wanted))
+
+
+def _is_meant(trial: TrialFiles, asked: Sequence[Condition]) -> bool:
+    """Say whether a trial holds those of the conditions that are about trials."""
+    known = {"abandoned": [trial.is_abandoned], "trial_id": trial.trial_ids}
+    for one in asked:
+        if one.is_param and not one.holds(trial.config.get(one.name)):
+            return False
+        if not one.is_param and one.name in known and not any(map(one.holds, known[one.name])):
+            return False
+    return True
 
 
 def _trials_in(folders: Sequence[Folder]) -> list[TrialFiles]:

@@ -9,7 +9,6 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_columns, parquet_name
 from tune_media.values.checks import did_you_mean, name_some
@@ -92,6 +91,7 @@ def of_media(
     trials: Sequence[TrialFiles],
     rows: Sequence[Sequence[dict[str, Any]]],
     params: str,
+    differing: Sequence[str],
     metrics: bool | Sequence[str],
 ) -> pd.DataFrame:
     """Return one row a medium.
@@ -100,12 +100,13 @@ def of_media(
         trials: The trials.
         rows: The rows of each trial.
         params: Which hyperparameters: ``"differing"``, ``"all"`` or ``"none"``.
+        differing: The names of the hyperparameters that differ.
         metrics: Which metrics of the trials, see ``Catalog.to_pandas``.
     """
     joined = [
         {**config, **_metrics_of(trial, wanted)}
         for wanted in [_metric_names(trials, metrics)]
-        for trial, config in zip(trials, _configs(trials, params), strict=True)
+        for trial, config in zip(trials, _configs(trials, params, differing), strict=True)
     ]
     flat = [
         {name: value for name, value in row.items() if name != "params"} | of_trial
@@ -115,10 +116,10 @@ def of_media(
     return _data_frame(flat, MEDIA_COLUMNS, [name for of_trial in joined for name in of_trial])
 
 
-def of_episodes(trials: Sequence[TrialFiles], params: str) -> pd.DataFrame:
+def of_episodes(trials: Sequence[TrialFiles], params: str, differing: Sequence[str]) -> pd.DataFrame:
     """Return one row an episode; files that cannot be read are left out, with a warning."""
     rows: list[dict[str, Any]] = []
-    configs = _configs(trials, params)
+    configs = _configs(trials, params, differing)
     for trial, config in zip(trials, configs, strict=True):
         for report, is_rolled_back in trial.report_files.items():
             path = posixpath.join(trial.media_path, parquet_name(report))
@@ -179,10 +180,10 @@ def _episodes_in(trial: TrialFiles, path: str) -> Iterator[dict[str, Any]]:
         yield {**row, **metrics}
 
 
-def _configs(trials: Sequence[TrialFiles], params: str) -> list[dict[str, Any]]:
+def _configs(trials: Sequence[TrialFiles], params: str, differing: Sequence[str]) -> list[dict[str, Any]]:
     if params not in ("differing", "all", "none"):
         raise ValueError(f"params= must be 'differing', 'all' or 'none', got {params!r}.")
-    names: Sequence[str] = () if params == "none" else differing([trial.config for trial in trials])
+    names = () if params == "none" else differing
     return [
         {f"config/{name}": trial.config.get(name) for name in (trial.config if params == "all" else names)}
         for trial in trials

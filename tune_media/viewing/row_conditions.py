@@ -49,7 +49,8 @@ def conditions(
 
     Args:
         given: The arguments: a value, a range, or, after ``_min`` and ``_max``, a bound.
-        fields: The names of fields and metrics that rows have.
+        fields: The names of fields and metrics that rows have. If there are none, since there are no rows yet, an
+            argument with an unknown name is passed over.
         params: The names of hyperparameters.
         empty_fields: The names of fields that rows may have, and none has here. Hyperparameters come before them.
 
@@ -58,7 +59,8 @@ def conditions(
         TypeError: A bound that is no number.
         ValueError: A range whose first number is larger than its last.
     """
-    known = [(list(fields), False), (list(params), True), (list(empty_fields), False)]
+    of_rows = list(fields)
+    known = [(of_rows, False), (list(params), True), (list(empty_fields), False)]
     found = []
     for argument, wanted in given.items():
         base, suffix = argument[:-4], argument[-4:]
@@ -69,6 +71,8 @@ def conditions(
             found.append(Condition(*meant, _equality(argument, wanted), hint))
             continue
         meant = None if bound is None else _find(base, known)
+        if (meant is None or bound is None) and not of_rows:
+            continue
         if meant is None or bound is None:
             names = [name for some, _ in known for name in some]
             hint = did_you_mean(argument, names if bound is None else [*names, *(f"{name}{suffix}" for name in names)])
