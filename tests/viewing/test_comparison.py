@@ -71,6 +71,16 @@ def test_scores_leave_in_the_layout_of_rliable(tmp_path):
     assert tm.load(tmp_path / "exp").scores_by_configuration()["env a · lr 1"].shape == (3, 1)
 
 
+def test_trials_that_do_not_count_are_told_though_there_are_several_tasks(tmp_path):
+    for number, (lr, env, seed) in enumerate((lr, env, seed) for lr in (1, 2) for env in "ab" for seed in range(2)):
+        make_trial(tmp_path / f"t{number}", {"lr": lr, "env": env, "seed": seed}, {10: float(number)})
+    write_snapshot(tmp_path, t4="ERROR")
+    (tmp_path / "t7" / "result.json").write_text("{}")
+    table = tm.load(tmp_path).compare(task="env")
+    assert (list(table["config/lr"]), list(table["n"])) == ([2, 1], [1, 2])
+    assert list(table["left_out"]) == [["t4", "t7"], []]
+
+
 def test_trials_are_compared_on_the_evaluation_seeds_that_both_have(tmp_path):
     for name, offset, seeds in (("a", 0.0, range(10)), ("b", -3.0, range(5, 20))):
         folder = make_trial(tmp_path / "exp" / name, {"lr": offset}, {10: 1.0})

@@ -89,7 +89,11 @@ def judged(
     without = [{other: value for other, value in own.items() if other != name} for own in params]
     found = configurations(without, by)
     counting = [s if status.word != FAILED else None for s, status in zip(scores, statuses, strict=True)]
-    return rank([(one, table_of(one, counting, tasks), ()) for one in found], sign)
+    tables = [
+        (one, table_of(one, counting, tasks), [number for number in one.trials if counting[number] is None])
+        for one in found
+    ]
+    return rank(tables, sign)
 
 
 def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFrame:
