@@ -71,6 +71,19 @@ def test_scores_leave_in_the_layout_of_rliable(tmp_path):
     assert tm.load(tmp_path / "exp").scores_by_configuration()["env a · lr 1"].shape == (3, 1)
 
 
+def test_values_that_print_alike_have_scores_of_their_own(tmp_path):
+    for number, value in enumerate([1, "1", 1.0, None, "None"]):
+        make_trial(tmp_path / f"t{number}", {"model": value, "lr": 0.1}, {10: float(number)})
+    scores = tm.load(tmp_path).scores_by_configuration()
+    assert {name: table.tolist() for name, table in scores.items()} == {
+        "model 1": [[0.0]],
+        "model '1'": [[1.0]],
+        "model 1.0": [[2.0]],
+        "model None": [[3.0]],
+        "model 'None'": [[4.0]],
+    }
+
+
 def test_trials_that_do_not_count_are_told_though_there_are_several_tasks(tmp_path):
     for number, (lr, env, seed) in enumerate((lr, env, seed) for lr in (1, 2) for env in "ab" for seed in range(2)):
         make_trial(tmp_path / f"t{number}", {"lr": lr, "env": env, "seed": seed}, {10: float(number)})

@@ -29,7 +29,7 @@ from tune_media.values.image import Image
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
 from tune_media.viewing import comparison, data_frames, notebook
-from tune_media.viewing.configurations import Judged
+from tune_media.viewing.configurations import Judged, titles
 from tune_media.viewing.places import (
     CHECKPOINT,
     Folder,
@@ -436,7 +436,9 @@ class Catalog(Sequence[CatalogRow]):
             ``rliable.library.get_interval_estimates(catalog.scores_by_configuration(), aggregate)``
         """
         found = self._judged(by, metric, "max", task)
-        return {one.configuration.title: one.scores if one.scores.ndim == 2 else one.scores[:, None] for one in found}
+        names = titles([one.configuration for one in found])
+        scores = (one.scores if one.scores.ndim == 2 else one.scores[:, None] for one in found)
+        return dict(zip(names, scores, strict=True))
 
     def paired_difference(self, first: str | Sequence[str], second: str | Sequence[str]) -> dict[str, float]:
         """Return how much larger the first trials' returns are on the evaluation seeds that the second ones have, too.

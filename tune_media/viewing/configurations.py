@@ -37,8 +37,7 @@ class Configuration:
     @property
     def title(self) -> str:
         """Its hyperparameters as text."""
-        told = (f"{name.rpartition('/')[2]} {short(value, digits=12)}" for name, value in self.params.items())
-        return " · ".join(told) or "all trials"
+        return _title(self.params, lambda value: short(value, digits=12))
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,16 @@ class Judged:
     def overlaps_best(self) -> bool:
         """Whether nobody can say that it is worse than the best one."""
         return self.behind is not None and self.behind.has_zero
+
+
+def titles(found: Sequence[Configuration]) -> list[str]:
+    """Return a title of each configuration that no other one has.
+
+    >>> titles([Configuration({"model": 1}, [0]), Configuration({"model": "1"}, [1])])
+    ['model 1', "model '1'"]
+    """
+    plain = [one.title for one in found]
+    return plain if len(set(plain)) == len(plain) else [_title(one.params, repr) for one in found]
 
 
 def is_seed(name: str) -> bool:
@@ -179,6 +188,11 @@ def short(value: Any, digits: int = 5) -> str:
     if isinstance(value, float):
         return f"{value:.{digits}g}"
     return re.sub(r"^<(?:function|class) '?(.+?)'?>$", r"\1", str(value))
+
+
+def _title(params: Mapping[str, Any], as_text: Callable[[Any], str]) -> str:
+    told = (f"{name.rpartition('/')[2]} {as_text(value)}" for name, value in params.items())
+    return " · ".join(told) or "all trials"
 
 
 def _full_names(argument: str, params: Sequence[Mapping[str, Any]], wanted_names: Sequence[str]) -> list[str]:
