@@ -39,12 +39,14 @@ def test_a_folder_that_is_not_there_and_a_value_that_is_no_folder(tmp_path):
 def test_experiments_inside_a_folder_are_named(tmp_path):
     make_experiment(tmp_path / "sweep")
     (tmp_path / "notes").mkdir()
-    for name in ("a", "b", "mlartifacts", "mlruns", ".cache", "checkpoint_000001"):  # come before the trials
+    (tmp_path / "just begun").mkdir()
+    (tmp_path / "just begun" / "tuner.pkl").touch()
+    for name in (*"abcdefg", "mlartifacts", "mlruns", ".cache", "checkpoint_000001"):  # come before the trials
         (tmp_path / "sweep" / name).mkdir()
     folder = Folder(pyarrow.fs.LocalFileSystem(), str(tmp_path))
-    assert [inner.name for inner in experiments_in(folder)] == ["sweep"]
+    assert [inner.name for inner in experiments_in(folder)] == ["just begun", "sweep"]
     assert not OTHER_FOLDERS.match("checkpoint_frequency=5_lr=0.1_3")
-    assert [inner.name for inner in folder.subfolders()] == ["notes", "sweep"]
+    assert [inner.name for inner in folder.subfolders()] == ["just begun", "notes", "sweep"]
     assert is_trial(Folder(folder.filesystem, str(tmp_path / "sweep" / "trial_c")))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import posixpath
 import re
 from collections.abc import Sequence
@@ -26,7 +25,6 @@ OTHER_FOLDERS = re.compile(
 )
 """The names of folders that the viewer does not take for an experiment's or a trial's."""
 
-_MAX_ASKED = 5  # folders of an experiment, the first of which may be none of a trial
 _REQUESTS = 64  # at a time: nearly all of a request to an object store is waiting
 
 
@@ -104,7 +102,7 @@ def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -
 
 def experiments_in(folder: Folder) -> list[Folder]:
     """Return the experiments directly inside a folder that is none itself, such as ``~/ray_results``."""
-    return [inner for inner in folder.subfolders() if _has_trials(inner)]
+    return [inner for inner in folder.subfolders() if is_experiment(inner) or _has_trials(inner)]
 
 
 def is_experiment(folder: Folder) -> bool:
@@ -135,9 +133,8 @@ def is_trial(folder: Folder) -> bool:
 
 
 def _has_trials(folder: Folder) -> bool:
-    """Whether one of the first folders in a folder is a trial's."""
-    candidates = (inner for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name))
-    return any(map(is_trial, itertools.islice(candidates, _MAX_ASKED)))
+    """Whether a folder in a folder is a trial's."""
+    return any(is_trial(inner) for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name))
 
 
 def allow_many_requests() -> int:
