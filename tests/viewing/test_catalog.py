@@ -342,6 +342,13 @@ def test_an_experiment_that_is_named_twice_is_read_once(sweep):
     assert len(tm.load([sweep, str(sweep)])) == len(tm.load(sweep))
 
 
+def test_a_trial_that_is_named_beside_its_experiment_is_read_once(sweep):
+    for sources in ([sweep, sweep / "trial_a"], [sweep / "trial_a", f"{sweep.as_uri()}/", sweep / "trial_b"]):
+        catalog = tm.load(sources)
+        assert [trial.name for trial in catalog.trials] == ["trial_a", "trial_b", "trial_c"]
+        assert (len(catalog), list(catalog.compare()["n"])) == (5, [1, 1, 0])
+
+
 def test_a_pair_may_be_two_names(sweep):
     assert tm.load(sweep).paired_difference("trial_a", "trial_b")["seeds"] == 0
 

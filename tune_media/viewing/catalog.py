@@ -588,6 +588,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
             for trial in of_experiment if len(inside) > 1 else ():
                 trial.name = f"{experiment.name}/{trial.name}"
             trials += of_experiment
+    trials = _once(trials)
     searched = SearchedParams(trials)
     for trial in trials:
         trial.searched = searched
@@ -637,6 +638,16 @@ def _trials_in(folders: Sequence[Folder]) -> list[TrialFiles]:
         {inner.path: error for inner, error in zip(candidates, read, strict=True) if isinstance(error, OSError)}, trials
     )
     return trials
+
+
+def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
+    """Return each trial once, also if the user named an experiment and a trial of it."""
+    kept: dict[str, list[TrialFiles]] = {}
+    for trial in trials:
+        same_path = kept.setdefault(trial.path.rstrip("/"), [])
+        if trial.filesystem not in [one.filesystem for one in same_path]:
+            same_path.append(trial)
+    return [trial for same_path in kept.values() for trial in same_path]
 
 
 def _candidates(folder: Folder) -> list[Folder]:
