@@ -142,6 +142,17 @@ def test_several_experiments_are_one_catalog(sweep, experiment):
     assert len(tm.load([sweep, experiment])) == 9
 
 
+def test_each_folder_of_a_list_is_an_experiment_or_has_some(sweep, tmp_path):
+    for place in ("one/first", "one/second", "two/only"):
+        make_trial(tmp_path / place / "trial", {}, {1: 1.0})
+    (tmp_path / "wrong").mkdir()
+    (tmp_path / "other").mkdir()
+    assert len(tm.load([tmp_path / "one", tmp_path / "two"])) == 3
+    for sources in (["wrong", "other"], ["one", "wrong"], [sweep, "wrong"]):
+        with pytest.raises(ValueError, match="wrong' is not an experiment"):
+            tm.load([tmp_path / source for source in sources])
+
+
 def test_the_only_experiment_in_a_folder_is_opened_and_several_are_one_catalog(sweep, tmp_path):
     only = tm.load(sweep.parent)
     assert (len(only), only.path, only[0]["trial"]) == (5, str(sweep), "trial_a")

@@ -566,7 +566,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     Raises:
         FileNotFoundError: There is no such folder.
         OSError: No trial can be read. If only some cannot, they are left out, with a warning.
-        ValueError: The folder is no experiment, and has none in it.
+        ValueError: The folder, or one of several, is no experiment, and has none in it.
         TypeError: ``source`` is something else.
 
     Example:
@@ -576,18 +576,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         Traceback (most recent call last):
         FileNotFoundError: There is no folder '...no/such/experiment'; pass the experiment's folder, which ...
     """
-    folders = find_folders(source, filesystem)
-    trials = _trials_in(folders)
-    if not trials and len(folders) == 1:
-        inside = experiments_in(folders[0])
-        if not inside and not is_experiment(folders[0]):
-            raise no_experiment(folders[0])
-        folders = inside if len(inside) == 1 else folders
-        for experiment in inside:
-            of_experiment = _trials_in([experiment])
-            for trial in of_experiment if len(inside) > 1 else ():
-                trial.name = f"{experiment.name}/{trial.name}"
-            trials += of_experiment
+    folders, trials = _read_trials(find_folders(source, filesystem))
     trials = _once(trials)
     searched = SearchedParams(trials)
     for trial in trials:
@@ -629,15 +618,38 @@ def _is_meant(trial: TrialFiles, asked: Sequence[Condition]) -> bool:
     return True
 
 
-def _trials_in(folders: Sequence[Folder]) -> list[TrialFiles]:
-    """Return the trials that are, or are directly inside, some folders; those that cannot be read are a warning."""
-    candidates = [inner for folder in folders for inner in (folder, *_candidates(folder))]
-    read = _in_parallel(_read_trial, candidates)
-    trials = [trial for trial in read if isinstance(trial, TrialFiles)]
-    _warn_of_errors(
-        {inner.path: error for inner, error in zip(candidates, read, strict=True) if isinstance(error, OSError)}, trials
-    )
-    return trials
+def _read_trials(folders: Sequence[Folder]) -> tuple[list[Folder], list[TrialFiles]]:
+    """Return the folders, and the trials of each: those that are, or are directly inside, it or an experiment in it.
+
+    A folder with a single experiment is replaced by it. Trials that cannot be read are a warning.
+
+    Raises:
+        ValueError: A folder is no experiment, and has none in it.
+        OSError: No trial can be read.
+    """
+    places: list[Folder] = []
+    trials: list[TrialFiles] = []
+    errors: dict[str, OSError] = {}
+    for folder, read in zip(folders, _read_folders(folders), strict=True):
+        inside = [] if read else experiments_in(folder)
+        if not read and not inside and not is_experiment(folder):
+            raise no_experiment(folder)
+        places.append(inside[0] if len(inside) == 1 else folder)
+        for experiment, found in [(folder, read), *zip(inside, _read_folders(inside), strict=True)]:
+            errors |= {path: error for path, error in found.items() if isinstance(error, OSError)}
+            own = [trial for trial in found.values() if isinstance(trial, TrialFiles)]
+            for trial in own if len(inside) > 1 else ():
+                trial.name = f"{experiment.name}/{trial.name}"
+            trials += own
+    _warn_of_errors(errors, trials)
+    return places, trials
+
+
+def _read_folders(folders: Sequence[Folder]) -> list[dict[str, TrialFiles | OSError]]:
+    """Return for each folder the trials that it is or has directly inside, by their paths, or why one is not read."""
+    candidates = [[folder, *_candidates(folder)] for folder in folders]
+    read = iter(_in_parallel(_read_trial, [inner for several in candidates for inner in several]))
+    return [{inner.path: found for inner in several if (found := next(read)) is not None} for several in candidates]
 
 
 def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
