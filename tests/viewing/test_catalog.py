@@ -11,6 +11,7 @@ from tests.support.recorded import make_experiment, make_trial
 from tests.support.stores import StoredTrial
 from tests.support.viewing import RefusingStorage, on
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tune_media.viewing.grid_choice import choose_tiles
 from tune_media.viewing.table import trial_table
 
 
@@ -140,6 +141,24 @@ def test_rows_are_found_by_number_and_by_slice(sweep):
 
 def test_several_experiments_are_one_catalog(sweep, experiment):
     assert len(tm.load([sweep, experiment])) == 9
+
+
+def test_trials_of_several_experiments_have_names_of_their_own(tmp_path):
+    for place in ("a/first", "a/second", "b/first"):
+        make_trial(tmp_path / place / "trial", {"lr": place}, {1: 1.0})
+        make_trial(tmp_path / place / "other", {"lr": place}, {1: 2.0})
+    few = tm.load([tmp_path / "a/first", tmp_path / "a/second/trial"])
+    assert [row["trial"] for row in few] == ["first/other", "first/trial", "second/trial"]
+    assert len(choose_tiles(few)) == 3
+    assert few.filter(trial="second/trial")[0]["params"] == {"lr": "a/second"}
+    same = tm.load([tmp_path / "a/first/trial", tmp_path / "b/first/trial"])
+    assert [trial.name for trial in same.trials] == ["a/first/trial", "b/first/trial"]
+    nested = tm.load([tmp_path / "a", tmp_path / "a/second/trial"])
+    assert {trial.name for trial in nested.trials} == {
+        f"{experiment}/{trial}" for experiment in ("first", "second") for trial in ("trial", "other")
+    }
+    one = tm.load([tmp_path / "b/first/other", tmp_path / "b/first/trial"])
+    assert [trial.name for trial in one.trials] == ["other", "trial"]
 
 
 def test_each_folder_of_a_list_is_an_experiment_or_has_some(sweep, tmp_path):

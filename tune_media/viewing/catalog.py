@@ -39,6 +39,7 @@ from tune_media.viewing.places import (
     is_experiment,
     is_trial,
     no_experiment,
+    short_names,
 )
 from tune_media.viewing.row_conditions import Condition, conditions
 from tune_media.viewing.saved_clip import save_medium
@@ -559,7 +560,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     Args:
         source: The folder of an experiment, of one trial, or of experiments: a local path, a URI such as
             ``s3://bucket/experiment``, or a path on ``filesystem``. Or the ``ResultGrid`` that ``Tuner.fit()``
-            returned. Or a list of these. In a folder of several experiments, trials are called
+            returned. Or a list of these. If there are several experiments, trials are called
             ``<experiment>/<trial>``.
         filesystem: A pyarrow filesystem that the paths are on. None: each path tells.
 
@@ -621,26 +622,31 @@ def _is_meant(trial: TrialFiles, asked: Sequence[Condition]) -> bool:
 def _read_trials(folders: Sequence[Folder]) -> tuple[list[Folder], list[TrialFiles]]:
     """Return the folders, and the trials of each: those that are, or are directly inside, it or an experiment in it.
 
-    A folder with a single experiment is replaced by it. Trials that cannot be read are a warning.
+    A folder with a single experiment is replaced by it. If there are several experiments, the name of a trial begins
+    with that of its experiment. Trials that cannot be read are a warning.
 
     Raises:
         ValueError: A folder is no experiment, and has none in it.
         OSError: No trial can be read.
     """
     places: list[Folder] = []
-    trials: list[TrialFiles] = []
+    experiments: dict[str, list[TrialFiles]] = {}
     errors: dict[str, OSError] = {}
     for folder, read in zip(folders, _read_folders(folders), strict=True):
         inside = [] if read else experiments_in(folder)
         if not read and not inside and not is_experiment(folder):
             raise no_experiment(folder)
         places.append(inside[0] if len(inside) == 1 else folder)
-        for experiment, found in [(folder, read), *zip(inside, _read_folders(inside), strict=True)]:
+        for experiment, found in zip(inside or [folder], _read_folders(inside) or [read], strict=True):
             errors |= {path: error for path, error in found.items() if isinstance(error, OSError)}
             own = [trial for trial in found.values() if isinstance(trial, TrialFiles)]
-            for trial in own if len(inside) > 1 else ():
-                trial.name = f"{experiment.name}/{trial.name}"
-            trials += own
+            path = experiment.path.rstrip("/")
+            is_trial_itself = list(found) == [experiment.path]
+            experiments.setdefault(posixpath.dirname(path) if is_trial_itself else path, []).extend(own)
+    for path, name in short_names(experiments).items() if len(experiments) > 1 else ():
+        for trial in experiments[path]:
+            trial.name = f"{name}/{trial.name}"
+    trials = [trial for own in experiments.values() for trial in own]
     _warn_of_errors(errors, trials)
     return places, trials
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,20 @@ def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -
 def experiments_in(folder: Folder) -> list[Folder]:
     """Return the experiments directly inside a folder that is none itself, such as ``~/ray_results``."""
     return [inner for inner in folder.subfolders() if is_experiment(inner) or _has_trials(inner)]
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """Return for each path its last part, or, if two have the same, as many last parts as tell all apart.
+
+    >>> short_names(["/a/sweep", "/b/sweep"])
+    {'/a/sweep': 'a/sweep', '/b/sweep': 'b/sweep'}
+    """
+    names = {path: posixpath.basename(path) for path in paths}
+    count = 1
+    while len(set(names.values())) < len(names):
+        count += 1
+        names = {path: "/".join(path.split("/")[-count:]) for path in names}
+    return names
 
 
 def is_experiment(folder: Folder) -> bool:
