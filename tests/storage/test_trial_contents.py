@@ -2,12 +2,16 @@
 
 import json
 import logging
+import shutil
 
 import pyarrow.fs
 import pytest
 
+from tests.support.stores import StoredTrial
 from tune_media.storage.experiment_log import ExperimentLog
+from tune_media.storage.location import LOCATION_FILE, TrialLocation
 from tune_media.storage.trial_contents import read_trial, warn_of_unlisted, warn_of_unrendered
+from tune_media.values.artifact import Artifact
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 
@@ -114,3 +118,28 @@ def test_clips_that_wait_to_be_rendered_have_no_file_and_are_said_until_they_hav
     ]
     log.append([line(6, status="tape", rolled_back=True)])
     assert read_trial(LOCAL, str(folder)).unrendered == 0
+
+
+def test_a_copy_is_read_from_its_own_files_and_a_drivers_folder_from_the_storage(tmp_path):
+    original, driver = tmp_path / "sweep" / "trial", tmp_path / "driver" / "trial"
+    store = StoredTrial(TrialLocation(LOCAL, str(original), driver, "t1"))
+    for number in (1, 2):
+        store.add(Artifact(bytes([number]), "bin"), "train", f"key {number}", number)
+    store.finish()
+    shutil.copy(driver / LOCATION_FILE, original)  # Tune syncs the driver's folder
+
+    def place(folder):
+        return read_trial(LOCAL, str(folder)).media_folder
+
+    assert place(driver) == place(original) == str(original)
+    shutil.copytree(original / "media", driver / "media", ignore=shutil.ignore_patterns("*.bin"))
+    assert place(driver) == str(original)  # as versions before 3 left it
+    copy = shutil.copytree(original.parent, tmp_path / "copy") / "trial"
+    first, second = sorted(copy.rglob("*.bin"))
+    first.unlink()
+    assert place(copy) == str(copy)
+    second.unlink()
+    ExperimentLog(LOCAL, str(copy.parent), "box-1").append([line(1)])
+    assert place(copy) == str(copy)
+    (copy / "media" / "index.jsonl").unlink()
+    assert place(copy) == str(copy)

@@ -1,6 +1,7 @@
 """``tune-media render --storage``: clips of tapes join their experiment as if they had been recorded."""
 
 import json
+import shutil
 
 import pyarrow.fs
 import pytest
@@ -98,6 +99,24 @@ def test_every_other_episode_gets_a_clip_of_its_own_and_twice_is_harmless(experi
     assert (small["episode_return"], small["height"]) == (2.0, 16)
     assert (other["episode_return"], other["step"], other["trial_id"]) == (1.0, 7, "t1")
     assert len(catalog) == len(media_files(experiment)) == 3
+
+
+def test_a_copy_of_an_experiment_gets_the_clips_and_the_original_stays_as_it_is(experiment, tmp_path):
+    assert render(experiment, "--storage").exit_code == 0
+    copy = shutil.copytree(experiment, tmp_path / "copy")
+    (copy / "trial" / index_lines(copy / "trial")[0]["path"]).unlink()
+    before = {path: path.stat().st_mtime_ns for path in experiment.rglob("*")}
+    found = render(copy, "--storage", "--episodes", "return < 2")
+    assert found.exit_code == 0, found.output
+    assert {path: path.stat().st_mtime_ns for path in experiment.rglob("*")} == before
+    assert [file.parent.name for file in media_files(copy)] == ["best", "rendered"]
+
+
+def test_a_driver_folder_leads_to_the_storage_which_gets_the_clips(tmp_path):
+    write(TrialLocation(pyarrow.fs.LocalFileSystem(), str(tmp_path / "sweep" / "trial"), tmp_path / "here" / "t", "t1"))
+    found = render(tmp_path / "here", "--storage")
+    assert found.exit_code == 0, found.output
+    assert media_files(tmp_path / "sweep") == [tmp_path / "sweep" / "trial" / PATH]
 
 
 def test_a_killed_process_leaves_lines_that_readers_and_the_next_run_take(experiment, monkeypatch):

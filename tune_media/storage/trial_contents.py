@@ -149,18 +149,27 @@ def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, froz
 
     It is that folder, unless it is the driver's, and the media are elsewhere.
 
-    A folder that has an index is the trial's own, also in an experiment that was copied. Versions before 3 wrote an
-    index into the driver's folder, too.
+    Tune copies the pointer to the storage, and whoever copies an experiment copies it, too. A folder is no driver's if
+    a file that its index lists is in it, or if its experiment has a log: the log is on the storage only. An index alone
+    tells nothing on a local disk: versions before 3 wrote one into the driver's folder, and so does a driver whose
+    storage is away at the end.
     """
     listed = lines_of_trial(filesystem, folder)
     stored = [line for _, line in listed or () if line.get("status") == STORED]
     if listed is not None and (not stored or not is_local(filesystem)):
         return folder, frozenset()
-    if stored and filesystem.get_file_info(posixpath.join(folder, stored[0]["path"])).is_file:
+    if any(filesystem.get_file_info(posixpath.join(folder, line["path"])).is_file for line in stored):
         return folder, frozenset()
     ids = frozenset(id for line in stored if isinstance(id := line.get("trial_id"), str))
     place = media_folder(filesystem, folder, ids)
+    if place != folder and _has_log(filesystem, posixpath.dirname(folder.rstrip("/"))):
+        place = folder
     return place, ids or frozenset(filter(None, [trial_of_pointer(filesystem, folder)]))
+
+
+def _has_log(filesystem: pyarrow.fs.FileSystem, experiment: str) -> bool:
+    info = filesystem.get_file_info(posixpath.join(experiment, FOLDER))
+    return bool(info.type == pyarrow.fs.FileType.Directory)
 
 
 def _log_of(
