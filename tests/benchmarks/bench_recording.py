@@ -27,7 +27,7 @@ import gymnasium as gym
 import tune_media as tm
 from tests.benchmarks.common import add_row, compare, show
 from tests.benchmarks.recording_envs import ENVS, Endless, make_env
-from tune_media.rllib import registry
+from tune_media.rllib import env_runner_requests
 
 MEMORY_FRAMES = 1000
 
@@ -118,7 +118,7 @@ def env_runner_methods(steps: int) -> dict[str, Callable[[], object]]:
         def method() -> None:
             runner.sample(num_episodes=1)
             runner.get_metrics()
-            registry.ask_and_take(runner, "episodes", ())
+            env_runner_requests.ask_and_take(runner, "episodes", ())
 
         return method
 

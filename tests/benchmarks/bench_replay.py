@@ -44,7 +44,7 @@ from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide
-from tune_media.rllib import record_episodes, registry
+from tune_media.rllib import env_runner_requests, record_episodes
 from tune_media.rllib.callback import EpisodeRecorderCallback
 
 EPISODES, TRAINING_STEPS = 10, 100
@@ -166,7 +166,7 @@ def on_tape(env: Callable[[Any], gym.Env], envs: int, *, is_long: bool = False) 
 
 
 def _recipe_of(runner: Any) -> str:
-    return registry.recordings_of(runner)["episodes"].replays.recipe.hash
+    return env_runner_requests.recordings_of(runner)["episodes"].replays.recipe.hash
 
 
 def steps_of(algo: Any) -> int:
@@ -362,7 +362,7 @@ def sample(runner: SingleAgentEnvRunner) -> None:
     """Play steps for training, and take the data of the episodes as the Algorithm does."""
     runner.sample(num_timesteps=TRAINING_STEPS)
     runner.get_metrics()
-    registry.ask_and_take(runner, "episodes", ())
+    env_runner_requests.ask_and_take(runner, "episodes", ())
 
 
 def training(rounds: int) -> None:

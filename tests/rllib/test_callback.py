@@ -416,7 +416,7 @@ def test_triggers_and_windows_go_on_after_a_restore(ray_session, tmp_path, stack
 
 
 def started_on(env_runner):
-    from tune_media.rllib.registry import recordings_of
+    from tune_media.rllib.env_runner_requests import recordings_of
 
     return recordings_of(env_runner)["episodes"].recorder.starts.counts()
 

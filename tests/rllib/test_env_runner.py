@@ -21,9 +21,9 @@ from tests.support.rllib_configs import multi_agent
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
 from tune_media.recording.plan import Plan
-from tune_media.rllib import record_episodes, registry, values_of
+from tune_media.rllib import env_runner_requests, record_episodes, values_of
 from tune_media.rllib.env_runner import EnvRunnerRecording
-from tune_media.rllib.registry import recordings_of
+from tune_media.rllib.env_runner_requests import recordings_of
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import RenderBudget, as_selectors
 
@@ -52,7 +52,7 @@ def returns(data):
 def test_each_episode_is_told_with_its_return_and_all_its_frames():
     env_runner, _ = recorded(sub_envs=2)
     expected = played(env_runner, 4)
-    answer = registry.ask_and_take(env_runner, "episodes", ())
+    answer = env_runner_requests.ask_and_take(env_runner, "episodes", ())
     assert returns(answer.data) == expected
     assert answer.starts == {0: 2, 1: 2}
     for candidate in answer.kept.kept.values():
@@ -65,7 +65,7 @@ def test_each_episode_is_told_with_its_return_and_all_its_frames():
 def test_a_function_as_collect_sees_each_step_of_an_episode_without_a_clip_whose_info_is_empty():
     env_runner, _ = recorded(sub_envs=2, collect=lambda step: {"rewards": step.reward}, trigger=lambda index: False)
     expected = played(env_runner, 2)
-    data = registry.ask_and_take(env_runner, "episodes", ()).data
+    data = env_runner_requests.ask_and_take(env_runner, "episodes", ()).data
     assert {one.record.episode_id: one.record.metrics["rewards_sum"] for one in data} == expected
 
 
@@ -105,7 +105,7 @@ def sampled_old_stack(recorder):
 def test_every_nth_frame_and_the_last_one_is_there_on_both_stacks(sampled):
     recorder = record_episodes(sections="train", keep="all", video=VideoOptions(every=4))
     env_runner = sampled(recorder)
-    kept = registry.ask_and_take(env_runner, "episodes", ()).kept.kept
+    kept = env_runner_requests.ask_and_take(env_runner, "episodes", ()).kept.kept
     assert len(kept) >= 3
     for candidate in kept.values():
         clip = candidate.in_result()
@@ -268,7 +268,7 @@ def test_an_env_runner_made_by_hand_is_recorded(evaluation):
     recording.begin_round(env_runner)
     (episode,) = env_runner.sample()
     assert env_runner.get_metrics() == [{"num_episodes": 1}]
-    answer = registry.ask_and_take(env_runner, "episodes", ())
+    answer = env_runner_requests.ask_and_take(env_runner, "episodes", ())
     assert returns(answer.data) == {episode.id_: pytest.approx(episode.get_return())}
     (candidate,) = answer.kept.kept.values()
     assert (candidate.record.env_runner, candidate.in_result().frames) == (0, 11)
@@ -352,9 +352,9 @@ def test_each_agents_return_is_the_sum_of_its_rewards_across_turns_and_fragments
 def test_episodes_of_an_evaluation_on_a_training_env_runner_are_left_out():
     env_runner, recording = recorded(video=None)
     env_runner.sample(num_timesteps=2, random_actions=True)
-    registry.evaluates(env_runner, "episodes", True)
+    env_runner_requests.evaluates(env_runner, "episodes", True)
     played(env_runner, 2)
-    registry.evaluates(env_runner, "episodes", False)
+    env_runner_requests.evaluates(env_runner, "episodes", False)
     expected = played(env_runner, 2)
     answer = recording.answer(())
     assert returns(answer.data) == expected
@@ -372,6 +372,6 @@ def test_a_render_budget_counts_samples_of_one_step():
     env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
     for _ in range(300):
         env_runner.sample(num_timesteps=1, random_actions=True)
-    answer = registry.ask(env_runner, "episodes", ())
+    answer = env_runner_requests.ask(env_runner, "episodes", ())
     assert len(answer.data) >= 14
     assert len(answer.candidates) > len(answer.data) / 2

@@ -11,7 +11,7 @@ from tune_media.recording.plan import Plan
 from tune_media.recording.winners import Winners
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
-from tune_media.rllib.gather import AsyncGather, EnvRunnersSeen, Round, collect
+from tune_media.rllib.gather import AsyncGather, EnvRunnerClient, Round, collect
 from tune_media.selection import as_selectors, where
 
 PLAN = Plan("episodes", as_selectors(("best", "worst")))
@@ -28,7 +28,7 @@ def _without_ray(monkeypatch):
 @pytest.fixture
 def place():
     env_runner = FakeEnvRunner()
-    return FakeGroup(env_runner), recording_on(env_runner), EnvRunnersSeen()
+    return FakeGroup(env_runner), recording_on(env_runner), EnvRunnerClient()
 
 
 def round_of(group, seen, iteration=1, count=None):
@@ -71,7 +71,7 @@ def test_an_answer_that_is_lost_comes_with_the_next(place):
 
 def test_episodes_that_go_down_with_their_env_runner_are_counted():
     first, second = FakeEnvRunner(1), FakeEnvRunner(2)
-    group, seen = FakeGroup(first, second), EnvRunnersSeen()
+    group, seen = FakeGroup(first, second), EnvRunnerClient()
     recordings = [recording_on(first), recording_on(second)]
     round_of(group, seen)
     play(recordings[0], "a", 1.0)
@@ -100,7 +100,7 @@ def test_episodes_that_are_missing_for_no_known_reason_are_counted_and_told(plac
 
 def test_an_env_runner_that_was_restarted_in_between_is_noticed():
     env_runner = FakeEnvRunner(1)
-    group, seen = FakeGroup(env_runner), EnvRunnersSeen()
+    group, seen = FakeGroup(env_runner), EnvRunnerClient()
     play(recording_on(env_runner), "a", 1.0)
     round_of(group, seen, count=1)
     group.env_runners = [FakeEnvRunner(1)]
@@ -133,7 +133,7 @@ def test_a_winner_without_a_clip_is_counted_once_and_its_record_says_why(place, 
 
 def test_an_env_runner_that_hangs_costs_one_timeout_and_those_without_a_winner_are_not_waited_for():
     runners = [FakeEnvRunner(index) for index in (1, 2, 3)]
-    group, seen = FakeGroup(*runners), EnvRunnersSeen()
+    group, seen = FakeGroup(*runners), EnvRunnerClient()
     recordings = [recording_on(runner) for runner in runners]
     group.hung = {3}
     for iteration in (1, 2):
@@ -182,7 +182,7 @@ def gathered(group, gather, iteration, count):
 def test_an_asynchronous_algorithm_counts_no_episode_as_lost_that_is_still_to_come():
     """One answer that failed made all episodes that were under way «lost»."""
     runners = [FakeEnvRunner(1), FakeEnvRunner(2)]
-    group, gather = FakeGroup(*runners), AsyncGather(PLAN, EnvRunnersSeen())
+    group, gather = FakeGroup(*runners), AsyncGather(PLAN, EnvRunnerClient())
     recordings = [recording_on(runner) for runner in runners]
     play(recordings[1], "a", 1.0)
     group.loses = [DIED, "answer"]
@@ -196,7 +196,7 @@ def test_an_asynchronous_algorithm_counts_no_episode_as_lost_that_is_still_to_co
 
 
 def test_an_asynchronous_algorithm_asks_no_dead_env_runner_and_none_twice():
-    group, gather = FakeGroup(FakeEnvRunner(1), FakeEnvRunner(2)), AsyncGather(PLAN, EnvRunnersSeen())
+    group, gather = FakeGroup(FakeEnvRunner(1), FakeEnvRunner(2)), AsyncGather(PLAN, EnvRunnerClient())
     group.dead, group.hung = {1}, {2}
     for iteration in range(3):
         assert gathered(group, gather, iteration, count=3).problems == []
@@ -221,7 +221,7 @@ def test_a_predicate_is_asked_once_an_episode_also_over_all_env_runners(monkeypa
     for n in range(20):
         for recording in recordings:
             play(recording, f"episode {n}", float(n), metrics={"n": float(n)})
-    found = collect(FakeGroup(*env_runners), Plan("episodes", keep), EnvRunnersSeen(), Round("train", 1))
+    found = collect(FakeGroup(*env_runners), Plan("episodes", keep), EnvRunnerClient(), Round("train", 1))
     assert len(found.chosen["some"]) == 20
     assert len(asked) == len(set(asked)) == 40
 
@@ -229,7 +229,7 @@ def test_a_predicate_is_asked_once_an_episode_also_over_all_env_runners(monkeypa
 def test_answers_that_come_after_their_evaluation_are_counted_as_rllib_counted_in_it():
     """They belong to the evaluation in which they were asked for, and RLlib counts the first of it."""
     runners = [FakeEnvRunner(1), FakeEnvRunner(2)]
-    group, gather = FakeGroup(*runners), AsyncGather(PLAN, EnvRunnersSeen())
+    group, gather = FakeGroup(*runners), AsyncGather(PLAN, EnvRunnerClient())
     for runner in runners:
         recording = recording_on(runner)
         for number in (1, 2):

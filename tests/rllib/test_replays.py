@@ -15,8 +15,8 @@ from tune_media.replay.process import RenderError
 from tune_media.replay.tape import Tape
 from tune_media.replay.verdicts import Verdict, decide
 from tune_media.rllib import record_episodes
-from tune_media.rllib.gather import EnvRunnersSeen, Round, collect
-from tune_media.rllib.registry import recordings_of
+from tune_media.rllib.env_runner_requests import recordings_of
+from tune_media.rllib.gather import EnvRunnerClient, Round, collect
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def recorded(env=Lake, sub_envs=1, env_config=None, evaluation=True, **arguments
     config.in_evaluation = evaluation
     env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
     recording = recordings_of(env_runner)["episodes"]
-    group, seen, section = FakeGroup(local=env_runner), EnvRunnersSeen(), "evaluation" if evaluation else "train"
+    group, seen, section = FakeGroup(local=env_runner), EnvRunnerClient(), "evaluation" if evaluation else "train"
 
     def play(episodes=3):
         if evaluation:
@@ -256,7 +256,7 @@ def test_sub_envs_out_of_reach_are_recorded_directly_and_it_is_said_once():
     config.rl_module(model_config={"fcnet_hiddens": [8]})
     config.in_evaluation = True
     env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
-    group, seen = FakeGroup(local=env_runner), EnvRunnersSeen()
+    group, seen = FakeGroup(local=env_runner), EnvRunnerClient()
     try:
         texts = []
         for _ in range(2):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, fake_ray, play, recording_on
 from tune_media.recording.plan import Plan
-from tune_media.rllib import registry
+from tune_media.rllib import env_runner_requests
 from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.rounds import Rounds
 from tune_media.rllib.settings import RecorderSettings
@@ -118,7 +118,7 @@ def evaluated(algorithm, rounds, returns, reported):
 
 
 def recording_on_evaluation(algorithm):
-    return registry.recordings_of(algorithm.eval_env_runner_group.env_runners[0])["episodes"]
+    return env_runner_requests.recordings_of(algorithm.eval_env_runner_group.env_runners[0])["episodes"]
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from tune_media.replay.player import replay
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.tape import Tape
 from tune_media.rllib import record_episodes
+from tune_media.rllib.env_runner_requests import recordings_of
 from tune_media.rllib.env_tap import tap_of
-from tune_media.rllib.registry import recordings_of
 from tune_media.values.episodes import LEFT_OUT
 
 CONFIG = {"length": 6, "render_mode": "rgb_array"}

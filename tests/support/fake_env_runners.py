@@ -11,7 +11,7 @@ import numpy as np
 from tune_media.recording.plan import Plan
 from tune_media.rllib import ray_names
 from tune_media.rllib.env_runner import EnvRunnerRecording
-from tune_media.rllib.registry import recordings_of
+from tune_media.rllib.env_runner_requests import recordings_of
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import as_selectors
 

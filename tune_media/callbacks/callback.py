@@ -116,7 +116,7 @@ class MediaLoggerCallback(LoggerCallback):
         with session.faults.guard(self.name, "reading media from a checkpoint's metrics"):
             metrics = latest_checkpoint_metrics(trial)
             if metrics is not None:
-                session.replace(trial, metrics)
+                session.extract_media(trial, metrics)
 
     def hand_over_checkpoint(self, trial: Trial, path: str) -> None:
         """Have the backend log a checkpoint, a folder on this machine, after all that was reported before it."""

@@ -13,7 +13,7 @@ from tune_media.callbacks.outbox import TAPE, NewRow, OutboxFullError
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.raw_clips import RawVideo
-from tune_media.results.reader import Found, replace_media
+from tune_media.results.reader import FoundMedium, replace_media
 from tune_media.storage.entry import (
     DROPPED,
     FAILED,
@@ -80,7 +80,7 @@ class Intake:
             session.summary.problems(take_problems(result))
             session.summary.pending(trial_id, pending(result))
         row = session.outbox.last  # those of its media are higher
-        entries = self.replace(trial, result, rows, at=now, is_new=True)
+        entries = self.extract_media(trial, result, rows, at=now, is_new=True)
         with session.faults.guard("the store", "checking the retention policy"):
             session.check_retention(result, entries)
         others = self._new_in_lists.get(trial_id, {})
@@ -88,7 +88,7 @@ class Intake:
         self._last = Report(result_step(result), iteration, result, others, now, changed, row)
         return self._last
 
-    def replace(
+    def extract_media(
         self, trial: Trial, result: dict[str, Any], rows: list[NewRow] | None = None, *, at: float, is_new: bool = False
     ) -> list[MediaEntry]:
         """Replace the media of a result by their paths, and append them to the outbox; return those that are new.
@@ -114,7 +114,7 @@ class Intake:
             report_path = report_path or known.report_path(step)
             return report_path
 
-        def place(found: Found) -> str:
+        def place(found: FoundMedium) -> str:
             """Give a medium its path, and return the text that replaces it."""
             medium, path_of = found.medium, None
             if isinstance(medium, EpisodeBatch):
@@ -245,7 +245,12 @@ class Intake:
             self._session.summary.lost(entry.path)
 
     def _read_legacy(
-        self, trial: Trial, known: KnownMedia, result: dict[str, Any], place: Callable[[Found], str], told: set[str]
+        self,
+        trial: Trial,
+        known: KnownMedia,
+        result: dict[str, Any],
+        place: Callable[[FoundMedium], str],
+        told: set[str],
     ) -> None:
         """Take the new values of single episodes that the old API stack reports."""
         windows = self._windows.setdefault(trial.trial_id, Windows())
@@ -255,7 +260,7 @@ class Intake:
             path = None
             if new.batch.episodes and new.section not in told:
                 is_known = known.knows(new.batch)
-                path = place(Found(new.section, f"{RECORDER}{DATA_KEY}", new.batch))
+                path = place(FoundMedium(new.section, f"{RECORDER}{DATA_KEY}", new.batch))
             new.put(path)
             new_in_lists.update({where: [] if is_known else values for where, values in new.lists.items()})
 

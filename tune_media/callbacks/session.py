@@ -169,7 +169,7 @@ class MediaSession:
         self._begun[trial.trial_id] = {id(member)}
         self._ended.discard(trial.trial_id)
         if self._renderer is not None:
-            self._renderer.goes_on(trial.trial_id)
+            self._renderer.keep_open(trial.trial_id)
         self.running[trial.trial_id] = trial
         if _has_recorder(trial.config.get("evaluation_config")) and not _has_recorder(trial.config):
             self.summary.problems([RecordingProblem(_ONLY_IN_EVALUATION)])
@@ -230,9 +230,9 @@ class MediaSession:
         self._is_settled = False
         return self._intake.read(trial, result)
 
-    def replace(self, trial: Trial, result: dict[str, Any]) -> None:
+    def extract_media(self, trial: Trial, result: dict[str, Any]) -> None:
         """Replace the media in a copy of a result by their paths."""
-        self._intake.replace(trial, result, at=time.time())
+        self._intake.extract_media(trial, result, at=time.time())
 
     def checkpoint(self, trial: Trial, path: str) -> None:
         """Append a checkpoint, a folder on this machine."""

@@ -185,7 +185,7 @@ class TapeRenderer(OutboxThread):
             for file in [file for file in kept.values() if file.order[0] >= iteration]:
                 kept.discard(file.path)
 
-    def goes_on(self, trial_id: str) -> None:
+    def keep_open(self, trial_id: str) -> None:
         """Append no end of a trial any more."""
         with self._lock:
             self._ends.pop(trial_id, None)

@@ -32,7 +32,7 @@ _SEQUENCES = (list, tuple, set, frozenset, deque)  # Ray 2.50 reports a metric t
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundMedium:
     """A medium and its place in the result.
 
     Attributes:
@@ -48,7 +48,7 @@ class Found:
 
 def replace_media(
     result: dict[str, Any],
-    place: Callable[[Found], Any],
+    place: Callable[[FoundMedium], Any],
     raw_fps: float = 30.0,
     unread: Callable[[str, str], None] = lambda key, reason: None,
 ) -> None:
@@ -77,7 +77,7 @@ class _Walk:
     def __init__(
         self,
         result: dict[str, Any],
-        place: Callable[[Found], Any],
+        place: Callable[[FoundMedium], Any],
         raw_fps: float,
         unread: Callable[[str, str], None],
     ) -> None:
@@ -127,7 +127,7 @@ class _Walk:
             media = self._media(value, at)
             if media is None:
                 return value
-            placed = [self._put(Found(at.section, at.key, medium)) for medium in media]
+            placed = [self._put(FoundMedium(at.section, at.key, medium)) for medium in media]
             return placed[0] if len(placed) == 1 else tuple(placed)
         if is_a(value, _SEQUENCES) and not self._is_too_deep(at):
             return self._sequence(value, at._replace(depth=at.depth + 1))
@@ -143,7 +143,7 @@ class _Walk:
                 self._seen[id(array)] = array, replaced if array.ndim else replaced[0]
         return self._seen[id(array)][1]
 
-    def _put(self, found: Found) -> Any:
+    def _put(self, found: FoundMedium) -> Any:
         try:
             return self._place(found)
         except Exception as error:

@@ -25,8 +25,8 @@ from tune_media.recording.plan import Plan
 from tune_media.replay.second_env import same_random_numbers
 from tune_media.rllib import ray_names
 from tune_media.rllib.callback import EpisodeRecorderCallback
+from tune_media.rllib.env_runner_requests import begin_round, recordings_of
 from tune_media.rllib.record import EpisodeRecorder
-from tune_media.rllib.registry import begin_round, recordings_of
 from tune_media.rllib.settings import SECTIONS, RecorderSettings
 from tune_media.selection import as_selectors
 from tune_media.values.episodes import EpisodeData

@@ -17,9 +17,9 @@ from tune_media.recording.winners import Winners
 from tune_media.rllib import ray_names
 from tune_media.rllib.agent_returns import agent_returns
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
+from tune_media.rllib.env_runner_requests import Answer
 from tune_media.rllib.env_tap import EnvTap, Transition
 from tune_media.rllib.own_values import add_own_values
-from tune_media.rllib.registry import Answer
 from tune_media.rllib.replays import Replays
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
@@ -331,7 +331,7 @@ class EnvRunnerRecording:
         return Winners({id: dataclasses.replace(winner, tape=None) for id, winner in kept.items()})
 
     def go_on_from(self, starts: Mapping[str, Mapping[str, int]]) -> None:
-        """Go on counting episodes from a checkpoint; see ``registry.go_on_from``."""
+        """Go on counting episodes from a checkpoint; see ``env_runner_requests.go_on_from``."""
         self.recorder.starts.go_on_from(
             {int(index): count for index, count in starts.get(str(self._index), {}).items()}
         )

@@ -27,8 +27,8 @@ from tune_media.recording.winners import Winners, with_note
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
+from tune_media.rllib.env_runner_requests import Answer, ask, ask_and_take, begin_round, take
 from tune_media.rllib.proofs import Sample
-from tune_media.rllib.registry import Answer, ask, ask_and_take, begin_round, take
 from tune_media.rllib.requests import LOCAL, Replies, Requests
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.rllib.settings import EVALUATION
@@ -95,7 +95,7 @@ class Collected:
     samples: Sequence[Sample] = ()
 
 
-class EnvRunnersSeen:
+class EnvRunnerClient:
     """The env runners of one section: which are there, and which of their answers have arrived.
 
     The Algorithm's thread calls everything here.
@@ -119,7 +119,7 @@ class EnvRunnersSeen:
         return list(self._serials.values())
 
     def begin_round(self, group: Any, name: str) -> None:
-        """Begin an evaluation on the env runners of a group; see ``registry``.
+        """Begin an evaluation on the env runners of a group; see ``env_runner_requests``.
 
         Nobody waits: an env runner does so before the first sample that it is asked for.
         """
@@ -147,7 +147,7 @@ class EnvRunnersSeen:
         return gone
 
 
-def collect(group: Any, plan: Plan, seen: EnvRunnersSeen, of_round: Round) -> Collected:
+def collect(group: Any, plan: Plan, seen: EnvRunnerClient, of_round: Round) -> Collected:
     """Choose among the finished episodes of a group's env runners, and fetch the chosen.
 
     Args:
@@ -190,7 +190,7 @@ class AsyncGather:
         seen: The env runners of the section.
     """
 
-    def __init__(self, plan: Plan, seen: EnvRunnersSeen) -> None:
+    def __init__(self, plan: Plan, seen: EnvRunnerClient) -> None:
         self._plan, self._seen = plan, seen
         self._asked: dict[int, _AskedRound] = {}  # by env runner
         self._began = time.monotonic()

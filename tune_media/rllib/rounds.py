@@ -15,10 +15,10 @@ from tune_media.recording.choosing import DATA
 from tune_media.replay.verdicts import Verdict, decide, verdict_on
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
-from tune_media.rllib.gather import AsyncGather, Collected, EnvRunnersSeen, Round, collect
+from tune_media.rllib.env_runner_requests import before_training, evaluates, go_on_from
+from tune_media.rllib.gather import AsyncGather, Collected, EnvRunnerClient, Round, collect
 from tune_media.rllib.problem_reports import ProblemReports
 from tune_media.rllib.proofs import Prover
-from tune_media.rllib.registry import before_training, evaluates, go_on_from
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import RoundChecks
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
@@ -46,7 +46,7 @@ class Rounds:
 
     def __init__(self, settings: RecorderSettings) -> None:
         self._settings, self._plan = settings, settings.plan
-        self._seen = {section: EnvRunnersSeen() for section in settings.sections}
+        self._seen = {section: EnvRunnerClient() for section in settings.sections}
         self._async = {section: AsyncGather(self._plan, seen) for section, seen in self._seen.items()}
         self._window = WindowedMeans(settings.window)
         self._returned: dict[str, Any] = {}

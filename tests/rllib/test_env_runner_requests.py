@@ -6,25 +6,25 @@ import pytest
 
 from tests.support.fake_env_runners import FakeEnvRunner, play, recording_on
 from tune_media.recording.winners import Winners
-from tune_media.rllib import registry
+from tune_media.rllib import env_runner_requests
 
 
 @pytest.mark.parametrize(
     ("request_of", "answer"),
     [
-        (lambda env_runner: registry.begin_round(env_runner, "episodes"), None),
-        (lambda env_runner: registry.ask(env_runner, "episodes", ()), None),
-        (lambda env_runner: registry.ask_and_take(env_runner, "episodes", ()), None),
-        (lambda env_runner: registry.take(env_runner, "episodes", (), ()), Winners()),
-        (lambda env_runner: registry.before_training(env_runner, "episodes").problems, []),
-        (lambda env_runner: registry.go_on_from(env_runner, "episodes", {"1": {"0": 3}}), None),
+        (lambda env_runner: env_runner_requests.begin_round(env_runner, "episodes"), None),
+        (lambda env_runner: env_runner_requests.ask(env_runner, "episodes", ()), None),
+        (lambda env_runner: env_runner_requests.ask_and_take(env_runner, "episodes", ()), None),
+        (lambda env_runner: env_runner_requests.take(env_runner, "episodes", (), ()), Winners()),
+        (lambda env_runner: env_runner_requests.before_training(env_runner, "episodes").problems, []),
+        (lambda env_runner: env_runner_requests.go_on_from(env_runner, "episodes", {"1": {"0": 3}}), None),
     ],
 )
 def test_an_env_runner_that_records_under_another_name_has_nothing_to_say(request_of, answer):
     env_runner = FakeEnvRunner()
     play(recording_on(env_runner, "others"), "a", 1.0)
     assert request_of(env_runner) == answer
-    assert set(registry.recordings_of(env_runner)) == {"others"}
+    assert set(env_runner_requests.recordings_of(env_runner)) == {"others"}
 
 
 def test_a_recording_goes_with_its_env_runner():
@@ -39,7 +39,7 @@ def test_an_env_runner_that_was_restarted_has_another_recording():
     recordings = set()
     for env_runner in (FakeEnvRunner(3), FakeEnvRunner(3)):
         recording_on(env_runner)
-        index, recording = registry.begin_round(env_runner, "episodes")
+        index, recording = env_runner_requests.begin_round(env_runner, "episodes")
         assert index == 3
         recordings.add(recording)
     assert len(recordings) == 2
@@ -48,11 +48,11 @@ def test_an_env_runner_that_was_restarted_has_another_recording():
 @pytest.mark.parametrize(
     ("fails", "request_of"),
     [
-        ("begin_round", lambda env_runner: registry.begin_round(env_runner, "episodes")),
-        ("take", lambda env_runner: registry.take(env_runner, "episodes", (), ())),
-        ("go_on_from", lambda env_runner: registry.go_on_from(env_runner, "episodes", {})),
-        ("answer", lambda env_runner: registry.ask(env_runner, "episodes", ())),
-        ("take", lambda env_runner: registry.ask_and_take(env_runner, "episodes", ())),
+        ("begin_round", lambda env_runner: env_runner_requests.begin_round(env_runner, "episodes")),
+        ("take", lambda env_runner: env_runner_requests.take(env_runner, "episodes", (), ())),
+        ("go_on_from", lambda env_runner: env_runner_requests.go_on_from(env_runner, "episodes", {})),
+        ("answer", lambda env_runner: env_runner_requests.ask(env_runner, "episodes", ())),
+        ("take", lambda env_runner: env_runner_requests.ask_and_take(env_runner, "episodes", ())),
     ],
 )
 def test_a_request_that_fails_costs_a_problem_and_not_the_env_runner(monkeypatch, fails, request_of):
@@ -65,7 +65,7 @@ def test_a_request_that_fails_costs_a_problem_and_not_the_env_runner(monkeypatch
 
     monkeypatch.setattr(recording, fails, fail)
     answer = request_of(env_runner)
-    problems = getattr(answer, "problems", None) or registry.before_training(env_runner, "episodes").problems
+    problems = getattr(answer, "problems", None) or env_runner_requests.before_training(env_runner, "episodes").problems
     assert [problem.text for problem in problems] == [
         "episodes may be missing: a request of the Algorithm raised KeyError: 'x'"
     ]
@@ -77,4 +77,4 @@ def test_a_strict_recorder_raises_when_a_request_fails(monkeypatch):
     recording.recorder.plan = dataclasses.replace(recording.recorder.plan, strict=True)
     monkeypatch.setattr(recording, "answer", None)
     with pytest.raises(TypeError):
-        registry.ask(env_runner, "episodes", ())
+        env_runner_requests.ask(env_runner, "episodes", ())
