@@ -1,6 +1,8 @@
 import io
 
 import av
+import PIL.Image
+import PIL.ImageSequence
 import pytest
 
 from tune_media.encoding import encode_video, gif_from_video
@@ -11,12 +13,26 @@ def gif_times(gif: bytes) -> list[float]:
         return [round(float(frame.time), 2) for frame in container.decode(video=0)]
 
 
+def delays(gif: bytes) -> list[int]:
+    """Return the time for which each frame is shown, milliseconds."""
+    return [frame.info["duration"] for frame in PIL.ImageSequence.Iterator(PIL.Image.open(io.BytesIO(gif)))]
+
+
 @pytest.mark.parametrize(("fps", "expected"), [(2, 0.5), (10, 0.1), (30, 0.07), (50, 0.07), (12, 0.08)])
 def test_a_gif_runs_at_the_speed_of_its_clip(frames, fps, expected):
     clip = encode_video((frame for _ in range(10) for frame in frames(6)), fps=fps)
     times = gif_times(gif_from_video(clip.data))
     assert times[-1] / (len(times) - 1) == pytest.approx(expected, abs=0.011)
     assert times[-1] + times[1] == pytest.approx(60 / fps, abs=2 * expected)
+
+
+@pytest.mark.parametrize(("fps", "expected"), [(4, [250] * 4), (1, [1000] * 4), (10, [100] * 4), (0.001, [655350] * 4)])
+def test_the_last_frame_of_a_gif_is_shown_as_long_as_the_others(frames, fps, expected):
+    assert delays(gif_from_video(encode_video(frames(4), fps=fps).data)) == expected
+
+
+def test_the_only_frame_of_a_gif_is_shown_as_long_as_in_the_clip(frames):
+    assert delays(gif_from_video(encode_video(frames(1), fps=4).data)) == [250]
 
 
 def test_a_gif_is_scaled_down_but_never_up(frames):

@@ -13,11 +13,13 @@ import av.filter
 import numpy as np
 from av.video.stream import VideoStream
 
+from tune_media.encoding.decode import probe_video
 from tune_media.encoding.frames import Frame, target_size
 from tune_media.encoding.memory_file import MemoryFile
 
 _CENTISECONDS = 100  # in a second; GIF delays are counted in them
 _TIME_BASE = Fraction(1, _CENTISECONDS)
+_LONGEST = 2**16 - 1  # a delay, in hundredths of a second
 
 
 def gif_from_video(
@@ -49,6 +51,7 @@ def gif_from_video(
         >>> gif_from_video(clip.data)[:6]
         b'GIF89a'
     """
+    frames = probe_video(data).frames
     try:
         with av.open(io.BytesIO(data), "r") as source:
             stream = source.streams.video[0]
@@ -57,13 +60,15 @@ def gif_from_video(
                 stream.width, stream.height, min(max_width, stream.width), None, keep_odd_sizes=True
             )
             delay = max(math.ceil(_CENTISECONDS / max_fps), round(_CENTISECONDS / rate))
-            delay = max(delay, math.ceil(_CENTISECONDS * stream.frames / rate / max_frames))
+            delay = max(delay, math.ceil(_CENTISECONDS * frames / rate / max_frames))
             gif_rate = Fraction(_CENTISECONDS, delay)
             above = header(width)
             graph, source_filter = _palette_graph(stream, width, height, above)
-            thinned = _thinned(source.decode(stream), rate, gif_rate)
+            times = _times(frames, rate, gif_rate)
+            last_delay = round(frames * _CENTISECONDS / rate) - max(times.values(), default=0)
+            shown = ((times[at], picture) for at, picture in enumerate(source.decode(stream)) if at in times)
             height += 0 if above is None else above.shape[0]
-            return _write_gif(_filtered(graph, source_filter, thinned), width, height)
+            return _write_gif(_filtered(graph, source_filter, shown), width, height, last_delay)
     except (av.FFmpegError, IndexError) as error:
         raise ValueError(f"These {len(data)} bytes are no video that FFmpeg can read: {error}") from error
 
@@ -106,9 +111,10 @@ def _palette_graph(stream: VideoStream, width: int, height: int, above: Frame | 
     return graph, source
 
 
-def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int) -> bytes:
+def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int, last_delay: int) -> bytes:
     file = MemoryFile()
-    with av.open(file, "w", format="gif", options={"loop": "0"}) as container:
+    options = {"loop": "0", "final_delay": str(min(max(1, last_delay), _LONGEST))}
+    with av.open(file, "w", format="gif", options=options) as container:
         stream = container.add_stream("gif", rate=_CENTISECONDS)
         stream.width, stream.height, stream.pix_fmt = width, height, "pal8"
         for picture in pictures:
@@ -117,16 +123,16 @@ def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int) -> by
     return file.getvalue()
 
 
-def _thinned(
-    pictures: Iterable[av.VideoFrame], rate: Fraction, gif_rate: Fraction
-) -> Iterator[tuple[int, av.VideoFrame]]:
-    """Yield the frames that are shown at the GIF's rate, each with its time in hundredths of a second."""
+def _times(frames: int, rate: Fraction, gif_rate: Fraction) -> dict[int, int]:
+    """Return the numbers of the frames that are shown at the GIF's rate, with their times in hundredths of a second."""
     shown, share, duration = -1, gif_rate / rate, _CENTISECONDS / rate
-    for index, picture in enumerate(pictures):
+    times = {}
+    for index in range(frames):
         place = index * share.numerator // share.denominator
         if place > shown:
             shown = place
-            yield round(index * duration), picture
+            times[index] = round(index * duration)
+    return times
 
 
 def _filtered(graph: Any, source: Any, pictures: Iterable[tuple[int, av.VideoFrame]]) -> Iterator[av.VideoFrame]:

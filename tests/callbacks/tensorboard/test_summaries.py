@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 import PIL.Image
+import PIL.ImageSequence
 import pytest
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
@@ -35,6 +36,7 @@ def test_a_clip_plays_as_a_gif_of_the_wanted_width_below_a_caption(written, fram
     gif = PIL.Image.open(io.BytesIO(proto.string_val[2]))
     assert (gif.format, gif.n_frames, gif.width) == ("GIF", 5, 48)
     assert gif.height > 32  # the caption is above the picture
+    assert [frame.info["duration"] for frame in PIL.ImageSequence.Iterator(gif)] == [100] * 5
 
 
 def test_a_picture_is_stored_as_it_was_encoded(written, frames):
