@@ -356,6 +356,11 @@ def test_a_clip_is_saved_as_it_is_or_as_a_gif_in_its_own_size(sweep, tmp_path):
         (lambda c: c.compare(by="x"), ValueError, "no hyperparameter; there are 'lr'"),  # what differs comes first
         (lambda c: c.best().save("best.mp4", width=9), ValueError, r"are for GIFs; 'best\.mp4' gets the clip as it is"),
         (lambda c: c.best().save("best.gif", width=-5), ValueError, r"save\(width=\.\.\.\) must be positive .*got -5"),
+        (
+            lambda c: c.best().save("best.gif", fps=60),
+            ValueError,
+            r"save\(fps=\.\.\.\) takes a number from 1 to 50 .*60",
+        ),
         (lambda c: c.best().save("best.gif", fps="9"), TypeError, r"save\(fps=\.\.\.\) takes a number .*got '9'"),
         (lambda c: c.best().filmstrip(frames=0), ValueError, r"filmstrip\(frames=\.\.\.\) must be positive, got 0"),
         (lambda c: c.best().filmstrip(width=3), ValueError, "at least 64 pixels, got 3"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -19,7 +18,8 @@ from tune_media.encoding.memory_file import MemoryFile
 
 _CENTISECONDS = 100  # in a second; GIF delays are counted in them
 _TIME_BASE = Fraction(1, _CENTISECONDS)
-_LONGEST = 2**16 - 1  # a delay, in hundredths of a second
+_SHORTEST, _LONGEST = 2, 2**16 - 1  # delays, in hundredths of a second: browsers show shorter ones as 10
+_FASTEST = _CENTISECONDS // _SHORTEST  # frames per second
 
 
 def gif_from_video(
@@ -31,14 +31,14 @@ def gif_from_video(
 ) -> bytes:
     """Convert an encoded clip to an animated GIF that runs at the clip's own speed.
 
-    GIF delays are whole hundredths of a second. To keep the speed right, frames are left out: those above ``max_fps``,
-    and, in a long clip, as many as it takes to stay below ``max_frames``.
+    GIF delays are whole hundredths of a second, and at least two. To keep the speed right, frames are left out: those
+    above ``max_fps``, and, in a long clip, as many as it takes to stay below ``max_frames``.
 
     Args:
         data: The bytes of the video file.
         max_width: Maximum width, pixels. Wider clips are scaled down.
-        max_fps: Maximum number of frames per second.
-        max_frames: Maximum number of frames, approximately.
+        max_fps: Maximum number of frames per second. Above 50, it is 50.
+        max_frames: Maximum number of frames.
         header: Given the width of the GIF, returns a picture of that width, HWC uint8 RGB, to put above all frames, or
             None for nothing.
 
@@ -59,9 +59,7 @@ def gif_from_video(
             width, height = target_size(
                 stream.width, stream.height, min(max_width, stream.width), None, keep_odd_sizes=True
             )
-            delay = max(math.ceil(_CENTISECONDS / max_fps), round(_CENTISECONDS / rate))
-            delay = max(delay, math.ceil(_CENTISECONDS * frames / rate / max_frames))
-            gif_rate = Fraction(_CENTISECONDS, delay)
+            gif_rate = min(rate, Fraction(min(float(max_fps), _FASTEST)), max_frames * rate / max(1, frames))
             above = header(width)
             graph, source_filter = _palette_graph(stream, width, height, above)
             times = _times(frames, rate, gif_rate)
@@ -113,7 +111,7 @@ def _palette_graph(stream: VideoStream, width: int, height: int, above: Frame | 
 
 def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int, last_delay: int) -> bytes:
     file = MemoryFile()
-    options = {"loop": "0", "final_delay": str(min(max(1, last_delay), _LONGEST))}
+    options = {"loop": "0", "final_delay": str(min(max(_SHORTEST, last_delay), _LONGEST))}
     with av.open(file, "w", format="gif", options=options) as container:
         stream = container.add_stream("gif", rate=_CENTISECONDS)
         stream.width, stream.height, stream.pix_fmt = width, height, "pal8"
@@ -124,14 +122,18 @@ def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int, last_
 
 
 def _times(frames: int, rate: Fraction, gif_rate: Fraction) -> dict[int, int]:
-    """Return the numbers of the frames that are shown at the GIF's rate, with their times in hundredths of a second."""
-    shown, share, duration = -1, gif_rate / rate, _CENTISECONDS / rate
-    times = {}
+    """Return the numbers of the frames that are shown, with their times in hundredths of a second.
+
+    The first frame of each interval of the GIF's rate is shown, when the interval begins.
+
+    >>> _times(6, Fraction(60), Fraction(50))
+    {0: 0, 2: 2, 3: 4, 4: 6, 5: 8}
+    """
+    times: dict[int, int] = {}
     for index in range(frames):
-        place = index * share.numerator // share.denominator
-        if place > shown:
-            shown = place
-            times[index] = round(index * duration)
+        interval = index * gif_rate // rate
+        if interval == len(times):
+            times[index] = round(interval * _CENTISECONDS / gif_rate)
     return times
 
 

@@ -185,6 +185,30 @@ def check_positive(
         raise ValueError(f"{argument} must be a whole number, got {value!r}.")
 
 
+def check_between(
+    argument: str, value: Any, lowest: float, highest: float, *, whole: bool = False, or_none: bool = False
+) -> None:
+    """Check an argument that is a number between two others, both included.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is below the lowest or above the highest, or not whole.
+
+    Example:
+        >>> check_between("save(fps=...)", 100, 1, 50)
+        Traceback (most recent call last):
+        ValueError: save(fps=...) takes a number from 1 to 50, got 100.
+    """
+    if or_none and value is None:
+        return
+    takes = f"{argument} takes a {'whole ' if whole else ''}number from {lowest} to {highest}"
+    takes += " or None" if or_none else ""
+    if not is_number(value):
+        raise TypeError(f"{takes}, got {as_shown(value)}.")
+    if not lowest <= value <= highest or (whole and value != int(value)):
+        raise ValueError(f"{takes}, got {value!r}.")
+
+
 def number_range(argument: str, value: Any) -> tuple[float, float] | None:
     """Return the first and the last number of a range; a single number is both.
 

@@ -108,13 +108,14 @@ class CatalogRow(dict[str, Any]):
             path: The file to write. Its ending decides the format: for a clip ``.mp4`` or ``.gif``. Its folder is made
                 if it is missing.
             width: The largest width of a GIF, pixels. None: that of the clip.
-            fps: The most frames per second of a GIF. None: those of the clip, at most 50, which is all that GIF can do.
+            fps: The most frames per second of a GIF, 1 to 50. None: those of the clip, at most 50, which is all that
+                GIF can do.
 
         Returns:
             The path of the file.
 
         Raises:
-            ValueError: The medium cannot be saved in this format.
+            ValueError: The medium cannot be saved in this format, width or frame rate.
             OSError: The file cannot be read or written.
 
         Example:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from pathlib import Path
 
-from tune_media.values.checks import check_positive
+from tune_media.values.checks import check_between, check_positive
 
-_FASTEST = 50.0  # frames per second: viewers show GIFs no faster
+_FASTEST = 50  # frames per second: viewers show GIFs no faster
 _NO_LIMIT = 2**31
 _CLIPS = (".mp4", ".webm")
 
@@ -22,7 +22,8 @@ def save_medium(
         stored_as: The name of that file.
         output: The file to write; its ending decides the format. Its folder is made if it is missing.
         width: The largest width of a GIF, pixels. None: that of the clip.
-        fps: The most frames per second of a GIF. None: those of the clip, at most 50, which is all that GIF can do.
+        fps: The most frames per second of a GIF, 1 to 50. None: those of the clip, at most 50, which is all that GIF
+            can do.
 
     Returns:
         The path of the file.
@@ -39,7 +40,7 @@ def save_medium(
         ValueError: A medium that is stored as .mp4 is saved as .mp4 or .gif, not as 'clip.avi'.
     """
     check_positive("save(width=...)", width, whole=True, or_none=True)
-    check_positive("save(fps=...)", fps, or_none=True)
+    check_between("save(fps=...)", fps, 1, _FASTEST, or_none=True)
     path, stored = Path(output).expanduser(), posixpath.splitext(stored_as)[1].lower()
     wanted = path.suffix.lower()
     if wanted == ".gif" and stored in _CLIPS:
