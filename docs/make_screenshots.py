@@ -173,7 +173,7 @@ def shoot_mlflow(browser: Any, experiment: str) -> None:
 def make_gif(experiment: str) -> None:
     """Make the moving picture of a grid: the worst clip of each trial at the last step, side by side."""
     tiles = choose_tiles(tm.load(experiment), step="last", key="episodes/worst")
-    path = write_grid(tiles, FOLDER / "sweep.gif", width=720, columns=2)
+    path = write_grid(tiles, FOLDER / "sweep.gif", width=720, columns=2).path
     print(path, path.stat().st_size // 1000, "kB")
 
 

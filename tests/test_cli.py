@@ -184,6 +184,21 @@ def test_a_clip_or_the_best_one_of_an_experiment_is_saved_as_a_gif(tmp_path):
     assert CliRunner().invoke(main, ["export", str(clip)]).exit_code == 2
 
 
+def test_a_broken_clip_is_told_by_the_name_of_its_file(tmp_path):
+    clip = next(make_trial(tmp_path / "exp" / "trial", {}, {1: 1.0}).rglob("*.mp4"))
+    clip.write_bytes(clip.read_bytes()[:-150])
+    for command, source, output in (
+        ("export", clip, "x.gif"),
+        ("export", tmp_path / "exp", "x.gif"),
+        ("filmstrip", clip, "x.png"),
+        ("filmstrip", tmp_path / "exp", "x.png"),
+    ):
+        result = CliRunner().invoke(main, [command, str(source), "-o", str(tmp_path / output)])
+        assert result.exit_code == 1
+        assert result.output.startswith(f"Error: {str(clip)!r} is no video that FFmpeg can read: ")
+        assert not (tmp_path / output).exists()
+
+
 def test_messages_name_options_and_no_arguments_of_python(experiment):
     wrong = CliRunner().invoke(main, ["evaluate", str(experiment), "--seeds", "x"])
     assert wrong.exit_code == 1

@@ -163,7 +163,9 @@ def list_media(experiment: str, every: bool, as_json: bool, with_config: bool) -
 @click.option("--step", default="best", show_default=True, help="best, last, or a step.")
 @click.option("--over-training", metavar="TRIAL", help="The clips of one trial, from its first to its last step.")
 @click.option("--key", help="Key of the clips. Default: the best episodes of the evaluation.")
-@click.option("--width", default=1280, show_default=True, type=click.IntRange(64), help="Width of the video, pixels.")
+@click.option(
+    "--width", default=1280, show_default=True, type=click.IntRange(64, 16384), help="Width of the video, pixels."
+)
 @click.option("--columns", type=click.IntRange(1), help="Number of clips side by side.")
 def grid(
     experiment: str,
@@ -190,7 +192,7 @@ def grid(
         names = _trial_names(catalog, trials)
         tiles = choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
         with click.progressbar(length=100, label=f"{len(tiles)} clips") as bar:
-            write_grid(
+            made = write_grid(
                 tiles,
                 path,
                 width=width,
@@ -199,7 +201,9 @@ def grid(
             )
     except (ImportError, OSError, ValueError) as error:
         raise _Failure(error) from error
-    click.echo(f"{len(tiles)} clips in {path} ({path.stat().st_size / 1e6:.1f} MB)")
+    for problem in made.problems:
+        click.echo(problem, err=True)
+    click.echo(f"{made.clips} clips in {path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
 @main.command(short_help="Put frames of a clip, or of several, into one picture.")

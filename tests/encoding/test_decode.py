@@ -1,6 +1,6 @@
 import pytest
 
-from tune_media.encoding import encode_video, probe_video
+from tune_media.encoding import decode_video, encode_video, gif_from_video, probe_video
 
 
 def test_speed_and_length_are_those_asked_for(frames):
@@ -14,3 +14,29 @@ def test_the_frames_of_a_clip_are_counted_without_decoding_them(frames):
     video = encode_video(frames(7), fps=10)
     probed = probe_video(video.data)
     assert (probed.frames, probed.width, probed.height, probed.data) == (7, video.width, video.height, video.data)
+
+
+def broken(frames) -> dict[str, bytes]:
+    clip = encode_video(frames(30), fps=30).data
+    pictures = clip.find(b"mdat") + 4
+    return {
+        "empty": b"",
+        "text": b"hello" * 20,
+        "cut in its index": clip[:300],
+        "without pictures": clip[:pictures] + bytes(len(clip) - pictures),
+        "cut": clip[: pictures + 200],
+    }
+
+
+@pytest.mark.parametrize("what", ["empty", "text", "cut in its index", "without pictures", "cut"])
+@pytest.mark.parametrize("read", [lambda *clip: list(decode_video(*clip)), lambda *clip: gif_of(*clip)])
+def test_a_broken_clip_is_told_by_its_name(frames, what, read):
+    content = broken(frames)[what]
+    with pytest.raises(ValueError, match=r"^'a/clip\.mp4' is no video that FFmpeg can read: [^\[]+$"):
+        read(content, "a/clip.mp4")
+    with pytest.raises(ValueError, match=rf"^These {len(content)} bytes are no video that FFmpeg can read: "):
+        read(content)
+
+
+def gif_of(content: bytes, name: str = "") -> bytes:
+    return gif_from_video(content, name=name)

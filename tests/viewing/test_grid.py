@@ -1,8 +1,12 @@
+import re
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tune_media as tm
 from tests.support.recorded import make_trial
+from tune_media.cli import main
 from tune_media.encoding import decode_video, probe_video
 from tune_media.viewing.grid import write_grid
 from tune_media.viewing.grid_choice import choose_tiles
@@ -17,7 +21,7 @@ def two_lengths(tmp_path_factory):
 
 
 def test_clips_play_side_by_side_and_the_shorter_one_holds_its_last_frame(two_lengths, tmp_path):
-    path = write_grid(choose_tiles(tm.load(two_lengths)), tmp_path / "grid.mp4", width=400)
+    path = write_grid(choose_tiles(tm.load(two_lengths)), tmp_path / "grid.mp4", width=400).path
     frames = list(decode_video(path.read_bytes()))
     assert len(frames) == 40
     assert probe_video(path.read_bytes()).fps == 20
@@ -32,7 +36,8 @@ def test_clips_play_side_by_side_and_the_shorter_one_holds_its_last_frame(two_le
 
 
 def test_the_winner_is_marked_in_green(two_lengths, tmp_path):
-    frame = next(decode_video(write_grid(choose_tiles(tm.load(two_lengths)), tmp_path / "g.mp4").read_bytes()))
+    path = write_grid(choose_tiles(tm.load(two_lengths)), tmp_path / "g.mp4").path
+    frame = next(decode_video(path.read_bytes()))
     label = frame[:50].astype(int)
     green = (label[..., 1] - label[..., 0] > 50) & (label[..., 1] - label[..., 2] > 10)
     half = frame.shape[1] // 2
@@ -42,6 +47,48 @@ def test_the_winner_is_marked_in_green(two_lengths, tmp_path):
 
 def test_a_gif_and_what_is_neither(two_lengths, tmp_path):
     tiles = choose_tiles(tm.load(two_lengths))
-    assert write_grid(tiles, tmp_path / "grid.gif", width=200).read_bytes()[:6] == b"GIF89a"
+    assert write_grid(tiles, tmp_path / "grid.gif", width=200).path.read_bytes()[:6] == b"GIF89a"
     with pytest.raises(ValueError, match=r"\.mp4 or a \.gif"):
         write_grid(tiles, tmp_path / "grid.avi")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"width": 20_000}, ValueError, r"write_grid\(width=\.\.\.\) takes a whole number from 64 to 16384, got 20000"),
+        ({"width": -5}, ValueError, r"width=\.\.\.\) takes a whole number from 64"),
+        ({"columns": 0}, ValueError, r"write_grid\(columns=\.\.\.\) must be positive or None, got 0"),
+        ({"columns": -1}, ValueError, r"write_grid\(columns=\.\.\.\) must be positive"),
+        ({"fps": float("nan")}, ValueError, r"write_grid\(fps=\.\.\.\) must be positive or None, got nan"),
+        ({"fps": "x"}, TypeError, r"write_grid\(fps=\.\.\.\) takes a number or None, got 'x'"),
+        ({"width": 16_000, "columns": 1}, ValueError, "The grid would have 16000 x 21[0-9]+ pixels; .* at most 16384"),
+    ],
+)
+def test_a_number_that_cannot_be_is_told_by_its_name(two_lengths, tmp_path, given, error, words):
+    with pytest.raises(error, match=words):
+        write_grid(choose_tiles(tm.load(two_lengths)), tmp_path / "grid.mp4", **given)
+    assert not (tmp_path / "grid.mp4").exists()
+
+
+def test_a_clip_that_cannot_be_read_is_left_out_and_one_that_breaks_off_stops_there(tmp_path):
+    clips = {}
+    for number, name in enumerate(("whole", "broken", "half", "deleted")):
+        make_trial(tmp_path / "exp" / name, {"lr": number}, {1: 1.0}, frames=40, fps=20)
+        (clips[name],) = (tmp_path / "exp" / name).rglob("*.mp4")
+    content = clips["half"].read_bytes()
+    clips["broken"].write_bytes(content[:300])
+    clips["half"].write_bytes(content[:-150])
+    clips["deleted"].unlink()
+    done = CliRunner().invoke(main, ["grid", str(tmp_path / "exp"), "-o", str(tmp_path / "g.mp4"), "--width", "400"])
+    assert done.exit_code == 0, done.output
+    assert "2 clips in" in done.output
+    assert f"A clip is left out: {str(clips['broken'])!r} is no video that FFmpeg can read" in done.output
+    assert re.search(rf"A clip stops at frame [0-9]+: {re.escape(repr(str(clips['half'])))} is no video", done.output)
+    assert f"{clips['deleted']}" in done.output
+    assert probe_video((tmp_path / "g.mp4").read_bytes()).frames == 40
+    clips["whole"].write_bytes(b"")
+    none = CliRunner().invoke(main, ["grid", str(tmp_path / "exp"), "-o", str(tmp_path / "g.mp4"), "--trials", "whole"])
+    assert none.exit_code == 1
+    assert f"No clip of the grid can be read: A clip is left out: {str(clips['whole'])!r}" in none.output
+    wide = CliRunner().invoke(main, ["grid", str(tmp_path / "exp"), "-o", str(tmp_path / "g.mp4"), "--width", "20000"])
+    assert "20000 is not in the range 64<=x<=16384" in wide.output

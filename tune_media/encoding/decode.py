@@ -2,24 +2,60 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Iterator
 
 import av
 import numpy as np
+from av.container import InputContainer
+from av.video.stream import VideoStream
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.encoding.frames import Frame
 
 
-def decode_video(data: bytes) -> Iterator[Frame]:
+@contextlib.contextmanager
+def open_video(data: bytes, name: str = "") -> Iterator[tuple[InputContainer, VideoStream]]:
+    """Open an encoded clip for a ``with`` block, in which all errors of FFmpeg become a ``ValueError``.
+
+    Args:
+        data: The bytes of the video file.
+        name: Its name, for the message.
+
+    Raises:
+        ValueError: FFmpeg cannot read the bytes as a video.
+
+    Example:
+        >>> with open_video(b"text", "clip.mp4") as (container, stream):
+        ...     pass
+        Traceback (most recent call last):
+        ValueError: 'clip.mp4' is no video that FFmpeg can read: Invalid data found when processing input
+    """
+    what = f"{name!r} is" if name else f"These {len(data)} bytes are"
+    try:
+        with av.open(io.BytesIO(data), "r") as container:
+            stream = next(iter(container.streams.video), None)
+            if stream is None or stream.codec_context.pix_fmt is None:
+                wrong = "there is no video stream" if stream is None else "not one frame can be decoded"
+                raise ValueError(f"{what} no video that FFmpeg can read: {wrong}")
+            yield container, stream
+    except av.FFmpegError as error:
+        raise ValueError(f"{what} no video that FFmpeg can read: {error.strerror}") from error
+
+
+def decode_video(data: bytes, name: str = "") -> Iterator[Frame]:
     """Yield the frames of an encoded clip, one at a time.
 
     Args:
         data: The bytes of the video file.
+        name: Its name, for the message of an error.
 
     Yields:
         Each frame: height x width x 3, uint8, RGB.
+
+    Raises:
+        ValueError: FFmpeg cannot read the bytes as a video, or not all of them.
 
     Example:
         >>> from tune_media.encoding import encode_video
@@ -27,16 +63,17 @@ def decode_video(data: bytes) -> Iterator[Frame]:
         >>> [frame.shape for frame in decode_video(clip.data)][:2]
         [(48, 64, 3), (48, 64, 3)]
     """
-    with av.open(io.BytesIO(data), "r") as container:
-        for picture in container.decode(video=0):
+    with open_video(data, name) as (container, stream):
+        for picture in container.decode(stream):
             yield np.asarray(picture.to_ndarray(format="rgb24"), np.uint8)
 
 
-def probe_video(data: bytes) -> EncodedVideo:
+def probe_video(data: bytes, name: str = "") -> EncodedVideo:
     """Read the size, length and speed of an encoded clip. Its packets are counted, its frames are not decoded.
 
     Args:
         data: The bytes of the video file.
+        name: Its name, for the message of an error.
 
     Raises:
         ValueError: FFmpeg cannot read the bytes as a video.
@@ -47,11 +84,7 @@ def probe_video(data: bytes) -> EncodedVideo:
         >>> video.frames, video.width, video.height, video.fps
         (5, 64, 48, 30.0)
     """
-    try:
-        with av.open(io.BytesIO(data), "r") as container:
-            stream = container.streams.video[0]
-            frames = sum(packet.size > 0 for packet in container.demux(stream))
-            fps = float(stream.average_rate or stream.base_rate or 0)
-            return EncodedVideo(data, stream.width, stream.height, frames, fps, stream.codec_context.name)
-    except (av.FFmpegError, IndexError) as error:
-        raise ValueError(f"These {len(data)} bytes are no video that FFmpeg can read: {error}") from error
+    with open_video(data, name) as (container, stream):
+        frames = sum(packet.size > 0 for packet in container.demux(stream))
+        fps = float(stream.average_rate or stream.base_rate or 0)
+        return EncodedVideo(data, stream.width, stream.height, frames, fps, stream.codec_context.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -12,7 +11,7 @@ import av.filter
 import numpy as np
 from av.video.stream import VideoStream
 
-from tune_media.encoding.decode import probe_video
+from tune_media.encoding.decode import open_video, probe_video
 from tune_media.encoding.frames import Frame, target_size
 from tune_media.encoding.memory_file import MemoryFile
 
@@ -28,6 +27,7 @@ def gif_from_video(
     max_fps: float = 15.0,
     max_frames: int = 600,
     header: Callable[[int], Frame | None] = lambda width: None,
+    name: str = "",
 ) -> bytes:
     """Convert an encoded clip to an animated GIF that runs at the clip's own speed.
 
@@ -41,6 +41,7 @@ def gif_from_video(
         max_frames: Maximum number of frames.
         header: Given the width of the GIF, returns a picture of that width, HWC uint8 RGB, to put above all frames, or
             None for nothing.
+        name: The name of the video file, for the message of an error.
 
     Raises:
         ValueError: FFmpeg cannot read the bytes as a video.
@@ -51,24 +52,20 @@ def gif_from_video(
         >>> gif_from_video(clip.data)[:6]
         b'GIF89a'
     """
-    frames = probe_video(data).frames
-    try:
-        with av.open(io.BytesIO(data), "r") as source:
-            stream = source.streams.video[0]
-            rate = Fraction(stream.average_rate or stream.base_rate or 25)
-            width, height = target_size(
-                stream.width, stream.height, min(max_width, stream.width), None, keep_odd_sizes=True
-            )
-            gif_rate = min(rate, Fraction(min(float(max_fps), _FASTEST)), max_frames * rate / max(1, frames))
-            above = header(width)
-            graph, source_filter = _palette_graph(stream, width, height, above)
-            times = _times(frames, rate, gif_rate)
-            last_delay = round(frames * _CENTISECONDS / rate) - max(times.values(), default=0)
-            shown = ((times[at], picture) for at, picture in enumerate(source.decode(stream)) if at in times)
-            height += 0 if above is None else above.shape[0]
-            return _write_gif(_filtered(graph, source_filter, shown), width, height, last_delay)
-    except (av.FFmpegError, IndexError) as error:
-        raise ValueError(f"These {len(data)} bytes are no video that FFmpeg can read: {error}") from error
+    frames = probe_video(data, name).frames
+    with open_video(data, name) as (source, stream):
+        rate = Fraction(stream.average_rate or stream.base_rate or 25)
+        width, height = target_size(
+            stream.width, stream.height, min(max_width, stream.width), None, keep_odd_sizes=True
+        )
+        gif_rate = min(rate, Fraction(min(float(max_fps), _FASTEST)), max_frames * rate / max(1, frames))
+        above = header(width)
+        graph, source_filter = _palette_graph(stream, width, height, above)
+        times = _times(frames, rate, gif_rate)
+        last_delay = round(frames * _CENTISECONDS / rate) - max(times.values(), default=0)
+        shown = ((times[at], picture) for at, picture in enumerate(source.decode(stream)) if at in times)
+        height += 0 if above is None else above.shape[0]
+        return _write_gif(_filtered(graph, source_filter, shown), width, height, last_delay)
 
 
 def _palette_graph(stream: VideoStream, width: int, height: int, above: Frame | None) -> tuple[Any, Any]:

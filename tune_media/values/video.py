@@ -127,7 +127,7 @@ class Video(Medium):
             raise ValueError(f"{str(path)!r} is no mp4, or no video at all; read its frames and make a Video of them.")
         if not is_whole_mp4(data):
             raise ValueError(f"{str(path)!r} is an incomplete mp4 ({len(data)} bytes); copy or record it again.")
-        return cls.from_encoded(encoding.probe_video(data), episode=episode, note=note)
+        return cls.from_encoded(encoding.probe_video(data, str(path)), episode=episode, note=note)
 
     def of_episode(self, episode: EpisodeRecord) -> Video:
         """Return the same clip, with the same id, and another record of its episode."""

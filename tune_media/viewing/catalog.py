@@ -127,13 +127,13 @@ class CatalogRow(dict[str, Any]):
         """Yield the frames of a clip, HWC uint8 RGB.
 
         Raises:
-            ValueError: The medium is not a clip.
+            ValueError: The medium is not a clip, or a broken one.
         """
         if self.get("kind") != "video":
             raise ValueError(f"{self['file']!r} is a medium of kind {self.get('kind')!r}; only clips have frames.")
         from tune_media.encoding import decode_video
 
-        yield from decode_video(self.read_bytes())
+        yield from decode_video(self.read_bytes(), self["file"])
 
     def filmstrip(self, frames: int = 8, width: int = 1600) -> Image:
         """Return frames of a clip in a row, evenly spread, with the env step of each: a picture for a paper.
@@ -153,7 +153,7 @@ class CatalogRow(dict[str, Any]):
 
         if self.get("kind") != "video":
             raise ValueError(f"{self['file']!r} is a medium of kind {self.get('kind')!r}; only clips have frames.")
-        return filmstrip([Strip(self.read_bytes(), self)], frames=frames, width=width)
+        return filmstrip([Strip(self.read_bytes(), self, name=self["file"])], frames=frames, width=width)
 
 
 class Catalog(Sequence[CatalogRow]):

@@ -31,11 +31,13 @@ class Strip:
         content: The clip, the bytes of a video file.
         facts: Its index line, as far as it is known: ``frames``, ``frame_stride``, ``episode_length``.
         lines: Lines of text above it, with their colors.
+        name: The name of the clip's file, for the message of an error.
     """
 
     content: bytes
     facts: Mapping[str, Any]
     lines: Sequence[tuple[str, Color]] = ()
+    name: str = ""
 
 
 def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) -> Image:
@@ -86,9 +88,10 @@ def _chosen(strip: Strip, frames: int) -> Iterator[tuple[int, _Picture]]:
     """Yield the frames of a row with their numbers."""
     from tune_media.encoding import decode_video, probe_video
 
-    count = probe_video(strip.content).frames
+    count = probe_video(strip.content, strip.name).frames
     wanted = {round(at * (count - 1) / max(1, frames - 1)) for at in range(frames)}
-    yield from ((number, frame) for number, frame in enumerate(decode_video(strip.content)) if number in wanted)
+    frames_of_clip = enumerate(decode_video(strip.content, strip.name))
+    yield from ((number, frame) for number, frame in frames_of_clip if number in wanted)
 
 
 def _caption(facts: Mapping[str, Any], number: int) -> str:
@@ -110,7 +113,7 @@ def strip_of(tile: Tile) -> Strip:
         FileNotFoundError: The file has been deleted.
     """
     lines = [(tile.title, INK), (tile.caption, WINNER if tile.mark else PALE)]
-    return Strip(tile.row.read_bytes(), tile.row, lines)
+    return Strip(tile.row.read_bytes(), tile.row, lines, tile.row["file"])
 
 
 def strip_of_file(path: Path) -> Strip:
@@ -119,7 +122,7 @@ def strip_of_file(path: Path) -> Strip:
     Raises:
         FileNotFoundError: There is no such file.
     """
-    return Strip(path.read_bytes(), _facts_of(path.resolve()))
+    return Strip(path.read_bytes(), _facts_of(path.resolve()), name=str(path))
 
 
 def _facts_of(path: Path) -> Mapping[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.values.checks import check_between, check_positive
 from tune_media.viewing.grid_choice import Tile
 from tune_media.viewing.labels import INK, LINE, PALE, PAPER, WINNER, label
 
@@ -16,6 +18,22 @@ _Picture = npt.NDArray[np.uint8]
 
 _GAP = 8
 _MAX_FPS = 60.0
+_NARROWEST, _LARGEST = 64, 16384  # a side of the video, pixels: H.264 has no larger ones
+
+
+@dataclass(frozen=True)
+class WrittenGrid:
+    """A grid that has been written.
+
+    Attributes:
+        path: Its file.
+        clips: Number of clips in it.
+        problems: The clips that could not be read, or not to their end, each as a sentence.
+    """
+
+    path: Path
+    clips: int
+    problems: Sequence[str]
 
 
 def write_grid(
@@ -26,36 +44,42 @@ def write_grid(
     columns: int | None = None,
     fps: float | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Path:
+) -> WrittenGrid:
     """Write one video in which all clips play at the same time, each at its own speed.
 
-    A clip that ends before the others holds its last frame. Frames are decoded, drawn and encoded one at a time.
+    A clip that ends before the others holds its last frame. A clip that cannot be read is left out. Frames are decoded,
+    drawn and encoded one at a time.
 
     Args:
         tiles: The clips and their labels, from ``choose_tiles``.
         path: Where to write: a ``.mp4``, or a ``.gif`` (at most 15 frames per second and 600 frames).
-        width: Width of the video, pixels.
+        width: Width of the video, pixels, 64 to 16384.
         columns: Number of clips side by side. None: about as many as there are rows.
         fps: Frames per second. None: the largest of the clips', at most 60.
         progress: Called after each frame with the number of frames that are done, and of all.
 
-    Returns:
-        The path.
-
     Raises:
-        ValueError: ``path`` is neither ``.mp4`` nor ``.gif``, or there is no tile.
+        ValueError: ``path`` is neither ``.mp4`` nor ``.gif``, there is no clip that can be read, or a number cannot be.
+        TypeError: ``width``, ``columns`` or ``fps`` is no number.
         ImportError: Pillow is not installed; it draws the labels.
     """
     path = Path(path).expanduser()
     if path.suffix not in (".mp4", ".gif"):
         raise ValueError(f"A grid is written to a .mp4 or a .gif file, got {str(path)!r}.")
+    check_between("write_grid(width=...)", width, _NARROWEST, _LARGEST, whole=True)
+    check_positive("write_grid(columns=...)", columns, whole=True, or_none=True)
+    check_positive("write_grid(fps=...)", fps, or_none=True, finite=True)
     if not tiles:
         raise ValueError("A grid needs at least one clip.")
     from tune_media.encoding import VideoEncoder, gif_from_video
 
-    grid = _Grid(tiles, width, columns or math.ceil(math.sqrt(len(tiles))))
-    fps = fps or min(_MAX_FPS, max(float(tile.row.get("fps") or 30) for tile in tiles))
-    total = max(1, math.ceil(max(tile.row.get("frames", 1) / float(tile.row.get("fps") or 30) for tile in tiles) * fps))
+    players = [_Player(tile) for tile in tiles]
+    playing = [player for player in players if player.can_play]
+    if not playing:
+        raise ValueError(f"No clip of the grid can be read: {players[0].problem}")
+    grid = _Grid(playing, width, columns or math.ceil(math.sqrt(len(playing))))
+    fps = fps or min(_MAX_FPS, max(player.fps for player in playing))
+    total = max(1, math.ceil(max(player.tile.row.get("frames", 1) / player.fps for player in playing) * fps))
     encoder = VideoEncoder(fps)
     for number in range(total):
         encoder.feed(grid.at(number / fps))
@@ -63,13 +87,14 @@ def write_grid(
     clip = encoder.finish()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(clip.data if path.suffix == ".mp4" else gif_from_video(clip.data, clip.width))
-    return path
+    return WrittenGrid(path, len(playing), [player.problem for player in players if player.problem])
 
 
 class _Grid:
     """The picture in which the clips are painted; only clips with a new frame are painted anew."""
 
-    def __init__(self, tiles: Sequence[Tile], width: int, columns: int) -> None:
+    def __init__(self, players: Sequence[_Player], width: int, columns: int) -> None:
+        tiles = [player.tile for player in players]
         columns = min(columns, len(tiles))
         self._tile_width = max(32, (width - (columns + 1) * _GAP) // columns)
         ratio = max(tile.row.get("height", 1) / tile.row.get("width", 1) for tile in tiles)
@@ -77,12 +102,17 @@ class _Grid:
         rows = math.ceil(len(tiles) / columns)
         step_x, step_y = self._tile_width + _GAP, self._tile_height + 2 * LINE + _GAP
         size = (rows * step_y + _GAP, columns * step_x + _GAP, 3)
+        if max(size) > _LARGEST:
+            raise ValueError(
+                f"The grid would have {size[1]} x {size[0]} pixels; a side has at most {_LARGEST}. Choose another "
+                "width= or columns=, or fewer clips."
+            )
         self._canvas = np.full((size[0] + size[0] % 2, size[1] + size[1] % 2, 3), PAPER, np.uint8)
         self._players = []
-        for number, tile in enumerate(tiles):
+        for number, player in enumerate(players):
             left, top = _GAP + number % columns * step_x, _GAP + number // columns * step_y
-            self._label(tile, left, top)
-            self._players.append((_Player(tile), left, top + 2 * LINE))
+            self._label(player.tile, left, top)
+            self._players.append((player, left, top + 2 * LINE))
 
     def at(self, seconds: float) -> _Picture:
         """Return the picture at a time."""
@@ -107,20 +137,40 @@ class _Grid:
 
 
 class _Player:
-    """Decodes one clip as far as it is needed."""
+    """Decodes one clip as far as it is needed.
+
+    Attributes:
+        tile: The clip.
+        fps: Its frames per second.
+        can_play: Whether its first frame can be decoded.
+        problem: Why it cannot be read, or not to its end; empty if it can.
+    """
 
     def __init__(self, tile: Tile) -> None:
-        self._frames: Iterator[_Picture] = tile.row.frames()
-        self._fps = float(tile.row.get("fps") or 30)
+        self.tile = tile
+        self.fps = float(tile.row.get("fps") or 30)
+        self.problem = ""
+        self._frames = tile.row.frames()
         self._at = -1
+        self._unseen = self._next()
+        self._at = 0
+        self.can_play = self._unseen is not None
 
     def new_frame(self, seconds: float) -> _Picture | None:
         """Return the frame at a time if it is another than the last one; None if not, or if the clip is over."""
-        frame = None
-        while self._at < math.floor(seconds * self._fps + 1e-6):
-            following = next(self._frames, None)
+        frame, self._unseen = self._unseen, None
+        while self._at < math.floor(seconds * self.fps + 1e-6):
+            following = self._next()
             if following is None:
                 self._at = 2**62
                 return frame
             frame, self._at = following, self._at + 1
         return frame
+
+    def _next(self) -> _Picture | None:
+        try:
+            return next(self._frames, None)
+        except (OSError, ValueError) as error:
+            what = "is left out" if self._at < 0 else f"stops at frame {self._at + 1}"
+            self.problem = f"A clip {what}: {error}"
+            return None

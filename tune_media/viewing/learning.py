@@ -52,7 +52,7 @@ def learning_picture(rows: Sequence[CatalogRow]) -> Image:
         FileNotFoundError: A file has been deleted.
         ImportError: Pillow is not installed; it draws the captions.
     """
-    return filmstrip([Strip(row.read_bytes(), row, _caption(row, rows)) for row in rows])
+    return filmstrip([Strip(row.read_bytes(), row, _caption(row, rows), row["file"]) for row in rows])
 
 
 def _caption(row: CatalogRow, rows: Sequence[CatalogRow]) -> list[tuple[str, Color]]:

@@ -19,7 +19,7 @@ def save_medium(
 
     Args:
         content: The content of the medium's file.
-        stored_as: The name of that file.
+        stored_as: The name of that file, or its path.
         output: The file to write; its ending decides the format. Its folder is made if it is missing.
         width: The largest width of a GIF, pixels. None: that of the clip.
         fps: The most frames per second of a GIF, 1 to 50. None: those of the clip, at most 50, which is all that GIF
@@ -30,7 +30,7 @@ def save_medium(
 
     Raises:
         ValueError: The file's ending is neither that of the medium nor, for a clip, ``.gif``. Or a width or frame rate
-            that cannot be, or for another file than a GIF.
+            that cannot be, or for another file than a GIF. Or the clip is broken.
         TypeError: A width or frame rate that is no number.
         OSError: The file cannot be written.
 
@@ -46,7 +46,7 @@ def save_medium(
     if wanted == ".gif" and stored in _CLIPS:
         from tune_media.encoding.gif import gif_from_video
 
-        content = gif_from_video(content, width or _NO_LIMIT, fps or _FASTEST, max_frames=_NO_LIMIT)
+        content = gif_from_video(content, width or _NO_LIMIT, fps or _FASTEST, max_frames=_NO_LIMIT, name=stored_as)
     elif wanted != stored:
         formats = f"{stored} or .gif" if stored in _CLIPS else stored
         raise ValueError(f"A medium that is stored as {stored} is saved as {formats}, not as {path.name!r}.")
