@@ -199,6 +199,27 @@ def test_a_broken_clip_is_told_by_the_name_of_its_file(tmp_path):
         assert not (tmp_path / output).exists()
 
 
+def test_endings_of_files_may_be_in_capitals(tmp_path):
+    content = next(make_trial(tmp_path / "exp" / "trial", {}, {1: 1.0}).rglob("*.mp4")).read_bytes()
+    for source in ("CLIP.MP4", "clip.webm"):
+        (tmp_path / source).write_bytes(content)
+        for command, output in (("filmstrip", "x.PNG"), ("export", "x.GIF")):
+            result = CliRunner().invoke(main, [command, str(tmp_path / source), "-o", str(tmp_path / output)])
+            assert result.exit_code == 0, result.output
+    for output, begin in (("grid.MP4", content[:12]), ("grid.Gif", b"GIF89a")):
+        assert CliRunner().invoke(main, ["grid", str(tmp_path / "exp"), "-o", str(tmp_path / output)]).exit_code == 0
+        assert (tmp_path / output).read_bytes().startswith(begin)
+
+
+@pytest.mark.parametrize("names", [",", "", " , "])
+def test_trials_without_a_name_are_no_choice_of_all_trials(experiment, tmp_path, names):
+    for command, output in (("grid", "x.mp4"), ("filmstrip", "x.png")):
+        given = [command, str(experiment), "-o", str(tmp_path / output), "--trials", names]
+        result = CliRunner().invoke(main, given)
+        assert result.exit_code == 2
+        assert f"--trials: names of trials, separated by commas, not {names!r}" in result.output
+
+
 def test_messages_name_options_and_no_arguments_of_python(experiment):
     wrong = CliRunner().invoke(main, ["evaluate", str(experiment), "--seeds", "x"])
     assert wrong.exit_code == 1

@@ -61,7 +61,7 @@ def _in_shell(text: str) -> str:
 
 def _file_to_write(output: str, *endings: str) -> Path:
     path = Path(output).expanduser()
-    if path.suffix not in endings:
+    if path.suffix.lower() not in endings:
         raise click.BadParameter(f"a {' or '.join(endings)} file, not {output!r}", param_hint="-o")
     return path
 
@@ -227,7 +227,7 @@ def filmstrip(
     over_training: str | None,
     key: str | None,
 ) -> None:
-    """Write frames of CLIP_OR_EXPERIMENT, an mp4 file or an experiment, as a picture with a row for each clip.
+    """Write frames of CLIP_OR_EXPERIMENT, a video file or an experiment, as a picture with a row for each clip.
 
     \b
     Examples:
@@ -243,7 +243,7 @@ def filmstrip(
     path = _file_to_write(output, ".png")
     at = _step(step or "best")
     try:
-        if clip_or_experiment.endswith((".mp4", ".gif")):
+        if Path(clip_or_experiment).suffix.lower() in (".mp4", ".webm", ".gif"):
             if trials or step or over_training or key:
                 raise click.UsageError(f"{clip_or_experiment} is one clip; clips are chosen from an experiment.")
             strips = [strip_of_file(Path(clip_or_experiment).expanduser())]
@@ -275,9 +275,16 @@ def _step(text: str) -> str | int:
 
 
 def _trial_names(catalog: Catalog, texts: tuple[str, ...]) -> list[str]:
-    """Return the names of ``--trials``; Tune's own names have commas."""
+    """Return the names of ``--trials``; Tune's own names have commas.
+
+    Raises:
+        BadParameter: There are texts without any name.
+    """
     known = {trial.name for trial in catalog.trials}
-    return [name for text in texts for name in ([text] if text in known else text.split(",")) if name]
+    names = [name for text in texts for name in ([text] if text in known else text.split(",")) if name.strip()]
+    if texts and not names:
+        raise click.BadParameter(f"names of trials, separated by commas, not {texts[0]!r}", param_hint="--trials")
+    return names
 
 
 @main.command(short_help="Show the clips in the browser, live.")

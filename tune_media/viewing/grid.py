@@ -64,7 +64,7 @@ def write_grid(
         ImportError: Pillow is not installed; it draws the labels.
     """
     path = Path(path).expanduser()
-    if path.suffix not in (".mp4", ".gif"):
+    if path.suffix.lower() not in (".mp4", ".gif"):
         raise ValueError(f"A grid is written to a .mp4 or a .gif file, got {str(path)!r}.")
     check_between("write_grid(width=...)", width, _NARROWEST, _LARGEST, whole=True)
     check_positive("write_grid(columns=...)", columns, whole=True, or_none=True)
@@ -86,7 +86,7 @@ def write_grid(
         progress(number + 1, total)
     clip = encoder.finish()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(clip.data if path.suffix == ".mp4" else gif_from_video(clip.data, clip.width))
+    path.write_bytes(clip.data if path.suffix.lower() == ".mp4" else gif_from_video(clip.data, clip.width))
     return WrittenGrid(path, len(playing), [player.problem for player in players if player.problem])
 
 
