@@ -257,6 +257,38 @@ def test_hyperparameters_are_found_by_their_last_part(experiment):
     assert len(tm.load(experiment).filter(size=3, lr=0.1)) == 2
 
 
+def test_a_list_that_a_hyperparameter_has_is_a_value_and_no_range(tmp_path, caplog):
+    layers = [[64, 64], [256, 256], [256, 64], ["conv", "fc"], 8]
+    for number, value in enumerate(layers):
+        make_trial(tmp_path / "exp" / f"t{number}", {"model": {"layers": value}, "lr": number}, {1: 1.0})
+    catalog = tm.load(tmp_path / "exp")
+
+    def trials(**wanted):
+        return [row["trial"] for row in catalog.filter(**wanted)]
+
+    assert trials(layers=[64, 64]) == trials(layers=(64, 64)) == trials(layers="[64, 64]") == ["t0"]
+    assert trials(layers=[256, 64]) == ["t2"]
+    assert trials(layers=["conv", "fc"]) == ["t3"]
+    assert trials(layers=[[64, 64], (256, 256)]) == trials(layers=["[64, 64]", "[256, 256]"]) == ["t0", "t1"]
+    assert trials(layers=8) == ["t4"]
+    assert trials(lr=[1, 2]) == ["t1", "t2"]
+    assert not caplog.records
+    assert trials(layers=[64, 65]) == trials(layers=[65, 64]) == []
+    (said, _) = [record.getMessage() for record in caplog.records]
+    assert "filter(...) matches nothing; the values of 'model/layers' are '[64, 64]', '[256, 256]'," in said
+
+
+def test_a_name_of_another_argument_is_a_warning(sweep, caplog):
+    catalog = tm.load(sweep)
+    assert len(catalog.filter(kind="evaluation")) == len(catalog.filter(trial="video")) == 0
+    kind, trial = [record.getMessage() for record in caplog.records]
+    assert "filter(kind='evaluation') matches nothing; there are 'video'" in kind
+    assert "filter(trial='video') matches nothing" in trial
+    caplog.clear()
+    assert len(catalog.filter(kind="image")) == len(catalog.filter(section="train")) == 0
+    assert not caplog.records
+
+
 def test_a_field_that_no_row_has_does_not_hide_a_hyperparameter(experiment):
     """`seed` is a field of the index, which nothing filled: `filter(seed=1)` found no rows."""
     for number in (0, 1):
@@ -353,6 +385,19 @@ def test_a_clip_is_saved_as_it_is_or_as_a_gif_in_its_own_size(sweep, tmp_path):
         (lambda c: c.best(by="lr"), ValueError, r"'lr' is a hyperparameter, .*'speed'.*; compare\(by='lr'\) ranks"),
         (lambda c: c.best(by="metrics"), ValueError, "'metrics' is no number"),
         (lambda c: c.paired_difference("trial_x", "trial_a"), KeyError, "no trial 'trial_x'; did you mean 'trial_"),
+        (
+            lambda c: c.paired_difference(0, 1),
+            TypeError,
+            r"paired_difference\(first=\.\.\.\) takes text, .*'PPO_.*, got 0",
+        ),
+        (
+            lambda c: c.compare(by=3),
+            TypeError,
+            r"compare\(by=\.\.\.\) takes text, for example 'lr', or a list of .*got 3",
+        ),
+        (lambda c: c.compare(by=["lr", 3]), TypeError, r"compare\(by=\.\.\.\) takes text, .*, got 3"),
+        (lambda c: c.compare(task=3), TypeError, r"compare\(task=\.\.\.\) takes text or None, .*, got 3"),
+        (lambda c: c.to_pandas(metrics=3), TypeError, r"to_pandas\(metrics=\.\.\.\) takes text, .*, got 3"),
         (lambda c: c.compare(by="x"), ValueError, "no hyperparameter; there are 'lr'"),  # what differs comes first
         (lambda c: c.best().save("best.mp4", width=9), ValueError, r"are for GIFs; 'best\.mp4' gets the clip as it is"),
         (lambda c: c.best().save("best.gif", width=-5), ValueError, r"save\(width=\.\.\.\) must be positive .*got -5"),

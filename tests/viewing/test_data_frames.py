@@ -34,6 +34,7 @@ def test_rows_are_joined_with_their_trials_metrics(experiment):
     assert set(of_b[f"last/{name}"]) == {4.0}
     assert set(of_b[f"best/{name}"]) == {9.0}
     assert not [name for name in tm.load(experiment).to_pandas(metrics=False) if name.startswith(("last/", "best/"))]
+    assert list(tm.load(experiment).to_pandas(metrics=None)) == list(tm.load(experiment).to_pandas())
     assert "best/training_iteration" in tm.load(experiment).to_pandas(metrics=["training_iteration"])
     missing = tm.load(experiment).to_pandas(metrics="no_such_metric")
     assert all(map(math.isnan, missing["last/no_such_metric"]))

@@ -56,8 +56,8 @@ def did_you_mean(name: object, known: Iterable[str], there_are: str = "there are
     return f"{there_are} {name_some(names)}." if names else "there are none."
 
 
-def name_some(names: Iterable[str]) -> str:
-    """Return a few names as text, and how many there are besides.
+def name_some(names: Iterable[object]) -> str:
+    """Return a few names or values as text, and how many there are besides.
 
     >>> name_some(["a", "b"])
     "'a', 'b'"

@@ -53,7 +53,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tune_media")
 
 _Found = TypeVar("_Found")
-_ALWAYS_KNOWN = ("train", "evaluation", "video", "image", "histogram", "artifact")  # a running sweep may have none yet
+_ALWAYS_KNOWN = {  # a running sweep may have none yet
+    "section": ("train", "evaluation"),
+    "kind": ("video", "image", "histogram", "artifact"),
+}
 
 
 class CatalogRow(dict[str, Any]):
@@ -260,8 +263,9 @@ class Catalog(Sequence[CatalogRow]):
             values: Any other field of the rows, metric of the episodes or hyperparameter, by its name or the last part
                 of it: a value, the first and the last of a range, or a list of texts; after ``_min`` or ``_max``, a
                 bound, unless something has this whole name: if ``distance`` is a running value, ``distance_max`` is a
-                metric, and ``distance_max_max`` a bound on it. Fields and metrics that rows have come before
-                hyperparameters; ``config/<name>`` is always a hyperparameter.
+                metric, and ``distance_max_max`` a bound on it. If a hyperparameter is a list, a list is a value of it,
+                and a list of lists is several. Fields and metrics that rows have come before hyperparameters;
+                ``config/<name>`` is always a hyperparameter.
 
         Raises:
             TypeError: A number, a text, or ``where``, is something else.
@@ -318,12 +322,13 @@ class Catalog(Sequence[CatalogRow]):
         params = dict.fromkeys(self.differing_params) | dict.fromkeys(
             name for trial in self.trials for name in trial.config
         )
-        return conditions(values, fields, params, data_frames.MEDIA_COLUMNS)
+        configs = [trial.config for trial in self.trials]
+        return conditions(values, fields, params, data_frames.MEDIA_COLUMNS, configs)
 
     def _warn_of_unknown(self, texts: Mapping[str, Sequence[str]]) -> None:
         """Say which names there are, if a text that is asked for is none of them."""
         for argument, text in ((argument, text) for argument, several in texts.items() for text in several):
-            if text in _ALWAYS_KNOWN or not len(self):
+            if text in _ALWAYS_KNOWN.get(argument, ()) or not len(self):
                 continue
             known = [trial.name for trial in self.trials]
             if argument != "trial":
@@ -457,8 +462,10 @@ class Catalog(Sequence[CatalogRow]):
 
         Raises:
             KeyError: There is no such trial.
+            TypeError: A name is no text.
         """
-        wanted = [[names] if isinstance(names, str) else names for names in (first, second)]
+        given = {"first": first, "second": second}
+        wanted = [_texts(name, names, "paired_difference", "'PPO_a1b2c'") for name, names in given.items()]
         known = [trial.name for trial in self.trials]
         for name in (name for names in wanted for name in names if name not in known):
             raise KeyError(f"there is no trial {name!r}; {did_you_mean(name, known, 'the trials are')}")
@@ -470,13 +477,16 @@ class Catalog(Sequence[CatalogRow]):
     def _judged(self, by: str | Sequence[str] | None, metric: str | None, mode: str, task: str | None) -> list[Judged]:
         if mode not in ("max", "min"):
             raise ValueError(f"compare(mode=...) must be 'max' or 'min', got {mode!r}.")
+        names = None if by is None else _texts("by", by, "compare", "'lr'")
+        check_text("compare(task=...)", task, "'env'")
         self._read_of_all(lambda trial: trial.config)
         scores = self.scores.values if metric is None else comparison.scores_by(self.trials, metric)
-        names = [by] if isinstance(by, str) else by
         sign = 1 if mode == "max" else -1
         return comparison.judged(self.trials, self.statuses, scores, by=names, task=task, sign=sign)
 
-    def to_pandas(self, *, params: str = "differing", metrics: bool | Sequence[str] = True) -> pd.DataFrame:
+    def to_pandas(
+        self, *, params: str = "differing", metrics: bool | str | Sequence[str] | None = True
+    ) -> pd.DataFrame:
         """Return the rows as a DataFrame, each joined with its trial's hyperparameters and metrics.
 
         The columns ``config/<name>`` are hyperparameters, ``last/<metric>`` and ``best/<metric>`` the last and the
@@ -485,12 +495,17 @@ class Catalog(Sequence[CatalogRow]):
 
         Args:
             params: ``"differing"`` for the hyperparameters that differ between the trials, ``"all"`` or ``"none"``.
-            metrics: True for the trial's returns and lengths (of RLlib) or its own numbers (of another trainable);
-                False for none; or names, such as ``["env_runners/episode_return_mean"]``.
+            metrics: True, or None, for the trial's returns and lengths (of RLlib) or its own numbers (of another
+                trainable); False for none; or names, such as ``["env_runners/episode_return_mean"]``.
 
         Raises:
             ValueError: ``params`` is something else.
+            TypeError: ``metrics`` is something else.
         """
+        if metrics is None:
+            metrics = True
+        elif not isinstance(metrics, bool):
+            metrics = _texts("metrics", metrics, "to_pandas", "'env_runners/episode_return_mean'")
         self._read_of_all(lambda trial: trial.config)
         if metrics:
             self._read_of_all(lambda trial: trial.metrics)
@@ -594,13 +609,13 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
 
 
-def _texts(argument: str, wanted: str | Iterable[str]) -> list[str]:
-    """Return the texts that an argument of ``filter`` asks for."""
+def _texts(argument: str, wanted: str | Iterable[str], function: str = "filter", example: str = "'best'") -> list[str]:
+    """Return the texts that an argument of a function asks for."""
     if isinstance(wanted, str):
         return [wanted]
     texts = list(wanted) if isinstance(wanted, Iterable) else [wanted]
     for text in texts:
-        check_text(f"filter({argument}=...)", text, "'best', or a list of texts", or_none=False)
+        check_text(f"{function}({argument}=...)", text, f"{example}, or a list of texts", or_none=False)
     return texts
 
 

@@ -193,11 +193,10 @@ def _configs(trials: Sequence[TrialFiles], params: str, differing: Sequence[str]
 def _metric_names(trials: Sequence[TrialFiles], metrics: bool | Sequence[str]) -> Sequence[str]:
     if isinstance(metrics, bool):
         return main_metrics(name for trial in trials for name in trial.metrics) if metrics else ()
-    names = [metrics] if isinstance(metrics, str) else metrics
     known = dict.fromkeys(name for trial in trials for name in trial.metrics)
-    for name in (name for name in names if known and name not in known):
+    for name in (name for name in metrics if known and name not in known):
         logger.warning("tune_media: to_pandas(metrics=...): no trial has %r; %s", name, did_you_mean(name, known))
-    return names
+    return metrics
 
 
 def _metrics_of(trial: TrialFiles, names: Sequence[str]) -> dict[str, float]:

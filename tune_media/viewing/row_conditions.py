@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tune_media.values.checks import as_shown, did_you_mean, is_number, number_range
+from tune_media.values.checks import as_shown, did_you_mean, is_number, name_some, number_range
 from tune_media.values.names import full_name
 from tune_media.values.number import as_number
 
@@ -43,16 +44,22 @@ class Condition:
 
 
 def conditions(
-    given: Mapping[str, Any], fields: Iterable[str], params: Iterable[str], empty_fields: Iterable[str] = ()
+    given: Mapping[str, Any],
+    fields: Iterable[str],
+    params: Iterable[str],
+    empty_fields: Iterable[str] = (),
+    configs: Sequence[Mapping[str, Any]] = (),
 ) -> list[Condition]:
     """Return the conditions that keyword arguments of ``Catalog.filter`` mean.
 
     Args:
-        given: The arguments: a value, a range, or, after ``_min`` and ``_max``, a bound.
+        given: The arguments: a value, a range, or, after ``_min`` and ``_max``, a bound. A list that is the value of a
+            hyperparameter in one of ``configs`` means this value.
         fields: The names of fields and metrics that rows have. If there are none, since there are no rows yet, an
             argument with an unknown name is passed over.
         params: The names of hyperparameters.
         empty_fields: The names of fields that rows may have, and none has here. Hyperparameters come before them.
+        configs: The hyperparameters of each trial; lists are texts there.
 
     Raises:
         ValueError: A name that is none of these.
@@ -67,8 +74,12 @@ def conditions(
         bound = _BOUNDS.get(suffix)
         meant = _find(argument, known)
         if meant is not None:
+            values = dict.fromkeys(config.get(meant[0]) for config in configs) if meant[1] else {}
+            holds = _equality(argument, wanted, values)
             hint = f"{meant[0]!r} is a name of its own; {argument}{suffix}={wanted!r} is a bound" if bound else ""
-            found.append(Condition(*meant, _equality(argument, wanted), hint))
+            if values and not any(map(holds, values)):
+                hint = hint or f"the values of {meant[0]!r} are {name_some(values)}."
+            found.append(Condition(*meant, holds, hint))
             continue
         meant = None if bound is None else _find(base, known)
         if (meant is None or bound is None) and not of_rows:
@@ -97,12 +108,31 @@ def _bound(holds: Callable[[float, float], bool], limit: float) -> Callable[[Any
     return lambda value: holds(as_number(value), limit)  # a comparison with NaN is false
 
 
-def _equality(argument: str, wanted: Any) -> Callable[[Any], bool]:
+def _equality(argument: str, wanted: Any, values: Collection[Any] = ()) -> Callable[[Any], bool]:
+    """Return a function that says whether a value is the wanted one, one of several, or in a range.
+
+    ``values`` are those that a hyperparameter has.
+    """
     if isinstance(wanted, (str, bool)) or wanted is None:
         return lambda value: bool(value == wanted)
     if isinstance(wanted, Iterable):
         several = list(wanted)
-        if any(isinstance(one, str) or one is None for one in several):
+        text = _as_param(several)
+        if text in values:
+            return lambda value: bool(value == text)
+        if any(isinstance(one, (str, list, tuple)) or one is None for one in several):
+            several = list(map(_as_param, several))
             return lambda value: value in several
+        if any(isinstance(value, str) and value.startswith("[") for value in values):
+            return lambda value: False  # a list, and no trial has it: no range
     first, last = number_range(f"filter({argument}=...)", wanted) or (-math.inf, math.inf)
     return lambda value: first <= as_number(value) <= last
+
+
+def _as_param(value: Any) -> Any:
+    """Return a value as the hyperparameters have it: a list is its JSON.
+
+    >>> _as_param((64, 64)), _as_param(64)
+    ('[64, 64]', 64)
+    """
+    return json.dumps(value, default=str) if isinstance(value, (list, tuple)) else value
