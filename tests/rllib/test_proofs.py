@@ -52,7 +52,7 @@ def samples_of(kind, episodes=2, frame=None):
 def prover():
     found = Prover()
     yield found
-    found.close()
+    found._pool.close()  # its process would end by itself, some time later
 
 
 def proven(prover, samples, seconds=120):

@@ -158,7 +158,6 @@ class TapeRenderer(OutboxThread):
         self._waiting: dict[int, _Waiting] = {}
         self._ends: dict[str, tuple[Status, float]] = {}  # of trials that have ended, and until when they wait
         self._kept: dict[str, KeptFiles] = {}  # the clips of each trial that retention would keep
-        self._refused: set[str] = set()  # recipes whose episodes cannot be played again
         self._has_warned = False
 
     # -- Tune's loop --------------------------------------------------------------------------------------------------

@@ -105,10 +105,6 @@ class Prover:
             found.append(self._found.get())
         return found
 
-    def close(self) -> None:
-        """End the process."""
-        self._pool.close()
-
     def _put(self, work: Recipe | list[Sample]) -> None:
         self.is_busy = True
         with self._lock:

@@ -13,15 +13,13 @@ _MAX_NAME = 250
 
 
 def valid_name(name: str) -> str:
-    """Return a name that MLflow takes: other characters become ``_0x<code>_``; ``original_name`` reads it.
+    """Return a name that MLflow takes: other characters become ``_0x<code>_``. Different names stay different.
 
-    Names longer than MLflow takes end in a digest instead, and cannot be read back.
+    Names longer than MLflow takes end in a digest instead.
 
     Example:
         >>> valid_name("loss@train")
         'loss_0x40_train'
-        >>> original_name(valid_name("loss@train"))
-        'loss@train'
     """
     escaped = re.sub(r"_(?=0x[0-9a-f]+_)", "_0x5f_", name)
     valid = _escaped(escaped, r"[^/A-Za-z0-9_.\- ]")
@@ -30,11 +28,6 @@ def valid_name(name: str) -> str:
     if len(valid) > _MAX_NAME:
         valid = f"{valid[: _MAX_NAME - 17]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}"
     return valid
-
-
-def original_name(name: str) -> str:
-    """Return the name that ``valid_name`` made a valid one of."""
-    return re.sub(r"_0x([0-9a-f]*)_", lambda found: chr(int(found.group(1), 16)) if found.group(1) else "", name)
 
 
 def artifact_name(name: str) -> str:
