@@ -243,7 +243,7 @@ def test_what_cannot_be_evaluated_says_why(experiment):
     assert "no simulator here" in found.checkpoints[0].error
     result = CliRunner().invoke(main, ["evaluate", str(experiment), "--env", f"{__name__}:nothing"])
     assert result.exit_code == 1
-    assert "names no function" in result.output
+    assert f"--env: '{__name__}:nothing' names no function: pass module:function (AttributeError" in result.output
 
 
 def make_no_env(env_config):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -21,6 +20,7 @@ from tune_media.rllib.checkpoint_player import PlayerSettings
 from tune_media.selection import Selector, as_selectors
 from tune_media.storage.filesystem import read_if_there, write_atomically
 from tune_media.values.checks import as_shown, name_some, suggests_names
+from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
 from tune_media.values.strict_json import json_bytes
 from tune_media.values.video import Video
@@ -256,15 +256,10 @@ def _function(argument: str, value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    module, sign, name = value.partition(":")
     try:
-        if not sign:
-            raise ValueError("it has no colon")
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"evaluate({argument}=...): {value!r} names no function: pass module:function ({error})"
-        ) from error
+        return named_function(value)
+    except ValueError as error:
+        raise ValueError(f"evaluate({argument}=...): {error}") from error
 
 
 def _short(value: Any) -> str:

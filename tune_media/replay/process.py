@@ -13,7 +13,6 @@ import base64
 import contextlib
 import dataclasses
 import functools
-import importlib
 import inspect
 import json
 import os
@@ -40,6 +39,7 @@ from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, diffe
 from tune_media.replay.rendering import render_tape
 from tune_media.replay.simulator import STRIDE, Corrections, Simulator
 from tune_media.replay.tape import Tape
+from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text, redacted
 
@@ -342,7 +342,7 @@ class _Stage:
     """
 
     def __init__(self, recipe: bytes | None, env: Creator | str | None, frame: FrameFunction | str | None) -> None:
-        own = _found(env) if isinstance(env, str) else env
+        own = named_function(env) if isinstance(env, str) else env
         self._is_own, self._has_own_frame = own is not None, frame is not None
         creator = None if own is None else _taking_config(own)
         if recipe is not None:
@@ -351,7 +351,7 @@ class _Stage:
             assert creator is not None
             self._recipe = LoadedRecipe(facts_here(), creator, {})
         is_path = isinstance(frame, str) and ":" in frame
-        own_frame = _found(frame) if isinstance(frame, str) and is_path else frame
+        own_frame = named_function(frame) if isinstance(frame, str) and is_path else frame
         self._frame = self._recipe.frame if own_frame is None else own_frame
         self._name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
         self._renderers: OrderedDict[tuple[int, int], Renderer] = OrderedDict()
@@ -474,19 +474,6 @@ def _taking_config(creator: Any) -> Creator:
         pass
     found: Creator = creator
     return found
-
-
-def _found(place: str) -> Any:
-    """Return the function that ``module:function`` names.
-
-    Raises:
-        ValueError: It names none.
-    """
-    module, _, name = place.partition(":")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{place!r} names no function: pass module:function ({error_text(error)})") from error
 
 
 def _told(error: Exception) -> str:

@@ -1,0 +1,28 @@
+"""Functions that are named by text, ``module:function``, as the command line has them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tune_media.values.secrets import error_text
+
+
+def named_function(place: str) -> Any:
+    """Return the function that ``module:function`` names.
+
+    Raises:
+        ValueError: It names none.
+
+    Example:
+        >>> named_function("math:sqrt")(4)
+        2.0
+        >>> named_function("math")
+        Traceback (most recent call last):
+        ValueError: 'math' names no function: pass module:function (AttributeError: module 'math' has no attribute '')
+    """
+    module, _, name = place.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{place!r} names no function: pass module:function ({error_text(error)})") from error
