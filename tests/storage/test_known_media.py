@@ -51,11 +51,11 @@ def test_two_media_whose_ids_begin_alike_have_two_files():
 
 def test_a_medium_comes_again_once_the_trial_has_gone_back():
     known, medium = known_of(), blob(1)
-    assert known.goes_on(1)
+    assert known.note_iteration_went_back(1)
     assert not known.register(medium, "train", "k", step=1).comes_again
-    assert not known.goes_on(2)
+    assert not known.note_iteration_went_back(2)
     assert not known.register(medium, "train", "k", step=2).comes_again
-    assert known.goes_on(2)
+    assert known.note_iteration_went_back(2)
     assert known.register(medium, "train", "k", step=2).comes_again
     assert not known.register(medium, "train", "k", step=2).comes_again
 
@@ -63,7 +63,7 @@ def test_a_medium_comes_again_once_the_trial_has_gone_back():
 def test_a_medium_of_an_earlier_process_comes_again():
     medium = blob(1)
     known = known_of(line_of(medium, "media/train/k/step_000000001-x.bin"))
-    assert known.goes_on(1)
+    assert known.note_iteration_went_back(1)
     assert known.register(medium, "train", "k", step=1).comes_again
 
 

@@ -73,7 +73,7 @@ class StoredTrial:
 
     def goes_on(self, iteration: int) -> None:
         """Take note of the trial's next result: it may go back to an earlier iteration."""
-        if self.known.goes_on(iteration):
+        if self.known.note_iteration_went_back(iteration):
             self._count += 1
             trial_id = self.location.trial_id
             self.index.apply(event_line("back", "", trial_id, (1, self._count), training_iteration=iteration))

@@ -72,7 +72,7 @@ class Intake:
         rows: list[NewRow] = []
         with session.faults.guard("the store", "reading where a trial goes on"):
             session.wait_for_known(trial, known)
-            if known.goes_on(iteration):
+            if known.note_iteration_went_back(iteration):
                 session.goes_back(trial_id, iteration)  # before the row: what is rendered later is not behind it
                 rows.append(NewRow(trial_id, "back", pack({"training_iteration": iteration})))
             session.note_best(trial_id, result)

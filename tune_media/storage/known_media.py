@@ -39,8 +39,8 @@ class Placed(NamedTuple):
 class KnownMedia:
     """The media of one trial that Tune's loop has seen, and their files: a view of the trial's log.
 
-    Tune's loop calls ``register``, ``report_path``, ``knows``, ``goes_on``, ``descends_from`` and
-    ``wait_until_complete``, which are quick; the storage's reader calls the others.
+    Tune's loop calls ``register``, ``report_path``, ``knows``, ``note_iteration_went_back``,
+    ``descends_from`` and ``wait_until_complete``, which are quick; the storage's reader calls the others.
 
     Example:
         >>> from tune_media import Artifact
@@ -73,14 +73,14 @@ class KnownMedia:
         self._complete = threading.Event()
         self._lock = threading.Lock()
 
-    def goes_on(self, training_iteration: int) -> bool:
+    def note_iteration_went_back(self, training_iteration: int) -> bool:
         """Note the trial's next result; return whether the trial goes back with it to an earlier iteration.
 
         The first result of a process counts as going back: an earlier process may have gone further.
 
         Example:
             >>> known = KnownMedia("trial")
-            >>> [known.goes_on(iteration) for iteration in (1, 2, 3, 2)]
+            >>> [known.note_iteration_went_back(iteration) for iteration in (1, 2, 3, 2)]
             [True, False, False, True]
         """
         last, self._last_iteration = self._last_iteration, training_iteration
