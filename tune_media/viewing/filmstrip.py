@@ -21,6 +21,7 @@ _Picture = npt.NDArray[np.uint8]
 _GAP = 4
 _NARROWEST = 16  # a frame, pixels
 _NARROWEST_ROW = 64
+_MOST_PIXELS = 250_000_000  # of a picture that FFmpeg encodes
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,14 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
         raise ValueError(f"filmstrip(width=...) takes at least {_NARROWEST_ROW} pixels, got {width}.")
     frames = max(1, min(int(frames), (int(width) - _GAP) // (_NARROWEST + _GAP)))
     cell = (int(width) - _GAP) // frames - _GAP
-    return Image(np.concatenate([_row(strip, frames, cell, width) for strip in strips]))
+    rows = [_row(strip, frames, cell, width) for strip in strips]
+    height = sum(len(row) for row in rows)
+    if width * height > _MOST_PIXELS:
+        raise ValueError(
+            f"The filmstrip would have {width} x {height} pixels, and a picture has at most {_MOST_PIXELS:,}: choose a "
+            "smaller width=, more frames=, or fewer clips."
+        )
+    return Image(np.concatenate(rows))
 
 
 def _row(strip: Strip, frames: int, cell: int, width: int) -> _Picture:
