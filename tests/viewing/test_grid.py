@@ -89,6 +89,6 @@ def test_a_clip_that_cannot_be_read_is_left_out_and_one_that_breaks_off_stops_th
     clips["whole"].write_bytes(b"")
     none = CliRunner().invoke(main, ["grid", str(tmp_path / "exp"), "-o", str(tmp_path / "g.mp4"), "--trials", "whole"])
     assert none.exit_code == 1
-    assert f"No clip of the grid can be read: A clip is left out: {str(clips['whole'])!r}" in none.output
+    assert f"No clip of the grid can be read: {str(clips['whole'])!r}" in none.output
     wide = CliRunner().invoke(main, ["grid", str(tmp_path / "exp"), "-o", str(tmp_path / "g.mp4"), "--width", "20000"])
     assert "20000 is not in the range 64<=x<=16384" in wide.output

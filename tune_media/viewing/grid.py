@@ -76,7 +76,7 @@ def write_grid(
     players = [_Player(tile) for tile in tiles]
     playing = [player for player in players if player.can_play]
     if not playing:
-        raise ValueError(f"No clip of the grid can be read: {players[0].problem}")
+        raise ValueError(f"No clip of the grid can be read: {players[0].error}")
     grid = _Grid(playing, width, columns or math.ceil(math.sqrt(len(playing))))
     fps = fps or min(_MAX_FPS, max(player.fps for player in playing))
     total = max(1, math.ceil(max(player.tile.row.get("frames", 1) / player.fps for player in playing) * fps))
@@ -143,34 +143,38 @@ class _Player:
         tile: The clip.
         fps: Its frames per second.
         can_play: Whether its first frame can be decoded.
-        problem: Why it cannot be read, or not to its end; empty if it can.
+        error: Why it cannot be read, or not to its end; empty if it can.
     """
 
     def __init__(self, tile: Tile) -> None:
         self.tile = tile
         self.fps = float(tile.row.get("fps") or 30)
-        self.problem = ""
+        self.error = ""
         self._frames = tile.row.frames()
-        self._at = -1
+        self._at, self._is_over = 0, False
         self._unseen = self._next()
-        self._at = 0
         self.can_play = self._unseen is not None
+
+    @property
+    def problem(self) -> str:
+        """A sentence about the error, or nothing if there is none."""
+        what = f"stops at frame {self._at + 1}" if self.can_play else "is left out"
+        return f"A clip {what}: {self.error}" if self.error else ""
 
     def new_frame(self, seconds: float) -> _Picture | None:
         """Return the frame at a time if it is another than the last one; None if not, or if the clip is over."""
         frame, self._unseen = self._unseen, None
-        while self._at < math.floor(seconds * self.fps + 1e-6):
+        while not self._is_over and self._at < math.floor(seconds * self.fps + 1e-6):
             following = self._next()
             if following is None:
-                self._at = 2**62
-                return frame
-            frame, self._at = following, self._at + 1
+                self._is_over = True
+            else:
+                frame, self._at = following, self._at + 1
         return frame
 
     def _next(self) -> _Picture | None:
         try:
             return next(self._frames, None)
         except (OSError, ValueError) as error:
-            what = "is left out" if self._at < 0 else f"stops at frame {self._at + 1}"
-            self.problem = f"A clip {what}: {error}"
+            self.error = str(error)
             return None
