@@ -106,43 +106,6 @@ def lake():
     return gym.make("FrozenLake-v1", render_mode="rgb_array", max_episode_steps=8)
 
 
-@pytest.mark.parametrize("vector", [False, True])
-def test_only_the_chosen_episodes_are_rendered_if_they_are_replayed(vector, monkeypatch):
-    made = []
-
-    def counted():
-        env = lake()
-        env.renders, render = 0, env.render
-
-        def count():
-            env.renders += 1
-            return render()
-
-        env.render = count
-        made.append(env)
-        return env
-
-    inner = gym.vector.SyncVectorEnv([counted, counted]) if vector else counted()
-    played = list(made)
-    env = tm.gym.RecordEpisodes(inner, keep=("best", "worst"), render="replay", env_fn=counted)
-    env.action_space.seed(1)
-    for _ in range(2):
-        env.reset()
-        for _ in range(40):
-            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            if not vector and (terminated or truncated):
-                env.reset()
-        taken = env.take()
-        for selector in ("best", "worst"):
-            clip = taken[selector]
-            assert clip.episode.rendered == "replay"
-            assert clip.frames == clip.episode.episode_length + 1
-    assert [env.renders for env in played] == [0] * len(played)
-    (replayed,) = [env for env in made if env not in played]
-    assert replayed.renders > 4
-    env.close()
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [

@@ -102,6 +102,19 @@ def saved_env_runner(config, folder):
     return env_runner
 
 
+def test_random_numbers_go_on_as_if_nothing_had_been_drawn():
+    def draw():
+        return random.random(), np.random.rand(), torch.rand(1).item()
+
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)
+    expected, threads = draw(), torch.get_num_threads()
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)
+    with same_process_state():
+        assert draw() == expected
+    assert draw() == expected
+    assert torch.get_num_threads() == threads
+
+
 def played_by(env_runner, seed):
     """Return the length and the return of an episode that one of RLlib's env runners plays, its filters at rest."""
     for pipeline in (env_runner._env_to_module, env_runner._module_to_env):

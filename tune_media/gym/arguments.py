@@ -101,15 +101,6 @@ class Arguments:
         """The folder for clips, if there is one."""
         return None if self.video_folder is None else Path(self.video_folder)
 
-    def make_env(self) -> Any:
-        """Make an env for replays.
-
-        Raises:
-            Exception: Whatever ``env_fn`` raises.
-        """
-        assert self.env_fn is not None
-        return self.env_fn()
-
     def plan(self) -> Plan:
         """Return the arguments that a recorder needs.
 
@@ -240,8 +231,8 @@ def _check_replay(given: Arguments) -> None:
     """Refuse a replay that cannot be."""
     if given.env_fn is None:
         raise TypeError(
-            f"RecordEpisodes(render={given.render!r}) plays the chosen episodes again in another env: pass env_fn=, a "
-            f"function that makes one like this, for example env_fn=lambda: {GYM_EXAMPLE}."
+            f"RecordEpisodes(render={given.render!r}) plays the chosen episodes again in another process: pass "
+            f"env_fn=, a function that makes an env like this one, for example env_fn=lambda: {GYM_EXAMPLE}."
         )
     if given.video_folder is not None:
         raise ValueError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -12,20 +11,16 @@ from typing import Any
 from tune_media.gym.arguments import Arguments
 from tune_media.gym.clip_folder import ClipFolder
 from tune_media.gym.fixed_length import FixedLengthClips
+from tune_media.gym.replays import Replays
 from tune_media.gym.statistics import EpisodeStatistics, Reward, by_objective, total
 from tune_media.gym.taking import Taking
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, reset_seed, sub_env
 from tune_media.recording.seeding import seeded
-from tune_media.replay.recipe import Recipe, WithoutConfig
-from tune_media.replay.replay_decision import Replayer
 from tune_media.selection import RenderBudget, Trigger, every
 from tune_media.values.medium import new_id
-from tune_media.values.secrets import error_text
 from tune_media.values.video import Video
-
-logger = logging.getLogger(__name__)
 
 _SAME_STEP_NOTE = "the vector env resets in the step that ends an episode: the final frame is missing"
 
@@ -63,15 +58,8 @@ class Recording:
         self._due: str | None = None  # the name of the clips that start at this step
         self._episodes = [-1] * count
         self.recorder = EpisodeRecorder(self._plan, None if self._folder is None else self._save)
-        self._replayer = Replayer(self.recorder, arguments.frame)
-        self._replayer.put_all_on_tape(env, self._indices)
-        self.taking = Taking(self.recorder, functools.partial(self._replayer.taken, make=arguments.make_env))
-        if self._replayer.tapes and arguments.env_fn is not None:
-            try:
-                recipe = Recipe.of(WithoutConfig(arguments.env_fn), {}, sub_env(env, 0), frame=arguments.frame)
-                self.taking.recipes[recipe.hash] = recipe.content
-            except Exception as error:  # clips are made here; nobody has asked for more
-                logger.info("env_fn= cannot be stored, for clips of tapes elsewhere: %s", error_text(error))
+        self._replays = Replays(self.recorder, env, self._indices, arguments.env_fn, arguments.frame)
+        self.taking = Taking(self.recorder, self._replays)
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)
         self.writes_statistics = arguments.statistics
 
@@ -117,7 +105,7 @@ class Recording:
             return
         with self.recorder.guard(index, "the start of an episode"):
             inner = sub_env(self._env, index)
-            given, tape = seeded(inner), self._replayer.tape_of(inner)
+            given, tape = seeded(inner), self._replays.tape_of(inner)
             known = given.last if given else tape.seed if tape is not None else seed
             is_wanted = self.recorder.start(
                 index,
@@ -131,9 +119,9 @@ class Recording:
                 observation=observation,
                 env_index=index,
                 tape=tape,
-                recipe=next(iter(self.taking.recipes), None),
-                rendered_later=self._replayer.may_render_later,
-                frames_of=self._replayer.frames_of,
+                recipe=None if self._replays.recipe is None else self._replays.recipe.hash,
+                rendered_later=self._replays.may_render_later,
+                frames_of=self._replays.frames_of,
             )
             if self._clips is not None:
                 may_end_clip = self._plan.trigger is not None or index not in self._clips
@@ -142,7 +130,7 @@ class Recording:
 
     def resets_itself(self) -> None:
         """The only env resets itself in a step, which no tape shows."""
-        self._replayer.give_up(
+        self._replays.give_up(
             f"{describe(self._env)} resets itself, out of reach of a replay; put gymnasium.wrappers.Autoreset outside "
             "of RecordEpisodes"
         )
@@ -188,8 +176,8 @@ class Recording:
         return ended
 
     def close(self) -> None:
-        """Save unfinished clips, marked as such, and close the env of the replays."""
-        self._replayer.close()
+        """Save unfinished clips, marked as such, and end the process that renders."""
+        self._replays.close()
         for index in range(self._count):
             self.show_last(index)
             self._break_off(index, "unfinished: the env was closed")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
+from tune_media.gym.replays import Replays
 from tune_media.recording.choosing import DATA, chosen_by, laid_out, selector_reason
-from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.winners import Winners, with_note
 from tune_media.selection import Selector
@@ -14,10 +13,6 @@ from tune_media.values.episodes import EpisodeBatch, thinned, with_fewer_tapes
 
 MAX_UNTAKEN = 1000
 """The number of episodes whose data are held until ``take()`` is called for the first time; most users never do."""
-
-
-Finish = Callable[[Mapping[str, Candidate]], Winners]
-"""Told the chosen episodes by the id of their record, returns them with their clips."""
 
 
 class Taking:
@@ -28,10 +23,7 @@ class Taking:
 
     Args:
         recorder: The recorder.
-        finish: Returns the chosen episodes with their clips. None: they have them.
-
-    Attributes:
-        recipes: How the env is made again, for the tapes of its episodes: the recipe by its hash, if there is one.
+        replays: Renders the chosen episodes that have no clip yet. None: all have one.
 
     Example:
         >>> from tune_media.recording.plan import Plan
@@ -48,9 +40,8 @@ class Taking:
         {}
     """
 
-    def __init__(self, recorder: EpisodeRecorder, finish: Finish | None = None) -> None:
-        self._recorder, self._finish = recorder, finish
-        self.recipes: dict[str, bytes] = {}
+    def __init__(self, recorder: EpisodeRecorder, replays: Replays | None = None) -> None:
+        self._recorder, self._replays = recorder, replays
         recorder.candidates.hold_untaken(MAX_UNTAKEN)
 
     def take(self) -> dict[str, Any]:
@@ -66,7 +57,7 @@ class Taking:
         chosen = chosen_by(plan.selectors, records, report)
         seen = [record.id for record in records] + [episode.record.id for episode in episodes]
         winners = candidates.take({record.id for found in chosen.values() for record in found}, seen)
-        taken = Winners(winners) if self._finish is None else self._finish(winners)
+        taken = Winners(winners) if self._replays is None else self._replays.taken(winners)
         winners, episodes = taken.kept, [with_note(one, taken.lost.get(one.record.id)) for one in episodes]
         result = laid_out(plan.selectors, chosen, winners, taken.lost)
         note = self._note_dropped()
@@ -74,7 +65,9 @@ class Taking:
             return result
         trajectories = {id: winner.trajectory for id, winner in winners.items() if winner.trajectory is not None}
         episodes = with_fewer_tapes(thinned(episodes), winners)
-        batch = EpisodeBatch(tuple(episodes), trajectories, self.recipes, note=note)
+        recipe = None if self._replays is None else self._replays.recipe
+        recipes = {} if recipe is None else {recipe.hash: recipe.content}
+        batch = EpisodeBatch(tuple(episodes), trajectories, recipes, note=note)
         metrics = batch.metrics()
         return result | {DATA: batch} | ({"custom_metrics": metrics} if metrics else {})
 

@@ -30,7 +30,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
             recorded sub-env starts after this step.
         keep: The episodes that ``take()`` hands over, of all sub-envs together.
         env_indices: The sub-envs to record. None: all. Statistics are kept of all in any case.
-        env_fn: Makes an env like one sub-env, for replays.
+        env_fn: Makes an env like one sub-env, in the process that renders.
 
     Raises:
         TypeError: An argument of the wrong type.

@@ -59,10 +59,11 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
             outside of this wrapper, or of the vector env that it is in: it raises if the key is already there.
         strict: Whether to raise if a frame cannot be recorded. By default, it is a warning.
         render: ``"direct"``: frames are rendered while an episode runs. ``"replay"``: only those of the episodes that
-            ``take()`` chooses, by playing them again in an env that ``env_fn`` makes, and comparing each step.
-            ``"auto"``: the first ones directly, the others in a replay if that repeats the first ones and saves time.
-            See ``tune_media.rllib.record_episodes``.
-        env_fn: Makes an env like this one, for replays.
+            ``take()`` chooses: another process plays them again in an env that ``env_fn`` makes, and compares each
+            step. ``"auto"``: directly, until that process has played some of the chosen ones again and shown the same
+            pictures; then as ``"replay"``.
+        env_fn: Makes an env like this one, in the process that renders. It is pickled by cloudpickle, so it may be a
+            lambda, or be defined in a script or a notebook.
 
     Raises:
         TypeError: An argument of the wrong type, or a subclass of this class that is given a vector env.

@@ -22,7 +22,6 @@ from ray import cloudpickle
 from typing_extensions import override
 
 from tune_media.recording.plan import Plan
-from tune_media.replay.second_env import same_random_numbers
 from tune_media.rllib import ray_names
 from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.env_runner_requests import begin_round, recordings_of
@@ -240,14 +239,17 @@ def same_process_state() -> Iterator[None]:
     Inside, torch uses one thread, as in RLlib's env runners: with several, sums are rounded differently.
     """
     torch = sys.modules.get("torch")
-    threads = 0 if torch is None else torch.get_num_threads()
+    of_python, of_numpy = random.getstate(), np.random.get_state()
     if torch is not None:
+        of_torch, threads = torch.get_rng_state(), torch.get_num_threads()
         torch.set_num_threads(1)
     try:
-        with same_random_numbers():
-            yield
+        yield
     finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
         if torch is not None:
+            torch.set_rng_state(of_torch)
             torch.set_num_threads(threads)
 
 

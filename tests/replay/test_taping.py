@@ -1,0 +1,57 @@
+"""Episodes of an env are put on tape for a recorder, until it renders them directly."""
+
+import itertools
+
+import gymnasium as gym
+import numpy as np
+
+from tune_media.recording.plan import Plan
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.replay.tape_recorder import tape_recorder_of
+from tune_media.replay.taping import Taping
+from tune_media.selection import as_selectors
+
+
+def lake():
+    return gym.make("FrozenLake-v1", render_mode="rgb_array")
+
+
+def taping_of(env, render, seeds=None):
+    recorder = EpisodeRecorder(Plan("episodes", as_selectors("all"), render=render), problems_are_collected=True)
+    taping = Taping(recorder)
+    taping.put_on_tape(env, seeds)
+    return taping, recorder
+
+
+def test_nothing_is_taped_once_all_recorders_render_directly():
+    env = lake()
+    one, _ = taping_of(env, "auto")
+    other, _ = taping_of(env, "auto")
+    taping = tape_recorder_of(env)
+    env.reset()
+    one.give_up("nobody needs it")
+    env.reset()
+    assert taping.is_on  # the other one needs it
+    other.give_up("nobody needs it")
+    env.step(0)
+    assert len(taping.tape) == 1  # the running episode to its end
+    env.reset()
+    assert not taping.is_on
+    assert taping.tape is None
+
+
+def test_auto_leaves_the_episodes_as_they_are():
+    env, plain = lake(), lake()
+    taping_of(env, "auto")
+    for one in (env, plain):
+        one.unwrapped.np_random = np.random.default_rng(5)
+    for _ in range(5):
+        assert env.reset()[0] == plain.reset()[0]
+        assert [env.step(1)[0] for _ in range(3)] == [plain.step(1)[0] for _ in range(3)]
+
+
+def test_an_env_that_nobody_steps_is_recorded_directly_and_it_is_said():
+    taping, recorder = taping_of(object(), "replay", itertools.count())
+    assert taping.mode == "direct"
+    (problem,) = recorder.problems.take()
+    assert problem.text.startswith("episodes are rendered while they run: nobody steps 'object' here")

@@ -1,0 +1,220 @@
+"""Renders the chosen episodes of a wrapper from their tapes, in a process of its own."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium as gym
+
+from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.clips import pictures_of, shows
+from tune_media.recording.episode import Candidate
+from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.rendering import describe, sub_env
+from tune_media.recording.winners import Winners
+from tune_media.replay.player import ReplayDiffers
+from tune_media.replay.process import RenderError
+from tune_media.replay.recipe import FrameSource, Recipe
+from tune_media.replay.render_pool import RenderPool
+from tune_media.replay.taping import Taping
+from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
+from tune_media.values.secrets import error_text
+
+_MOST_PROOFS = 4  # of a take(), the latest: whoever calls it waits for them
+
+
+@dataclass(frozen=True)
+class MadeByUser:
+    """Makes an env by ``env_fn``, also one whose id only the user's script registers.
+
+    Attributes:
+        env_fn: The function.
+        spec: The registered spec of the env that is recorded. None: it has none.
+
+    Example:
+        >>> MadeByUser(lambda: gym.make("CartPole-v1"), None)({}).spec.id
+        'CartPole-v1'
+    """
+
+    env_fn: Callable[[], gym.Env[Any, Any]]
+    spec: Any
+
+    def __call__(self, config: Mapping[str, Any]) -> gym.Env[Any, Any]:
+        """Make an env."""
+        if self.spec is not None:
+            gym.registry.setdefault(self.spec.id, self.spec)
+        return self.env_fn()
+
+    @classmethod
+    def like(cls, env: gym.Env[Any, Any], env_fn: Callable[[], Any]) -> MadeByUser:
+        """Return how an env is made that is like the recorded one."""
+        spec = None if env.unwrapped.spec is None else gym.registry.get(env.unwrapped.spec.id)
+        if spec is not None and str(spec.entry_point).startswith("__main__:"):  # another module in the other process
+            spec = copy.copy(spec)
+            spec.entry_point = getattr(sys.modules["__main__"], str(spec.entry_point).partition(":")[2])
+        return cls(env_fn, spec)
+
+
+class Replays(Taping):
+    """Tapes the episodes of a wrapper, and renders the chosen ones. The thread that steps the envs calls everything.
+
+    No env is made in this process. The process that renders starts with the first tape, and is ended after a minute
+    without one. With ``auto``, episodes are rendered directly until that process has played some of the chosen ones
+    again and shown the same pictures; then they are taped only.
+
+    Args:
+        recorder: The wrapper's recorder, whose plan says when to render, and which is told of problems.
+        env: The single env or vector env.
+        indices: The sub-envs to record.
+        env_fn: Makes an env like a sub-env. None: all episodes are rendered directly.
+        frame: The source of frames; see ``Renderer``.
+
+    Attributes:
+        recipe: How the process that renders makes its env. None: there is none.
+    """
+
+    def __init__(
+        self,
+        recorder: EpisodeRecorder,
+        env: Any,
+        indices: Collection[int],
+        env_fn: Callable[[], Any] | None,
+        frame: FrameSource = None,
+    ) -> None:
+        super().__init__(recorder)
+        self._name = describe(env)
+        self._pool: RenderPool | None = None
+        self._is_closed = False
+        self.recipe: Recipe | None = None
+        inner = sub_env(env, 0)
+        if self.tapes and env_fn is not None and inner is not None:
+            try:
+                made = MadeByUser.like(inner, env_fn)
+                self.recipe = Recipe.of(made, {}, inner, frame=frame, video=self.plan.video)
+            except Exception as error:
+                self._go_direct_and_say_so(
+                    f"render={self.plan.render!r}: env_fn= (or frame=, or an overlay) cannot be pickled for the "
+                    f"process that renders: {error_text(error)}. Have it make or import all that it uses, instead of "
+                    "holding an env, a lock or large data; or pass render='direct'"
+                )
+        self.put_all_on_tape(env, indices)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the process: a copy starts its own."""
+        return {**self.__dict__, "_pool": None}
+
+    def taken(self, winners: Mapping[str, Candidate]) -> Winners:
+        """Return the winners with their clips; those that have none yet are rendered from their tapes.
+
+        Args:
+            winners: The winners by the id of their record.
+
+        Raises:
+            RenderError: One cannot be rendered, and the recorder is strict.
+        """
+        result = Winners({id: replace(winner, tape=None) for id, winner in winners.items()})
+        direct = [winner for winner in winners.values() if winner.tape is not None and winner.clips]
+        taped = {id: winner for id, winner in winners.items() if winner.tape is not None and not winner.clips}
+        with self._recorder.clock.render():
+            if self.mode == AUTO:
+                self._prove(direct)
+            self._render_all(taped, result)
+        if self._is_closed or self.mode == DIRECT:
+            self._end_process()
+        return result
+
+    def close(self) -> None:
+        """End the process; if a later ``take()`` needs one again, it is ended there."""
+        self._is_closed = True
+        self._end_process()
+
+    def _end_process(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def _render_all(self, winners: Mapping[str, Candidate], result: Winners) -> None:
+        """Render winners from their tapes; if the process cannot play one for want of an env, it plays none."""
+        why: str | None = None
+        for id, winner in winners.items():
+            reason = why
+            if reason is None:
+                try:
+                    result.kept[id] = replace(winner, clips=self._rendered(winner), tape=None)
+                    continue
+                except Exception as error:
+                    reason = self._reason(error)
+                    if self.plan.strict:
+                        raise RenderError(reason) from error
+                    if not _is_of_one_episode(error):
+                        why = reason
+            result.lost[id] = f"no clip: {reason}"
+            self.give_up(reason, lost=1)
+
+    def _prove(self, winners: Sequence[Candidate]) -> None:
+        """Find out whether the env repeats episodes that were rendered directly, pictures included.
+
+        The latest one is played first, in a new env: if its frames depend on earlier episodes, they differ.
+        """
+        numbers = {winner.record.id: winner.tape.number for winner in winners if winner.tape is not None}
+        if not any(numbers.values()):  # the first episode of an env proves little
+            return
+        latest = sorted(winners, key=lambda winner: -numbers[winner.record.id])[:_MOST_PROOFS]
+        for winner in latest:
+            try:
+                again = {view: clip.checks for view, clip in self._rendered(winner).items()}
+                if again.keys() != winner.checks.keys() or not shows(again, pictures_of(winner.checks, are_all=False)):
+                    steps = winner.record.episode_length
+                    raise RenderError(f"within its {steps} steps, the replay shows other pictures", steps)
+            except Exception as error:
+                self._go_direct_and_say_so(self._reason(error))
+                return
+        self.mode = REPLAY
+
+    def _rendered(self, winner: Candidate) -> dict[str, EncodedVideo]:
+        """Return the clips of an episode's tape.
+
+        Raises:
+            RenderError: The tape is not the episode, or cannot be rendered.
+            OSError: The process cannot be started.
+        """
+        tape, steps = winner.tape, winner.record.episode_length
+        assert tape is not None
+        assert self.recipe is not None
+        differs = None
+        if tape.fault is not None:
+            differs = ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
+        elif len(tape) != steps:
+            differs = ReplayDiffers(min(len(tape), steps), f"has {len(tape)} steps and the episode {steps}")
+        if differs is not None:
+            raise RenderError(str(differs), differs.step)
+        if self._pool is None:
+            self._pool = RenderPool()
+        return self._pool.render(self.recipe, tape.packed(), env_index=winner.record.env_index or 0)
+
+    def _go_direct_and_say_so(self, reason: str) -> None:
+        self.go_direct(reason)
+        self._recorder.problems.report(reason, "episodes are rendered while they run", kind="replay")
+
+    def _reason(self, error: Exception) -> str:
+        """Return why a tape could not be rendered, with the remedy."""
+        text = str(error) if isinstance(error, RenderError) else error_text(error)
+        if _is_of_one_episode(error):
+            return (
+                f"render={self.plan.render!r}: env {self._name} does not repeat its episodes: {text}. Have the env "
+                "draw all its random numbers from self.np_random, which reset(seed=) seeds, and begin each episode "
+                "afresh; or pass render='direct'"
+            )
+        return (
+            f"render={self.plan.render!r}: the process that renders cannot play episodes of env {self._name} again: "
+            f"{text}. Have env_fn= make the env from what it imports itself; or pass render='direct'"
+        )
+
+
+def _is_of_one_episode(error: Exception) -> bool:
+    """Say whether the replay differed from its episode; otherwise no tape can be played."""
+    return isinstance(error, RenderError) and error.step is not None
