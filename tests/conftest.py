@@ -9,7 +9,6 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -145,13 +144,3 @@ def _doctest_names(doctest_namespace):
     from tune_media.encoding import VideoEncoder
 
     doctest_namespace.update(Video=Video, VideoOptions=VideoOptions, VideoEncoder=VideoEncoder)
-
-
-@pytest.fixture
-def now(monkeypatch):
-    """The time of the clocks, seconds: it passes only when a test, or an env of a test, sets it."""
-    now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr(
-        "tune_media.recording.render_clock.time", SimpleNamespace(perf_counter=lambda: float(now.seconds))
-    )
-    return now

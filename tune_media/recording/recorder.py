@@ -152,7 +152,7 @@ class EpisodeRecorder:
             self.problems.report(_NO_ROOM, lost=1)
         self._running[slot] = episode
         if episode.is_candidate and (episode.clips is not None or episode.steps is not None):
-            with self.clock.render(1), episode.guard_clip("the reset frame", self.problems, strict=self.plan.strict):
+            with self.clock.render(), episode.guard_clip("the reset frame", self.problems, strict=self.plan.strict):
                 index = facts.get("env_index") or 0
                 episode.feed(StepFacts(0, 0.0, 0.0, None, env, observation=observation, env_index=index))
         return episode.is_candidate
@@ -220,7 +220,7 @@ class EpisodeRecorder:
             reason = f"collect=: {error_text(error)}"
             self.problems.report(reason, "a value of a step is not stored as it is")
         if episode.is_candidate:
-            with self.clock.render(1), episode.guard_clip("a frame", self.problems, strict=self.plan.strict):
+            with self.clock.render(), episode.guard_clip("a frame", self.problems, strict=self.plan.strict):
                 episode.feed(step, picture=picture)
             if episode.episode_length % _CHECKED_EVERY == 0 and self._nbytes() > MAX_BYTES:
                 episode.cut("no memory left")

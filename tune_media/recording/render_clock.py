@@ -12,7 +12,6 @@ class RenderClock:
 
     Attributes:
         rendering: Time spent on rendering and encoding, seconds.
-        frames: Number of steps whose frame was rendered and encoded, or skipped by ``VideoOptions(every=...)``.
         sampling: Time between the first tick (or ``resume``) and the last one, without pauses, seconds. Includes
             ``rendering``.
 
@@ -28,7 +27,6 @@ class RenderClock:
 
     def __init__(self) -> None:
         self.rendering = 0.0
-        self.frames = 0
         self.sampling = 0.0
         self._last: float | None = None
 
@@ -50,9 +48,8 @@ class RenderClock:
         self._last = time.perf_counter()
 
     @contextlib.contextmanager
-    def render(self, frames: int = 0) -> Iterator[None]:
-        """Count the time of a ``with`` block as rendering time, of this number of frames."""
-        self.frames += frames
+    def render(self) -> Iterator[None]:
+        """Count the time of a ``with`` block as rendering time."""
         started = time.perf_counter()
         try:
             yield

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MethodType, ModuleType
 from typing import Any, NamedTuple, cast
 
@@ -115,44 +115,6 @@ def set_states(env: Any, states: Mapping[str, Any]) -> None:
     for name, game in _emulators_in(env):
         if name in states:
             game.restore_state(type(game.clone_state())(states[name]))
-
-
-@contextlib.contextmanager
-def same_states(env: Any) -> Iterator[None]:
-    """Give the generators that an env has the states back that they had before a ``with`` block.
-
-    They may be those of another env, too: one that a module made, or that the function that makes the envs holds.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> env = SimpleNamespace(np_random=np.random.default_rng(1))
-        >>> with same_states(env):
-        ...     first = env.np_random.random()
-        >>> env.np_random.random() == first
-        True
-    """
-    put_back: list[Callable[[], None]] = []
-    for place in _places_in(env):
-        if place.generator is not None:
-            with contextlib.suppress(NotImplementedError):
-                put_back.append(_putting_back(place.generator))
-    for _, game in _emulators_in(env):
-        put_back.append(_restoring(game))
-    try:
-        yield
-    finally:
-        for put in put_back:
-            put()
-
-
-def _putting_back(generator: Any) -> Callable[[], None]:
-    state = _state_of(generator)
-    return lambda: _set_state(generator, state)
-
-
-def _restoring(game: Any) -> Callable[[], None]:
-    state = game.clone_state(include_rng=True)
-    return lambda: game.restore_state(state)
 
 
 def _places_in(env: Any) -> Iterator[_Place]:
