@@ -237,8 +237,7 @@ be played again is recorded *directly*, rendered and encoded in the env runner: 
 slow, as with MuJoCo, encoding adds little to it, and only rendering fewer frames helps (`every=`, a trigger). If it is
 fast, as with CartPole, encoding costs most.
 
-TensorBoard's GIFs are made outside of Tune's loop. Each takes several milliseconds of a core, so if results come by the
-hundred a second, the GIFs are finished after the sweep.
+If results come by the hundred a second, TensorBoard's GIFs are finished after the sweep.
 
 {table}
 
