@@ -34,12 +34,13 @@ def test_a_clip_is_a_row_of_frames_from_its_first_to_its_last(experiment):
     assert pixels(many.data).shape[1] == 400  # frames that would be too narrow are left out
 
 
-def test_a_picture_that_would_be_too_large_is_refused_with_its_size(experiment, tmp_path):
-    given = ["filmstrip", str(experiment), "-o", str(tmp_path / "x.png"), "--frames", "1", "--width", "18000"]
+def test_a_picture_that_would_be_too_large_is_refused_with_its_size(experiment, tmp_path, monkeypatch):
+    monkeypatch.setattr("tune_media.viewing.filmstrip._MOST_PIXELS", 2_500_000)
+    given = ["filmstrip", str(experiment), "-o", str(tmp_path / "x.png"), "--frames", "1", "--width", "1800"]
     result = CliRunner().invoke(main, given)
     assert result.exit_code == 1
-    assert "would have 18000 x 24" in result.output
-    assert "at most 250,000,000: choose a smaller --width, more --frames, or fewer clips." in result.output
+    assert "would have 1800 x 2" in result.output
+    assert "at most 2,500,000: choose a smaller --width, more --frames, or fewer clips." in result.output
 
 
 def test_the_command_takes_an_experiment_or_a_clip(experiment, tmp_path):
