@@ -6,13 +6,12 @@ opens each page; an error in its console fails, and so does a request to another
 
 from __future__ import annotations
 
-import shutil
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tests.support.browser import FLAGS
+from tests.support.browser import FLAGS, find_chromium
 
 
 class Page(HTMLParser):
@@ -71,7 +70,7 @@ def browser_errors(site: Path, chromium: str) -> list[str]:
 def main(site: Path) -> int:
     """Check a site, print what is wrong, and return the exit code."""
     wrong = [f"broken link: {link}" for link in broken_links(site)]
-    chromium = shutil.which("chromium")
+    chromium = find_chromium()
     wrong += browser_errors(site, chromium) if chromium else []
     count = len(list(site.rglob("*.html")))
     print("\n".join(wrong) or f"{count} pages, no broken link" + (", no error in Chromium" if chromium else ""))

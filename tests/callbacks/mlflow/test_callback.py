@@ -1,7 +1,6 @@
 """MLflow: a real server over HTTP, killed and started again; hyperparameters that change; names; final states."""
 
 import logging
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from ray import tune
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 import tune_media as tm
+from tests.support.browser import chromium
 from tests.support.faults import At, episodes
 from tests.support.pictures import clip
 from tests.support.trackers import MlflowServer, mlflow_store, read_mlflow
@@ -175,15 +175,12 @@ def test_a_token_is_in_no_message_and_not_pickled(ray_session, tmp_path, caplog,
     assert b"hunter2" not in pickled
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium")
 def test_a_clip_plays_in_mlflows_page(ray_session, tmp_path, server):
-    playwright = pytest.importorskip("playwright.sync_api")
     fit(quick_clips, tmp_path, server.uri)
     client, (run,) = runs_of(server.uri, tmp_path.name)
     (artifact,) = client.list_artifacts(run.info.run_id, "media/train/rollout")
     place = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/{artifact.path}"
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+    with chromium() as browser:
         page = browser.new_page()
         page.goto(f"{server.uri}/{place}")
         page.wait_for_selector("video", timeout=60_000)
@@ -192,5 +189,4 @@ def test_a_clip_plays_in_mlflows_page(ray_session, tmp_path, server):
         shown = page.evaluate(
             "() => { const v = document.querySelector('video'); return [v.error, v.videoWidth, v.videoHeight] }"
         )
-        browser.close()
     assert shown == [None, 24, 16]
