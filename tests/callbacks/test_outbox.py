@@ -8,7 +8,9 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from ray.tune.callback import CallbackList
@@ -263,6 +265,38 @@ def test_no_row_goes_before_its_content_if_a_reader_advances_meanwhile(outboxes,
     assert (outbox.nbytes, outbox.read(0)) == (0, [])
     assert not [file for file in outbox.folder.iterdir() if len(file.name) == 32], "the content"
     outbox.close(remove=True)
+
+
+def test_an_outbox_that_is_closed_during_a_checkpoint_waits_for_it(outboxes):
+    """SQLite ended the process: a reader that had not finished in time was in the middle of one."""
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    calls, begun, goes_on = [], threading.Event(), threading.Event()
+
+    class Slow:
+        def execute(self, statement):
+            begun.set()
+            goes_on.wait(60)
+            calls.append("checkpoint")
+            return SimpleNamespace(fetchall=list)
+
+        def close(self):
+            calls.append("close")
+
+    outbox._checkpoints.close()
+    outbox._checkpoints = Slow()
+    reader = threading.Thread(target=outbox.checkpoint)
+    reader.start()
+    begun.wait(60)
+    closing = threading.Thread(target=outbox.close, kwargs={"remove": True})
+    closing.start()
+    wait_until(lambda: outbox._is_closed)
+    goes_on.set()
+    for thread in (reader, closing):
+        thread.join(60)
+    outbox.checkpoint()
+    assert calls == ["checkpoint", "close"]
+    assert not outbox.folder.exists()
 
 
 def test_recipes_count_once_and_a_reopened_outbox_counts_the_same(outboxes):

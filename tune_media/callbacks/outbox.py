@@ -38,6 +38,7 @@ STORAGE = "storage"
 _SMALL_BYTES = 4096  # contents up to this size are in the row itself
 _EXPIRES_SECONDS = 7 * 24 * 3600.0
 _RESERVE, _SMALL_REMAINDER = 0.07, 64 * 2**20  # of the disk; a nearly full disk still takes so many bytes in all
+_CLOSE_SECONDS = 5.0  # how long the end waits for a checkpoint that is under way
 _DISK_SECONDS = 1.0  # how often the disk is asked for its free space
 _TIDY_ROWS = 64  # deleted in one transaction
 TAPE, TAPE_DONE = "tape", "tape done"
@@ -176,6 +177,7 @@ class Outbox:
             folder / "outbox.sqlite", check_same_thread=False, isolation_level=None, timeout=30
         )
         self._lock, self._bytes_lock, self._deleting = threading.Lock(), threading.Lock(), threading.Lock()
+        self._checkpointing = threading.Lock()
         self.changed, self.version = threading.Condition(), 0
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0", "secure_delete=OFF"):
             self._database.execute(f"PRAGMA {pragma}")
@@ -600,8 +602,9 @@ class Outbox:
 
     def checkpoint(self) -> None:
         """Bring the write-ahead log into the database file, over a connection of its own, so that nobody waits."""
-        with contextlib.suppress(sqlite3.Error):
-            self._checkpoints.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self._checkpointing, contextlib.suppress(sqlite3.Error):
+            if not self._is_closed:
+                self._checkpoints.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def wait(self, version: int, seconds: float) -> None:
         """Wait until something has changed since ``version`` had a value, at most so long."""
@@ -628,8 +631,11 @@ class Outbox:
                 return
             self._is_closed = True
             with contextlib.suppress(sqlite3.Error):
-                self._checkpoints.close()
                 self._database.close()
+        if self._checkpointing.acquire(timeout=_CLOSE_SECONDS):  # to close it while it is in use would end the process
+            with contextlib.suppress(sqlite3.Error):
+                self._checkpoints.close()
+            self._checkpointing.release()
         self._notify()
         if remove:
             shutil.rmtree(self.folder, ignore_errors=True)
