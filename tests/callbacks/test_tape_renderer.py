@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import sqlite3
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from tune_media.callbacks.session import _SESSIONS
 from tune_media.encoding import probe_video
 from tune_media.replay import render_actor
 from tune_media.replay.process import RenderProcess
+from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import verdict_on
 from tune_media.storage.entry import may_be_rendered
@@ -311,6 +313,24 @@ def test_a_driver_that_is_told_to_end_renders_nothing_and_a_restore_does(tmp_pat
     assert sorted(notes.media_of("best")) == [1, 2]
     assert notes.calls[-1] == ("end", "finished")
     assert not list((tmp_path / "outbox").iterdir())
+
+
+def test_a_tape_whose_render_process_is_ended_with_the_driver_waits_for_a_restore(tmp_path, monkeypatch):
+    """Its pipe was closed while it was read: the clip was listed as a tape, and the restore did not render it."""
+    begun, killed = threading.Event(), threading.Event()
+
+    def is_read(clip, pool):
+        begun.set()
+        killed.wait(60)
+        raise ValueError("I/O operation on closed file")
+
+    monkeypatch.setattr(TapedClip, "clips_by", is_read)
+    monkeypatch.setattr(RenderPool, "kill", lambda pool: killed.set())
+    sweep = Sweep(tmp_path)
+    sweep.report(1, best=taped_clip(1))
+    assert begun.wait(60)
+    _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)].end_now()
+    assert listed(sweep) == {("best", 1): "waiting"}
 
 
 def test_a_disk_that_is_full_when_tapes_are_left_raises_nothing(tmp_path, gate, monkeypatch, capsys, caplog):

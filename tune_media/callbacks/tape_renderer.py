@@ -319,7 +319,7 @@ class TapeRenderer(OutboxThread):
             self._lose(waiting, FAILED, str(error))
             return
         except RenderError as error:
-            if self._is_over:  # this process was told to end
+            if self._is_over:  # this process was told to end, and the tape waits for a restore
                 return
             if isinstance(error, NoRoomError):
                 self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
@@ -331,6 +331,8 @@ class TapeRenderer(OutboxThread):
                 self._refuse(waiting, error)
             return
         except Exception as error:  # this machine cannot start a process, or its disk is full
+            if self._is_over:
+                return
             self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
             self._leave(waiting, error_text(error))
             return
