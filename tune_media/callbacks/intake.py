@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Report
-from tune_media.callbacks.outbox import TAPE, NewRow, OutboxFullError
+from tune_media.callbacks.outbox import TAPE, NewRow, OutboxFullError, no_room
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.raw_clips import RawVideo
@@ -168,11 +168,10 @@ class Intake:
         try:
             last = session.append(rows)
         except OutboxFullError as error:
-            reason = f"no room in the outbox on the driver's disk: {error_text(error)}"
             session.faults.report("the outbox", "keeping media", error, kind=DROPPED)
             media = []
             try:
-                last = self._append_names(rows, reason)
+                last = self._append_names(rows, no_room(error))
             except (OSError, sqlite3.Error) as worse:
                 self._lose(trial, entries, worse)
                 return

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.outbox import Outbox
+from tune_media.callbacks.outbox import Outbox, no_room
 from tune_media.results.raw_clips import RawVideo
 from tune_media.storage.entry import DROPPED, FAILED, MediaEntry, as_lost, entries_of, packed_medium
 from tune_media.values.file_medium import FileMedium
@@ -96,7 +96,7 @@ class Maker:
                 self._outbox.complete(seq, *packed, most_bytes)
             except (OSError, sqlite3.Error) as error:
                 self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
-                self._lose(seq, DROPPED, f"no room in the outbox on the driver's disk: {error_text(error)}")
+                self._lose(seq, DROPPED, no_room(error))
         finally:
             with self._lock:
                 self._nbytes -= _size(entry)

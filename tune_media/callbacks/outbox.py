@@ -718,6 +718,11 @@ class Outbox:
             self.changed.notify_all()
 
 
+def no_room(error: Exception) -> str:
+    """Return the note of a medium that the driver's disk did not take."""
+    return f"no room in the outbox on the driver's disk: {error_text(error)}"
+
+
 def _cost(kind: str, data: bytes, content: bytes | None) -> int:
     """Return how many bytes a row counts for, as ``_COST`` does."""
     return len(content or b"") + (len(data) if kind in _LARGE_KINDS else 0)

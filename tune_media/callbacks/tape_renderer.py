@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from tune_media.callbacks.backend import Status
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.outbox import TAPE, ContentLostError, NewRow, Outbox, OutboxFullError, Row
+from tune_media.callbacks.outbox import TAPE, ContentLostError, NewRow, Outbox, OutboxFullError, Row, no_room
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.summary import Summary
 from tune_media.encoding.encoder import EncodedVideo
@@ -318,27 +318,26 @@ class TapeRenderer(OutboxThread):
         except ContentLostError as error:
             self._lose(waiting, FAILED, str(error))
             return
-        except RenderError as error:
-            if self._is_over:  # this process was told to end, and the tape waits for a restore
-                return
-            if isinstance(error, NoRoomError):
-                self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
-                self._leave(waiting, str(error))
-            elif error.has_died:  # for want of memory, say: that tells nothing of the env
-                self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
-                self._leave(waiting, f"the process that renders died of it twice ({error_text(error)})")
-            else:
-                self._refuse(waiting, error)
-            return
-        except Exception as error:  # this machine cannot start a process, or its disk is full
-            if self._is_over:
-                return
-            self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
-            self._leave(waiting, error_text(error))
+        except Exception as error:
+            if not self._is_over:  # else this process was told to end, and the tape waits for a restore
+                self._give_up(waiting, error)
             return
         for one in self._all():
             if one.episode == waiting.episode and not self._gave_up:
                 self._append_clip(one, taped.tape, clips)
+
+    def _give_up(self, waiting: _Waiting, error: Exception) -> None:
+        """Leave a clip that was not rendered; if that is for its tape, its env runners record directly from now on."""
+        if isinstance(error, RenderError) and not isinstance(error, NoRoomError) and not error.has_died:
+            self._refuse(waiting, error)
+            return
+        self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
+        if isinstance(error, NoRoomError):
+            self._leave(waiting, str(error))
+        elif isinstance(error, RenderError):  # for want of memory, say: that tells nothing of the env
+            self._leave(waiting, f"the process that renders died of it twice ({error_text(error)})")
+        else:  # this machine cannot start a process, or its disk is full
+            self._leave(waiting, error_text(error))
 
     def _taped(self, waiting: _Waiting) -> TapedClip:
         """Return a clip as it came.
@@ -364,7 +363,7 @@ class TapeRenderer(OutboxThread):
             self._refuse(waiting, error)
         except OutboxFullError as error:
             self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
-            self._lose(waiting, DROPPED, f"no room in the outbox on the driver's disk: {error_text(error)}")
+            self._lose(waiting, DROPPED, no_room(error))
 
     def _lose(self, waiting: _Waiting, status: str, reason: str, **own: bool) -> bool:
         """Append that a clip has no file, and why; return whether that was not known."""
