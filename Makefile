@@ -18,13 +18,14 @@ $(PYTHON) -m venv --clear $(1)
 echo "import site; site.addsitedir('$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
 	> "$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
 endef
-.PHONY: demo test test-fast test-oldest lint format docs bench release clean
+.PHONY: demo test pytest test-fast test-oldest lint style types format docs bench release clean
 
 demo: $(VENV)/installed
 	$(VENV)/bin/tune-media demo
 
-test: lint
-	$(VENV)/bin/python -m pytest
+# mypy uses one core, so it runs beside the tests.
+test: style
+	@$(MAKE) --no-print-directory -j 2 types pytest
 
 # No Ray and no browser: less than a minute on 2 cores.
 test-fast: $(VENV)/installed
@@ -33,9 +34,16 @@ test-fast: $(VENV)/installed
 test-oldest: $(OLDEST)/installed
 	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS) -m "not any_ray" --no-loadscope-reorder
 
-lint: $(VENV)/installed
+pytest: $(VENV)/installed
+	$(VENV)/bin/python -m pytest
+
+lint: style types
+
+style: $(VENV)/installed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+
+types: $(VENV)/installed
 	$(VENV)/bin/mypy
 
 format: $(VENV)/installed

@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from tests.support.fork_workers import VARIABLE
 from tune_media.recording.clips import Clips
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.process import RenderError, RenderProcess
@@ -106,7 +107,8 @@ def atari():
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_clip_is_the_one_of_direct_recording(name):
+def test_the_clip_is_the_one_of_direct_recording(name, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)  # the process starts as it does for users
     if importlib.util.find_spec(FAMILIES[name]) is None:
         pytest.skip(f"{FAMILIES[name]} is not installed")
     if FAMILIES[name] == "ale_py":

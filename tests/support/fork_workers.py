@@ -1,4 +1,4 @@
-"""Fork Ray's workers from one process that has imported RLlib and torch.
+"""Fork Ray's workers from one process that has imported RLlib and torch, and render processes from another one.
 
 Each actor of Ray has a process of its own. It needs 3 to 6 s of CPU time to import RLlib, but 0.06 s to be forked. The
 process that Ray starts asks for the fork itself (`at_start.sitecustomize`), and then runs Ray's own script. If
@@ -6,6 +6,9 @@ process that Ray starts asks for the fork itself (`at_start.sitecustomize`), and
 
 pytest starts the server. It imports what Ray and RLlib need, and forks a process for each Ray and job; this imports Ray
 and RLlib, and forks the workers.
+
+A process that renders tapes needs 0.6 s to import NumPy, PyAV and Ray. Whoever started it waits for it and may kill it,
+so the process that asks for the fork stays: it ends as the forked one does, and the forked one with it.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from typing import Any
 from unittest import mock
 
 VARIABLE = "TUNE_MEDIA_FORK_WORKERS"
+RENDERERS = "-renderers"  # behind the address of the server for Ray's workers
 
 
 @contextlib.contextmanager
@@ -42,13 +46,17 @@ def forked_workers():
         address = str(Path(folder, "socket"))
         # One thread: no other would survive the fork. Ray gives its workers one, too.
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        server = subprocess.Popen([sys.executable, __file__, address], stdin=subprocess.PIPE, env=environment)
+        servers = [
+            subprocess.Popen([sys.executable, __file__, each], stdin=subprocess.PIPE, env=environment)
+            for each in (address, f"{address}{RENDERERS}")
+        ]
         os.environ[VARIABLE] = address
         try:
             yield
         finally:
             del os.environ[VARIABLE]
-            server.communicate()  # closes its standard input
+            for server in servers:
+                server.communicate()  # closes its standard input
 
 
 def _stack(context: int = 1) -> list[inspect.FrameInfo]:
@@ -68,8 +76,6 @@ def make_connectors_fast() -> None:
 
 def serve(address: str) -> None:
     """Have a worker forked for each request, until the standard input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ends with pytest, not before it
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     forkers: dict[tuple[tuple[str, str], ...], socket.socket] = {}
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
@@ -105,6 +111,52 @@ def serve(address: str) -> None:
                 for stream in streams:
                     os.close(stream)
     return None
+
+
+def serve_renderers(address: str) -> None:
+    """Fork a process that renders for each request, until the standard input ends."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen(128)
+        while listener in select.select([sys.stdin, listener], [], [])[0]:
+            with listener.accept()[0] as connection:
+                if (received := _receive(connection)) is None:
+                    continue  # the asking process was killed
+                _import("gymnasium", "pygame", "tune_media.replay.process")
+                request, streams = received
+                if not os.fork():
+                    listener.close()
+                    return _guard_renderer(connection, request, streams)
+                for stream in streams:
+                    os.close(stream)
+    return None
+
+
+def _guard_renderer(connection: socket.socket, request: Any, streams: list[int]) -> None:
+    """Fork the process that renders, end it if the asking one ends, and tell that one how it ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    connection.send(b"1")
+    if not (renderer := os.fork()):
+        connection.close()
+        return _render(request, streams)
+    for stream in streams:
+        os.close(stream)
+    ended = os.pidfd_open(renderer)
+    if ended not in select.select([ended, connection], [], [])[0]:
+        os.kill(renderer, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(renderer, 0)[1])
+    with contextlib.suppress(OSError):
+        connection.send(str(code).encode())
+    os._exit(0)
+
+
+def _render(request: Any, streams: list[int]) -> None:
+    from tune_media.replay.process import main
+
+    os.setsid()
+    _take_over(request, streams)
+    sys.path[:] = request["path"]
+    main()
 
 
 def _receive(connection: socket.socket) -> tuple[Any, list[int]] | None:
@@ -160,19 +212,10 @@ def _import(*names: str) -> None:
 
 def _become(request: Any, streams: list[int]) -> None:
     """Do in this process what the asking one was started for."""
-    import numpy as np
     import torch
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setpgrp()
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
-    os.environ.clear()
-    os.environ.update(request["env"])
-    os.chdir(request["folder"])
-    np.random.seed()  # the server's state otherwise, in every worker; Python does this for `random`
+    _take_over(request, streams)
     torch.seed()
     for module, name in (("wandb.sdk.data_types._private", "MEDIA_TMP"), ("wandb.sdk.artifacts.artifact", "_TMP_DIR")):
         folder = getattr(sys.modules.get(module), name, None)
@@ -184,5 +227,22 @@ def _become(request: Any, streams: list[int]) -> None:
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
+def _take_over(request: Any, streams: list[int]) -> None:
+    """Give this process the signals, standard streams, variables and folder of the asking one."""
+    import numpy as np
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["folder"])
+    np.random.seed()  # the server's state otherwise, in every fork; Python does this for `random`
+
+
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ends with pytest, not before it
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+    (serve_renderers if sys.argv[1].endswith(RENDERERS) else serve)(sys.argv[1])

@@ -1,8 +1,17 @@
-"""Python imports this module first in each process of the tests: a worker of Ray asks `fork_workers` to be forked."""
+"""Python imports this module first in each process of the tests.
+
+A worker of Ray, and a process that renders, asks `fork_workers` to be forked.
+"""
+
+from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
+
+TYPE_CHECKING = False  # typing's takes 5 ms to import, in each process
+if TYPE_CHECKING:
+    import socket
 
 _WORKERS = "/ray/_private/workers/"
 
@@ -33,24 +42,45 @@ def _worker_command() -> list[str]:
     return words if words and words[0].endswith(f"{_WORKERS}default_worker.py") else []
 
 
-def _is_forked_instead(command: list[str], address: str) -> bool:
-    """Hand a command and this process's environment and standard streams to the server, which may decline."""
+def _ask(address: str, **request: object) -> socket.socket | None:
+    """Hand this process's environment and standard streams to a server; return the connection if it has forked one."""
     import json
     import socket
 
-    request = {"command": command, "env": dict(os.environ), "folder": str(Path.cwd())}
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        try:
-            connection.connect(address)
-            socket.send_fds(connection, [json.dumps(request).encode()], [0, 1, 2])
-            return connection.recv(1) == b"1"
-        except OSError:
-            return False  # the tests have ended
+    body = json.dumps({**request, "env": dict(os.environ), "folder": str(Path.cwd())}).encode()
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        connection.connect(address)
+        socket.send_fds(connection, [body], [0, 1, 2])
+        if connection.recv(1) == b"1":
+            return connection
+    except OSError:
+        pass  # the tests have ended
+    connection.close()
+    return None
+
+
+def _end_as_the_forked_one(connection: socket.socket) -> None:
+    """Wait for the end of the process that renders instead of this one; end as it did, or with the one that asked."""
+    import select
+
+    parent = os.getppid()
+    for stream in (0, 1, 2):
+        os.close(stream)
+    while not select.select([connection], [], [], 5)[0]:
+        if os.getppid() != parent:
+            os._exit(1)
+    code = int(connection.recv(16) or 1)
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    os._exit(code)
 
 
 _SERVER = os.environ.get("TUNE_MEDIA_FORK_WORKERS")
-_COMMAND = _worker_command()
-if _SERVER and _COMMAND and _is_forked_instead(_COMMAND, _SERVER):
+if _SERVER and (command := _worker_command()) and _ask(_SERVER, command=command):
     os._exit(0)
+_RENDERS = sys.orig_argv[1:] == ["-m", "tune_media.replay.process"]
+if _SERVER and _RENDERS and (connection := _ask(f"{_SERVER}-renderers", path=sys.path)):
+    _end_as_the_forked_one(connection)
 if _SERVER and any(word.endswith("/ray/autoscaler/_private/monitor.py") for word in sys.orig_argv):
     os._exit(0)  # it would import Ray and look at the load for ever, and no test has machines to start
