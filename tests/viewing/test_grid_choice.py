@@ -37,13 +37,6 @@ def test_one_trial_over_its_training(catalog, tmp_path, monkeypatch):
     assert [tile.row["step"] for tile in tiles] == [0, 3, 6]
 
 
-def test_a_trial_or_a_key_that_is_not_there_is_named(catalog):
-    with pytest.raises(ValueError, match="no trial 'trial_x'; the trials are 'trial_a', 'trial_b', 'trial_c'"):
-        choose_tiles(catalog, trials=["trial_x"])
-    with pytest.raises(ValueError, match=r"'episodes/worst'.*the keys with clips are 'episodes/best'"):
-        choose_tiles(catalog, key="episodes/worst")
-
-
 def test_a_folder_without_clips_is_named(tmp_path):
     (tmp_path / "tuner.pkl").touch()
     with pytest.raises(ValueError, match=f"no clip in {tmp_path}: nothing was recorded"):
