@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 
@@ -16,14 +14,6 @@ from tune_media.viewing.trials import LogDirectory, Trials
 def trial(tmp_path):
     write_trial(tmp_path / "trial", 1)
     return Trials([LogDirectory.of(str(tmp_path))]).all()[0]
-
-
-def test_a_clip_has_its_record_and_its_episodes_series(trial):
-    line = next(line for line in trial.lines if line["step"] == 20)
-    details = episode_details(trial, line)
-    assert details["record"]["episode_return"] == 22
-    assert details["series"]["angle"] == pytest.approx([0.0, 0.4, 0.8, 1.2, 1.6, 2.0])
-    json.dumps(details, allow_nan=False)
 
 
 def test_the_json_is_read_if_there_is_no_parquet_file(trial, tmp_path):

@@ -1,3 +1,4 @@
+import contextlib
 import io
 import time
 
@@ -23,10 +24,12 @@ def test_on_a_terminal_the_line_is_redrawn_while_nothing_happens(monkeypatch):
     monkeypatch.setattr(status_line, "_TICK", 0.001)
     seconds = iter(range(10**6))
     file = Terminal()
-    with StatusLine(file, clock=lambda: float(next(seconds))) as line:
+    with contextlib.suppress(ValueError), StatusLine(file, clock=lambda: float(next(seconds))) as line:
         line.stage("Starting Ray")
         while file.getvalue().count("Starting Ray") < 4:  # the thread draws
             time.sleep(0.001)
+        raise ValueError  # the command fails
+    assert not line._thread.is_alive()
     drawn = file.getvalue().split("\r\x1b[K")[1:]
     assert [int(line[1:4]) for line in drawn] == list(range(1, len(drawn) + 1))
     assert file.getvalue().endswith("Starting Ray\n")
@@ -38,11 +41,3 @@ def test_a_line_is_cut_to_the_terminal(monkeypatch):
     with StatusLine(file, clock=lambda: 0.0) as line:
         line.stage("a long text that would wrap and scroll")
     assert all(len(part) <= 19 for part in file.getvalue().replace("\n", "").split("\r\x1b[K"))
-
-
-def test_it_stops_if_the_command_fails():
-    try:
-        with StatusLine(io.StringIO()) as line:
-            raise ValueError
-    except ValueError:
-        assert not line._thread.is_alive()
