@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from tune_media import selection
+from tune_media import selection, steps
 from tune_media.recording.choosing import chosen_by, survivors
 from tune_media.selection import as_selectors
 from tune_media.values.episode_record import EpisodeRecord
@@ -40,9 +40,11 @@ def ids(records):
         (selection.best(3), ["5", "7", "4"]),
         (selection.worst(2), ["3", "1"]),
         (selection.where(lambda record: record.episode_return > 4, name="good"), ["4", "5", "7"]),
+        (selection.best(by="finished_at"), ["7"]),
+        (selection.failures(below=2), ["1", "3"]),
     ],
 )
-def test_what_selectors_choose(keep, expected):
+def test_each_selector_chooses_the_episodes_that_it_is_for(keep, expected):
     (selector,) = as_selectors(keep)
     assert ids(winners(EPISODES, [selector])[selector.name]) == expected
 
@@ -67,36 +69,10 @@ def test_best_and_worst_of_equals_differ():
     assert ids(chosen["best"]) != ids(chosen["worst"])
 
 
-def test_a_return_that_is_not_a_number_is_neither_best_nor_worst():
+def test_a_return_that_is_not_a_number_is_neither_best_nor_worst_but_a_failure():
     records = [episode(0, float("nan")), episode(1, 1), episode(2, 2)]
-    chosen = winners(records, as_selectors(("best", "worst")))
-    assert (ids(chosen["best"]), ids(chosen["worst"])) == (["2"], ["1"])
-
-
-def test_by_another_number_of_the_episode():
-    records = [episode(0, 9, length=5), episode(1, 1, length=50)]
-    assert ids(winners(records, [selection.best(by="episode_length")])["best"]) == ["1"]
-
-
-def test_failures():
-    (selector,) = as_selectors(selection.failures(below=2))
-    assert ids(winners(EPISODES, [selector])["failures"]) == ["1", "3"]
-
-
-@pytest.mark.parametrize(
-    ("keep", "error", "words"),
-    [
-        ("bets", ValueError, "no selector"),
-        ((), ValueError, "empty"),
-        (("best", "best"), ValueError, "twice"),
-        (("best", selection.best(3)), ValueError, "twice"),
-        (3, TypeError, "keep= takes a selector's name .* got 3"),
-        ([3], TypeError, "several of these, got"),
-    ],
-)
-def test_bad_selectors_fail_at_once(keep, error, words):
-    with pytest.raises(error, match=words):
-        as_selectors(keep)
+    chosen = winners(records, as_selectors(("best", "worst", selection.failures(below=1))))
+    assert (ids(chosen["best"]), ids(chosen["worst"]), ids(chosen["failures"])) == (["2"], ["1"], ["0"])
 
 
 def test_a_number_that_no_episode_has_is_told_with_what_was_meant():
@@ -107,47 +83,60 @@ def test_a_number_that_no_episode_has_is_told_with_what_was_meant():
         selection.worst(by="x").choose(episodes)
 
 
-def test_bad_numbers_fail_at_once():
-    for make in (selection.best, selection.worst, selection.first, selection.last):
-        with pytest.raises(ValueError, match="k >= 1"):
-            make(0)
-    with pytest.raises(ValueError, match="n >= 1"):
-        selection.every(0)
-    with pytest.raises(ValueError, match="probability"):
-        selection.sometimes(2)
-    with pytest.raises(ValueError, match="share"):
-        selection.RenderBudget(0)
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: selection.best("3"), r"best\(k\) takes a whole number .* got '3'"),
-        (lambda: selection.last(2.5), r"last\(k\) takes a whole number .* got 2.5"),
-        (lambda: selection.every(None), r"every\(n\) takes a whole number .* got None"),
-        (lambda: selection.sometimes("often"), r"sometimes\(probability\) takes a number .* got 'often'"),
-        (lambda: selection.RenderBudget(None), r"RenderBudget\(share\) takes a number .* got None"),
-    ],
-)
-def test_arguments_that_are_no_numbers_are_named(make, words):
-    with pytest.raises(TypeError, match=words):
-        make()
-
-
-def test_failures_have_what_is_not_a_number():
-    (selector,) = as_selectors(selection.failures(below=2))
-    assert ids(selector.choose([episode(0, float("nan")), episode(1, 5)])) == ["0"]
-
-
 def test_selectors_and_triggers_can_be_pickled():
     for selector in as_selectors(("best", "worst", "median", "first", "last", "all", selection.failures(below=1))):
         copy = pickle.loads(pickle.dumps(selector))
         assert copy.choose(EPISODES) == selector.choose(EPISODES)
 
 
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: as_selectors("bets"), ValueError, "no selector"),
+        (lambda: as_selectors(()), ValueError, "empty"),
+        (lambda: as_selectors(("best", "best")), ValueError, "twice"),
+        (lambda: as_selectors(("best", selection.best(3))), ValueError, "twice"),
+        (lambda: as_selectors(3), TypeError, "keep= takes a selector's name .* got 3"),
+        (lambda: as_selectors([3]), TypeError, "several of these, got"),
+        (lambda: selection.best(0), ValueError, "k >= 1"),
+        (lambda: selection.worst(0), ValueError, "k >= 1"),
+        (lambda: selection.first(0), ValueError, "k >= 1"),
+        (lambda: selection.last(0), ValueError, "k >= 1"),
+        (lambda: selection.every(0), ValueError, r"every\(n\) needs n >= 1, got 0"),
+        (lambda: selection.sometimes(2), ValueError, "probability"),
+        (lambda: selection.RenderBudget(0), ValueError, "share"),
+        (lambda: selection.best("3"), TypeError, r"best\(k\) takes a whole number .* got '3'"),
+        (lambda: selection.last(2.5), TypeError, r"last\(k\) takes a whole number .* got 2.5"),
+        (lambda: selection.every(None), TypeError, r"every\(n\) takes a whole number .* got None"),
+        (lambda: selection.sometimes("often"), TypeError, r"sometimes\(probability\) takes a number .* got 'often'"),
+        (lambda: selection.RenderBudget(None), TypeError, r"RenderBudget\(share\) takes a number .* got None"),
+        (lambda: steps.running("speed", statistics=("avg", "median")), ValueError, "median"),
+    ],
+)
+def test_a_mistake_is_refused_at_once(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_triggers_take_every_nth_the_first_or_some_episodes():
+    assert [index for index in range(10) if selection.every(4, start=2)(index)] == [2, 6]
+    assert [index for index in range(5) if selection.first_episodes(2)(index)] == [0, 1]
+
+
 def test_chance_differs_between_processes_unless_it_is_seeded():
     def draws(trigger):
-        return [pickle.loads(pickle.dumps(trigger))(0) for _ in range(40)]
+        copies = [pickle.loads(pickle.dumps(trigger)) for _ in range(2)]
+        return [[copy(index) for index in range(40)] for copy in copies]
 
-    assert len(set(draws(selection.sometimes(0.5)))) == 2
-    assert len(set(draws(selection.sometimes(0.5, seed=1)))) == 1
+    one, other = draws(selection.sometimes(0.5))
+    assert one != other
+    one, other = draws(selection.sometimes(0.5, seed=1))
+    assert one == other
+    assert set(one) == {True, False}
+
+
+def test_a_budget_allows_the_first_episode_and_then_its_share():
+    budget = selection.RenderBudget(0.1)
+    assert budget.allows(0.0, 0.0)
+    assert budget.allows(0.9, 10.0)
+    assert not budget.allows(1.1, 10.0)
