@@ -28,7 +28,7 @@ from tune_media.results.reader import replace_media
 from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, report_json, report_parquet
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
-from tune_media.storage.names import safe_id, safe_key, safe_suffix
+from tune_media.storage.names import safe_key
 from tune_media.values.convert import as_plain
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.values.medium import Medium
@@ -238,25 +238,18 @@ def read(result):
 
 
 @hostile
-@given(st.dictionaries(KEYS, trees(SCALARS | ARRAYS | ODD_OBJECTS | MEDIA), max_size=5))
-def test_all_media_of_any_result_are_replaced(result):
+@given(st.dictionaries(KEYS, SCALARS | ODD_OBJECTS | trees(SCALARS | ARRAYS | ODD_OBJECTS | MEDIA), max_size=5))
+def test_all_media_of_any_result_are_replaced_and_what_is_no_medium_is_left_as_it_was(result):
     result = made(result)
-    expected = {medium.id for medium in media_in({k: v for k, v in result.items() if k != "config"})}
+    before = {key: value for key, value in result.items() if key != "config"}
+    expected = {medium.id for medium in media_in(before)}
+    others = {key: value for key, value in before.items() if not list(media_in(value))}
     found, _ = read(result)
     assert expected <= {item.medium.id for item in found}
-    assert not list(media_in({k: v for k, v in result.items() if k != "config"}))
-
-
-@hostile
-@given(st.dictionaries(TEXTS, SCALARS | ARRAYS | ODD_OBJECTS | trees(SCALARS | ODD_OBJECTS), max_size=5))
-def test_what_is_no_medium_is_left_as_it_was(result):
-    result = made(result)
-    before = dict(result)
-    found, _ = read(result)
-    assert all(item.medium.kind == "video" for item in found)  # an array that happens to look like light
-    if not found:
+    assert not list(media_in({key: result[key] for key in before}))
+    if all(item.medium.id in expected for item in found):  # no array happens to look like a clip
         assert list(result) == list(before)
-        assert all(result[key] is value for key, value in before.items())
+        assert all(result[key] is value for key, value in others.items())
 
 
 @hostile
@@ -400,20 +393,14 @@ NO_MP4 = (
 @example(b"#EXTM3U\n#EXTINF:1,\n/etc/passwd\n")
 @example(b"ffconcat version 1.0\nfile /etc/passwd\n")
 @example(MP4[:-1])
-def test_bytes_that_are_no_mp4(data):
+def test_bytes_that_are_no_mp4_are_refused_or_a_failed_line(data):
     with pytest.raises(ValueError, match="from_file"):
         tm.Video(data)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "clip.mp4").write_bytes(data)
         with pytest.raises(ValueError, match=r"clip\.mp4"):
             tm.Video.from_file(Path(folder) / "clip.mp4")
-    assert not is_whole_mp4(data)
-
-
-@hostile
-@given(NO_MP4)
-def test_bytes_that_are_no_mp4_and_came_past_the_checks_are_a_failed_line(data):
-    video = Video.__new__(Video)
+    video = Video.__new__(Video)  # one that came past the checks
     video.__dict__.update(tm.Video([np.zeros((16, 24, 3), np.uint8)]).__dict__, data=data)
     with trial() as place:
         place.log({"clip": video})
@@ -467,18 +454,17 @@ def test_files_of_episodes(text, task, metrics, seed):
     assert report_parquet(report)[:4] == b"PAR1"
 
 
-ODD_JSON = trees(SCALARS | ARRAYS | ODD_OBJECTS)
-
-
 @hostile
-@given(ODD_JSON)
-def test_json_of_anything_is_one_strict_line(value):
+@given(trees(SCALARS | ARRAYS | ODD_OBJECTS))
+def test_json_of_anything_is_one_strict_line_and_a_value_of_an_episode_is_plain_or_a_type_error(value):
     content = json_bytes({"x": made(value)})
     assert len(content.decode().splitlines()) == 1
     strict_json(content)
+    with contextlib.suppress(TypeError):
+        json_bytes(as_plain(made(value), "name"))
 
 
-def test_json_of_what_has_no_end():
+def test_json_of_a_value_that_has_no_end():
     cyclic: list = [1]
     cyclic += [cyclic, {"again": cyclic}]
     array = np.empty(3, object)
@@ -488,20 +474,6 @@ def test_json_of_what_has_no_end():
         deep = [deep]
     assert strict_json(json_bytes({"a": cyclic, "b": array})) == {"a": [1, None, {"again": None}], "b": [None, None, 1]}
     strict_json(json_bytes(deep))
-
-
-@hostile
-@given(trees(SCALARS | ARRAYS | ODD_OBJECTS))
-def test_values_of_episodes_are_plain_or_a_type_error(value):
-    with contextlib.suppress(TypeError):
-        json_bytes(as_plain(made(value), "name"))
-
-
-@pytest.mark.parametrize("kind", [list, tuple, lambda x: {"k": x[0]}])
-def test_deep_values_of_episodes_are_a_type_error(kind):
-    deep = 1
-    for _ in range(2000):
-        deep = kind([deep])
     with pytest.raises(TypeError, match="levels"):
         as_plain(deep, "name")
 
@@ -588,20 +560,11 @@ def assert_inside(path):
     parts = path.split("/")
     assert path.isascii()
     assert path.isprintable()
-    assert len(path) <= 1000
+    assert len(path) <= 600
     assert all(part not in ("", ".", "..") and len(part) <= 255 and not set(part) & set('\\:*?"<>| ') for part in parts)
 
 
 LONG_KEYS = st.lists(TEXTS, min_size=1, max_size=1000).map("/".join)
-
-
-@hostile
-@given(TEXTS | LONG_KEYS, TEXTS, TEXTS)
-def test_parts_of_paths_are_safe(key, id, suffix):
-    assert_inside(safe_key(key))
-    assert len(safe_key(key)) <= 500
-    assert re.fullmatch("[0-9a-f]{12}", safe_id(id))
-    assert re.fullmatch(r"\.[0-9A-Za-z]{1,12}", safe_suffix(suffix))
 
 
 def test_long_keys_that_differ_at_their_end_differ():
