@@ -70,6 +70,8 @@ def test_a_clip_that_was_left_a_tape_gets_its_file_and_keeps_its_place(experimen
     assert abs(shade_of(row) - 160) < 4
     (line,) = [line for line in index_lines(experiment / "trial") if line["kind"] == "video"]
     assert line["status"] == "stored"
+    again = render(experiment, "--episodes", "waiting", "--storage")
+    assert (again.exit_code, again.output) == (1, "Error: No clip waits to be rendered.\n")
 
 
 def test_a_view_that_has_no_clip_gets_one_though_another_view_has(experiment):
@@ -157,14 +159,6 @@ def test_on_s3_it_is_the_same(tmp_path, s3):
     catalog = tm.load(f"s3://results/{tmp_path.name}")
     assert sorted(row["key"] for row in catalog) == ["episodes/best", "episodes/rendered"]
     assert all(abs(shade_of(row) - 80 * row["episode_return"]) < 4 for row in catalog)
-
-
-def test_the_clips_that_wait_are_those_that_are_made_if_they_are_asked_for(experiment):
-    found = render(experiment, "--episodes", "waiting", "--storage")
-    assert found.exit_code == 0, found.output
-    assert [str(file) for file in media_files(experiment)] == [str(experiment / "trial" / PATH)]
-    again = render(experiment, "--episodes", "waiting", "--storage")
-    assert (again.exit_code, again.output) == (1, "Error: No clip waits to be rendered.\n")
 
 
 def test_clips_that_wait_are_those_of_one_recorder_and_keep_their_place(experiment):

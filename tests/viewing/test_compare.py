@@ -55,8 +55,8 @@ def step_shown(viewer):
     return int(viewer.all(".track input", "e.value")[0])
 
 
-@pytest.mark.parametrize("host", ["watch", "gallery"])
-def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, sweep, host, tmp_path):
+def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, sweep, tmp_path):
+    host = "gallery"  # tests/viewing/test_viewer_on_s3.py has tune-media watch
     with served(host, sweep, tmp_path) as url, viewer_page(browser, host) as viewer:
         viewer.open(url)
         viewer.wait("document.querySelectorAll('.card .tick').length === 2")
@@ -97,9 +97,8 @@ def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, s
         assert viewer.errors == []
 
 
-@pytest.mark.parametrize("host", ["watch", "gallery"])
-def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, sweep, host, tmp_path):
-    with served(host, sweep, tmp_path) as url, viewer_page(browser, host) as viewer:
+def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, sweep, tmp_path):
+    with served("watch", sweep, tmp_path) as url, viewer_page(browser, "watch") as viewer:
         viewer.open(url)
         viewer.frame.click(".card[data-trial=a] .screen")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.moment')")
@@ -123,8 +122,7 @@ def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, s
         viewer.frame.click(".chip:has-text('fuel') >> nth=0")
         viewer.wait("tuneMedia.app.instance.state.terms === 'speed'")
         assert "chosen by you" in viewer.all(".series-head .muted")[0]
-        if host == "watch":
-            with viewer.page.expect_download() as saved:
-                viewer.frame.click("text=Filmstrip as PNG")
-            assert saved.value.suggested_filename == "a_best_step10_filmstrip.png"
+        with viewer.page.expect_download() as saved:
+            viewer.frame.click("text=Filmstrip as PNG")
+        assert saved.value.suggested_filename == "a_best_step10_filmstrip.png"
         assert viewer.errors == []

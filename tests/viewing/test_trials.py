@@ -31,10 +31,7 @@ def test_trials_are_found_below_an_experiment_a_folder_of_experiments_and_a_tria
     assert names(experiment.parent) == ["exp/trial_0", "exp/trial_1"]
     assert names(experiment / "trial_0") == ["."]
     assert names(experiment.as_uri()) == ["trial_0", "trial_1"]
-
-
-def test_a_trial_that_has_recorded_nothing_yet_is_there(experiment):
-    (experiment / "young").mkdir()
+    (experiment / "young").mkdir()  # it has recorded nothing yet
     (experiment / "young" / "params.json").write_text("{}")
     assert names(experiment) == ["trial_0", "trial_1", "young"]
 
