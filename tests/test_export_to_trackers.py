@@ -19,7 +19,6 @@ from tests.support.faults import episodes
 from tests.support.stores import StoredTrial
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb, wandb_runs
 from tune_media.cli import main
-from tune_media.encoding import probe_video
 
 ITERATIONS = [1, 2, 3, 2, 3, 4]  # the trial went back to the first
 COUNTING = [1, 2, 3, 4]
@@ -287,31 +286,6 @@ def test_callbacks_that_write_files_are_refused(experiment):
     for callback in (tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()):
         with pytest.raises(TypeError):
             tm.export.to_tracker(experiment, callback)
-
-
-def test_what_comes_back_from_the_storage_is_what_was_recorded(experiment):
-    from tune_media.experiment.stored_media import entry_of_line
-    from tune_media.experiment.trial_files import TrialFiles
-
-    first, _ = trials_of(experiment)
-    trial = TrialFiles(first.name, pyarrow.fs.LocalFileSystem(), str(first)).read()
-    entries = [entry_of_line(line, trial.read_media) for line in (*trial.lines, *trial.report_lines)]
-    media = {entry.medium.kind: entry.medium for entry in entries}
-    assert set(media) == {"video", "image", "histogram", "artifact", "episodes"}
-    assert probe_video(media["video"].content()).frames == media["video"].facts()["frames"] == 3
-    assert (media["image"].width, media["image"].caption) == (16, "a map")
-    again, made = media["histogram"], tm.Histogram(np.arange(40.0))
-    assert {f: getattr(again, f) for f in ("counts", "edges", "minimum", "maximum", "total", "squares", "count")} == {
-        f: getattr(made, f) for f in ("counts", "edges", "minimum", "maximum", "total", "squares", "count")
-    }
-    assert (media["artifact"].name, media["artifact"].data) == ("notes.txt", b"text")
-    batch = episodes("speed", 4)
-    assert media["episodes"].metrics() == batch.metrics()
-    assert {n: h.counts for n, h in media["episodes"].histograms().items()} == {
-        n: h.counts for n, h in batch.histograms().items()
-    }
-    stored = next(entry for entry in entries if entry.is_episodes)
-    assert stored.content() == (first / stored.path).read_bytes()
 
 
 def test_what_mlflow_got_during_training_is_not_doubled_and_what_it_missed_is_added(tmp_path):

@@ -149,8 +149,9 @@ def test_a_trial_whose_name_is_not_ascii_is_marked_and_spoils_nothing(ray_sessio
     ray.tune.register_env("an env of the user", dict)
 
 
-@pytest.mark.parametrize("version", ["2.9.3", "2.40.0", "2.50.0"])
-@pytest.mark.parametrize("name", ["JsonMediaLoggerCallback", "rllib", "MediaLoggerCallback"])
+@pytest.mark.parametrize(
+    ("version", "name"), [("2.9.3", "JsonMediaLoggerCallback"), ("2.40.0", "rllib"), ("2.50.0", "MediaLoggerCallback")]
+)
 def test_an_old_ray_is_named_with_the_command_that_updates_it(monkeypatch, version, name):
     monkeypatch.setattr("ray.__version__", version)
     monkeypatch.delitem(vars(tune_media), name, raising=False)  # imported before, a submodule is an attribute

@@ -26,7 +26,6 @@ class FakeTrial:
         self, folder: Path, trial_id: str = "t1", *, filesystem: pyarrow.fs.FileSystem | None = None, **config: Any
     ) -> None:
         self.trial_id, self.config, self.evaluated_params = trial_id, config, config
-        self.status = "RUNNING"
         self.experiment_dir_name, self.last_result, self.checkpoint = "experiment", {}, None
         self.status = "TERMINATED"
         self.storage = SimpleNamespace(

@@ -1,6 +1,7 @@
 import itertools
 import json
 import random
+import re
 import sys
 from types import SimpleNamespace
 
@@ -28,8 +29,8 @@ class Picture(CountingEnv):
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "gymnasium:CartPole-v1"])
-def test_a_good_env_is_described(ray_session, name):
-    report = examine_in_actor(name, {"render_mode": "rgb_array"})
+def test_a_good_env_is_described(name):
+    report = examine(lambda: make_env(name, {"render_mode": "rgb_array"}))
     assert report.problems == []
     assert [report.facts[name] for name in ("render_mode", "width", "height", "fps")] == ["rgb_array", 600, 400, 50]
     assert {"render_ms", "encode_ms", "codec", "bytes_per_frame", "environment"} <= set(report.facts)
@@ -43,10 +44,11 @@ def test_a_good_env_is_described(ray_session, name):
         ("CartPole-v1", {}, "render_mode='rgb_array'"),
         ("NoSuchEnv-v0", {}, "cannot be made"),
         ("no.such.module:Env", {}, "No module named"),
+        ("tests.viewing.test_doctor:Buggy", {}, "a bug of its own"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_remedy(ray_session, name, config, words):
-    (problem,) = examine_in_actor(name, config).problems
+def test_an_env_that_cannot_be_made_or_rendered_is_named_with_its_remedy(name, config, words):
+    (problem,) = examine(lambda: make_env(name, config)).problems
     assert words in problem
 
 
@@ -64,7 +66,7 @@ def test_what_is_wrong_is_named_with_its_remedy(ray_session, name, config, words
 )
 def test_frames_that_would_make_no_clip(picture, words):
     (problem,) = examine(lambda: Picture(picture)).problems
-    assert __import__("re").search(words, problem)
+    assert re.search(words, problem)
 
 
 def test_an_env_that_does_not_draw_with_mujoco_gets_no_advice_on_it(monkeypatch):
@@ -122,19 +124,19 @@ class Dies(gym.Env):
         os._exit(1)
 
 
-def test_multi_agent_envs_and_functions_that_make_envs(ray_session):
-    report = examine_in_actor("tests.support.envs.multi_agent:MultiAgentCountingEnv", {})
-    assert report.problems == []
-    assert examine_in_actor("tests.viewing.test_doctor:make_by_keyword", {"length": 7}).problems == []
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("tests.support.envs.multi_agent:MultiAgentCountingEnv", {}),
+        ("tests.viewing.test_doctor:make_by_keyword", {"length": 7}),
+    ],
+)
+def test_multi_agent_envs_and_functions_that_make_envs(name, config):
+    assert examine(lambda: make_env(name, config)).problems == []
 
 
 def make_by_keyword(*, length):
     return CountingEnv({"length": length})
-
-
-def test_an_envs_own_error_is_told_as_it_is(ray_session):
-    (problem,) = examine_in_actor("tests.viewing.test_doctor:Buggy", {}).problems
-    assert "a bug of its own" in problem
 
 
 class Buggy(gym.Env):
