@@ -91,28 +91,23 @@ def agent_frames(env: Any) -> Any:
     return env.unwrapped.render_agents()
 
 
-def when(**env_config: int) -> dict:
-    """Make only the evaluation envs behave in this way."""
-    return {"env_config": env_config}
+def sub_envs(count: int, mode: gym.VectorizeMode = gym.VectorizeMode.SYNC) -> dict:
+    return {"num_envs_per_env_runner": count, "gym_env_vectorize_mode": mode}
 
 
-RESTART_ENVS = {"restart_failed_sub_environments": True}
+BOTH = ("train", "evaluation")
+BY_TIMESTEPS = {"evaluation_duration_unit": "timesteps"}
+NO_RESET = {"evaluation_force_reset_envs_before_iteration": False}
+PARALLEL = {"evaluation_parallel_to_training": True}
+SECOND = {"reporting": {"min_time_s_per_iteration": 1}}
+FAILING = {
+    "evaluation": evaluation(1, evaluation_config={"env_config": {"fail_at": 4}}),
+    "fault_tolerance": {"restart_failed_sub_environments": True},
+}
 EXACT4 = {"exact": 4}
 REPLAY = {"render": "replay"}
 PAUSE = 0.01
 
-AGENT_FRAMES = Cell(
-    "multi-agent, a frame per agent, 2 sub-envs",
-    "multi-agent",
-    ppo(
-        own_env("MultiAgentCountingEnv"),
-        multi_agent=multi_agent(),
-        evaluation=evaluation(1),
-        env_runners={"num_envs_per_env_runner": 2},
-    ),
-    agents=("left", "right"),
-    record={"frame": agent_frames},
-)
 AGENT_BY_AGENT = Cell(
     "PettingZoo, agent by agent (AEC)",
     "multi-agent",
@@ -121,7 +116,7 @@ AGENT_BY_AGENT = Cell(
 OLD_SUB_ENVS = Cell(
     "2 sub-envs",
     "old API stack",
-    ppo(evaluation=evaluation(1), env_runners={"num_envs_per_env_runner": 2}, **STACK),
+    ppo(evaluation=evaluation(1), env_runners=sub_envs(2), **STACK),
 )
 
 
@@ -131,85 +126,59 @@ def as_replay(cell: Cell, name: str = "") -> Cell:
 
 
 CELLS = [
-    Cell("0 evaluation env runners (local)", "PPO", ppo(evaluation=evaluation(0)), **EXACT4),
-    Cell("1 evaluation env runner", "PPO", ppo(evaluation=evaluation(1)), **EXACT4),
-    Cell("2 evaluation env runners", "PPO", ppo(evaluation=evaluation(2)), **EXACT4),
-    Cell("3 evaluation env runners, 5 episodes (not divisible)", "PPO", ppo(evaluation=evaluation(3, 5)), exact=5),
-    Cell("training, local env runner", "PPO", ppo(), ("train",)),
-    Cell("training, 2 env runners", "PPO", ppo(env_runners={"num_env_runners": 2}), ("train",)),
-    Cell("training and evaluation", "PPO", ppo(evaluation=evaluation(1)), ("train", "evaluation")),
+    Cell("local env runners, training and evaluation", "PPO", ppo(evaluation=evaluation(0)), BOTH, **EXACT4),
+    Cell("1 evaluation env runner, local training", "PPO", ppo(evaluation=evaluation(1)), BOTH, **EXACT4),
     Cell(
-        "training, fragments of 4 steps",
+        "2 env runners each for training and evaluation",
         "PPO",
-        ppo(env_runners={"rollout_fragment_length": 4, "num_env_runners": 1}),
-        ("train",),
-    ),
-    Cell("training, fragments of 64 steps", "PPO", ppo(env_runners={"rollout_fragment_length": 64}), ("train",)),
-    Cell("training, whole episodes", "PPO", ppo(env_runners={"batch_mode": "complete_episodes"}), ("train",)),
-    Cell(
-        "evaluation by timesteps",
-        "evaluation modes",
-        ppo(evaluation=evaluation(2, 80, evaluation_duration_unit="timesteps")),
+        ppo(evaluation=evaluation(2), env_runners={"num_env_runners": 2}),
+        BOTH,
+        **EXACT4,
     ),
     Cell(
-        "by timesteps, no forced reset",
+        "3 evaluation env runners, 5 episodes (not divisible), and training in fragments of 4 steps",
+        "PPO",
+        ppo(evaluation=evaluation(3, 5), env_runners={"rollout_fragment_length": 4, "num_env_runners": 1}),
+        BOTH,
+        exact=5,
+    ),
+    Cell("evaluation by timesteps", "evaluation modes", ppo(evaluation=evaluation(2, 80, **BY_TIMESTEPS))),
+    Cell(
+        "by timesteps, no forced reset, and training in fragments of 64 steps",
         "evaluation modes",
-        ppo(
-            evaluation=evaluation(
-                2, 50, evaluation_duration_unit="timesteps", evaluation_force_reset_envs_before_iteration=False
-            )
-        ),
+        ppo(evaluation=evaluation(2, 50, **BY_TIMESTEPS, **NO_RESET), env_runners={"rollout_fragment_length": 64}),
+        BOTH,
     ),
     Cell(
-        "parallel to training",
+        "parallel to training, of whole episodes",
         "evaluation modes",
-        ppo(evaluation=evaluation(1, 3, evaluation_parallel_to_training=True)),
+        ppo(evaluation=evaluation(1, 3, **PARALLEL), env_runners={"batch_mode": "complete_episodes"}),
+        BOTH,
     ),
     Cell(
         "parallel to training, auto",
         "evaluation modes",
-        ppo(
-            evaluation=evaluation(2, "auto", evaluation_parallel_to_training=True),
-            reporting={"min_time_s_per_iteration": 1},
-        ),
+        ppo(evaluation=evaluation(2, "auto", **PARALLEL), **SECOND),
         pause=PAUSE,
     ),
     Cell(
         "auto, no forced reset",
         "evaluation modes",
-        ppo(
-            evaluation=evaluation(
-                1, "auto", evaluation_parallel_to_training=True, evaluation_force_reset_envs_before_iteration=False
-            ),
-            reporting={"min_time_s_per_iteration": 1},
-        ),
+        ppo(evaluation=evaluation(1, "auto", **PARALLEL, **NO_RESET), **SECOND),
         pause=PAUSE,
     ),
-    Cell(
-        "3 sub-envs, sync", "vectorisation", ppo(evaluation=evaluation(1), env_runners={"num_envs_per_env_runner": 3})
-    ),
+    Cell("3 sub-envs, sync", "vectorisation", ppo(evaluation=evaluation(1), env_runners=sub_envs(3)), BOTH),
     Cell(
         "3 sub-envs, async",
         "vectorisation",
-        ppo(
-            evaluation=evaluation(1),
-            env_runners={"num_envs_per_env_runner": 3, "gym_env_vectorize_mode": gym.VectorizeMode.ASYNC},
-        ),
+        ppo(evaluation=evaluation(1), env_runners=sub_envs(3, gym.VectorizeMode.ASYNC)),
+        BOTH,
         record=REPLAY,  # such envs have no tapes: rendered directly all the same
-    ),
-    Cell(
-        "3 sub-envs, async, training",
-        "vectorisation",
-        ppo(env_runners={"num_envs_per_env_runner": 3, "gym_env_vectorize_mode": gym.VectorizeMode.ASYNC}),
-        ("train",),
     ),
     Cell(
         "3 sub-envs, natively vectorised",
         "vectorisation",
-        ppo(
-            "batch",
-            env_runners={"num_envs_per_env_runner": 3, "gym_env_vectorize_mode": gym.VectorizeMode.VECTOR_ENTRY_POINT},
-        ),
+        ppo("batch", env_runners=sub_envs(3, gym.VectorizeMode.VECTOR_ENTRY_POINT)),
         ("train",),
         record=REPLAY,
         not_before="Ray 2.50 gives envs of its own registry no vector entry point",
@@ -218,17 +187,10 @@ CELLS = [
         "multi-agent, shared frame",
         "multi-agent",
         ppo(own_env("MultiAgentCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
-    ),
-    AGENT_FRAMES,
-    Cell(
-        "multi-agent, training",
-        "multi-agent",
-        ppo(own_env("MultiAgentCountingEnv"), multi_agent=multi_agent()),
-        ("train",),
+        BOTH,
     ),
     AGENT_BY_AGENT,
-    Cell("evaluation, 2 env runners", "DQN", dqn(evaluation=evaluation(2))),
-    Cell("training", "DQN", dqn(), ("train",)),
+    Cell("training and evaluation, 2 evaluation env runners", "DQN", dqn(evaluation=evaluation(2)), BOTH),
     Cell(
         "training, 2 env runners, no barrier",
         "IMPALA",
@@ -237,24 +199,18 @@ CELLS = [
         iterations=4,
         pause=PAUSE,
     ),
-    Cell("evaluation, local", "old API stack", ppo(evaluation=evaluation(0), **STACK)),
-    Cell("evaluation, 2 env runners", "old API stack", ppo(evaluation=evaluation(2), **STACK)),
-    OLD_SUB_ENVS,
-    Cell("training", "old API stack", ppo(**STACK), ("train",)),
+    Cell("local env runners, training and evaluation", "old API stack", ppo(evaluation=evaluation(0), **STACK), BOTH),
     Cell(
-        "training, whole episodes, 2 env runners",
+        "2 env runners each for training, of whole episodes, and evaluation",
         "old API stack",
-        ppo(env_runners={"batch_mode": "complete_episodes", "num_env_runners": 2}, **STACK),
-        ("train",),
+        ppo(evaluation=evaluation(2), env_runners={"batch_mode": "complete_episodes", "num_env_runners": 2}, **STACK),
+        BOTH,
     ),
+    OLD_SUB_ENVS,
     Cell(
         "parallel to training, auto",
         "old API stack",
-        ppo(
-            evaluation=evaluation(1, "auto", evaluation_parallel_to_training=True),
-            reporting={"min_time_s_per_iteration": 1},
-            **STACK,
-        ),
+        ppo(evaluation=evaluation(1, "auto", **PARALLEL), **SECOND, **STACK),
         pause=PAUSE,
     ),
     Cell(
@@ -266,16 +222,23 @@ CELLS = [
     Cell(
         "3 sub-envs, parallel to training, auto",
         "replay",
-        ppo(
-            evaluation=evaluation(1, "auto", evaluation_parallel_to_training=True),
-            env_runners={"num_envs_per_env_runner": 3},
-            reporting={"min_time_s_per_iteration": 1},
-        ),
+        ppo(evaluation=evaluation(1, "auto", **PARALLEL), env_runners=sub_envs(3), **SECOND),
         record=REPLAY,
         pause=PAUSE,
         iterations=5,  # the replays of one evaluation come with a later one
     ),
-    replace(AGENT_FRAMES, group="auto", record={**AGENT_FRAMES.record, "render": "auto"}),  # several views: direct
+    Cell(
+        "multi-agent, a frame per agent, 2 sub-envs",
+        "auto",  # several views: rendered directly
+        ppo(
+            own_env("MultiAgentCountingEnv"),
+            multi_agent=multi_agent(),
+            evaluation=evaluation(1),
+            env_runners=sub_envs(2),
+        ),
+        agents=("left", "right"),
+        record={"frame": agent_frames, "render": "auto"},
+    ),
     as_replay(AGENT_BY_AGENT),
     Cell(
         "PettingZoo, parallel",
@@ -287,27 +250,19 @@ CELLS = [
     Cell(
         "IMPALA, evaluation while sampling goes on",
         "replay",
-        impala(env_runners={"num_env_runners": 1, "num_envs_per_env_runner": 2}, evaluation=evaluation(1)),
-        ("train", "evaluation"),
+        impala(env_runners={"num_env_runners": 1, **sub_envs(2)}, evaluation=evaluation(1)),
+        BOTH,
         iterations=4,
         record=REPLAY,
         pause=PAUSE,
     ),
-    Cell(
-        "an env that fails in mid-episode",
-        "faults",
-        ppo(evaluation=evaluation(1, evaluation_config=when(fail_at=4)), fault_tolerance=RESTART_ENVS),
-    ),
-    Cell(
-        "an env that fails in mid-episode, old API stack",
-        "faults",
-        ppo(evaluation=evaluation(1, evaluation_config=when(fail_at=4)), fault_tolerance=RESTART_ENVS, **STACK),
-    ),
+    Cell("an env that fails in mid-episode", "faults", ppo(**FAILING)),
+    Cell("an env that fails in mid-episode, old API stack", "faults", ppo(**FAILING, **STACK)),
     Cell(
         "an evaluation env runner dies and is recreated",
         "faults",
         ppo(
-            evaluation=evaluation(2, evaluation_config=when(die_at=4)),
+            evaluation=evaluation(2, evaluation_config={"env_config": {"die_at": 4}}),
             fault_tolerance={"restart_failed_env_runners": True, "delay_between_env_runner_restarts_s": 0.1},
         ),
         iterations=3,
@@ -317,20 +272,10 @@ CELLS = [
 
 # CI runs these on the newest Ray only: on the oldest, other cells go the same way. As a program, this file runs all.
 NOT_AGAIN_IN_CI = {
-    "PPO: 1 evaluation env runner",
-    "PPO: 3 evaluation env runners, 5 episodes (not divisible)",
-    "PPO: training, 2 env runners",
-    "evaluation modes: by timesteps, no forced reset",
     "evaluation modes: auto, no forced reset",
-    "evaluation modes: parallel to training",
-    "vectorisation: 3 sub-envs, async, training",
-    "multi-agent: multi-agent, training",
-    "DQN: evaluation, 2 env runners",
     "IMPALA: training, 2 env runners, no barrier",
-    "old API stack: evaluation, 2 env runners",
     "old API stack: 2 sub-envs",
     "replay: evaluation, 2 env runners",
-    "replay: multi-agent, a frame per agent, 2 sub-envs",
     "replay: PettingZoo, agent by agent (AEC)",
     "replay: PettingZoo, parallel",
     "faults: an env that fails in mid-episode",
@@ -393,10 +338,7 @@ def check_results(cell: Cell, results: list[dict], log: Path) -> int:
                 assert written[number]["length"] == record.episode_length
                 assert written[number]["return"] == pytest.approx(record.episode_return, abs=1e-4)
                 places.setdefault((section, record.env_runner, record.env_index), set()).add(number[0])
-    if cell.group not in (
-        "faults",
-        "replay",
-    ):  # a replay has an env of its own; else each place has one, no two the same
+    if cell.group not in ("faults", "replay"):  # a replay has an env of its own; else each place has one
         assert all(len(envs) == 1 for envs in places.values())
         assert len({env for envs in places.values() for env in envs}) == len(places)
     return len(seen)
