@@ -1,6 +1,5 @@
 """Values and pictures that are easy to lose arrive in real runs as the env and the hooks wrote them down."""
 
-import io
 import json
 from collections import Counter
 from pathlib import Path
@@ -105,24 +104,3 @@ def test_pictures_of_the_metrics_logger_are_stored_once_each_and_not_as_numbers(
     events = tensorboard_events(trial)
     assert len(events.Images("train/heatmap")) == len(rows)
     assert not [tag for tag in events.Tags()["histograms"] if "heatmap" in tag]
-
-
-def test_clips_and_pictures_under_eval_have_a_section_of_that_name(ray_session, tmp_path):
-    def train(config):
-        for step in range(2):
-            frames = np.full((4, 32, 48, 3), 60 * step, np.uint8)
-            picture = np.full((3, 32, 48), 0.4 * step)
-            tune.report({"score": step, "eval": {"rollout": tm.Video(frames), "map": picture}})
-
-    results = fit(train, tmp_path)
-    catalog = tm.load(results.experiment_path)
-    assert {(row["section"], row["key"], row["kind"]) for row in catalog} == {
-        ("eval", "rollout", "video"),
-        ("eval", "map", "image"),
-    }
-    assert {Path(row["path"]).parts[1:3] for row in catalog} == {("eval", "rollout"), ("eval", "map")}
-    for step, row in enumerate(rows_of(catalog, key="map")):
-        shown = np.asarray(PIL.Image.open(io.BytesIO(Path(row["file"]).read_bytes())).convert("L"))
-        assert (shown == round(255 * 0.4 * step)).all()
-    events = tensorboard_events(results[0].path)
-    assert {"eval/rollout", "eval/map"} <= set(events.Tags()["images"])
