@@ -74,12 +74,14 @@ def callbacks(**options):
     return [tm.JsonMediaLoggerCallback(media), tm.TBXMediaLoggerCallback(media)]
 
 
-def test_a_disk_that_is_full_for_a_while(ray_session, tmp_path, mounts, caplog):
+@pytest.mark.parametrize("fault", ["No space left", "Read-only file system"])
+def test_a_disk_that_is_full_or_read_only_for_a_while(ray_session, tmp_path, mounts, caplog, fault):
     disk = mounts.mount(tmp_path / "disk", "size=4m")
-    at = At({4: lambda: fill(disk), 13: lambda: (disk / "filler").unlink()})
-    results = sweep(disk, [*callbacks(), at], log=tmp_path / "told")
+    full = {4: lambda: fill(disk), 13: lambda: (disk / "filler").unlink()}
+    read_only = {4: lambda: mounts.remount(disk, "ro"), 13: lambda: mounts.remount(disk, "rw")}
+    results = sweep(disk, [*callbacks(), At(full if fault[0] == "N" else read_only)], log=tmp_path / "told")
     assert_nothing_lost(results, tmp_path / "told")
-    assert "No space left" in caplog.text
+    assert fault in caplog.text
     assert "tried again" in caplog.text
 
 
@@ -114,14 +116,6 @@ def test_the_drivers_folder_full_or_read_only(ray_session, tmp_path, mounts, cap
     results = sweep(tmp_path, [At(start=mount), *callbacks()], log=tmp_path / "told")
     assert len(mounts.paths) == 2
     assert_nothing_lost(results, tmp_path / "told")
-
-
-def test_storage_that_is_read_only_for_a_while(ray_session, tmp_path, mounts, caplog):
-    disk = mounts.mount(tmp_path / "disk", "size=4m")
-    at = At({4: lambda: mounts.remount(disk, "ro"), 13: lambda: mounts.remount(disk, "rw")})
-    results = sweep(disk, [*callbacks(), at], log=tmp_path / "told")
-    assert_nothing_lost(results, tmp_path / "told")
-    assert "Read-only file system" in caplog.text
 
 
 def test_storage_that_is_away_for_a_while(ray_session, tmp_path, orders, caplog):

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ray import tune
-from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 import tune_media as tm
 from tests.support.experiment import image_steps, media_files, rows_of, tensorboard_events, trial_folders
+from tests.support.fake_trial import FakeTrial, run
 from tests.support.trackers import mlflow_store, read_wandb
 from tune_media.encoding import decode_video
 
@@ -38,16 +38,11 @@ def fit(trainable, storage, callbacks, *, param_space=None, iterations=None, **t
     ).fit()
 
 
-class StopsHalf(FIFOScheduler):
-    """Stops every other trial at its third result."""
-
-    def on_trial_result(self, tune_controller, trial, result):
-        stop = result["config/trial"] % 2 and result["training_iteration"] == 3
-        return TrialScheduler.STOP if stop else TrialScheduler.CONTINUE
+STEPS = [1, 2, 3]
 
 
 def nested(config):
-    for step in range(1, 7):
+    for step in STEPS:
         level = config["trial"] * 20 + step
         tune.report(
             {
@@ -61,37 +56,33 @@ def nested(config):
         )
 
 
-def test_eight_trials_at_once_some_stopped_early_nothing_missing_nothing_double(ray_session, tmp_path):
+def test_nothing_is_missing_or_double_of_eight_trials_at_once(ray_session, tmp_path):
     results = fit(
         nested,
         tmp_path,
         [tm.TBXMediaLoggerCallback(STRICT), tm.JsonMediaLoggerCallback(STRICT)],
         param_space={"trial": tune.grid_search(list(range(8)))},
-        scheduler=StopsHalf(),
         max_concurrent_trials=8,
     )
     assert not results.errors
-    iterations = [result.metrics["training_iteration"] for result in results]
-    assert sorted(iterations) == [3] * 4 + [6] * 4
     catalog = tm.load(tmp_path / tmp_path.name)
     for result in results:
         rows = [row for row in catalog if row["trial"] == Path(result.path).name]
-        steps = list(range(1, result.metrics["training_iteration"] + 1))
-        assert [row["step"] for row in rows_of(rows, key="rollout")] == steps
-        assert [row["step"] for row in rows_of(rows, key="deep/list/0/clips")] == sorted(steps * 2)
-        assert [row["step"] for row in rows_of(rows, key="picture", section="evaluation")] == steps
-        assert len(rows) == 5 * len(steps)
+        assert [row["step"] for row in rows_of(rows, key="rollout")] == STEPS
+        assert [row["step"] for row in rows_of(rows, key="deep/list/0/clips")] == sorted(STEPS * 2)
+        assert [row["step"] for row in rows_of(rows, key="picture", section="evaluation")] == STEPS
+        assert len(rows) == 5 * len(STEPS)
         assert len({row["id"] for row in rows}) == len(rows)
         for row in rows_of(rows, key="rollout"):  # the right clip of the right trial
             assert level_of(row["file"]) == pytest.approx(result.config["trial"] * 20 + row["step"], abs=3)
         assert image_steps(result.path) == {
-            "train/rollout": steps,
-            "train/deep/list/0/clips": sorted(steps * 2),
-            "evaluation/picture": steps,
+            "train/rollout": STEPS,
+            "train/deep/list/0/clips": sorted(STEPS * 2),
+            "evaluation/picture": STEPS,
         }
         events = tensorboard_events(result.path)
         assert {"ray/tune/weights", "train/histogram"} <= set(events.Tags()["histograms"])
-        assert [event.histogram_value.num for event in events.Histograms("train/histogram")] == [10 * s for s in steps]
+        assert [event.histogram_value.num for event in events.Histograms("train/histogram")] == [10 * s for s in STEPS]
         assert isinstance(result.metrics["rollout"], str)
         assert isinstance(result.metrics["deep"]["list"][0]["clips"], tuple)
     assert len(media_files(tmp_path / tmp_path.name)) == len(catalog)
@@ -140,31 +131,21 @@ def test_raw_arrays_are_stored_and_a_faulty_value_costs_one_warning(ray_session,
     assert "number" in " ".join(tensorboard_events(results[0].path).Tags()["scalars"])
 
 
-def repeating(config):
-    video = tm.Video(clip(9), fps=10)
-    for step in range(3):
-        tune.report({"again": video, "step": step})
-
-
-def raw_clips(config):
-    for step in range(3):
-        tune.report({"clip": np.full((1, 4, 3, 16, 24), step, np.uint8)})
-
-
-def test_no_result_keeps_the_bytes_of_a_clip_that_cannot_be_stored(ray_session, tmp_path, monkeypatch):
+def test_no_result_keeps_the_bytes_of_a_clip_that_cannot_be_stored(tmp_path, monkeypatch):
     def broken(self, *arguments, **more):
         raise OSError("the storage is away")
 
     monkeypatch.setattr("tune_media.storage.known_media.KnownMedia.register", broken)
-    results = fit(raw_clips, tmp_path, [tm.JsonMediaLoggerCallback()])
-    assert not results.errors
-    assert results[0].metrics["clip"] == "not stored: video train/clip"
+    result = {"clip": np.full((1, 4, 3, 16, 24), 9, np.uint8)}
+    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [result])
+    assert result["clip"] == "not stored: video train/clip"
 
 
-def test_the_first_options_that_are_given_count(ray_session, tmp_path):
+def test_the_first_options_that_are_given_count(tmp_path):
     callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(tm.MediaOptions(gif_width=8))]
-    results = fit(repeating, tmp_path, callbacks)
-    events = tensorboard_events(results[0].path)
+    trial = FakeTrial(tmp_path)
+    run(callbacks, trial, [{"again": tm.Video(clip(9), fps=10)}])
+    events = tensorboard_events(trial.local_path)
     assert int.from_bytes(events.Images("train/again")[0].encoded_image_string[6:8], "little") == 8
 
 
