@@ -328,10 +328,10 @@ def test_media_of_a_custom_evaluation_function(ray_session, tmp_path, stack):
     function = {"old": evaluate_old, "new": evaluate_new}[stack]
     config = ppo(tmp_path, stack, evaluation={"custom_evaluation_function": function})
     config.callbacks(tm.rllib.record_episodes())
-    results = fit(config, tmp_path / "out")
+    results = fit(config, tmp_path / "out", iterations=3)  # RLlib repeats the evaluation of the second in the third
     catalog = tm.load(results.experiment_path)
     for kind in ("video", "image"):
         rows = rows_of(catalog, kind=kind, section="evaluation")
-        assert [row["training_iteration"] for row in rows] == [2, 4], kind
-    assert [row["frames"] for row in rows_of(catalog, kind="video")] == [5, 5]
+        assert [row["training_iteration"] for row in rows] == [2], kind
+    assert [row["frames"] for row in rows_of(catalog, kind="video")] == [5]
     assert len(trial_folders(results.experiment_path)) == 1
