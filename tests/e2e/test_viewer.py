@@ -15,7 +15,7 @@ from ray import tune
 from tensorboardX import SummaryWriter
 
 import tune_media as tm
-from tests.support.browser import HOSTS, served, tensorboard_url, viewer_page
+from tests.support.browser import served, tensorboard_url, viewer_page
 from tests.support.experiment import trial_folders
 from tests.support.viewing import write_trial
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -95,7 +95,7 @@ def add_html(folder):
     folder.rename(folder.with_name(name))
 
 
-@pytest.fixture(scope="module", params=HOSTS)
+@pytest.fixture(scope="module")
 def host(request, sweep, tmp_path_factory):
     with served(request.param, sweep, tmp_path_factory.mktemp("files")) as url:
         yield request.param, url
@@ -117,6 +117,7 @@ def show_grid(viewer, link=""):
     viewer.wait(f"{VIDEOS}.length === 4 && {VIDEOS}.every((video) => video.readyState >= 2)")
 
 
+@pytest.mark.parametrize("host", ["watch", "tensorboard"], indirect=True)
 def test_clips_of_all_trials_play_together_and_pause_on_the_same_frame(viewer):
     show_grid(viewer)
     viewer.wait(f"{VIDEOS}.every((video) => !video.paused && video.currentTime > 0.3)")
@@ -227,11 +228,11 @@ def test_a_clips_cursor_follows_the_video_and_a_click_into_a_chart_counts_at_its
     viewer.wait("(frame) => Number(document.querySelector('.frame').innerText) === frame", frame + 2)
     assert "episode return" in viewer.all(".record th")
     assert viewer.all("a[download]", "e.getAttribute('download')")[0].endswith(".mp4")
-    if viewer.host != "gallery":
-        assert f"Step {EVERY * (frame + 1)} " in viewer.all(".steps h3")[0]
+    assert f"Step {EVERY * (frame + 1)} " in viewer.all(".steps h3")[0]
     assert viewer.all(".under span:nth-child(2) b") == [str(EVERY * (frame + 1))]
 
 
+@pytest.mark.parametrize("host", ["gallery", "tensorboard"], indirect=True)
 def test_a_link_leads_back_to_exactly_this_view(viewer):
     show_grid(viewer)
     viewer.frame.fill(".filter", "gain=8")

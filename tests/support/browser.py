@@ -21,7 +21,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-HOSTS = ("watch", "gallery", "tensorboard")
 WAIT_MS = 60_000  # bounds a test on a busy machine; none waits that long
 
 
@@ -81,7 +80,7 @@ def served(host: str, experiment: Path, folder: Path) -> Iterator[str]:
     """Serve an experiment and yield the address of the viewer.
 
     Args:
-        host: One of ``HOSTS``.
+        host: ``watch``, ``gallery`` or ``tensorboard``.
         experiment: The experiment.
         folder: Where a gallery is written.
     """
