@@ -15,7 +15,6 @@ from ray import tune
 
 import tune_media as tm
 from tests.support.processes import driver
-from tests.support.sweep_to_kill import place_of
 from tests.support.trial_life import (
     assert_files_and_index_agree,
     assert_tensorboard_shows_once,
@@ -29,25 +28,15 @@ LENGTH = 8  # results of each trial after it was restored
 OFTEN = {"TUNE_GLOBAL_CHECKPOINT_S": "1"}  # Tune brings its state to the storage every second, not every ten
 
 
-@pytest.fixture
-def s3():
-    """An S3 server on loopback."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"s3:{host}:{port}"
-    server.stop()
-
-
 ON_THIS_RAY = ("local", 2) if ray.__version__.startswith("2.50.") else ("s3", 5)  # each takes half a minute
 
 
 @pytest.mark.parametrize(("storage", "seed"), [ON_THIS_RAY])
 def test_a_killed_sweep_is_restored_from_its_storage(request, tmp_path, storage, seed):
-    place = request.getfixturevalue("s3") if storage == "s3" else str(tmp_path / "results")
-    filesystem, folder = place_of(place)
     if storage == "s3":
-        filesystem.create_dir("bucket")
+        request.getfixturevalue("s3")
+    place = "s3://results/restored" if storage == "s3" else str(tmp_path / "results")
+    filesystem, folder = pyarrow.fs.FileSystem.from_uri(place)
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()
     after.mkdir()

@@ -26,19 +26,9 @@ def train(config):
         time.sleep(config["pause"])
 
 
-def place_of(storage: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    """Return a filesystem and a folder on it; ``storage`` is a local folder, or ``s3:`` and a server."""
-    if not storage.startswith("s3:"):
-        return pyarrow.fs.LocalFileSystem(), storage
-    keys = {"access_key": "x", "secret_key": "x", "region": "us-east-1"}
-    server = storage.removeprefix("s3:")
-    return pyarrow.fs.S3FileSystem(
-        endpoint_override=server, scheme="http", allow_bucket_creation=True, **keys
-    ), "bucket/results"
-
-
 def main(what: str, storage: str) -> None:
-    filesystem, folder = place_of(storage)
+    """Start or restore the sweep; ``storage`` is a local folder or a URI."""
+    filesystem, folder = pyarrow.fs.FileSystem.from_uri(storage)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=10**8)
     if what == "restore":
         tuner = tune.Tuner.restore(f"{folder}/killed", train, storage_filesystem=filesystem)
