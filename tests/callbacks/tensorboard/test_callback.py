@@ -93,37 +93,36 @@ def test_clips_of_a_trial_that_went_back_are_shown_once(tmp_path, late):
     assert found["train/clip"] == found["ray/tune/score"] == [1, 2, 3]
 
 
-def calls_for_media(folder):
-    """Return a trial's calls, and a backend with nothing but what a reader of rows from disk has."""
-    backend = tm.TBXMediaLoggerCallback().backend
-    return calls_of(a_trial(folder), [1, 2, 3]), backend
+def started(folder, context=None, **ray):
+    """Return a backend that has begun a trial, the trial, and the entries of its media."""
+    (_, trial), *calls = calls_of(a_trial(folder), [1, 2, 3])
+    backend, live = tm.TBXMediaLoggerCallback().backend, FakeTrial(folder)
+    live.last_result = ray
+    backend.context, trial = context or PlainContext(), dataclasses.replace(trial, ray=live)
+    backend.start(trial)
+    return backend, trial, [call for call in calls if call[0] == "media"]
+
+
+STEPS = {"train/rollout": [100, 200, 300], "train/map": [100, 200, 300]}
 
 
 def test_the_same_calls_write_the_same_bytes(tmp_path):
     files = []
     for name in ("once", "again"):
-        calls, backend = calls_for_media(tmp_path / name)
-        media = [call for call in calls if call[0] == "media"]
-        backend.context = PlainContext()
-        trial = dataclasses.replace(calls[0][1], ray=FakeTrial(tmp_path / name))
-        backend.start(trial)
+        backend, trial, media = started(tmp_path / name)
         for _, entry in map(renewed, media) if name == "again" else media:
             backend.media(trial, entry)
         backend.end(trial, "finished")
         (file,) = (tmp_path / name / "driver/staging/t1").glob("events.out.*")
         files.append(file.read_bytes())
         assert {event.wall_time for event in read_events(file.open("rb"))} == {1010.0, 1020.0, 1030.0}
-        stored = image_steps(tmp_path / name / "storage/t1")
-        assert stored == {"train/rollout": [100, 200, 300], "train/map": [100, 200, 300]}
+        assert image_steps(tmp_path / name / "storage/t1") == STEPS
     assert files[0] == files[1]
 
 
 def test_an_older_state_that_tunes_last_sync_put_on_the_storage_is_replaced_at_the_end(tmp_path):
-    calls, backend = calls_for_media(tmp_path)
-    backend.context = PlainContext()
-    trial = dataclasses.replace(calls[0][1], ray=FakeTrial(tmp_path))
-    backend.start(trial)
-    for _, entry in [call for call in calls if call[0] == "media"]:
+    backend, trial, media = started(tmp_path)
+    for _, entry in media:
         backend.media(trial, entry)
     backend.end(trial, "finished")
     (stored,) = (tmp_path / "storage/t1").glob("events.out.*")
@@ -138,15 +137,8 @@ def test_a_trial_that_begins_waits_for_no_storage(tmp_path):
         def wait_for_storage(self):
             return False
 
-    calls, backend = calls_for_media(tmp_path)
-    backend.context = Away()
-    live = FakeTrial(tmp_path)
-    live.last_result = {"trial_id": "t1", "training_iteration": 0}  # as of Ray's trials before their first result
-    trial = dataclasses.replace(calls[0][1], ray=live)
-    backend.start(trial)
-    for _, entry in [call for call in calls if call[0] == "media"]:
+    # As of Ray's trials before their first result.
+    backend, trial, media = started(tmp_path, Away(), trial_id="t1", training_iteration=0)
+    for _, entry in media:
         backend.media(trial, entry)
-    assert image_steps(tmp_path / "driver/staging/t1") == {
-        "train/rollout": [100, 200, 300],
-        "train/map": [100, 200, 300],
-    }
+    assert image_steps(tmp_path / "driver/staging/t1") == STEPS

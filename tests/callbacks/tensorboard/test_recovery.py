@@ -46,20 +46,29 @@ def callbacks():
     return [tm.JsonMediaLoggerCallback(media=strict), tm.TBXMediaLoggerCallback(media=strict)]
 
 
+def restored(folder, last):
+    """Return the trial as the next driver has it, on another machine, with Tune's last copy of its results."""
+    copy = folder / "storage/t1/result.json"
+    (folder / "driver/staging/t1/result.json").replace(copy)
+    shutil.rmtree(folder / "driver")
+    trial = FakeTrial(folder)
+    trial.last_result = {"training_iteration": last}
+    return trial
+
+
+def scores(folder):
+    """Return the steps of the score that TensorBoard shows."""
+    return [event.step for event in tensorboard_events(folder / "storage/t1").Scalars("ray/tune/score")]
+
+
 @pytest.mark.parametrize("uploaded", [0.0, 0.6, 1.0])
 def test_steps_that_a_killed_driver_had_not_uploaded_are_there_again(tmp_path, uploaded):
     """On S3, TensorBoard lacked four steps of a restored trial."""
-    trial = FakeTrial(tmp_path)
-    run(callbacks(), trial, list(results(range(1, 8))))
+    run(callbacks(), FakeTrial(tmp_path), list(results(range(1, 8))))
     storage = tmp_path / "storage/t1"
     (file,) = storage.glob("events.out.tfevents.*")
     file.write_bytes(file.read_bytes()[: round(uploaded * file.stat().st_size)])  # half an event, too
-    shutil.copy(f"{trial.local_path}/result.json", storage / "result.json")
-    shutil.rmtree(tmp_path / "driver")
-
-    again = FakeTrial(tmp_path)
-    again.last_result = {"training_iteration": 7}
-    run(callbacks(), again, list(results([8, 9])))
+    run(callbacks(), restored(tmp_path, 7), list(results([8, 9])))
     assert image_steps(storage) == {"train/clip": list(range(1, 10)), "train/pair": sorted([*range(1, 10)] * 2)}
     events = tensorboard_events(storage)
     assert [event.step for event in events.Scalars("ray/tune/score")] == list(range(1, 10))
@@ -71,18 +80,14 @@ def test_steps_that_a_killed_driver_had_not_uploaded_are_there_again(tmp_path, u
 @pytest.mark.parametrize("half", ["storage", "driver"])
 def test_results_that_tune_or_ray_is_copying_right_now_are_there_again(tmp_path, half):
     """Tune empties its copy of result.json before it writes it: TensorBoard lacked a result after a kill, once."""
-    trial = FakeTrial(tmp_path)
-    run(callbacks(), trial, list(results(range(1, 5))))
-    storage, written = tmp_path / "storage/t1", Path(f"{trial.local_path}/result.json").read_bytes()
+    run(callbacks(), FakeTrial(tmp_path), list(results(range(1, 5))))
+    again, storage = restored(tmp_path, 4), tmp_path / "storage/t1"
     next(storage.glob("events.out.tfevents.*")).unlink()
-    shutil.rmtree(tmp_path / "driver")
-
-    again = FakeTrial(tmp_path)
-    again.last_result = {"training_iteration": 4}
+    written = (storage / "result.json").read_bytes()
     for place, folder in (("storage", storage), ("driver", Path(again.local_path))):
         (folder / "result.json").write_bytes(written[:-100] if place == half else written)
     run([tm.TBXMediaLoggerCallback(media=tm.MediaOptions(strict=True))], again, list(results([5])))
-    assert [event.step for event in tensorboard_events(storage).Scalars("ray/tune/score")] == [1, 2, 3, 4, 5]
+    assert scores(tmp_path) == [1, 2, 3, 4, 5]
 
 
 def test_a_trial_that_goes_back_again_and_again_shows_what_counts(tmp_path):
@@ -91,13 +96,11 @@ def test_a_trial_that_goes_back_again_and_again_shows_what_counts(tmp_path):
     for number, (last, steps) in enumerate([(0, range(1, 6)), (3, range(4, 7)), (6, range(7, 9)), (5, range(6, 10))]):
         trial = FakeTrial(tmp_path)
         if last:
-            trial.last_result = {"training_iteration": last}
+            trial = restored(tmp_path, last)
             shutil.copy(storage / "result.json", f"{trial.local_path}/result.json")
         run(callbacks(), trial, [{**result, "life": number} for result in results(steps, 100 * number)])
-        shutil.copy(f"{trial.local_path}/result.json", storage / "result.json")
         if number == 1:  # this driver had uploaded nothing of its own
             max(storage.glob("events.out.tfevents.*")).unlink()
-        shutil.rmtree(tmp_path / "driver")
     events = tensorboard_events(storage)
     shown = [(event.step, event.value) for event in events.Scalars("ray/tune/life")]
     assert shown == [(1, 0), (2, 0), (3, 0), (4, 1), (5, 1), (6, 3), (7, 3), (8, 3), (9, 3)]
@@ -126,6 +129,37 @@ def test_a_clip_that_a_trial_records_again_after_it_went_back_is_shown_again(tmp
     assert image_steps(tmp_path / "storage/t1") == {"train/raw": [1, 2, 3, 4]}
 
 
+@pytest.fixture
+def left(tmp_path, monkeypatch):
+    """Return what runs a driver that ends before the tape of its first step is rendered; it returns the next one's."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
+
+    def end_after(steps):
+        trial, first = FakeTrial(tmp_path), CallbackList(callbacks())
+        first.on_trial_start(iteration=0, trials=[trial], trial=trial)
+        for step in range(1, steps + 1):
+            clip = taped_clip(1, gate=str(tmp_path / "gate")) if step == 1 else a_clip(step)
+            report(first, trial, step, clip)
+        state = first.get_state()
+        _SESSIONS[trial.storage.experiment_driver_staging_path].end_now()
+        second, again = CallbackList(callbacks()), FakeTrial(tmp_path)
+        second.set_state(state)
+        again.last_result = {"training_iteration": steps}
+        return second, again, FakeTrial(tmp_path, "t2")
+
+    return end_after
+
+
+def report(callbacks, trial, step, clip):
+    result = {"best": clip, "training_iteration": step}
+    callbacks.on_trial_result(iteration=step, trials=[trial], trial=trial, result=result)
+
+
+def end(callbacks, trial, other):
+    callbacks.on_trial_complete(iteration=9, trials=[trial, other], trial=trial)
+    callbacks.on_experiment_end(trials=[trial, other])
+
+
 def shown_steps(folder):
     """Return the steps whose clips TensorBoard's fast reader shows: it forgets those that are not before a new one."""
     shown: list[int] = []
@@ -135,95 +169,61 @@ def shown_steps(folder):
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_clip_that_the_restored_driver_renders_hides_none_of_the_newer_ones(tmp_path, monkeypatch, is_first):
+def test_a_clip_that_the_restored_driver_renders_hides_none_of_the_newer_ones(tmp_path, left, is_first):
     """TensorBoard's fast reader forgets the clips that are not before it, which the killed driver had written."""
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
-    gate, trial, first = tmp_path / "gate", FakeTrial(tmp_path), CallbackList(callbacks())
-    first.on_trial_start(iteration=0, trials=[trial], trial=trial)
-    for step in (1, 2, 3):
-        result = {"best": taped_clip(1, gate=str(gate)) if step == 1 else a_clip(step), "training_iteration": step}
-        first.on_trial_result(iteration=step, trials=[trial], trial=trial, result=result)
-    state, key = first.get_state(), trial.storage.experiment_driver_staging_path
-    _SESSIONS[key].end_now()
-
-    second, other = CallbackList(callbacks()), FakeTrial(tmp_path, "t2")
-    second.set_state(state)
-    again = FakeTrial(tmp_path)
-    again.last_result = {"training_iteration": 3}
+    second, again, other = left(3)
     if is_first:  # it is rendered before the trial starts
-        gate.touch()
+        (tmp_path / "gate").touch()
         second.on_trial_start(iteration=0, trials=[again, other], trial=other)
         wait_until(lambda: list((tmp_path / "storage/t1/media/train/best").glob("step_000000001-*.mp4")))
     second.on_trial_start(iteration=0, trials=[again, other], trial=again)
-    gate.touch()
-    result = {"best": a_clip(4), "training_iteration": 4}
-    second.on_trial_result(iteration=4, trials=[again, other], trial=again, result=result)
-    second.on_trial_complete(iteration=4, trials=[again, other], trial=again)
-    second.on_experiment_end(trials=[again, other])
+    (tmp_path / "gate").touch()
+    report(second, again, 4, a_clip(4))
+    end(second, again, other)
     assert shown_steps(tmp_path / "storage/t1") == [1, 2, 3, 4]
 
 
-def test_a_trial_that_starts_while_its_end_in_the_killed_driver_is_delivered_goes_on(tmp_path, monkeypatch):
+def test_a_trial_that_starts_while_its_end_in_the_killed_driver_is_delivered_goes_on(tmp_path, left, monkeypatch):
     """On a busy machine its event file was closed, and its next result raised."""
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
-    gate, trial, first = tmp_path / "gate", FakeTrial(tmp_path), CallbackList(callbacks())
-    first.on_trial_start(iteration=0, trials=[trial], trial=trial)
-    result = {"best": taped_clip(1, gate=str(gate)), "training_iteration": 1}
-    first.on_trial_result(iteration=1, trials=[trial], trial=trial, result=result)
-    state, key = first.get_state(), trial.storage.experiment_driver_staging_path
-    _SESSIONS[key].end_now()
-
+    second, again, other = left(1)
     is_delivered, has_started, start = threading.Event(), threading.Event(), BackendReader._start
 
     def starts_late(self, trial_id, facts):
-        if trial_id == trial.trial_id and self.name == "TensorBoard":
+        if trial_id == again.trial_id and self.name == "TensorBoard":
             is_delivered.set()
             assert has_started.wait(60)
         return start(self, trial_id, facts)
 
     monkeypatch.setattr(BackendReader, "_start", starts_late)
-    second, again, other = CallbackList(callbacks()), FakeTrial(tmp_path), FakeTrial(tmp_path, "t2")
-    second.set_state(state)
-    again.last_result = {"training_iteration": 1}
     second.on_trial_start(iteration=0, trials=[again, other], trial=other)
     assert is_delivered.wait(60)
     second.on_trial_start(iteration=0, trials=[again, other], trial=again)
     has_started.set()
-    gate.touch()
+    (tmp_path / "gate").touch()
     for step in (2, 3):
         time.sleep(0.5)
-        result = {"best": a_clip(step), "training_iteration": step}
-        second.on_trial_result(iteration=step, trials=[again, other], trial=again, result=result)
-    second.on_trial_complete(iteration=3, trials=[again, other], trial=again)
-    second.on_experiment_end(trials=[again, other])
+        report(second, again, step, a_clip(step))
+    end(second, again, other)
     assert shown_steps(tmp_path / "storage/t1") == [1, 2, 3]
 
 
 def test_a_step_that_is_played_again_is_shown_once(tmp_path):
     run(callbacks(), FakeTrial(tmp_path), list(results(range(1, 8))))
-    shutil.copy(tmp_path / "driver/staging/t1/result.json", tmp_path / "storage/t1/result.json")
-    shutil.rmtree(tmp_path / "driver")
-    again = FakeTrial(tmp_path)
-    again.last_result = {"training_iteration": 7}
-    run(callbacks(), again, list(results([6, 7, 8])))
-    events = tensorboard_events(tmp_path / "storage/t1")
-    assert [event.step for event in events.Scalars("ray/tune/score")] == list(range(1, 9))
+    run(callbacks(), restored(tmp_path, 7), list(results([6, 7, 8])))
+    assert scores(tmp_path) == list(range(1, 9))
 
 
 def test_what_the_restored_driver_stores_before_the_recovery_is_shown(tmp_path, monkeypatch):
     """It was taken for what the killed driver had stored, came before the restart, and was not added again."""
     run(callbacks(), FakeTrial(tmp_path), list(results(range(1, 8))))
     storage, wait = tmp_path / "storage/t1", callback.wait_for_storage
-    shutil.copy(tmp_path / "driver/staging/t1/result.json", storage / "result.json")
-    shutil.rmtree(tmp_path / "driver")
+    again = restored(tmp_path, 7)
 
     def wait_long(context):
         wait_until(lambda: len(list((storage / "media/train/clip").glob("step_000000007-*"))) == 2)
         wait(context)
 
     monkeypatch.setattr(callback, "wait_for_storage", wait_long)
-    again = FakeTrial(tmp_path)
-    again.last_result = {"training_iteration": 7}
     run(callbacks(), again, list(results([7, 8])))
     assert image_steps(storage) == {"train/clip": list(range(1, 9)), "train/pair": sorted([*range(1, 9)] * 2)}
 
@@ -252,12 +252,8 @@ class StartsMeanwhile(PlainContext):
 
 def test_a_trial_that_starts_again_while_its_former_end_is_handled_shows_its_results(tmp_path):
     """All scalars of the trial were lost: what the killed driver had not said of its end took its event file away."""
-    former = FakeTrial(tmp_path)
-    run(callbacks(), former, list(results(range(1, 8))))
-    shutil.copy(f"{former.local_path}/result.json", tmp_path / "storage/t1/result.json")
-    shutil.rmtree(tmp_path / "driver")
-    again = FakeTrial(tmp_path)
-    again.last_result = {"training_iteration": 5}
+    run(callbacks(), FakeTrial(tmp_path), list(results(range(1, 8))))
+    again = restored(tmp_path, 5)
     place = TrialLocation(pyarrow.fs.LocalFileSystem(), str(tmp_path / "storage/t1"), Path(again.local_path), "t1")
     backend, context = tm.TBXMediaLoggerCallback().backend, StartsMeanwhile()
     backend.context, trial = context, TrialInfo("t1", "train_t1", "experiment", {}, place, again)
@@ -267,5 +263,4 @@ def test_a_trial_that_starts_again_while_its_former_end_is_handled_shows_its_res
         backend.metrics(trial, Report(step, step, {"score": step, "training_iteration": step}, row=10**15 + step))
     context.do_what_waits()
     backend.end(trial, "finished")
-    events = tensorboard_events(tmp_path / "storage/t1")
-    assert [event.step for event in events.Scalars("ray/tune/score")] == list(range(1, 9))
+    assert scores(tmp_path) == list(range(1, 9))
