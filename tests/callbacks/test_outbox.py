@@ -26,6 +26,27 @@ from tune_media.callbacks.session import _SESSIONS
 pytestmark = pytest.mark.usefixtures("outboxes")
 
 
+@pytest.fixture
+def outbox(outboxes):
+    """Return an empty outbox with a reader, the storage's."""
+    outboxes.mkdir()
+    outbox = Outbox.create(outboxes, {})
+    outbox.add_reader("storage")
+    yield outbox
+    outbox.close(remove=True)
+
+
+def adopted(outbox):
+    """Return an outbox as the next process has it."""
+    outbox.close(remove=False)
+    return Outbox.adopt(outbox.folder)
+
+
+def contents_in(folder):
+    """Return the files of contents in the folder of an outbox."""
+    return [file for file in folder.iterdir() if len(file.name) == 32]
+
+
 def go_on(folder, state, iterations=(CALM + 2,)):
     """Restore the experiment, and run it to its end."""
     callback, trial = tm.MediaLoggerCallback(Tells(folder)), FakeTrial(folder)
@@ -123,34 +144,20 @@ def test_a_copied_experiment_takes_nothing_of_the_one_that_it_was_copied_from(tm
     assert list(outboxes.iterdir()) == []
 
 
-def test_no_number_of_a_row_is_given_twice_even_if_all_rows_are_deleted(outboxes):
-    outboxes.mkdir()
-    outbox = Outbox.create(outboxes, {})
-    for reader in ("storage", "tracker"):
-        outbox.add_reader(reader)
+def test_no_number_of_a_row_is_given_twice_even_if_all_rows_are_deleted(outbox):
+    outbox.add_reader("tracker")
     last = outbox.append([NewRow("t1", "start"), NewRow("t1", "result")])
     for reader in ("tracker", "storage"):
         outbox.advance(reader, last)
     assert outbox.tidy() == 2
     outbox.remove_readers_but(["storage"])
-    outbox.close(remove=False)
+    again = outbox
     for _ in range(2):  # each begins a generation, which is far above the numbers of the rows
         time.sleep(0.01)
-        adopted = Outbox.adopt(outbox.folder)
-        assert adopted.last == adopted.position("storage") == last, "nothing waits"
-        adopted.close(remove=False)
-    adopted = Outbox.adopt(outbox.folder)
-    assert adopted.append([NewRow("t1", "end")]) == last + 1
-    adopted.close(remove=True)
-
-
-def test_an_outbox_whose_process_was_killed_before_its_first_row_numbers_rows_from_its_generation_on(outboxes):
-    outboxes.mkdir()
-    outbox = Outbox.create(outboxes, {})
-    outbox.close(remove=False)
-    adopted = Outbox.adopt(outbox.folder)
-    assert adopted.append([NewRow("t1", "start")]) > outbox.generation
-    adopted.close(remove=True)
+        again = adopted(again)
+        assert again.last == again.position("storage") == last, "nothing waits"
+    assert again.append([NewRow("t1", "end")]) == last + 1
+    again.close(remove=True)
 
 
 def test_outboxes_that_nobody_wants_expire_and_are_named_and_nothing_else_is_removed(outboxes, caplog):
@@ -181,10 +188,7 @@ def test_a_restore_after_long_still_delivers_what_waited(tmp_path, outboxes):
     assert_all_there(tmp_path)
 
 
-def test_rows_are_appended_all_or_none_and_no_number_is_given_twice(outboxes):
-    outboxes.mkdir()
-    outbox = Outbox.create(outboxes, {})
-    outbox.add_reader("storage")
+def test_rows_are_appended_all_or_none_and_no_number_is_given_twice(outbox):
     big = b"x" * 10_000
     last = outbox.append([NewRow("t1", "media", content=big), NewRow("t1", "media", content=b"small")])
     with pytest.raises(OSError, match="max_spilled_bytes"):
@@ -194,19 +198,15 @@ def test_rows_are_appended_all_or_none_and_no_number_is_given_twice(outboxes):
     outbox.advance("storage", last)
     assert outbox.tidy() == 2
     assert outbox.nbytes == 0
-    assert not [file for file in outbox.folder.iterdir() if len(file.name) == 32], "the contents"
-    outbox.close(remove=False)
-    again = Outbox.adopt(outbox.folder)
+    assert not contents_in(outbox.folder), "the contents"
+    again = adopted(outbox)
     assert again.append([NewRow("t1", "start")]) > last
     (row,) = again.read(0)
     assert row.stamp > (outbox.generation, last)
     again.close(remove=True)
 
 
-def test_results_count_too_and_a_tracker_that_is_away_does_not_fill_the_disk(outboxes):
-    outboxes.mkdir()
-    outbox = Outbox.create(outboxes, {})
-    outbox.add_reader("storage")
+def test_results_count_too_and_a_tracker_that_is_away_does_not_fill_the_disk(outbox):
     outbox.add_reader("tracker")
     outbox.append([NewRow("t1", "start", b"x")])
     for number in range(2000):
@@ -221,8 +221,7 @@ def test_results_count_too_and_a_tracker_that_is_away_does_not_fill_the_disk(out
     assert [row.kind for row in rows if row.data][:1] == ["start"]
     assert 0 < sum(row.kind == "result" and bool(row.data) for row in rows) <= 16
     assert sum(file.stat().st_size for file in outbox.folder.iterdir()) < 4_000_000, "12 MB were appended"
-    outbox.close(remove=False)
-    again = Outbox.adopt(outbox.folder)
+    again = adopted(outbox)
     assert again.nbytes == outbox.nbytes
     again.advance("tracker", last)
     while again.tidy():
@@ -231,10 +230,7 @@ def test_results_count_too_and_a_tracker_that_is_away_does_not_fill_the_disk(out
     again.close(remove=True)
 
 
-def test_a_content_that_is_made_later_needs_room_too(outboxes):
-    outboxes.mkdir()
-    outbox = Outbox.create(outboxes, {})
-    outbox.add_reader("storage")
+def test_a_content_that_is_made_later_needs_room_too(outbox):
     seq = outbox.append([NewRow("t1", "media", b"lost", ready=False)])
     with pytest.raises(OSError, match="max_spilled_bytes"):
         outbox.complete(seq, b"made", b"x" * 10_000, most_bytes=9000)
@@ -243,14 +239,10 @@ def test_a_content_that_is_made_later_needs_room_too(outboxes):
     outbox.complete(seq, b"made", b"x" * 10_000, most_bytes=11_000)
     (row,) = outbox.read(0)
     assert (row.ready, row.content(), outbox.nbytes) == (True, b"x" * 10_000, 10_004)
-    outbox.close(remove=True)
 
 
-def test_no_row_goes_before_its_content_if_a_reader_advances_meanwhile(outboxes, monkeypatch):
+def test_no_row_goes_before_its_content_if_a_reader_advances_meanwhile(outbox, monkeypatch):
     """The file stayed until the end of the process, and counted as waiting."""
-    outboxes.mkdir()
-    outbox = Outbox.create(outboxes, {})
-    outbox.add_reader("storage")
     last = outbox.append([NewRow("t1", "media", content=b"x" * 10_000)])
     delete = outbox._delete_contents
 
@@ -263,14 +255,11 @@ def test_no_row_goes_before_its_content_if_a_reader_advances_meanwhile(outboxes,
     for _ in range(2):
         outbox.tidy()
     assert (outbox.nbytes, outbox.read(0)) == (0, [])
-    assert not [file for file in outbox.folder.iterdir() if len(file.name) == 32], "the content"
-    outbox.close(remove=True)
+    assert not contents_in(outbox.folder), "the content"
 
 
-def test_an_outbox_that_is_closed_during_a_checkpoint_waits_for_it(outboxes):
+def test_an_outbox_that_is_closed_during_a_checkpoint_waits_for_it(outbox):
     """SQLite ended the process: a reader that had not finished in time was in the middle of one."""
-    outboxes.mkdir()
-    outbox = Outbox.create(outboxes, {})
     calls, begun, goes_on = [], threading.Event(), threading.Event()
 
     class Slow:
@@ -299,38 +288,33 @@ def test_an_outbox_that_is_closed_during_a_checkpoint_waits_for_it(outboxes):
     assert not outbox.folder.exists()
 
 
-def test_recipes_count_once_and_a_reopened_outbox_counts_the_same(outboxes):
-    outboxes.mkdir()
-    outbox = Outbox.create(outboxes, {})
+def test_recipes_count_once_and_a_reopened_outbox_counts_the_same(outbox):
     outbox.append([NewRow("t1", "media", content=b"x" * 10_000, recipe=("hash", b"y" * 100))])
     outbox.append([NewRow("t1", "media", content=b"small", recipe=("hash", b"y" * 100))])
     assert outbox.nbytes == 10_105
-    outbox.close(remove=False)
-    again = Outbox.adopt(outbox.folder)
+    again = adopted(outbox)
     assert again.nbytes == 10_105
     again.close(remove=True)
 
 
-def test_numbers_rise_although_the_clock_went_back(outboxes):
+def test_numbers_rise_although_the_clock_went_back_or_a_kill_came_before_the_first_row(outboxes):
     outboxes.mkdir()
     ahead = int(1000 * time.time()) + 10**9
-    outbox = Outbox.create(outboxes, {}, generation=ahead)
-    assert outbox.append([NewRow("t1", "start")]) > ahead
-    assert outbox.generation > ahead
-    outbox.close(remove=True)
+    first, killed = (Outbox.create(outboxes, {}, generation=ahead) for _ in range(2))
+    assert killed.generation > ahead
+    for outbox in (first, adopted(killed)):
+        assert outbox.append([NewRow("t1", "start")]) > killed.generation
+        outbox.close(remove=True)
 
 
-def test_a_reader_that_waits_sleeps_until_something_changes(outboxes):
-    outboxes.mkdir()
-    outbox = Outbox.create(outboxes, {})
+def test_a_reader_that_waits_sleeps_until_something_changes(outbox):
     begun = time.monotonic()
     outbox.wait(outbox.version, 0.1)
     assert time.monotonic() - begun >= 0.09
-    outbox.close(remove=True)
 
 
 @pytest.mark.parametrize("is_given", [True, False])
-def test_only_the_user_may_look_into_the_folder_of_all_outboxes(tmp_path, monkeypatch, is_given):
+def test_only_the_user_may_look_into_the_folder_of_all_outboxes_and_into_each(tmp_path, monkeypatch, is_given):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     if not is_given:
         monkeypatch.delenv(FOLDER_VARIABLE)
@@ -339,12 +323,12 @@ def test_only_the_user_may_look_into_the_folder_of_all_outboxes(tmp_path, monkey
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
     root.chmod(0o755)
     assert stat.S_IMODE(outbox_root().stat().st_mode) == (0o755 if is_given else 0o700)
+    outbox = Outbox.create(root, {})
+    assert stat.S_IMODE(outbox.folder.stat().st_mode) == 0o700
+    outbox.close(remove=True)
 
 
-def test_a_result_of_hundreds_of_media_is_appended_all_or_none(outboxes):
-    outboxes.mkdir()
-    outbox = Outbox.create(outboxes, {})
-    outbox.add_reader("storage")
+def test_a_result_of_hundreds_of_media_is_appended_all_or_none(outbox):
     rows = [NewRow("t1", "media", str(index).encode()) for index in range(250)]
     last = outbox.append(rows)
     assert [row.data for row in outbox.read(0, 1000)] == [row.data for row in rows]
@@ -352,17 +336,13 @@ def test_a_result_of_hundreds_of_media_is_appended_all_or_none(outboxes):
     with pytest.raises(sqlite3.Error):
         outbox.append([*rows, NewRow(object(), "media")])
     assert len(outbox.read(0, 1000)) == 250
-    outbox.close(remove=True)
 
 
-def test_contents_whose_rows_were_never_written_are_removed_by_the_next_driver(outboxes):
-    outboxes.mkdir()
-    outbox = Outbox.create(outboxes, {})
+def test_contents_whose_rows_were_never_written_are_removed_by_the_next_driver(outbox):
     outbox.append([NewRow("t1", "media", content=b"x" * 10_000)])
     stray = outbox.folder / ("0" * 32)
     stray.write_bytes(b"half a clip")
-    outbox.close(remove=False)
-    again = Outbox.adopt(outbox.folder)
+    again = adopted(outbox)
     assert [row.content() for row in again.read(0)] == [b"x" * 10_000]
     assert not stray.exists()
     again.close(remove=True)
@@ -372,7 +352,7 @@ def test_a_content_that_is_gone_is_named_and_the_rest_is_stored(tmp_path, outbox
     """The machine lost its power: rows are there, and not all files."""
     state = kill_at(tmp_path, "append")
     (killed,) = outboxes.iterdir()
-    contents = [path for path in killed.iterdir() if len(path.name) == 32]
+    contents = contents_in(killed)
     assert contents
     for path in contents:
         path.write_bytes(b"")

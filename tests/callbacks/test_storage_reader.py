@@ -16,12 +16,11 @@ from tests.support.driven_sweep import SIZE, Sweep, blob
 from tests.support.faults import Orders, episodes, faulty, wait_until
 from tests.support.index_lines import parse_index
 from tune_media.callbacks.outbox import Outbox
-from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.storage_reader import StorageReader
 from tune_media.storage import filesystem
 from tune_media.storage.experiment_log import read_log
 
-pytestmark = pytest.mark.usefixtures("outboxes")
+pytestmark = pytest.mark.usefixtures("sessions_end")
 
 
 def status(lines):
@@ -35,14 +34,6 @@ def orders(tmp_path):
     yield orders
     orders.take_back("hang")
     orders.take_back("away")
-
-
-@pytest.fixture(autouse=True)
-def _ended():
-    """End what a test has left."""
-    yield
-    for session in list(_SESSIONS.values()):
-        session.end_now()
 
 
 class Unreadable(tm.Artifact):
@@ -169,7 +160,7 @@ def test_what_a_trial_recorded_before_it_went_back_is_marked_unless_it_comes_aga
     assert {line["status"] for line in sweep.lines()} == {"stored"}
 
 
-def test_media_that_could_not_be_written_before_the_trial_went_back_are_marked_when_they_are(tmp_path, orders):
+def test_media_that_could_not_be_written_before_the_trial_went_back_are_marked_when_they_are(tmp_path, orders, caplog):
     sweep = Sweep(tmp_path, storage=faulty(orders))
     sweep.report(1, weights=blob(1))
     sweep.settle()
@@ -177,28 +168,17 @@ def test_media_that_could_not_be_written_before_the_trial_went_back_are_marked_w
     again = blob(9)
     sweep.report(2, weights=blob(2))
     sweep.report(3, weights=blob(3), constant=again)
-    orders.wait_until_met()
+    wait_until(lambda: sweep.reader.is_away)
     sweep.report(2, weights=blob(12))
     sweep.report(3, constant=again)
     orders.take_back("away")
     sweep.end()
+    assert caplog.text.count("the storage is away") == 1
+    assert [line["training_iteration"] for line in sweep.lines()] == [1, 2, 3, 3, 2]
     marks = {(line["key"], line["sha256"]): bool(line.get("rolled_back")) for line in sweep.lines()}
     sha = {number: hashlib.sha256(bytes([number]) * SIZE).hexdigest() for number in (1, 2, 3, 9, 12)}
     wanted = {("weights", sha[number]): number in (2, 3) for number in (1, 2, 3, 12)}
     assert marks == wanted | {("constant", sha[9]): False}
-
-
-def test_everything_that_waited_while_the_storage_was_away_is_stored_in_order(tmp_path, orders, caplog):
-    sweep = Sweep(tmp_path, storage=faulty(orders))
-    orders.give("away")
-    for iteration in (1, 2, 3):
-        sweep.report(iteration, weights=blob(iteration), small=tm.Histogram(np.arange(10.0)))
-    wait_until(lambda: sweep.reader.is_away)
-    orders.take_back("away")
-    sweep.end()
-    assert [line["training_iteration"] for line in sweep.lines()] == [1, 1, 2, 2, 3, 3]
-    assert {line["status"] for line in sweep.lines()} == {"stored"}
-    assert caplog.text.count("the storage is away") == 1
     assert list((tmp_path / "outbox").iterdir()) == []
 
 
@@ -372,16 +352,6 @@ def test_episodes_of_a_repeated_iteration_do_not_replace_those_that_still_wait(t
     assert [bool(line.get("rolled_back")) for line in lines] == [True, False]
     names = [json.loads((restored.path / line["path"]).read_bytes())[0]["episode_id"] for line in lines]
     assert names == ["first-2", "second-2"]
-
-
-def test_nobody_else_sees_what_waits_on_the_drivers_disk(tmp_path, outboxes, orders):
-    orders.give("away")
-    sweep = Sweep(tmp_path, storage=faulty(orders), flush_seconds=0.1)
-    sweep.report(1, weights=blob(1))
-    (folder,) = outboxes.iterdir()
-    assert folder.stat().st_mode & 0o077 == 0
-    orders.take_back("away")
-    sweep.end()
 
 
 def test_a_backend_that_tunes_loop_calls_alone_holds_no_row_in_the_outbox(tmp_path):

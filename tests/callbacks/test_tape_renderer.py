@@ -26,7 +26,6 @@ from tests.support.tapes_to_kill import PLACES, Tells, calls, kill_at
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb
 from tune_media.callbacks import tape_renderer
 from tune_media.callbacks.outbox import FOLDER_VARIABLE, Outbox
-from tune_media.callbacks.session import _SESSIONS
 from tune_media.encoding import probe_video
 from tune_media.replay import render_actor
 from tune_media.replay.process import RenderProcess
@@ -301,7 +300,7 @@ def test_a_driver_that_is_told_to_end_renders_nothing_and_a_restore_does(tmp_pat
     sweep.report(1, best=taped_clip(1, gate=str(gate)))
     sweep.settle()
     state = sweep.callback.get_state()
-    _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)].end_now()
+    sweep.session.end_now()
     assert first.calls[-1] == ("end", "interrupted")
     assert listed(sweep) == {("best", 1): "waiting"}
     assert "1 of 1 clips wait as tapes" in capsys.readouterr().out
@@ -329,7 +328,7 @@ def test_a_tape_whose_render_process_is_ended_with_the_driver_waits_for_a_restor
     sweep = Sweep(tmp_path)
     sweep.report(1, best=taped_clip(1))
     assert begun.wait(60)
-    _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)].end_now()
+    sweep.session.end_now()
     assert listed(sweep) == {("best", 1): "waiting"}
 
 
@@ -351,7 +350,7 @@ def test_tapes_whose_driver_and_its_disk_are_lost_are_listed_as_tapes(tmp_path, 
     sweep = Sweep(tmp_path)
     sweep.report(1, best=taped_clip(1, gate=str(gate)))
     sweep.settle()
-    _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)].end_now()
+    sweep.session.end_now()
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "another machine"))
     again = Sweep(tmp_path, last=1)
     again.report(2, score=1.0)
@@ -405,7 +404,7 @@ def test_the_recipe_of_many_tapes_is_once_in_the_outbox_and_goes_with_the_last_o
     sweep = Sweep(tmp_path, strict=True)
     clips = [taped_clip(number, gate=str(gate), ballast="x" * 100_000) for number in range(4)]
     sweep.report(1, **{f"clip{number}": clip for number, clip in enumerate(clips)})
-    outbox = _SESSIONS[str(sweep.trial.storage.experiment_driver_staging_path)].outbox
+    outbox = sweep.session.outbox
     assert 1 < outbox.nbytes / len(clips[0].recipe.content) < 1.1
     gate.touch()
     sweep.settle()

@@ -48,9 +48,14 @@ class Sweep:
             pass
 
     @property
+    def session(self):
+        """The session of the experiment."""
+        return _SESSIONS[str(self.trial.storage.experiment_driver_staging_path)]
+
+    @property
     def reader(self):
         """The storage's reader."""
-        return _SESSIONS[str(self.trial.storage.experiment_driver_staging_path)].storage
+        return self.session.storage
 
     def end(self):
         state = self.callback.get_state()
