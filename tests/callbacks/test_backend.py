@@ -1,4 +1,4 @@
-"""What a backend is given, and how that waits on disk."""
+"""The class that a user writes a backend with."""
 
 import pytest
 from ray.tune.callback import CallbackList
@@ -8,19 +8,12 @@ from tune_media.callbacks.backend import Backend, Report
 from tune_media.callbacks.callback import MediaLoggerCallback
 
 
-def report_of(result, **more):
-    return Report(7, 3, result, **more)
-
-
-def test_a_report_has_its_values_by_path_and_no_hyperparameters():
-    report = report_of({"score": 1, "a": {"b": {"c": 2}}, "config": {"lr": 1}})
-    assert report.flat == {"score": 1, "a/b/c": 2}
-
-
-def test_a_report_has_hyperparameters_only_if_they_have_changed():
-    assert report_of({"config": {"lr": 1}}).config is None
-    assert report_of({"config": {"lr": 1}}, changed=lambda: True).config == {"lr": 1}
-    assert report_of({"config": "text"}, changed=lambda: True).config is None
+@pytest.mark.parametrize(
+    ("config", "changed", "found"), [({"lr": 1}, True, {"lr": 1}), ({"lr": 1}, False, None), ("a text", True, None)]
+)
+def test_a_report_in_tunes_loop_has_hyperparameters_only_if_they_have_changed(config, changed, found):
+    report = Report(7, 3, {"score": 1, "config": config}, changed=lambda: changed)
+    assert (report.config, report.flat) == (found, {"score": 1})
 
 
 def test_a_backend_needs_to_override_nothing(tmp_path, caplog):

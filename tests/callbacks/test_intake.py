@@ -14,13 +14,10 @@ from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 
 class Taking(Backend):
-    """Keeps the ids of the media that it is given, and what has changed."""
+    """Keeps the hyperparameters that it is given."""
 
     def __init__(self):
-        self.ids, self.configs = [], []
-
-    def media(self, trial, entry):
-        self.ids.append(entry.medium.id)
+        self.configs = []
 
     def metrics(self, trial, report):
         self.configs.append(report.config)
@@ -57,17 +54,20 @@ def test_a_clip_whose_facts_cannot_be_kept_costs_itself_alone(tmp_path):
     assert list(tm.load(tmp_path / "storage").episodes()["values"]) == [{"generator": 2**127}]
 
 
-def test_a_large_array_that_is_no_medium_is_named_once(tmp_path, caplog):
-    results = [{"weights": np.zeros((1000, 1000))} for _ in range(3)]
+def test_a_large_array_that_is_no_medium_is_named_once_with_the_remedy(tmp_path, caplog):
+    results = [{"weights": {"all": np.zeros((1000, 1000))}} for _ in range(3)]
     run([tm.MediaLoggerCallback(Taking())], FakeTrial(tmp_path), results)
-    said = [record.getMessage() for record in caplog.records if "weights" in record.getMessage()]
-    assert len(said) == 1
-    assert "8 MB" in said[0]
+    (said,) = [record.getMessage() for record in caplog.records if "weights/all" in record.getMessage()]
+    assert "8 MB" in said
+    assert "Histogram" in said
 
 
 @pytest.mark.parametrize("changes", [{"lr": 2}, {"env": {"size": 4}}])
-def test_only_hyperparameters_that_differ_have_changed(tmp_path, changes):
+def test_a_backend_gets_hyperparameters_only_if_they_differ_and_as_plain_data(tmp_path, changes):
     backend, config = Taking(), {"lr": 1, "env": {"size": 3}, "function": lambda: 0}
     configs = [config, {**config, "function": lambda: 0}, {**config, **changes}, {**config, **changes}]
     run([tm.MediaLoggerCallback(backend)], FakeTrial(tmp_path), [{"score": 1, "config": one} for one in configs])
-    assert [one and {name: one[name] for name in changes} for one in backend.configs] == [None, None, changes, None]
+    first, second, changed, last = backend.configs
+    assert first is second is last is None
+    assert {name: changed[name] for name in changes} == changes
+    assert changed["function"].startswith("<function ")

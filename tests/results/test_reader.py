@@ -5,7 +5,6 @@ import pytest
 
 import tune_media as tm
 from tests.support.results import evaluated, media, places, read
-from tune_media.results.reader import replace_media
 
 
 def test_values_at_any_depth_bare_and_in_lists(frames):
@@ -48,16 +47,6 @@ def test_the_config_is_not_searched(frames):
     result = {"config": {"env_config": {"clip": video}}}
     assert read(result) == []
     assert result["config"]["env_config"]["clip"] is video
-
-
-def test_a_large_array_that_is_no_clip_is_named_with_the_remedy():
-    told = []
-    array = np.zeros((1000, 1000))
-    replace_media({"weights": {"all": array}}, lambda found: "", unread=lambda key, reason: told.append((key, reason)))
-    ((key, reason),) = told
-    assert key == "weights/all"
-    assert "8 MB" in reason
-    assert "Histogram" in reason
 
 
 def heatmap(seed=0, dtype=np.uint8):
