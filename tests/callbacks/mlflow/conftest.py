@@ -9,3 +9,22 @@ def files_uri(tmp_path, monkeypatch):
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     return (tmp_path / "mlruns").as_uri()
+
+
+@pytest.fixture
+def runs_of(files_uri):
+    """Return a maker of the runs of a sweep in that store, as a new process makes them."""
+    from tune_media.callbacks.mlflow.runs import MlflowRuns
+
+    def make(sweep="sweep", *, nested=False):
+        uris = {"tracking_uri": files_uri, "registry_uri": None}
+        return MlflowRuns(uris, {"name": "experiment", "artifact_location": None}, sweep, nested=nested)
+
+    return make
+
+
+@pytest.fixture
+def client(files_uri):
+    from mlflow import MlflowClient
+
+    return MlflowClient(files_uri)

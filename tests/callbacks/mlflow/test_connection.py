@@ -1,5 +1,7 @@
 """A URI that cannot work is an error before the first trial starts; a server that is away is none."""
 
+import os
+
 import pytest
 from ray import cloudpickle
 
@@ -89,13 +91,16 @@ def test_a_deleted_experiment_is_an_error_at_setup(files_uri, monkeypatch):
         set_up(files_uri)
 
 
-def test_a_password_in_the_uri_is_not_pickled_and_is_asked_for_in_another_process(monkeypatch):
+def test_a_password_and_a_token_are_not_pickled_and_the_password_is_asked_for_in_another_process(monkeypatch):
     from tune_media.callbacks.mlflow import connection
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
     uri = "http://me:hunter2@127.0.0.1:9"
-    pickled = cloudpickle.dumps(tm.MLflowMediaLoggerCallback(tracking_uri=uri))
+    pickled = cloudpickle.dumps(tm.MLflowMediaLoggerCallback(tracking_uri=uri, tracking_token="t0psecret"))
+    assert os.environ["MLFLOW_TRACKING_TOKEN"] == "t0psecret"  # MLflow looks for it there
     assert b"hunter2" not in pickled
+    assert b"t0psecret" not in pickled
     restored = cloudpickle.loads(pickled)
     restored.setup()
     assert restored.tracking_uri == uri

@@ -22,23 +22,19 @@ def error_of(uri, monkeypatch):
     return caught.value
 
 
-def test_the_tag_of_a_parent_run():
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("MLFLOW_PARENT_RUN_ID", private_names.PARENT_TAG),
+        ("MLFLOW_RUN_NOTE", private_names.NOTE_TAG),
+        ("MLFLOW_LOGGED_IMAGES", private_names.IMAGES_TAG),
+        ("MLFLOW_LOGGED_ARTIFACTS", private_names.TABLES_TAG),
+    ],
+)
+def test_the_tags_of_mlflow_have_these_names(theirs, ours):
     from mlflow.utils import mlflow_tags
 
-    assert mlflow_tags.MLFLOW_PARENT_RUN_ID == private_names.PARENT_TAG, f"{CHANGED} the tag of a parent run"
-
-
-def test_the_tag_of_a_description():
-    from mlflow.utils import mlflow_tags
-
-    assert mlflow_tags.MLFLOW_RUN_NOTE == private_names.NOTE_TAG, f"{CHANGED} the tag of a run's description"
-
-
-def test_the_tags_of_pictures_and_tables():
-    from mlflow.utils import mlflow_tags
-
-    assert mlflow_tags.MLFLOW_LOGGED_IMAGES == private_names.IMAGES_TAG, f"{CHANGED} the tag of logged images"
-    assert mlflow_tags.MLFLOW_LOGGED_ARTIFACTS == private_names.TABLES_TAG, f"{CHANGED} the tag of logged tables"
+    assert getattr(mlflow_tags, theirs) == ours, f"{CHANGED} mlflow_tags.{theirs}"
 
 
 def test_the_name_of_a_picture_is_one_that_mlflow_gives_or_reads(files_uri, tmp_path):

@@ -21,12 +21,11 @@ mlflow = pytest.importorskip("mlflow")
 
 
 @pytest.fixture
-def backend_of(tmp_path):
-    """Return a maker of backends on a database, as one process after the other makes them."""
+def backend_of(tmp_path, files_uri):
+    """Return a maker of backends, as one process after the other makes them; on files, which take less time."""
     before = mlflow.get_tracking_uri()
 
-    def make(name="e"):
-        uri = mlflow_store(tmp_path)
+    def make(name="e", uri=files_uri):
         options = {"experiment_name": name, "artifact_location": f"file://{tmp_path}/{name}"}
         backend = tm.MLflowMediaLoggerCallback(uri, **options).backend
         backend.setup()
@@ -68,13 +67,13 @@ def held(name="e"):
 
 def test_calls_that_are_made_again_after_a_kill_change_nothing(backend_of, tmp_path):
     """Times came from the clock, pictures had a new name each time, and the table had rows twice."""
-    trial = a_trial(tmp_path, lr=0.5, mode="a")
+    trial, uri = a_trial(tmp_path, lr=0.5, mode="a"), mlflow_store(tmp_path)
     calls = [*calls_of(trial, [1, 2, 3, 2, 3], {2: 100.0}), ("end", "finished"), ("finish", None)]
-    play(backend_of("once"), calls)
-    for killed_at in range(1, len(calls), 4):
-        play(backend_of("again"), map(renewed, calls[:killed_at]))
+    play(backend_of("once", uri), calls)
+    for killed_at in range(1, len(calls), 6):
+        play(backend_of("again", uri), map(renewed, calls[:killed_at]))
         rest = calls[max(1, killed_at - 7) :]  # the reader had not written down how far it was
-        play(backend_of("again"), [calls[0], *map(renewed, rest)])
+        play(backend_of("again", uri), [calls[0], *map(renewed, rest)])
     once, again = held("once"), held("again")
     assert again == once
     table = json.loads(once["files"]["episodes.json"])
@@ -141,10 +140,10 @@ def test_a_parameter_that_mlflow_refuses_costs_itself_only(backend_of, tmp_path)
 
 def test_hyperparameters_are_metrics_from_the_start_and_texts_that_are_numbers_are_numbers(backend_of, tmp_path):
     """As Ray's logger has them."""
-    trial = a_trial(tmp_path, lr=0.5, deep={"size": "3"}, mode="a")
-    backend = backend_of()
-    play(backend, [("start", trial), ("metrics", Report(7, 1, {"score": 1, "loss": "1e-3"}, time=5.0))])
+    trial, result = a_trial(tmp_path, lr=0.5, deep={"size": "3"}, mode="a"), {"score": 1, "loss": "1e-3", "text": "no"}
+    play(backend_of(), [("start", trial), ("metrics", Report(7, 1, result, time=5.0))])
     client, run = run_of()
+    assert run.data.params == {"lr": "0.5", "deep/size": "3", "mode": "a"}
     assert run.data.metrics == {"score": 1.0, "loss": 0.001, "config/lr": 0.5, "config/deep/size": 3.0}
     (point,) = client.get_metric_history(run.info.run_id, "config/lr")
     assert (point.step, point.timestamp) == (7, 5000)

@@ -2,30 +2,9 @@
 
 import json
 
-import pytest
-
 from tune_media.callbacks.mlflow.private_names import VIEW_TAG
-from tune_media.callbacks.mlflow.runs import MlflowRuns
 from tune_media.callbacks.mlflow.saved_view import view_key
 from tune_media.callbacks.mlflow.sweep_run import PAGE
-
-
-@pytest.fixture
-def runs_of(files_uri):
-    """Return a maker of the runs of a sweep, as a new process makes them."""
-
-    def make(sweep="sweep", *, nested=False):
-        uris = {"tracking_uri": files_uri, "registry_uri": None}
-        return MlflowRuns(uris, {"name": "experiment", "artifact_location": None}, sweep, nested=nested)
-
-    return make
-
-
-@pytest.fixture
-def client(files_uri):
-    from mlflow import MlflowClient
-
-    return MlflowClient(files_uri)
 
 
 def held(client):

@@ -1,13 +1,12 @@
 """The parent run of a sweep, of runs in a real MLflow store."""
 
 import base64
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tune_media as tm
-from tests.support.trackers import mlflow_store
-from tune_media.callbacks.mlflow.runs import MlflowRuns
 from tune_media.callbacks.mlflow.saved_view import view_link
 from tune_media.callbacks.mlflow.sweep_run import PAGE
 from tune_media.storage.entry import MediaEntry
@@ -15,34 +14,28 @@ from tune_media.storage.entry import MediaEntry
 pytest.importorskip("mlflow")
 
 
-def test_a_sweeps_runs_have_their_best_return_and_a_page_with_their_clips(tmp_path):
+def test_a_sweeps_runs_have_their_best_return_and_a_page_with_their_clips(runs_of, client):
     def entry(episode_return, step):
         frames = np.full((3, 16, 16, 3), 20 * episode_return, np.uint8)  # differs for each
         video = tm.Video(iter(frames), fps=5, episode=tm.EpisodeRecord(f"e{step}", episode_return, 3))
         path = f"media/evaluation/episodes/best/step_{step:09d}-{video.id[:12]}.mp4"
         return MediaEntry(video, "evaluation", "episodes/best", path, step, step)
 
-    uri = mlflow_store(tmp_path)
-    experiment = {"name": "x", "artifact_location": f"file://{tmp_path}/mlruns"}
-
-    def open_runs():
-        return MlflowRuns({"tracking_uri": uri}, experiment, "sweep", nested=True)
-
-    runs, clips = open_runs(), {}
+    runs, clips = runs_of(nested=True), {}
     for number, returns in enumerate([(3.0, 1.0), (2.0, 7.0)]):
         run = runs.start(str(number), f"trial_{number}", {})
         for step, episode_return in enumerate(returns, start=1):
             clips[number, step] = entry(episode_return, step)
             run.log_medium(clips[number, step])
         if number == 0:  # the sweep is restored
-            runs = open_runs()
+            runs = runs_of(nested=True)
             run = runs.start("0", "trial_0", {})
         run.describe({"lr": 0.1 * number})
         run.log_metrics({"training_iteration": 9.0}, 9, 0)
         run.end("FINISHED")
     runs.end("FINISHED")
-    client = runs._client
-    found = {run.info.run_name: run for run in client.search_runs([runs._experiment_id])}
+    id = client.get_experiment_by_name("experiment").experiment_id
+    found = {run.info.run_name: run for run in client.search_runs([id])}
     assert {name: run.data.metrics.get("best_return") for name, run in found.items()} == {
         "trial_0": 3.0,
         "trial_1": 7.0,
@@ -52,10 +45,7 @@ def test_a_sweeps_runs_have_their_best_return_and_a_page_with_their_clips(tmp_pa
     assert note.startswith(
         "lr = 0.1\n\nBest clip: return 7, length 3, step 2 (media/evaluation/episodes/best/step_000000002-return_7-"
     )
-    page = (tmp_path / "page").joinpath(PAGE)
-    page.parent.mkdir()
-    client.download_artifacts(found["sweep"].info.run_id, PAGE, str(page.parent))
-    text = page.read_text()
+    text = Path(client.download_artifacts(found["sweep"].info.run_id, PAGE)).read_text()
     assert text.index("trial_1") < text.index("trial_0")
     shown = [base64.b64encode(clips[key].medium.content()).decode() in text for key in ((0, 1), (0, 2), (1, 1), (1, 2))]
     assert shown == [True, False, False, True]
@@ -70,15 +60,15 @@ def test_a_sweeps_runs_have_their_best_return_and_a_page_with_their_clips(tmp_pa
     parent = found["sweep"].data.tags["mlflow.note.content"]
     assert parent.index("trial\\_1") < parent.index("trial\\_0")
     assert f"/runs/{found['trial_1'].info.run_id}/artifacts/media/evaluation/episodes/best/step_" in parent
-    assert view_link(runs._experiment_id, "sweep") in parent
+    assert view_link(id, "sweep") in parent
 
 
-def test_a_description_that_somebody_wrote_stays_and_ours_is_renewed_and_bounded(files_uri):
-    runs = MlflowRuns({"tracking_uri": files_uri}, {"name": "x", "artifact_location": None}, "sweep", nested=True)
+def test_a_description_that_somebody_wrote_stays_and_ours_is_renewed_and_bounded(runs_of, client):
+    runs = runs_of(nested=True)
     for number in range(30):
         run = runs.start(str(number), f"trial_{number}|`*<b>" + "x" * 200, {})
         run.describe({"lr|": "<script>", "n": number})
-    client, parent = runs._client, runs._parent
+    parent = runs._parent
 
     def note():
         return client.get_run(parent).data.tags["mlflow.note.content"]
@@ -97,7 +87,7 @@ def test_a_description_that_somebody_wrote_stays_and_ours_is_renewed_and_bounded
     assert note() == first
 
 
-def test_the_best_of_more_trials_than_a_page_of_mlflows_answers(tmp_path, monkeypatch):
+def test_the_best_of_more_trials_than_a_page_of_mlflows_answers(runs_of, client, monkeypatch):
     """MLflow answers with 1,000 runs at a time; the best of 1,010 trials was missing."""
     from mlflow import MlflowClient
 
@@ -106,9 +96,7 @@ def test_the_best_of_more_trials_than_a_page_of_mlflows_answers(tmp_path, monkey
     def of_five(self, *args, **more):  # as with more trials and MLflow's own 1,000
         return ask(self, *args, **{"max_results": 5, **more})
 
-    uri = mlflow_store(tmp_path)
-    experiment = {"name": "x", "artifact_location": f"file://{tmp_path}/mlruns"}
-    runs = MlflowRuns({"tracking_uri": uri}, experiment, "sweep", nested=True)
+    runs = runs_of(nested=True)
     for number in range(12):
         run = runs.start(str(number), f"trial_{number}", {}, at=1000.0 + number)
         run.log_metrics({"score": float(number == 11)}, 1, 1000.0)
@@ -116,8 +104,8 @@ def test_the_best_of_more_trials_than_a_page_of_mlflows_answers(tmp_path, monkey
         run.end("FINISHED")
     monkeypatch.setattr(MlflowClient, "search_runs", of_five)
     runs.end("FINISHED")
-    client = MlflowClient(uri)
-    (parent,) = client.search_runs([runs._experiment_id], "tags.`tune_media.sweep` != ''")
+    id = client.get_experiment_by_name("experiment").experiment_id
+    (parent,) = client.search_runs([id], "tags.`tune_media.sweep` != ''")
     note = parent.data.tags["mlflow.note.content"]
     assert note.count("trial\\_") == 12
     assert note.index("trial\\_11") < note.index("trial\\_0]")
