@@ -1,6 +1,7 @@
 """What a storage, a server and an env say in their errors: no key gets from there into a file, a log or a pickle."""
 
 import logging
+import os
 import pickle
 import re
 
@@ -10,7 +11,9 @@ from fsspec.implementations.local import LocalFileSystem
 from ray import cloudpickle
 
 import tune_media as tm
+from tests.support.envs import CountingEnv
 from tests.support.fake_trial import FakeTrial, run
+from tune_media.values.secrets import redacted
 
 KEY = "Zm9vYmFy0123"
 ERRORS = [
@@ -65,26 +68,13 @@ def test_the_error_of_a_value_brings_no_key_into_the_index_or_the_log(tmp_path, 
 
 
 def test_the_error_of_an_env_brings_no_key_into_a_record_or_the_log(caplog):
-    gymnasium = pytest.importorskip("gymnasium")
-
-    class Far(gymnasium.Env):
+    class Far(CountingEnv):
         """An env whose pictures come from a server that refuses."""
-
-        metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium has it
-        render_mode = "rgb_array"
-        observation_space = action_space = gymnasium.spaces.Discrete(2)
-
-        def reset(self, **options):
-            super().reset(**options)
-            return 0, {}
-
-        def step(self, action):
-            return 0, 1.0, True, False, {}
 
         def render(self):
             raise OSError(f"GET https://host/frame?access_token={KEY}: 403")
 
-    env = tm.gym.RecordEpisodes(Far())
+    env = tm.gym.RecordEpisodes(Far({"length": 1, "render_mode": "rgb_array"}))
     with caplog.at_level(logging.DEBUG, "tune_media"):
         env.reset(seed=1)
         env.step(0)
@@ -94,17 +84,19 @@ def test_the_error_of_an_env_brings_no_key_into_a_record_or_the_log(caplog):
     assert KEY.encode() not in cloudpickle.dumps(taken)
 
 
-@pytest.mark.parametrize("settings", ["dict", "object"])
-def test_a_key_in_the_settings_of_wandb_is_in_no_pickle_and_no_message(monkeypatch, settings):
+@pytest.mark.parametrize("place", ["argument", "settings", "object"])
+def test_a_key_of_wandb_is_in_no_pickle_and_no_message(monkeypatch, place):
     """It was pickled into tuner.pkl, and printed by the error that refused another argument."""
     wandb = pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_API_KEY", "")
     key = "0123456789abcdef" * 3
     given = {"api_key": key, "silent": True, "x_extra_http_headers": {"Cookie": f"session={KEY}"}}
     given |= {"https_proxy": f"http://me:{KEY}@proxy:3128"}
-    if settings == "object":
-        given = wandb.Settings(**given)
-    callback = tm.WandbMediaLoggerCallback(project="my/walkers", mode="online", settings=given)
+    given = {"argument": {"api_key": key}, "settings": {"settings": given}, "object": {"settings": given}}[place]
+    if place == "object":
+        given = {"settings": wandb.Settings(**given["settings"])}
+    callback = tm.WandbMediaLoggerCallback(project="my/walkers", mode="online", **given)
+    assert place != "argument" or os.environ["WANDB_API_KEY"] == key  # W&B looks for it there
     again = pickle.loads(cloudpickle.dumps(callback))
     for pickled in (pickle.dumps(callback), cloudpickle.dumps(again)):
         assert key.encode() not in pickled
@@ -113,3 +105,4 @@ def test_a_key_in_the_settings_of_wandb_is_in_no_pickle_and_no_message(monkeypat
         callback.setup()
     assert key not in str(raised.value)
     assert KEY not in str(raised.value)
+    assert redacted(f"refused: {key}") == "refused: ***"

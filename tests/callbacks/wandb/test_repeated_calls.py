@@ -12,6 +12,7 @@ from ray.tune.callback import CallbackList
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
+from tests.support.pictures import clip
 from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
 from tune_media.callbacks.backend import StorageAwayError
@@ -74,6 +75,9 @@ def test_an_offline_run_that_is_written_anew_is_whole_and_replaces_the_unfinishe
     once, again = a_trial(tmp_path / "once", lr=0.5), a_trial(tmp_path / "again", lr=0.5)
     calls = calls_of(once, ITERATIONS, RETURNS)
     play(backend_of(), [*calls, ("end", "finished")])
+    (file,) = (tmp_path / "once/storage/t1").rglob("trials_*.table.json")
+    table = json.loads(file.read_text())  # the clip with a return of 100 was rolled back
+    assert table["data"][0][table["columns"].index("best_return")] == 8.0
     killed = backend_of()
     play(killed, [("start", again), *calls[1:13]])
     killed.end(again, "interrupted")
@@ -83,27 +87,24 @@ def test_an_offline_run_that_is_written_anew_is_whole_and_replaces_the_unfinishe
         backend.write_anew(again, [argument for _, argument in map(renewed, calls[1:])], "finished")
     assert len(wandb_runs(tmp_path / "again/storage/t1")) == 1
     assert list(rows_of(tmp_path / "again/storage/t1")) == list(rows_of(tmp_path / "once/storage/t1"))
+    assert summary_of(tmp_path / "again/storage/t1")["best_return"] == 8.0
     held, wanted = read_wandb(tmp_path / "again/storage/t1"), read_wandb(tmp_path / "once/storage/t1")
     assert (held.clips, held.images, held.config["lr"], held.status) == (wanted.clips, wanted.images, 0.5, 0)
 
 
-def test_a_trial_that_had_ended_before_the_restore_is_written_anew_from_the_storage(backend_of, tmp_path):
+def restored(folder, *results, **changes):
+    """Return a trial that an earlier driver logged, as the next one is told of it; its results are on the storage."""
+    reported = FakeTrial(folder)
+    run([tm.JsonMediaLoggerCallback()], reported, list(results))
+    (folder / "storage/t1").mkdir(parents=True, exist_ok=True)
+    shutil.copy(f"{reported.local_path}/result.json", folder / "storage/t1/result.json")
+    return dataclasses.replace(a_trial(folder), is_restored=True, **changes)
+
+
+def test_a_run_is_written_anew_from_the_storage_and_not_before_it_has_everything(backend_of, tmp_path):
     """Its results are in the folder of another Ray session: a run without rows replaced what there was."""
-    reported = FakeTrial(tmp_path)
-    run([tm.JsonMediaLoggerCallback()], reported, [{"score": 0.5 * step} for step in (1, 2, 3)])
-    (tmp_path / "storage/t1").mkdir(parents=True)
-    shutil.copy(f"{reported.local_path}/result.json", tmp_path / "storage/t1/result.json")
-    trial, backend = dataclasses.replace(a_trial(tmp_path), is_restored=True), backend_of()
-    play(backend, [("start", trial), ("end", "finished")])
-    assert read_wandb(tmp_path / "storage/t1").scalars["score"] == {1: 0.5, 2: 1.0, 3: 1.5}
-
-
-def test_a_run_is_not_written_anew_before_the_storage_has_everything(backend_of, tmp_path):
-    reported = FakeTrial(tmp_path)
-    run([tm.JsonMediaLoggerCallback()], reported, [{"score": 0.5}])
-    (tmp_path / "storage/t1").mkdir(parents=True)
-    shutil.copy(f"{reported.local_path}/result.json", tmp_path / "storage/t1/result.json")
-    trial, backend = dataclasses.replace(a_trial(tmp_path), is_restored=True), backend_of()
+    trial = restored(tmp_path, *({"score": 0.5 * step} for step in (1, 2, 3)))
+    backend = backend_of()
     backend.context.wait_for_storage = lambda: False
     backend.start(trial)
     with pytest.raises(StorageAwayError) as raised:
@@ -113,18 +114,14 @@ def test_a_run_is_not_written_anew_before_the_storage_has_everything(backend_of,
     backend.context = PlainContext()
     backend.end(trial, "finished")
     backend.finish()
-    assert read_wandb(tmp_path / "storage/t1").scalars["score"] == {1: 0.5}
+    assert read_wandb(tmp_path / "storage/t1").scalars["score"] == {1: 0.5, 2: 1.0, 3: 1.5}
 
 
 def test_a_run_is_written_anew_with_media_of_a_storage_that_only_its_filesystem_finds(backend_of, tmp_path):
     """On an S3 server of one's own, the run was lost: the address of the bucket alone does not lead there."""
-    reported = FakeTrial(tmp_path)
-    clip = tm.Video((np.full((16, 24, 3), 9 * t, np.uint8) for t in range(3)), fps=5)
-    run([tm.JsonMediaLoggerCallback()], reported, [{"score": 0.5, "rollout": clip}])
     storage = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
     place = TrialLocation(storage, "storage/t1", tmp_path / "driver/t1", "t1")
-    trial = dataclasses.replace(a_trial(tmp_path), is_restored=True, location=place)
-    shutil.copy(f"{reported.local_path}/result.json", tmp_path / "driver/t1/result.json")
+    trial = restored(tmp_path, {"score": 0.5, "rollout": clip()}, location=place)
     play(backend_of(), [("start", trial), ("end", "finished")])
     held = read_wandb(tmp_path / "storage/t1")
     assert held.scalars["score"] == {1: 0.5}
@@ -133,14 +130,14 @@ def test_a_run_is_written_anew_with_media_of_a_storage_that_only_its_filesystem_
 
 def test_a_medium_that_only_a_lost_driver_had_logged_is_in_the_run_if_it_comes_again(backend_of, tmp_path):
     """Tune's snapshot did not say that the trial had begun: its run never got what was known already."""
-    clip = np.random.default_rng(0).integers(0, 255, (4, 16, 24, 3), np.uint8)
-    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"clip": clip.copy()}])
+    raw = np.random.default_rng(0).integers(0, 255, (4, 16, 24, 3), np.uint8)
+    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"clip": raw.copy()}])
     trial = FakeTrial(tmp_path)
     every = CallbackList([tm.JsonMediaLoggerCallback(), tm.WandbMediaLoggerCallback(project="p", mode="offline")])
     every.on_trial_start(iteration=0, trials=[trial], trial=trial)
     session = _SESSIONS[trial.storage.experiment_driver_staging_path]
     assert session.known_of(trial).wait_until_complete(60)
-    for iteration, result in enumerate([{"clip": clip.copy()}, {"score": 2.0}], 1):
+    for iteration, result in enumerate([{"clip": raw.copy()}, {"score": 2.0}], 1):
         result["training_iteration"] = iteration
         every.on_trial_result(iteration=iteration, trials=[trial], trial=trial, result=result)
     every.on_trial_complete(iteration=2, trials=[trial], trial=trial)
@@ -215,16 +212,6 @@ def test_rows_of_an_outbox_that_begins_anew_are_not_taken_for_known_ones(backend
     resumes({NUMBERS_ROW: 500, f"{NUMBERS_ROW}_time": 900.0, MEDIA_ROW: 500, f"{MEDIA_ROW}_time": 900.0})
     play(backend_of(), [*calls_of(trial, [1, 2]), ("end", "finished")])
     assert read_wandb(tmp_path / "storage/t1").scalars["score"] == {1: 1.0, 2: 2.0}
-
-
-def test_the_best_clip_is_none_that_was_rolled_back(backend_of, tmp_path):
-    """A clip of an iteration that the trial has left behind stayed the best."""
-    trial = a_trial(tmp_path)
-    play(backend_of(), [*calls_of(trial, ITERATIONS, RETURNS), ("end", "finished")])
-    assert summary_of(tmp_path / "storage/t1")["best_return"] == 8.0
-    (file,) = (tmp_path / "storage/t1").rglob("trials_*.table.json")
-    table = json.loads(file.read_text())
-    assert table["data"][0][table["columns"].index("best_return")] == 8.0
 
 
 def test_the_best_clip_of_before_a_restore_is_still_the_best(backend_of, tmp_path, resumes):
