@@ -346,29 +346,15 @@ def test_a_disk_that_is_full_when_tapes_are_left_raises_nothing(tmp_path, gate, 
     assert "tune_media: " in capsys.readouterr().out
 
 
-def test_tapes_whose_driver_and_its_disk_are_lost_are_listed_as_tapes(tmp_path, gate, monkeypatch):
-    sweep = Sweep(tmp_path)
-    sweep.report(1, best=taped_clip(1, gate=str(gate)))
-    sweep.settle()
-    sweep.session.end_now()
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "another machine"))
-    again = Sweep(tmp_path, last=1)
-    again.report(2, score=1.0)
-    again.end()
-    assert listed(again) == {("best", 1): "tape"}
-
-
-def test_tapes_of_a_trial_that_does_not_go_on_are_listed_as_tapes_if_their_driver_is_lost(tmp_path, monkeypatch):
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_tapes_whose_driver_and_its_disk_are_lost_are_listed_as_tapes(tmp_path, monkeypatch, goes_on):
     kill_at(tmp_path, "under way")
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "another machine"))
-    other, callback = FakeTrial(tmp_path, "other"), tm.MediaLoggerCallback(Notes())
-    callback.log_trial_start(other)
-    callback.log_trial_result(1, other, {"training_iteration": 1, "score": 1.0})
-    callback.log_trial_end(other)
-    callback.on_experiment_end([other])
-    assert {line["status"] for line in valid_lines((tmp_path / "storage/t1/media/index.jsonl").read_bytes())} == {
-        "tape"
-    }
+    trial = FakeTrial(tmp_path, "t1" if goes_on else "another")
+    trial.last_result = {"training_iteration": 2 if goes_on else 0}
+    run([tm.MediaLoggerCallback(Notes())], trial, [{"score": 1.0, "training_iteration": 3}])
+    (line,) = valid_lines((tmp_path / "storage/t1/media/index.jsonl").read_bytes())
+    assert line["status"] == "tape"
 
 
 @pytest.mark.parametrize("place", PLACES)
