@@ -37,6 +37,7 @@ MISTAKES = [
     ("tm.MediaOptions(strict=2)", "True or False, got 2"),
     ("tm.MediaOptions(retention=20)", "tune_media.Retention(last=..., best=...), got 20"),
     ("tm.JsonMediaLoggerCallback(tm.Retention(last=2))", "MediaOptions(retention=..."),
+    ("tm.JsonMediaLoggerCallback(media={'strict': True})", "media= takes tune_media.MediaOptions("),
     ("tm.JsonMediaLoggerCallback(media=tm.MediaOptions)", "got the class MediaOptions"),
     ("tm.JsonMediaLoggerCallback.setup()", "callbacks=[tune_media.JsonMediaLoggerCallback()]"),
     ("tm.JsonMediaLoggerCallback().on_environment_created", "not of RLlib: pass it to tune.RunConfig(callbacks=[...])"),

@@ -115,12 +115,6 @@ def test_files_that_were_closed_since_many_trials_run_lose_no_line(tmp_path, mon
     assert [scores(tmp_path, name) for name in "ab"] == [[1, 2, 3], [1, 2, 3]]
 
 
-def test_alone_it_writes_and_says_nothing(tmp_path, caplog):
-    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"score": 1}, {"score": 2}])
-    assert scores(tmp_path) == [1, 2]
-    assert not caplog.records
-
-
 class Odd:
     """A value that JSON does not know."""
 
@@ -128,7 +122,7 @@ class Odd:
         return "odd"
 
 
-def test_a_line_is_the_one_that_rays_logger_writes(tmp_path):
+def test_a_line_is_the_one_that_rays_logger_writes_and_nothing_is_said(tmp_path, caplog):
     def result():
         numbers = {"a": np.float32(0.1), "b": np.float64(1e16), "c": np.int64(3), "d": np.bool_(True), "e": 2**70}
         texts = {"ä\u2028\ud800": "\n", 1: None, 1.5: True, None: False, False: Odd(), "set": {1}, "bytes": b"x"}
@@ -142,6 +136,7 @@ def test_a_line_is_the_one_that_rays_logger_writes(tmp_path):
         written.append((Path(trial.local_path) / "result.json").read_bytes())
     assert written[0] == written[1]
     assert written[0].count(b"\n") == 1
+    assert not caplog.records
 
 
 def test_of_a_result_that_is_no_json_there_is_no_half_line(tmp_path):

@@ -207,13 +207,7 @@ def test_a_trial_that_starts_while_its_end_in_the_killed_driver_is_delivered_goe
     assert shown_steps(tmp_path / "storage/t1") == [1, 2, 3]
 
 
-def test_a_step_that_is_played_again_is_shown_once(tmp_path):
-    run(callbacks(), FakeTrial(tmp_path), list(results(range(1, 8))))
-    run(callbacks(), restored(tmp_path, 7), list(results([6, 7, 8])))
-    assert scores(tmp_path) == list(range(1, 9))
-
-
-def test_what_the_restored_driver_stores_before_the_recovery_is_shown(tmp_path, monkeypatch):
+def test_what_is_played_again_is_shown_once_even_if_it_is_stored_before_the_recovery(tmp_path, monkeypatch):
     """It was taken for what the killed driver had stored, came before the restart, and was not added again."""
     run(callbacks(), FakeTrial(tmp_path), list(results(range(1, 8))))
     storage, wait = tmp_path / "storage/t1", callback.wait_for_storage
@@ -224,8 +218,9 @@ def test_what_the_restored_driver_stores_before_the_recovery_is_shown(tmp_path, 
         wait(context)
 
     monkeypatch.setattr(callback, "wait_for_storage", wait_long)
-    run(callbacks(), again, list(results([7, 8])))
+    run(callbacks(), again, list(results([6, 7, 8])))
     assert image_steps(storage) == {"train/clip": list(range(1, 9)), "train/pair": sorted([*range(1, 9)] * 2)}
+    assert scores(tmp_path) == list(range(1, 9))
 
 
 class StartsMeanwhile(PlainContext):
