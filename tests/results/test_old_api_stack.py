@@ -13,8 +13,8 @@ LEVELS = [(), ("env_runners",), ("sampler_results",)]
 class Sampler:
     """Makes results as RLlib does: a window of the last episodes, and how many of them are new."""
 
-    def __init__(self, level, window=10, count_name="episodes_this_iter", seed=0):
-        self.level, self.window, self.count_name = level, window, count_name
+    def __init__(self, level, count_name="episodes_this_iter", seed=0):
+        self.level, self.count_name = level, count_name
         self.generator = np.random.default_rng(seed)
         self.history, self.iteration = [], 0
 
@@ -26,11 +26,11 @@ class Sampler:
             episode["speed"] = self.generator.normal(size=length).tolist()
             episode["media"] = None if sometimes and self.generator.random() < 0.5 else {"track": np.arange(length)}
             made.append(episode)
-        self.history = (self.history + made)[-max(self.window, count) :]
+        self.history = (self.history + made)[-max(10, count) :]
         self.iteration += 1
         return made
 
-    def result(self, new, **more):
+    def result(self, new):
         shown = self.history
         place = {
             "hist_stats": {
@@ -44,7 +44,6 @@ class Sampler:
         }
         if self.count_name:
             place[self.count_name] = len(new)
-        place |= more
         result = {"training_iteration": self.iteration, "episodes_total": 100 * self.iteration}
         for name in self.level:
             result[name] = place

@@ -1,46 +1,43 @@
 import itertools
 
+import pytest
+
 from tune_media.storage.copy_pause import CopyPause
 
 LINE = 450  # bytes
 
 
-def copied(*, lines, seconds_between, media_bytes, is_local=False):
-    """Return the bytes of all copies of an index that grows by a line at a time, and of the last one."""
-    now, total = [0.0], 0
+def copies(lines, seconds_between, media_bytes, *, is_local=False):
+    """Return the time and the bytes of each copy of an index that grows by a line at a time."""
+    now, made = [0.0], []
     pause = CopyPause(is_local=is_local, clock=lambda: now[0])
     for count in range(1, lines + 1):
         now[0] = count * seconds_between
         pause.add_recorded(media_bytes)
         if pause.is_over(count * LINE):
             pause.begin(count * LINE)
-            total += count * LINE
-    return total + lines * LINE, lines * LINE
+            made.append((now[0], count * LINE))
+    return made
 
 
-def test_copies_of_a_long_index_cost_little_of_large_media():
-    total, _ = copied(lines=3600, seconds_between=10, media_bytes=100_000)
-    assert total <= 0.06 * 3600 * 100_000
-
-
-def test_copies_of_a_long_index_of_tiny_media_cost_a_few_times_its_size():
-    total, final = copied(lines=2000, seconds_between=0.01, media_bytes=1000)
-    assert total <= 3 * final
-    total, final = copied(lines=2000, seconds_between=10, media_bytes=1000)
-    assert total <= 6 * final
-    total, final = copied(lines=2000, seconds_between=0.01, media_bytes=1000, is_local=True)
-    assert total <= 12 * final
+@pytest.mark.parametrize(
+    ("lines", "seconds_between", "media_bytes", "is_local", "most"),
+    [
+        (3600, 10, 100_000, False, 0.06 * 3600 * 100_000),
+        (2000, 0.01, 1000, False, 3 * 2000 * LINE),
+        (2000, 10, 1000, False, 6 * 2000 * LINE),
+        (2000, 0.01, 1000, True, 12 * 2000 * LINE),
+    ],
+)
+def test_copies_of_a_long_index_cost_little_of_large_media_and_a_few_times_its_size_of_tiny_ones(
+    lines, seconds_between, media_bytes, is_local, most
+):
+    made = copies(lines, seconds_between, media_bytes, is_local=is_local)
+    assert sum(nbytes for _, nbytes in made) + lines * LINE <= most
 
 
 def test_an_index_of_large_media_is_copied_every_few_seconds():
-    now = [0.0]
-    pause = CopyPause(is_local=False, clock=lambda: now[0])
-    times = []
-    for now[0] in map(float, range(1, 101)):
-        pause.add_recorded(1_000_000)
-        if pause.is_over(int(now[0]) * LINE):
-            pause.begin(int(now[0]) * LINE)
-            times.append(now[0])
+    times = [at for at, _ in copies(100, 1.0, 1_000_000)]
     assert max(after - before for before, after in itertools.pairwise(times)) <= 6
 
 

@@ -8,10 +8,10 @@ from tests.support.stores import StoredTrial
 from tune_media.storage.index_lines import changed_line
 
 
-def test_a_half_written_last_line_is_passed_over(place, frames, tmp_path):
-    index = tmp_path / "storage" / "trial" / "media" / "index.jsonl"
+def test_a_half_written_last_line_is_passed_over(frames, tmp_path):
+    index = tmp_path / "media" / "index.jsonl"
     for count in (1, 2):  # and it does not swallow the next
-        trial = StoredTrial(place)
+        trial = StoredTrial.in_folder(tmp_path)
         trial.add(tm.Video(frames(3)))
         trial.finish()
         index.write_bytes(index.read_bytes() + b'{"v": 1, "id": "ab')
