@@ -1,13 +1,15 @@
-"""The callback: bad arguments, pickling, and the state that a restore needs."""
+"""The callback and the backend that it is made of: errors, pickling, and the state that a restore needs."""
 
 import json
 import pickle
 
 import pytest
+from ray.tune.callback import CallbackList
+from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
-from tune_media.callbacks.backend import Backend
+from tune_media.callbacks.backend import Backend, Report
 
 
 def test_an_error_of_setup_is_the_users_to_see(tmp_path):
@@ -39,8 +41,6 @@ def test_the_state_of_a_backend_survives_a_restore(tmp_path):
 
 
 def test_callbacks_can_be_pickled_before_and_are_rays_own_subclasses():
-    from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
-
     for callback, base in (
         (tm.JsonMediaLoggerCallback(), JsonLoggerCallback),
         (tm.TBXMediaLoggerCallback(), TBXLoggerCallback),
@@ -68,3 +68,23 @@ def test_a_callback_that_is_restored_into_a_finished_experiment_lists_what_was_n
     log.rename(log.with_name(log.name.replace(".done", "")))  # as a killed driver leaves it
     tm.JsonMediaLoggerCallback().on_experiment_end([trial])  # no trial was left to run
     assert json.loads(index.read_text())["path"] == before["path"]
+
+
+@pytest.mark.parametrize(
+    ("config", "changed", "found"), [({"lr": 1}, True, {"lr": 1}), ({"lr": 1}, False, None), ("a text", True, None)]
+)
+def test_a_report_in_tunes_loop_has_hyperparameters_only_if_they_have_changed(config, changed, found):
+    report = Report(7, 3, {"score": 1, "config": config}, changed=lambda: changed)
+    assert (report.config, report.flat) == (found, {"score": 1})
+
+
+def test_a_backend_needs_to_override_nothing(tmp_path, caplog):
+    run([tm.MediaLoggerCallback(Backend())], FakeTrial(tmp_path), [{"score": 1}])
+    assert not [record for record in caplog.records if "failed" in record.getMessage()]
+    assert Backend().is_away(ConnectionError()) is False
+
+
+def test_a_backend_passed_as_a_callback_says_how_to_make_one_of_it():
+    with pytest.raises(TypeError, match=r"Backend is a backend, not a callback: .*MediaLoggerCallback\(Backend"):
+        CallbackList([Backend()]).setup()
+    CallbackList([tm.MediaLoggerCallback(Backend())]).setup()

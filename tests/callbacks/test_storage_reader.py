@@ -139,41 +139,22 @@ def test_what_the_drivers_disk_has_no_room_for_is_listed_as_dropped_and_the_rest
     assert "2 " in capsys.readouterr().out
 
 
-def test_what_a_trial_recorded_before_it_went_back_is_marked_unless_it_comes_again(tmp_path):
-    sweep = Sweep(tmp_path)
-    again = blob(9)
-    for iteration in (1, 2, 3):
-        sweep.report(iteration, weights=blob(iteration), **({"constant": again} if iteration == 3 else {}))
-    sweep.report(2, weights=blob(12))
-    sweep.report(3, weights=blob(13), constant=again)
-    sweep.end()
-    found = {(line["key"], line["training_iteration"], line["id"]): line.get("rolled_back") for line in sweep.lines()}
-    marks = sorted((key, iteration, bool(mark)) for (key, iteration, _), mark in found.items())
-    assert marks == [
-        ("constant", 3, False),
-        ("weights", 1, False),
-        ("weights", 2, False),
-        ("weights", 2, True),
-        ("weights", 3, False),
-        ("weights", 3, True),
-    ]
-    assert {line["status"] for line in sweep.lines()} == {"stored"}
-
-
-def test_media_that_could_not_be_written_before_the_trial_went_back_are_marked_when_they_are(tmp_path, orders, caplog):
-    sweep = Sweep(tmp_path, storage=faulty(orders))
+@pytest.mark.parametrize("is_away", [False, True])
+def test_what_a_trial_recorded_before_it_went_back_is_marked_unless_it_comes_again(tmp_path, orders, caplog, is_away):
+    sweep, again = Sweep(tmp_path, storage=faulty(orders)), blob(9)
     sweep.report(1, weights=blob(1))
     sweep.settle()
-    orders.give("away")
-    again = blob(9)
+    if is_away:  # what cannot be written now is marked when it is
+        orders.give("away")
     sweep.report(2, weights=blob(2))
     sweep.report(3, weights=blob(3), constant=again)
-    wait_until(lambda: sweep.reader.is_away)
+    wait_until(lambda: sweep.reader.is_away == is_away)
     sweep.report(2, weights=blob(12))
     sweep.report(3, constant=again)
     orders.take_back("away")
     sweep.end()
-    assert caplog.text.count("the storage is away") == 1
+    assert caplog.text.count("the storage is away") == is_away
+    assert [line["status"] for line in sweep.lines()] == ["stored"] * 5
     assert [line["training_iteration"] for line in sweep.lines()] == [1, 2, 3, 3, 2]
     marks = {(line["key"], line["sha256"]): bool(line.get("rolled_back")) for line in sweep.lines()}
     sha = {number: hashlib.sha256(bytes([number]) * SIZE).hexdigest() for number in (1, 2, 3, 9, 12)}

@@ -15,6 +15,7 @@ def results(folder, *lines):
 
 
 def test_last_largest_and_smallest_of_each_metric(tmp_path):
+    assert read_metrics(LOCAL, str(tmp_path)) == {}  # no results yet
     folder = results(
         tmp_path,
         json.dumps({"score": 3, "deep": {"loss": 1.0}, "config": {"lr": 9}, "done": False, "name": "x"}),
@@ -29,10 +30,6 @@ def test_a_result_with_a_nan_counts_like_any_other(tmp_path):
     assert read_metrics(*folder)["score"] == Metric(5, 5, 1)
 
 
-def test_a_trial_without_results_has_no_metrics(tmp_path):
-    assert read_metrics(LOCAL, str(tmp_path)) == {}
-
-
 def test_of_a_large_file_only_the_end_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(metrics, "_MAX_BYTES", 40)
     folder = results(tmp_path, *(json.dumps({"score": number}) for number in range(100)))
@@ -43,7 +40,7 @@ def test_the_last_metrics_have_the_numbers_of_the_last_evaluation(tmp_path, monk
     monkeypatch.setattr(metrics, "_TAIL", 60)
     evaluated = [{"evaluation": {"score": number}, "loss": number, "old": number} for number in range(2)]
     results(tmp_path, *map(json.dumps, [*evaluated, {"loss": 8}, {"loss": 9, "gap": float("nan")}]), '{"loss": 10')
-    found = metrics.last_metrics(pyarrow.fs.LocalFileSystem(), str(tmp_path))
+    found = metrics.last_metrics(LOCAL, str(tmp_path))
     assert found == {"evaluation/score": 1, "old": 1, "loss": 9}
 
 

@@ -61,18 +61,13 @@ def test_what_comes_later_is_seen_at_the_next_look(experiment):
     assert statuses == ["stored", "deleted", "stored", "stored"]
 
 
-def test_a_trial_whose_index_is_gone_is_read_from_the_log_even_after_its_end(experiment):
+def test_a_trial_whose_index_is_gone_or_damaged_is_read_from_the_log_even_after_its_end(experiment):
     folder, log = experiment
     log.finish()
     assert found(folder) == [1]
-    (folder / "media" / "index.jsonl").unlink()
-    assert found(folder) == [1, 2, 3]
-
-
-def test_a_trial_whose_index_is_damaged_is_read_from_the_log_even_after_its_end(experiment):
-    folder, log = experiment
-    log.finish()
     index = folder / "media" / "index.jsonl"
+    index.unlink()
+    assert found(folder) == [1, 2, 3]
     index.write_text(json.dumps(line(1)) + "\n" + json.dumps(line(2))[:40])
     assert found(folder) == [1, 2, 3]
     index.write_text("")
