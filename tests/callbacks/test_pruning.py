@@ -14,7 +14,6 @@ from tests.support.experiment import image_steps
 from tests.support.fake_trial import FakeTrial
 from tests.support.faults import ITERATIONS, assert_trained, clip
 from tests.support.trial_life import index_lines, stored_files
-from tune_media.encoding import probe_video
 from tune_media.storage import filesystem as storage_filesystem
 from tune_media.storage.copy_pause import CopyPause
 from tune_media.values.options import Retention
@@ -32,45 +31,24 @@ def played(config):
         tune.report({**result, "score": 10 * config["trial"]})
 
 
-def swept(folder, **policy):
-    """Return the index lines of each trial of a sweep that keeps what a policy says; the second callback is told it."""
-    options = tm.MediaOptions(retention=Retention(**policy), strict=True)
-    results = tune.Tuner(
-        played,
-        param_space={"trial": tune.grid_search([0, 1])},
-        run_config=tune.RunConfig(
-            name="sweep",
-            storage_path=str(folder),
-            verbose=0,
-            callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(options)],
-        ),
-    ).fit()
-    assert_trained(results)
-    trials = {}
-    for result in results:
-        lines = index_lines(result.path)
-        assert len({(line["id"], line["key"]) for line in lines}) == len(lines) == 2 * len(ITERATIONS) + 2
-        assert {line["status"] for line in lines} <= {"stored", "deleted"}
-        stored = [line for line in lines if line["status"] == "stored"]
-        assert stored_files(result.path) == sorted({line["path"] for line in stored})
-        for line in stored:
-            content = (Path(result.path) / line["path"]).read_bytes()
-            assert len(content) == line["bytes"]
-            assert line["kind"] != "video" or probe_video(content).frames == 3
-        assert image_steps(result.path)["train/rollout"] == ITERATIONS  # what was shown stays
-        assert sorted({row["path"] for row in tm.load(result.path) if Path(row["file"]).exists()}) == stored_files(
-            result.path
-        )
-        trials[result.config["trial"]] = lines
-    return trials
-
-
 def stored_at(lines, key):
     return sorted(line["training_iteration"] for line in lines if (line["key"], line["status"]) == (key, "stored"))
 
 
 def test_a_sweep_keeps_the_last_the_best_and_all_of_the_best_trial(ray_session, tmp_path):
-    trials = swept(tmp_path, last=2, best=1, best_trial_by="score")
+    options = tm.MediaOptions(retention=Retention(last=2, best=1, best_trial_by="score"), strict=True)
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(options)]  # the second is told the policy
+    run_config = tune.RunConfig(name="sweep", storage_path=str(tmp_path), verbose=0, callbacks=callbacks)
+    results = tune.Tuner(played, param_space={"trial": tune.grid_search([0, 1])}, run_config=run_config).fit()
+    assert_trained(results)
+    trials = {}
+    for result in results:
+        lines = trials[result.config["trial"]] = index_lines(result.path)
+        assert len({(line["id"], line["key"]) for line in lines}) == len(lines) == 2 * len(ITERATIONS) + 2
+        stored = sorted({line["path"] for line in lines if line["status"] == "stored"})
+        assert stored_files(result.path) == stored
+        assert sorted({row["path"] for row in tm.load(result.path) if Path(row["file"]).exists()}) == stored
+        assert image_steps(result.path)["train/rollout"] == ITERATIONS  # what was shown stays
     assert stored_at(trials[1], "rollout") == stored_at(trials[1], "weights") == ITERATIONS
     assert stored_at(trials[0], "weights") == [7, 8]
     assert stored_at(trials[0], "twin") == [1, 2]
