@@ -71,3 +71,10 @@ def test_a_backend_gets_hyperparameters_only_if_they_differ_and_as_plain_data(tm
     assert first is second is last is None
     assert {name: changed[name] for name in changes} == changes
     assert changed["function"].startswith("<function ")
+
+
+def test_a_reported_config_that_is_no_dict_is_no_hyperparameters(tmp_path):
+    backend = Taking()
+    results = [{"score": 1, "config": {"lr": 1}}, {"score": 2, "config": "a text"}, {"score": 3, "config": [1]}]
+    run([tm.MediaLoggerCallback(backend)], FakeTrial(tmp_path), results)
+    assert backend.configs == [None, None, None]

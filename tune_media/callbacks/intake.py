@@ -197,11 +197,12 @@ class Intake:
 
     def _result_row(self, trial_id: str, result: dict[str, Any], at: float) -> tuple[NewRow, dict[str, Any]]:
         iteration = whole_number(result.get("training_iteration"))
-        report = Report(result_step(result), iteration, result)
-        config = result.get("config") if self._has_other_config(trial_id, result) else None
+        changed = functools.partial(self._has_other_config, trial_id, result)
+        report = Report(result_step(result), iteration, result, changed=changed)
+        config = None if report.config is None else plain_config(dict(report.config))
         flat, live = pack_each(report.flat)
         facts = {"step": report.step, "training_iteration": iteration, "time": at, "live": sorted(map(str, live))}
-        data = pack({**facts, "config": None if config is None else plain_config(config), "packed": flat})
+        data = pack({**facts, "config": config, "packed": flat})
         return NewRow(trial_id, "result", data), live
 
     def _media_rows(self, trial_id: str, entries: list[MediaEntry]) -> list[tuple[NewRow, MediaEntry | None]]:
