@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tune_media import VideoOptions
-from tune_media.recording.arguments import as_indices, as_seeds, check_recording
+from tune_media.recording.arguments import as_indices, check_recording
 
 
 @pytest.mark.parametrize("given", [2, np.int64(2), [2], iter([2]), {2: "a sub-env"}])
@@ -10,27 +10,10 @@ def test_one_index_or_several_of_any_kind_are_a_set(given):
     assert as_indices("env_indices", given) == frozenset({2})
 
 
-def test_none_stands_for_all_indices_and_for_no_seeds():
-    assert as_indices("env_indices", None) is None
-    assert as_seeds(None) == ()
-
-
 @pytest.mark.parametrize("given", [[], -1, [0, -1], [3], "1", 1.0, [True]])
 def test_indices_that_cannot_be_name_the_argument_the_value_and_the_last_one(given):
     with pytest.raises(ValueError, match=r"env_indices= takes indices from 0 to 2, or None for all; got") as failure:
         as_indices("env_indices", given, count=3)
-    assert repr(given) in str(failure.value)
-
-
-@pytest.mark.parametrize(("given", "seeds"), [(3, (0, 1, 2)), ([7, 5, 7], (7, 5, 7)), (np.array([4, 2]), (4, 2))])
-def test_a_number_of_seeds_counts_from_zero_and_others_keep_their_order(given, seeds):
-    assert as_seeds(given) == seeds
-
-
-@pytest.mark.parametrize("given", [0, -2, [], [-1], 2.5, "3", True])
-def test_seeds_that_cannot_be_name_the_value(given):
-    with pytest.raises(ValueError, match="seeds= takes a positive number or seeds") as failure:
-        as_seeds(given)
     assert repr(given) in str(failure.value)
 
 

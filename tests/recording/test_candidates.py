@@ -2,19 +2,19 @@ import json
 import pickle
 
 import numpy as np
+import pytest
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, play
 from tune_media import selection
 from tune_media.recording.episode import Candidate
-from tune_media.recording.plan import Plan
-from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.selection import as_selectors
 from tune_media.steps import FINAL, Named, Rule, final
 from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, report_json
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, thinned
+
+BEST_AND_WORST = (selection.best(3), selection.worst(3))
 
 
 def play_return(recorder, value):
@@ -39,21 +39,6 @@ def test_taking_drops_what_took_part_and_keeps_what_ended_since():
     assert [record.id for record in recorder.candidates.records()] == [later.id]
 
 
-def test_an_episode_that_a_raising_selector_cannot_choose_says_why_in_its_note():
-    recorder, env = make_recorder(keep=selection.best(by="retrun")), CountingEnv()
-    play(recorder, env)
-    (data,) = recorder.candidates.data()
-    assert "by='retrun'" in data.record.note
-
-
-def test_candidates_that_nobody_takes_are_bounded(monkeypatch, caplog):
-    monkeypatch.setattr("tune_media.recording.candidates.MAX_CANDIDATES", 5)
-    recorder, env = make_recorder("all"), CountingEnv()
-    played = [play(recorder, env).id for _ in range(9)]
-    assert [record.id for record in recorder.candidates.records()] == played[-5:]
-    assert len(caplog.records) == 1
-
-
 def test_the_best_stays_the_best_if_another_selector_holds_more_episodes_than_the_bound(monkeypatch):
     monkeypatch.setattr("tune_media.recording.candidates.MAX_CANDIDATES", 5)
     recorder = make_recorder(("best", "first", "median"), video=None, problems_are_collected=True)
@@ -67,14 +52,6 @@ def test_the_best_stays_the_best_if_another_selector_holds_more_episodes_than_th
         "is called): the choice is now among the newest 5; keep='best' holds fewer"
     )
     assert problem.lost == 4
-
-
-def test_more_winners_than_the_bound_are_the_newest(monkeypatch):
-    monkeypatch.setattr("tune_media.recording.candidates.MAX_CANDIDATES", 5)
-    recorder = make_recorder((selection.best(3), selection.worst(3)), video=None, problems_are_collected=True)
-    played = [play_return(recorder, value) for value in range(6)]
-    assert [record.id for record in recorder.candidates.records()] == played[-5:]
-    assert "are held for keep='best', 'worst' until" in recorder.problems.take()[0].text
 
 
 def test_candidates_are_bounded_in_bytes_too(monkeypatch):
@@ -99,7 +76,27 @@ def test_a_clip_that_is_larger_than_the_bound_stays_if_it_is_the_only_one(monkey
     assert [record.id for record in recorder.candidates.records()] == played[-1:]
 
 
-def test_the_steps_of_a_candidate_count_in_its_bytes():
+@pytest.mark.parametrize(
+    ("bound", "keep", "values", "held", "told"),
+    [
+        ("MAX_CANDIDATES", "all", range(9), 5, "5 episodes are held for keep='all' until"),
+        ("MAX_CANDIDATES", BEST_AND_WORST, range(6), 5, "5 episodes are held for keep='best', 'worst' until"),
+        ("MAX_EPISODES", "all", range(9), 5, "more than 5 episodes ended in one round (or since the last take())"),
+        ("MAX_EPISODES", "last", range(9), 1, "more than 5 episodes ended in one round (or since the last take())"),
+    ],
+)
+def test_of_more_episodes_than_the_bound_the_newest_are_held(monkeypatch, bound, keep, values, held, told):
+    monkeypatch.setattr(f"tune_media.recording.candidates.{bound}", 5)
+    recorder = make_recorder(keep, video=None, problems_are_collected=True)
+    played = [play_return(recorder, value) for value in values]
+    assert [record.id for record in recorder.candidates.records()] == played[-held:]
+    data = [episode.record.id for episode in recorder.candidates.data()]
+    assert data == (played[-5:] if bound == "MAX_EPISODES" else played)
+    (problem,) = recorder.problems.take()
+    assert told in problem.text
+
+
+def test_the_steps_and_pictures_of_a_candidate_count_in_its_bytes():
     sizes = []
     for trajectories in (False, True):
         recorder = make_recorder(video=None, trajectories=trajectories)
@@ -108,11 +105,13 @@ def test_the_steps_of_a_candidate_count_in_its_bytes():
         recorder.end(0)
         sizes.append(recorder.candidates.nbytes)
     assert sizes[1] - sizes[0] >= 8000
+    candidate = Candidate(EpisodeRecord("e", 1.0, 1), {}, media={"map": tm.Image(np.zeros((4, 4, 3), np.uint8))})
+    assert candidate.nbytes == candidate.media["map"].nbytes > 0
 
 
 def test_the_values_of_many_episodes_stay_within_bounds(monkeypatch):
     monkeypatch.setattr("tune_media.recording.candidates.MAX_ROUND_POINTS", 40_000)
-    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None))
+    recorder = make_recorder("best", video=None)
     info = {"data": {"running": dict.fromkeys("abcde", 1.0)}}
     for episode in range(200):
         recorder.start(0, f"e{episode}", None, 0.0)
@@ -138,17 +137,6 @@ def test_tapes_beyond_the_bound_make_room_for_half_of_it(monkeypatch):
     assert [len(episode.tape) for episode in candidates.data()] == [0] * 5 + [1] * 6
 
 
-def test_data_that_nobody_takes_are_bounded(monkeypatch, caplog):
-    monkeypatch.setattr("tune_media.recording.candidates.MAX_EPISODES", 5)
-    recorder = EpisodeRecorder(Plan("r", as_selectors("last"), video=None))
-    for episode in range(9):
-        recorder.start(0, f"e{episode}", None, 0.0)
-        recorder.step(0, 1.0)
-        recorder.end(0)
-    assert [data.record.episode_id for data in recorder.candidates.data()] == [f"e{episode}" for episode in range(4, 9)]
-    assert len(caplog.records) == 1
-
-
 def test_the_data_of_a_candidate_stay_until_it_is_taken(monkeypatch):
     monkeypatch.setattr("tune_media.recording.candidates.MAX_EPISODES", 5)
     recorder = make_recorder("best", video=None)
@@ -160,17 +148,9 @@ def test_the_data_of_a_candidate_stay_until_it_is_taken(monkeypatch):
     assert [record.id for record in recorder.candidates.records()] == [later]
 
 
-def test_a_candidate_goes_with_its_data_if_all_are_candidates(monkeypatch):
-    monkeypatch.setattr("tune_media.recording.candidates.MAX_EPISODES", 3)
-    recorder = make_recorder("all", video=None)
-    played = [play_return(recorder, value) for value in range(5)]
-    assert [record.id for record in recorder.candidates.records()] == played[-3:]
-    assert [episode.record.id for episode in recorder.candidates.data()] == played[-3:]
-
-
 def test_arrays_weigh_what_they_are(monkeypatch):
     monkeypatch.setattr("tune_media.recording.candidates.MAX_ROUND_POINTS", 100_000)
-    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None))
+    recorder = make_recorder("best", video=None)
     info = {"media": {"map": np.zeros((64, 64))}, "data": {"final": {"map": np.zeros((64, 64))}}}
     for episode in range(60):
         recorder.start(0, f"e{episode}", None, 0.0)
@@ -183,10 +163,8 @@ def test_arrays_weigh_what_they_are(monkeypatch):
 
 
 def test_episodes_that_ended_before_a_round_are_late_and_cannot_be_chosen():
-    recorder = EpisodeRecorder(Plan("r", as_selectors("all"), video=None, collect=lambda step: {"x": final(1)}))
-    recorder.start(0, "e", None, 0.0)
-    recorder.step(0, 1.0)
-    recorder.end(0)
+    recorder = make_recorder(video=None, collect=lambda step: {"x": final(1)})
+    play_return(recorder, 1.0)
     recorder.candidates.begin_round()
     assert recorder.candidates.records() == []
     (episode,) = recorder.candidates.data()
@@ -221,20 +199,6 @@ def test_a_hook_whose_values_cannot_be_read_costs_them_alone_and_is_named():
     (problem,) = recorder.problems.take()
     assert "no such field" in problem.text
     assert problem.lost == 0
-
-
-def test_pictures_and_files_of_a_candidate_count_in_its_bytes():
-    candidate = Candidate(EpisodeRecord("e", 1.0, 1), {}, media={"map": tm.Image(np.zeros((4, 4, 3), np.uint8))})
-    assert candidate.nbytes == candidate.media["map"].nbytes > 0
-
-
-def test_an_owner_that_may_never_collect_drops_the_oldest_data_without_a_warning(caplog):
-    recorder, env = make_recorder("last"), CountingEnv({"length": 1})
-    recorder.candidates.hold_untaken(2)
-    played = [play(recorder, env).id for _ in range(5)]
-    assert [data.record.id for data in recorder.candidates.data()] == played[-2:]
-    assert recorder.candidates.dropped == 3
-    assert caplog.records == []
 
 
 def test_a_predicate_is_asked_again_if_a_hook_adds_numbers_after_the_end():

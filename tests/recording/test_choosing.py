@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tune_media import EpisodeRecord, Image, selection
-from tune_media.recording.choosing import chosen_by, laid_out, selector_reason, survivors
+from tune_media.recording.choosing import laid_out, selector_reason
 from tune_media.recording.episode import Candidate
 from tune_media.selection import as_selectors
 
@@ -17,25 +17,6 @@ def candidate(record, **media):
     return Candidate(record, {}, media=media)
 
 
-def test_a_winner_without_a_clip_keeps_its_pictures():
-    one, image = record("a"), picture()
-    result = laid_out(as_selectors("best"), {"best": [one]}, {"a": candidate(one, map=image)}, lost={"a"})
-    assert result == {"map": {"best": image}}
-
-
-def picture():
-    return Image(np.zeros((8, 8), np.uint8))
-
-
-def test_a_selector_that_raises_is_reported_and_the_others_choose():
-    told = []
-    selectors, records = (RAISES, *as_selectors("best")), [record("a", 1.0), record("b", 2.0)]
-    assert survivors(records, selectors, lambda *failure: told.append(failure)) == {"b"}
-    chosen = chosen_by(selectors, records, lambda *failure: told.append(failure))
-    assert {name: [one.id for one in found] for name, found in chosen.items()} == {"best": ["b"]}
-    assert [(selector.name, type(error)) for selector, error in told] == [("won", KeyError)] * 2
-
-
 def test_a_result_holds_one_value_or_a_list_by_the_selectors_limit_without_missing_winners():
     selectors = as_selectors(("best", selection.best(3, name="top")))
     a, b = record("a"), record("b")
@@ -46,7 +27,7 @@ def test_a_result_holds_one_value_or_a_list_by_the_selectors_limit_without_missi
 
 @pytest.mark.parametrize(("name", "key"), [("map", "map"), ("best", "best_picture"), ("data", "data_picture")])
 def test_a_picture_is_filed_under_its_name_unless_something_else_has_it(name, key):
-    one, image = record("a"), picture()
+    one, image = record("a"), Image(np.zeros((8, 8), np.uint8))
     result = laid_out(as_selectors("best"), {"best": [one]}, {"a": candidate(one, **{name: image})})
     assert result == {"best": one, key: {"best": image}}
 

@@ -10,7 +10,7 @@ def test_what_an_error_costs_is_counted_under_its_first_text(caplog):
     assert len(caplog.records) == 1
 
 
-def test_each_collection_has_what_is_new():
+def test_each_collection_has_what_is_new_and_nothing_is_logged(caplog):
     problems = Problems("episodes", are_collected=True)
     problems.report("a", lost=2)
     problems.report("b")
@@ -18,10 +18,6 @@ def test_each_collection_has_what_is_new():
     problems.report("a", lost=1)
     problems.report("b")
     assert problems.take() == [RecordingProblem("no clip: a", lost=1)]
-
-
-def test_problems_that_are_collected_are_no_warnings_here(caplog):
-    Problems("episodes", are_collected=True).report("a")
     assert not caplog.records
 
 

@@ -35,14 +35,6 @@ class Closed(gym.Wrapper):
 FRAME = np.zeros((8, 8, 3), np.uint8)
 
 
-def test_each_sub_env_shows_its_own_frame():
-    env = gym.vector.SyncVectorEnv([CountingEnv] * 3)
-    env.reset()
-    renderer = Renderer(env)
-    numbers = [read_frame(renderer.frames(index)[""]).env for index in range(3)]
-    assert numbers == [inner.number for inner in env.envs]
-
-
 def test_frames_of_a_batched_env_are_made_by_one_call_a_vector_step():
     env = Batch(3)
     env.reset()
@@ -64,11 +56,6 @@ def test_views_are_named_and_a_dict_of_frames_is_one_view_each():
     assert set(Renderer(Shows(FRAME), lambda env: {"a": FRAME}).frames(0)) == {"a"}
     with pytest.raises(FrameError, match="empty dict"):
         Renderer(Shows(FRAME), lambda env: {}).frames(0)
-
-
-def test_a_frame_function_needs_sub_envs_within_reach():
-    with pytest.raises(FrameError, match="Pass the name of a method of the env instead"):
-        Renderer(Batch(2), lambda env: env.render())
 
 
 @pytest.mark.parametrize(
@@ -103,17 +90,6 @@ def test_a_wrapper_that_does_not_take_the_call_is_passed_over():
     env = CountingEnv()
     env.reset()
     assert read_frame(Renderer(Closed(env)).frames(0)[""]).env == env.number
-
-
-def test_a_render_that_has_worked_and_raises_is_not_replaced_by_the_inner_envs():
-    inner, outer = Shows(np.ones_like(FRAME)), Shows(FRAME)
-    outer.env = inner
-    renderer = Renderer(outer)
-    assert renderer.frames(0)[""].max() == 0
-    outer.picture = TypeError("now and then")
-    with pytest.raises(FrameError, match="now and then"):
-        renderer.frames(0)
-    assert inner.calls == 0
 
 
 @pytest.mark.parametrize(("stated", "fps"), [(12, 12.0), (None, 30.0), (0, 30.0), (float("inf"), 30.0), ("60", 30.0)])
