@@ -4,49 +4,72 @@ import pytest
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
-from tests.support.experiment import assert_whole_episode, read_clip
+from tests.support.experiment import read_clip
 from tests.support.loops import names, play
 
 
-def test_a_step_trigger_and_a_fixed_length_go_on_over_resets(tmp_path):
-    env = tm.gym.RecordEpisodes(
-        CountingEnv({"length": 5}), tmp_path, step_trigger=lambda step: step in (2, 13), video_length=8
-    )
-    play(env, 4)
+def clips_in(folder):
+    """Return the number of the episode and of the step that each frame shows, by the clip's file."""
+    return {
+        name.removeprefix("rl-video-"): [(count.episode, count.step) for count in read_clip(folder / name)]
+        for name in names(folder)
+    }
+
+
+def of(episode, *steps):
+    return [(episode, step) for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("length", "episodes", "options", "clips"),
+    [
+        (  # it goes on over resets
+            *(5, 4, {"step_trigger": {2, 13}, "video_length": 8}),
+            {"step-2": of(0, 3, 4, 5) + of(1, 0, 1, 2, 3, 4), "step-13": of(2, 4, 5) + of(3, 0, 1, 2, 3, 4, 5)},
+        ),
+        (9, 2, {"video_length": 4}, {"episode-0": of(0, 0, 1, 2, 3), "episode-1": of(1, 0, 1, 2, 3)}),
+        (  # without a trigger, one begins after the other
+            *(3, 4, {"video_length": 6}),
+            {"episode-0": of(0, 0, 1, 2, 3) + of(1, 0, 1), "episode-2": of(2, 0, 1, 2, 3) + of(3, 0, 1)},
+        ),
+        (  # an episode of a trigger ends the clip that runs
+            *(3, 4, {"episode_trigger": {0, 1}, "video_length": 6}),
+            {"episode-0-unfinished": of(0, 0, 1, 2, 3), "episode-1": of(1, 0, 1, 2, 3) + of(2, 0, 1)},
+        ),
+        (3, 3, {"episode_trigger": {1}, "video_length": 3}, {"episode-1": of(1, 0, 1, 2)}),
+        (3, 2, {"step_trigger": {0}}, {"step-0": of(0, 1, 2, 3)}),
+        (  # both triggers
+            *(5, 3, {"episode_trigger": {1}, "step_trigger": {0, 6}}),
+            {
+                "episode-1": of(1, 0, 1, 2, 3, 4, 5),
+                "step-0": of(0, 1, 2, 3, 4, 5),
+                "step-6": of(1, 2, 3, 4, 5),
+            },
+        ),
+        (  # a trigger in mid-clip
+            *(9, 1, {"step_trigger": {0, 3}, "video_length": 5}),
+            {"step-0-unfinished": of(0, 1, 2, 3), "step-3": of(0, 4, 5, 6, 7, 8)},
+        ),
+        (  # every nth frame is counted from the first frame of the clip
+            *(5, 3, {"step_trigger": {2}, "video_length": 4, "video": tm.VideoOptions(every=2)}),
+            {"step-2": of(0, 3, 5) + of(1, 1, 3)},
+        ),
+        (9, 1, {"step_trigger": {1}, "video": tm.VideoOptions(every=3)}, {"step-1": of(0, 2, 5, 8, 9)}),
+        (8, 1, {"step_trigger": {1}, "video": tm.VideoOptions(every=3)}, {"step-1": of(0, 2, 5, 8)}),
+    ],
+)
+def test_which_frames_the_clips_show_and_each_trigger_is_asked_once(tmp_path, length, episodes, options, clips):
+    asked = {name: [] for name in options if "trigger" in name}
+    triggers = {name: lambda n, name=name: asked[name].append(n) or n in options[name] for name in asked}
+    inner = CountingEnv({"length": length})
+    env = tm.gym.RecordEpisodes(inner, tmp_path, **{**options, **triggers})
+    play(env, episodes)
     env.close()
-    assert names(tmp_path) == ["rl-video-step-13.mp4", "rl-video-step-2.mp4"]
-    counts = read_clip(tmp_path / "rl-video-step-2.mp4")
-    assert [(count.episode, count.step) for count in counts] == [
-        (0, 3), (0, 4), (0, 5), (1, 0), (1, 1), (1, 2), (1, 3), (1, 4),
-    ]  # fmt: skip
-
-
-def test_a_fixed_length_cuts_each_triggered_episode(tmp_path):
-    env = tm.gym.RecordEpisodes(CountingEnv({"length": 9}), tmp_path, video_length=4)
-    play(env, 2)
-    env.close()
-    for n in range(2):
-        assert [count.step for count in read_clip(tmp_path / f"rl-video-episode-{n}.mp4")] == [0, 1, 2, 3]
-
-
-def test_without_a_trigger_clips_of_a_fixed_length_go_on_over_resets_one_after_the_other(tmp_path):
-    env = tm.gym.RecordEpisodes(CountingEnv({"length": 5}), tmp_path, video_length=20)
-    play(env, 8)
-    env.close()
-    assert names(tmp_path) == ["rl-video-episode-0.mp4", "rl-video-episode-4.mp4"]
-    counts = read_clip(tmp_path / "rl-video-episode-0.mp4")
-    assert [(count.episode, count.step) for count in counts] == [
-        *((episode, step) for episode in range(3) for step in range(6)), (3, 0), (3, 1),
-    ]  # fmt: skip
-
-
-def test_an_episode_of_a_trigger_ends_the_clip_that_runs(tmp_path):
-    env = tm.gym.RecordEpisodes(
-        CountingEnv({"length": 5}), tmp_path, episode_trigger=lambda n: n in (0, 2), video_length=20
-    )
-    play(env, 6)
-    env.close()
-    assert names(tmp_path) == ["rl-video-episode-0-unfinished.mp4", "rl-video-episode-2.mp4"]
+    assert clips_in(tmp_path) == {f"{name}.mp4": shown for name, shown in clips.items()}
+    for name, numbers in asked.items():
+        assert numbers == list(range(episodes if name == "episode_trigger" else episodes * length))
+    if "video" in options:
+        assert inner.renders == sum(map(len, clips.values()))
 
 
 def test_several_views_in_a_clip_of_a_fixed_length_are_refused(tmp_path, caplog):
@@ -72,17 +95,6 @@ def test_a_clip_of_a_step_trigger_ends_where_its_episode_is_broken_off(tmp_path)
     assert [(count.episode, count.step) for count in counts] == [(0, 2), (0, 3)]
 
 
-def test_a_trigger_is_asked_once_an_episode(tmp_path):
-    asked = []
-    env = tm.gym.RecordEpisodes(
-        CountingEnv(), tmp_path, episode_trigger=lambda n: asked.append(n) or n == 1, video_length=3
-    )
-    play(env, 3)
-    env.close()
-    assert asked == [0, 1, 2]
-    assert names(tmp_path) == ["rl-video-episode-1.mp4"]
-
-
 @pytest.mark.parametrize("options", [{"video_length": 4}, {"step_trigger": lambda step: 1 / 0}])
 def test_faults_of_clips_of_a_fixed_length_do_not_reach_the_loop(tmp_path, options, caplog):
     env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path, frame=lambda env: env.nothing, **options)
@@ -90,16 +102,6 @@ def test_faults_of_clips_of_a_fixed_length_do_not_reach_the_loop(tmp_path, optio
     env.close()
     assert names(tmp_path) == []
     assert len(caplog.records) >= 1
-
-
-def test_a_step_trigger_is_asked_from_zero_on_once_a_step(tmp_path):
-    asked = []
-    env = tm.gym.RecordEpisodes(CountingEnv({"length": 3}), tmp_path, step_trigger=lambda n: asked.append(n) or n == 0)
-    play(env, 2)
-    env.close()
-    assert asked == list(range(6))
-    assert names(tmp_path) == ["rl-video-step-0.mp4"]
-    assert [count.step for count in read_clip(tmp_path / "rl-video-step-0.mp4")] == [1, 2, 3]
 
 
 def test_a_step_trigger_of_a_vector_env_is_asked_once_for_all_sub_envs(tmp_path):
@@ -116,57 +118,6 @@ def test_a_step_trigger_of_a_vector_env_is_asked_once_for_all_sub_envs(tmp_path)
     assert names(tmp_path) == ["rl-video-env-0-step-1.mp4", "rl-video-env-2-step-1.mp4"]
     for name in names(tmp_path):
         assert [count.step for count in read_clip(tmp_path / name)] == [2, 3]
-
-
-def test_both_triggers_make_clips_of_their_own(tmp_path):
-    env = tm.gym.RecordEpisodes(
-        CountingEnv({"length": 5}),
-        tmp_path,
-        episode_trigger=lambda n: n == 1,
-        step_trigger=lambda n: n in (0, 6),
-    )
-    play(env, 3)
-    env.close()
-    assert names(tmp_path) == ["rl-video-episode-1.mp4", "rl-video-step-0.mp4", "rl-video-step-6.mp4"]
-    assert_whole_episode(tmp_path / "rl-video-episode-1.mp4", 5)
-    steps = [(count.episode, count.step) for count in read_clip(tmp_path / "rl-video-step-6.mp4")]
-    assert steps == [(1, 2), (1, 3), (1, 4), (1, 5)]
-
-
-def test_a_trigger_in_mid_clip_ends_it_and_starts_the_next(tmp_path):
-    env = tm.gym.RecordEpisodes(
-        CountingEnv({"length": 9}), tmp_path, step_trigger=lambda n: n in (0, 3), video_length=5
-    )
-    play(env, 1)
-    env.close()
-    assert names(tmp_path) == ["rl-video-step-0-unfinished.mp4", "rl-video-step-3.mp4"]
-    assert [count.step for count in read_clip(tmp_path / "rl-video-step-3.mp4")] == [4, 5, 6, 7, 8]
-
-
-def test_every_nth_frame_counts_from_the_first_frame_of_a_clip(tmp_path):
-    inner = CountingEnv({"length": 5})
-    env = tm.gym.RecordEpisodes(
-        inner,
-        tmp_path,
-        step_trigger=lambda step: step == 2,
-        video_length=4,
-        video=tm.VideoOptions(every=2),
-    )
-    play(env, 3)
-    env.close()
-    counts = read_clip(tmp_path / "rl-video-step-2.mp4")
-    assert [(count.episode, count.step) for count in counts] == [(0, 3), (0, 5), (1, 1), (1, 3)]
-    assert inner.renders == 4
-
-
-@pytest.mark.parametrize(("steps", "shown"), [(9, [2, 5, 8, 9]), (8, [2, 5, 8])])
-def test_a_clip_that_ends_with_its_episode_shows_its_last_frame_once(tmp_path, steps, shown):
-    env = tm.gym.RecordEpisodes(
-        CountingEnv({"length": steps}), tmp_path, step_trigger=lambda n: n == 1, video=tm.VideoOptions(every=3)
-    )
-    play(env, 1)
-    env.close()
-    assert [count.step for count in read_clip(tmp_path / "rl-video-step-1.mp4")] == shown
 
 
 @pytest.mark.parametrize(("made", "name", "shown"), [(4, "-unfinished", [2, 4]), (9, "", [2, 5, 8, 9])])

@@ -56,31 +56,17 @@ def test_a_wrapper_whose_render_fails_now_and_then_is_not_replaced_by_its_inner_
                 raise AttributeError("a bug of its own")
             return self.env.render()
 
-    env = tm.gym.RecordEpisodes(Flaky(CountingEnv()), keep="all")
+    env = tm.gym.RecordEpisodes(Flaky(CountingEnv()), keep="all", trajectories=True)
     play(env, 3)
-    assert set(env.take()) == {"data"}
+    taken = env.take()
+    assert set(taken) == {"data"}
+    assert not taken["data"].trajectories
+    assert all(
+        one.record.note.startswith("no clip: ") and "a bug of its own" in one.record.note
+        for one in taken["data"].episodes
+    )
     assert len(caplog.records) == 1
     assert "a bug of its own" in caplog.text
-
-
-def test_a_real_env_at_its_own_speed(tmp_path):
-    env = tm.gym.RecordEpisodes(gym.make("CartPole-v1", render_mode="rgb_array"), tmp_path)
-    play_random = env.reset(seed=0) and env.action_space
-    over = False
-    while not over:
-        *_, terminated, truncated, _ = env.step(play_random.sample())
-        over = terminated or truncated
-    env.close()
-    video = probe_video((tmp_path / "rl-video-episode-0.mp4").read_bytes())
-    assert (video.width, video.height, video.fps) == (600, 400, 50)
-
-
-def test_clips_that_are_cut_are_not_rendered_on():
-    inner = CountingEnv({"length": 15})
-    env = tm.gym.RecordEpisodes(inner, video=tm.VideoOptions(max_frames=4), keep="last")
-    play(env, 1)
-    assert inner.renders == 4
-    assert "cut after 4 frames" in env.take()["last"].note
 
 
 def test_gymnasiums_statistics_can_stand_outside_as_in_its_tutorial():
@@ -108,6 +94,8 @@ def test_an_env_can_be_made_again_from_the_spec_of_its_wrapper(tmp_path):
     again = gym.make(env.spec)
     play(again, 1)
     assert names(tmp_path) == ["eval-episode-0.mp4"]
+    video = probe_video((tmp_path / "eval-episode-0.mp4").read_bytes())
+    assert (video.width, video.height, video.fps) == (600, 400, 50)
     taken = again.take()
     assert {"best", "worst"} <= set(taken)
     assert taken["best"].episode.seed == 5
@@ -139,11 +127,29 @@ def test_a_subclass_keeps_its_methods_and_refuses_a_vector_env():
         Mine(gym.vector.SyncVectorEnv([CountingEnv] * 2), video=None)
 
 
-def test_the_speed_of_clips_can_be_given_as_for_record_video(tmp_path):
-    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path, fps=7)
+@pytest.mark.parametrize(
+    ("length", "options", "shown", "fps"),
+    [
+        (4, {}, [0, 1, 2, 3, 4], 7),
+        (10, {"every": 3}, [0, 3, 6, 9, 10], 7 / 3),
+        (9, {"every": 3}, [0, 3, 6, 9], 7 / 3),
+        (5, {"every": 100}, [0, 5], 0.07),
+        (15, {"max_frames": 4}, [0, 1, 2, 3], 7),
+        (20, {"every": 3, "max_frames": 4}, [0, 3, 6, 9], 7 / 3),
+        (10, {"every": 3, "max_frames": 5}, [0, 3, 6, 9, 10], 7 / 3),
+    ],
+)
+def test_only_the_frames_of_the_clip_are_rendered_and_the_last_one_is_among_them(tmp_path, length, options, shown, fps):
+    inner = CountingEnv({"length": length})
+    env = tm.gym.RecordEpisodes(inner, tmp_path, fps=7, video=tm.VideoOptions(**options))
     play(env, 1)
-    assert probe_video((tmp_path / "rl-video-episode-0.mp4").read_bytes()).fps == 7
-    assert env.take()["last"].fps == 7
+    (name,) = names(tmp_path)
+    assert [count.step for count in read_clip(tmp_path / name)] == shown
+    assert inner.renders == len(shown)
+    clip = env.take()["last"]
+    assert (clip.fps, clip.facts().get("frame_stride", 1)) == (pytest.approx(fps), options.get("every", 1))
+    is_cut = shown[-1] != length
+    assert ("cut after 4 frames" in (clip.note or "")) is is_cut
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
@@ -174,14 +180,10 @@ def test_frames_can_be_collected_outside(tmp_path):
     assert_whole_episode(tmp_path / "rl-video-episode-0.mp4", 3)
 
 
-def test_the_trigger_is_there_to_be_asked():
+def test_it_says_whether_a_clip_is_being_made_and_its_trigger_can_be_asked():
     assert tm.gym.RecordEpisodes(CountingEnv()).episode_trigger(7)
-    env = tm.gym.RecordEpisodes(CountingEnv(), episode_trigger=lambda n: n == 0)
-    assert [env.episode_trigger(n) for n in range(2)] == [True, False]
-
-
-def test_it_says_whether_a_clip_is_being_made():
     env = tm.gym.RecordEpisodes(CountingEnv({"length": 3}), episode_trigger=lambda n: n == 0)
+    assert [env.episode_trigger(n) for n in range(2)] == [True, False]
     env.reset()
     assert env.recording
     for _ in range(3):
@@ -207,12 +209,6 @@ def test_every_nth_frame_and_the_last_one_of_whole_and_of_unfinished_episodes(tm
     whole = {f"rl-video-episode-{number}.mp4": [0, 3, 6, 9, 10] for number in range(2)}
     assert shown == whole | {"rl-video-episode-2-unfinished.mp4": [0, 3, 5]}
     assert inner.renders == 13 + (ends == "reset")
-
-
-def test_fps_and_every_can_be_given_together():
-    env = tm.gym.RecordEpisodes(CountingEnv({"length": 4}), fps=20, video=tm.VideoOptions(every=2))
-    play(env, 1)
-    assert env.take()["last"].fps == 10
 
 
 class ResetsItself(gym.Wrapper):
@@ -248,23 +244,6 @@ def test_all_episodes_of_an_env_that_resets_itself_are_recorded(tmp_path, wrappe
     said = "stepped after the end of an episode, and not reset" in caplog.text
     assert said is (wrapper is ResetsItself)
     env.close()
-
-
-def test_a_predicate_is_asked_once_an_episode():
-    """It was asked again for each candidate after each episode, so a random one kept next to nothing."""
-    asked = []
-
-    def every_second(record):
-        asked.append(record.id)
-        return len(asked) % 2 == 0
-
-    keep = [tm.selection.where(every_second, name="some"), tm.selection.where(lambda record: False, name="none")]
-    env = tm.gym.RecordEpisodes(CountingEnv({"length": 1}), video=None, keep=keep)
-    play(env, 40)
-    taken = env.take()
-    assert len(taken["some"]) == 20
-    assert len(asked) == len(set(asked)) == 40
-    assert "none" not in taken
 
 
 def test_the_arguments_of_record_video_work_in_their_order(tmp_path):
