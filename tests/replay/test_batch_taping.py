@@ -64,27 +64,94 @@ def assert_plays(env, tapes):
         assert len(list(replay(env, Tape.unpacked(tape.packed())))) == len(tape) + 1
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: gym.make("CartPole-v1"),
-        lambda: gym.make("Pendulum-v1", max_episode_steps=70),  # more than a block, and truncated
-        lambda: gym.make("FrozenLake-v1"),  # its rewards are integers at times, its observations no arrays
-        lambda: gym.wrappers.RescaleAction(gym.make("MountainCarContinuous-v0", max_episode_steps=90), -2.0, 2.0),
-        Walk,
-        lambda: Walk(3, reward=lambda steps: 1 if steps == 3 else 0.5),
-        lambda: Walk(1),
-    ],
-    ids=[
-        "CartPole",
-        "Pendulum",
-        "FrozenLake",
-        "a wrapper of actions",
-        "no wrapper",
-        "two types of rewards",
-        "one step",
-    ],
-)
+class ChangesTypes(Walk):
+    """What it returns is of other types in later episodes."""
+
+    episodes = 0
+
+    def reset(self, **options):
+        self.episodes += 1
+        return super().reset(**options)
+
+    def step(self, action):
+        observation, reward, *more = super().step(action)
+        if self.episodes > 2:
+            observation, reward = observation.astype(np.float64) if self.steps % 2 else [1, 2, 3], np.array(reward)
+        if self.episodes > 4:
+            more[:2] = map(np.bool_, more[:2])
+        if self.episodes > 6:
+            reward, more[0], more[1] = np.bool_(self.steps % 2), 2 * bool(more[0]), None
+        return observation, np.float32(reward) if self.episodes == 6 else reward, *more
+
+
+class ChangesActions(Walk):
+    def step(self, action):
+        action *= 0.0
+        return super().step(action)
+
+
+class Trials(Walk):
+    """Resets itself in a step, twice an episode."""
+
+    def step(self, action):
+        observation, reward, _, *more = super().step(action)
+        if self.steps == self.length:
+            self.reset(options={"inner": True})
+            self.trials += 1
+        return observation, reward, self.trials == 3, *more
+
+    def reset(self, **options):
+        if not options.get("options"):
+            self.trials = 0
+        return super().reset(**options)
+
+
+class Skips(Walk):
+    """Steps itself in its reset."""
+
+    def reset(self, **options):
+        super().reset(**options)
+        for _ in range(4):
+            observation, *_, info = self.step(np.ones(2, np.float32))
+        return observation, info
+
+
+class Levels(Walk):
+    """Has a second level from its third episode on, for which it resets and steps itself."""
+
+    episodes = 0
+
+    def reset(self, **options):
+        self.episodes += not options.get("options")
+        return super().reset(**options)
+
+    def step(self, action):
+        found = super().step(action)
+        if self.episodes > 2 and self.steps == 3:
+            self.reset(options={"level": 2})
+            found = self.step(action)
+        return found
+
+
+MAKERS = {
+    "CartPole": lambda: gym.make("CartPole-v1"),
+    "more than a block, and truncated": lambda: gym.make("Pendulum-v1", max_episode_steps=70),
+    "integers as rewards at times, observations no arrays": lambda: gym.make("FrozenLake-v1"),
+    "a wrapper of actions": lambda: gym.wrappers.RescaleAction(
+        gym.make("MountainCarContinuous-v0", max_episode_steps=90), -2.0, 2.0
+    ),
+    "no wrapper": Walk,
+    "two types of rewards": lambda: Walk(3, reward=lambda steps: 1 if steps == 3 else 0.5),
+    "one step": lambda: Walk(1),
+    "other types in later episodes": ChangesTypes,
+    "changes its actions": ChangesActions,
+    "resets itself in a step": Trials,
+    "steps itself in its reset": lambda: Skips(9),
+    "resets and steps itself in later episodes": lambda: gym.wrappers.TimeLimit(Levels(), 12),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_the_second_episode_of_a_sub_env_is_taped_so_and_plays_in_a_fresh_env(make):
     vector = Vector(make, make)
     alone = Vector(make, make)
@@ -93,12 +160,13 @@ def test_the_second_episode_of_a_sub_env_is_taped_so_and_plays_in_a_fresh_env(ma
     alone.step(400)
     assert vector.taped() == [True] * 2
     assert not any(alone.taped())
+    assert {Trials: {15}, Walk: {5}}.get(make, lengths := {len(tape) for tape in vector.tapes[0]}) == lengths
     for tapes, others in zip(vector.tapes, alone.tapes, strict=True):
         assert len(tapes) > 3
         assert [tape.fault for tape in tapes] == [None] * len(tapes)
         assert [list(tape.checks) for tape in tapes] == [list(tape.checks) for tape in others]
         assert [tape.actions.packed()[1] for tape in tapes] == [tape.actions.packed()[1] for tape in others]
-        assert_plays(make(), tapes[:4])
+        assert_plays(make(), tapes[:9])
 
 
 def test_each_sub_env_is_judged_by_its_own_first_episode():
@@ -113,45 +181,6 @@ def test_each_sub_env_is_judged_by_its_own_first_episode():
     assert vector.taped() == [True, False, False]
     for make, tapes in zip((Walk, moved, doubled), vector.tapes, strict=True):
         assert_plays(make(), tapes)
-
-
-def test_what_an_env_returns_may_be_of_another_type_in_later_episodes():
-    class Sloppy(Walk):
-        episodes = 0
-
-        def reset(self, **options):
-            self.episodes += 1
-            return super().reset(**options)
-
-        def step(self, action):
-            observation, reward, *more = super().step(action)
-            if self.episodes > 2:
-                observation, reward = observation.astype(np.float64) if self.steps % 2 else [1, 2, 3], np.array(reward)
-            if self.episodes > 4:
-                more[:2] = map(np.bool_, more[:2])
-            if self.episodes > 6:
-                reward, more[0], more[1] = np.bool_(self.steps % 2), 2 * bool(more[0]), None
-            return observation, np.float32(reward) if self.episodes == 6 else reward, *more
-
-    vector = Vector(Sloppy)
-    vector.step(60)
-    assert vector.taped() == [True]
-    env = Sloppy()
-    for tape in vector.tapes[0]:
-        assert len(list(replay(env, tape))) == 6
-
-
-def test_actions_are_those_that_the_env_was_given_though_it_changes_them():
-    class Changes(Walk):
-        def step(self, action):
-            action *= 0.0
-            return super().step(action)
-
-    vector = Vector(Changes)
-    vector.step(20)
-    assert vector.taped() == [True]
-    assert all(np.any(tape.actions[0]) for tape in vector.tapes[0])
-    assert_plays(Changes(), vector.tapes[0])
 
 
 def test_an_episode_in_which_the_vector_env_raised_cannot_be_replayed():
@@ -243,56 +272,6 @@ def test_a_sub_env_whose_step_somebody_has_replaced_is_not_taped_so():
     vector.step(20)
     assert vector.taped() == [False]
     assert_plays(Walk(), vector.tapes[0])
-
-
-def test_an_env_that_resets_itself_in_a_step_has_one_episode_on_one_tape():
-    class Trials(Walk):
-        def step(self, action):
-            observation, reward, _, *more = super().step(action)
-            if self.steps == self.length:
-                self.reset(options={"inner": True})
-                self.trials += 1
-            return observation, reward, self.trials == 3, *more
-
-        def reset(self, **options):
-            if not options.get("options"):
-                self.trials = 0
-            return super().reset(**options)
-
-    vector = Vector(Trials)
-    vector.step(80)
-    assert vector.taped() == [True]
-    assert {len(tape) for tape in vector.tapes[0]} == {15}
-    assert_plays(Trials(), vector.tapes[0])
-
-
-def test_an_env_that_resets_and_steps_itself_only_in_later_episodes_is_played_as_it_was():
-    class Levels(Walk):
-        """Has a second level from its third episode on; a wrapper is around it, as ``gym.make`` puts some there."""
-
-        episodes = 0
-
-        def reset(self, **options):
-            self.episodes += not options.get("options")
-            return super().reset(**options)
-
-        def step(self, action):
-            found = super().step(action)
-            if self.episodes > 2 and self.steps == 3:
-                self.reset(options={"level": 2})
-                found = self.step(action)
-            return found
-
-    def make():
-        return gym.wrappers.TimeLimit(Levels(), 12)
-
-    vector = Vector(make)
-    vector.step(60)
-    assert vector.taped() == [True]
-    env = make()
-    assert {len(tape) for tape in vector.tapes[0]} == {5, 12}
-    for tape in vector.tapes[0]:
-        assert len(list(replay(env, tape))) == len(tape) + 1
 
 
 def test_a_sub_env_that_somebody_resets_between_two_episodes_is_taped_on():

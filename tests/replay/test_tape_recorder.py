@@ -6,9 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from tests.support.envs import CountingEnv
-from tune_media.recording.seeding import SeededResets
-from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder, tape_recorder_of, task_in
+from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder, tape_recorder_of
 
 
 def stepped(env, steps=3, seed=None, options=None):
@@ -35,14 +33,6 @@ def test_a_reset_without_a_seed_gets_one_and_the_env_is_the_same_as_with_it():
     taped, plain = gym.make("CartPole-v1"), gym.make("CartPole-v1")
     TapeRecorder(taped, iter([11]))
     assert np.array_equal(taped.reset()[0], plain.reset(seed=11)[0])
-
-
-def test_the_tape_has_the_seed_that_a_reset_really_got():
-    env = gym.make("CartPole-v1")
-    SeededResets(env, [3, 4])
-    taping = TapeRecorder(env, itertools.count(100))
-    seeds = [(env.reset(seed=99), taping.tape.seed)[1] for _ in range(3)]
-    assert seeds == [3, 4, 3]
 
 
 def test_an_env_that_refuses_seeds_is_reset_without():
@@ -94,73 +84,57 @@ def test_an_action_is_taped_as_it_was_given():
     assert taping.tape.actions[0].tolist() == [1.5]
 
 
-def test_an_env_that_steps_itself_in_its_reset_has_no_step_on_the_tape():
-    class Skips(gym.Wrapper):
-        def reset(self, **kwargs):
-            self.env.reset(**kwargs)
-            for _ in range(4):
-                observation, *_, info = self.step(0)
-            return observation, info
-
-    env = Skips(gym.make("CartPole-v1"))
-    taping = TapeRecorder(env, itertools.count())
-    env.reset()
-    assert len(taping.tape) == 0
-    env.step(1)
-    assert len(taping.tape) == 1
+def checks(env, seed, *actions):
+    """Return the checksums on the tape of an episode."""
+    taping = tape_recorder_of(env) or TapeRecorder(env, itertools.count())
+    env.reset(seed=seed)
+    for action in actions:
+        env.step(action)
+    return list(taping.tape.checks)
 
 
-def test_an_env_that_resets_itself_in_its_step_has_one_tape():
-    class StartsOver(gym.Wrapper):
-        def step(self, action):
-            observation, reward, *_ = self.env.step(action)
-            self.reset()
-            return observation, reward, False, False, {}
-
-    env = StartsOver(gym.make("CartPole-v1"))
-    taping = TapeRecorder(env, itertools.count())
-    env.reset()
-    first = taping.tape
-    env.step(0)
-    assert (taping.tape, len(first)) == (first, 1)
+STILL, PUSH = np.array([0.0], np.float32), np.array([0.5], np.float32)
 
 
 def test_running_means_of_a_wrapper_are_not_checked_and_the_env_inside_is():
-    def checks(episodes_before, offset=0.0):
-        inner = gym.make("Pendulum-v1")
-        env = gym.wrappers.NormalizeObservation(inner)
-        taping = TapeRecorder(env, itertools.count(8))
-        for seed in range(episodes_before):
-            env.reset(seed=seed)
-            env.step(np.array([1.0], np.float32))
-        env.reset(seed=8)
-        env.step(np.array([offset], np.float32))
-        return list(taping.tape.checks)
-
-    assert checks(0) == checks(3)
-    assert checks(0)[0] == checks(0, offset=0.5)[0]
-    assert checks(0)[1] != checks(0, offset=0.5)[1]
+    fresh, used = (gym.wrappers.NormalizeObservation(gym.make("Pendulum-v1")) for _ in range(2))
+    for seed in range(3):
+        checks(used, seed, PUSH)
+    still, pushed = checks(fresh, 8, STILL), checks(used, 8, PUSH)
+    assert checks(used, 8, STILL) == still
+    assert still[0] == pushed[0]
+    assert still[1] != pushed[1]
 
 
 def test_the_end_that_a_wrapper_adds_is_checked():
-    def checks(limit):
-        env = gym.wrappers.TimeLimit(gym.make("Pendulum-v1").unwrapped, limit)
-        taping = TapeRecorder(env, itertools.count(8))
-        stepped(env, 0, seed=1)
-        for _ in range(2):
-            env.step(np.array([0.0], np.float32))
-        return list(taping.tape.checks)
-
-    assert checks(5)[:2] == checks(2)[:2]
-    assert checks(5)[2] != checks(2)[2]
+    long, short = (
+        checks(gym.wrappers.TimeLimit(gym.make("Pendulum-v1").unwrapped, limit), 1, STILL, STILL) for limit in (5, 2)
+    )
+    assert long[:2] == short[:2]
+    assert long[2] != short[2]
 
 
-def test_taping_that_is_off_hands_everything_through():
-    env = gym.make("CartPole-v1")
-    taping = TapeRecorder(env, iter([]))
-    taping.is_on = False
-    stepped(env)
-    assert taping.tape is None
+class Levels(gym.Wrapper):
+    """Makes a new env at each reset; its observations and rewards are its level."""
+
+    def __init__(self, level):
+        super().__init__(gym.make("CartPole-v1"))
+        self.level = level
+
+    def reset(self, **options):
+        self.env = gym.make("CartPole-v1")
+        self.env.reset(**options)
+        return np.full(2, self.level), {}
+
+    def step(self, action):
+        self.env.step(action)
+        return np.full(2, self.level), float(self.level), False, False, {}
+
+
+def test_a_wrapper_that_makes_a_new_env_at_each_reset_is_checked_from_outside():
+    """The checksums of the innermost env that the taping saw first would be the same for every level."""
+    assert checks(Levels(1), 1, 0) == checks(Levels(1), 1, 0)
+    assert all(one != other for one, other in zip(checks(Levels(1), 1, 0), checks(Levels(2), 1, 0), strict=True))
 
 
 def test_seeds_come_again_with_the_same_entropy_only():
@@ -170,40 +144,6 @@ def test_seeds_come_again_with_the_same_entropy_only():
     assert first(1, 0, 2) == first(1, 0, 2) != first(1, 0, 3)
     assert first(None, 0) != first(None, 0)
     assert all(0 <= seed < 2**31 for seed in first(None))
-
-
-def test_the_task_of_a_curriculum_env_is_found_inside_its_wrappers():
-    env = CountingEnv()
-    env.set_task(4)
-    assert task_in(gym.wrappers.TimeLimit(env, 10)) == 4
-    assert task_in(gym.make("CartPole-v1")) is None
-
-
-def test_a_wrapper_that_makes_a_new_env_at_each_reset_is_checked_from_outside():
-    """The checksums of the innermost env that the taping saw first would be the same for every level."""
-
-    class Levels(gym.Wrapper):
-        level = 0
-
-        def reset(self, **options):
-            self.env = gym.make("CartPole-v1")
-            self.env.reset(**options)
-            return np.full(2, self.level), {}
-
-        def step(self, action):
-            self.env.step(action)
-            return np.full(2, self.level), float(self.level), False, False, {}
-
-    def checks(level):
-        env = Levels(gym.make("CartPole-v1"))
-        env.level = level
-        taping = TapeRecorder(env, iter([1]))
-        env.reset()
-        env.step(0)
-        return list(taping.tape.checks)
-
-    assert checks(1) == checks(1)
-    assert all(one != other for one, other in zip(checks(1), checks(2), strict=True))
 
 
 def test_a_copy_of_a_taped_env_steps_itself():
