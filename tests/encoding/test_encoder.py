@@ -22,10 +22,6 @@ def test_the_index_is_in_front_so_that_browsers_start_at_once(frames):
     assert 0 < data.find(b"moov") < data.find(b"mdat")
 
 
-def test_a_single_frame_is_a_clip(frames):
-    assert probe_video(encode_video(frames(1), fps=30).data).frames == 1
-
-
 @pytest.mark.parametrize(("height", "width"), [(33, 47), (32, 47), (33, 48), (1, 1), (16, 17)])
 def test_odd_sizes_are_padded_not_resized(height, width):
     frame = np.zeros((height, width, 3), np.uint8)

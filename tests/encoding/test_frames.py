@@ -39,24 +39,7 @@ def test_the_remedies_for_floats_work():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [({"layout": "HWC"}, "layout must be one of"), ({"value_range": 2}, "255 or 1.0")]
-)
-def test_unknown_layouts_and_ranges_are_refused(options, words):
-    with pytest.raises(ValueError, match=words):
-        frames_in_layout([], **options)
-
-
-def test_a_frame_with_channels_is_no_greyscale_frame():
-    with pytest.raises(ValueError, match="two axes"):
-        next(frames_in_layout(np.zeros((1, 4, 4, 3), np.uint8), "THW"))
-
-
-@pytest.mark.parametrize(
     ("asked", "size"), [((None, None), (602, 402)), ((96, None), (96, 64)), ((None, 64), (96, 64)), ((9, 5), (10, 6))]
 )
 def test_sizes_keep_the_proportions_and_are_even(asked, size):
     assert target_size(601, 401, *asked) == size
-
-
-def test_odd_sizes_can_stay():
-    assert target_size(601, 401, None, None, keep_odd_sizes=True) == (601, 401)

@@ -19,31 +19,22 @@ def delays(gif: bytes) -> list[int]:
     return [frame.info["duration"] for frame in PIL.ImageSequence.Iterator(PIL.Image.open(io.BytesIO(gif)))]
 
 
-@pytest.mark.parametrize(("fps", "expected"), [(2, 0.5), (10, 0.1), (30, 0.07), (50, 0.07), (12, 0.08)])
-def test_a_gif_runs_at_the_speed_of_its_clip(frames, fps, expected):
-    clip = encode_video((frame for _ in range(10) for frame in frames(6)), fps=fps)
-    times = gif_times(gif_from_video(clip.data))
-    assert times[-1] / (len(times) - 1) == pytest.approx(expected, abs=0.011)
-    assert times[-1] + times[1] == pytest.approx(60 / fps, abs=2 * expected)
-
-
-@pytest.mark.parametrize(("fps", "expected"), [(4, [250] * 4), (1, [1000] * 4), (10, [100] * 4), (0.001, [655350] * 4)])
+@pytest.mark.parametrize(
+    ("fps", "expected"),
+    [(4, [250] * 4), (1, [1000] * 4), (10, [100] * 4), (0.001, [655350] * 4), (4, [250])],
+)
 def test_the_last_frame_of_a_gif_is_shown_as_long_as_the_others(frames, fps, expected):
-    assert delays(gif_from_video(encode_video(frames(4), fps=fps).data)) == expected
+    assert delays(gif_from_video(encode_video(frames(len(expected)), fps=fps).data)) == expected
 
 
-@pytest.mark.parametrize("fps", [30, 40, 50, 60, 67, 90, 100, 240])
-@pytest.mark.parametrize("max_fps", [15, 50, 100, math.inf])
-def test_every_delay_of_a_gif_is_one_that_browsers_keep_and_the_whole_lasts_as_long_as_the_clip(frames, fps, max_fps):
+@pytest.mark.parametrize("fps", [12, 30, 40, 50, 60, 67, 90, 100, 240])
+def test_every_delay_of_a_gif_is_one_that_browsers_keep_and_the_whole_lasts_as_long_as_the_clip(frames, fps):
     clip = encode_video((frame for _ in range(10) for frame in frames(6)), fps=fps)
-    found = delays(gif_from_video(clip.data, max_fps=max_fps))
-    assert min(found) >= 20  # browsers show 10 ms as 100
-    assert sum(found) == pytest.approx(60_000 / fps, abs=11)
-    assert len(found) == pytest.approx(60 / fps * min(fps, max_fps, 50), abs=1)
-
-
-def test_the_only_frame_of_a_gif_is_shown_as_long_as_in_the_clip(frames):
-    assert delays(gif_from_video(encode_video(frames(1), fps=4).data)) == [250]
+    for max_fps in (None, 15, 50, 100, math.inf):
+        found = delays(gif_from_video(clip.data) if max_fps is None else gif_from_video(clip.data, max_fps=max_fps))
+        assert min(found) >= 20, max_fps  # browsers show 10 ms as 100
+        assert sum(found) == pytest.approx(60_000 / fps, abs=11), max_fps
+        assert len(found) == pytest.approx(60 / fps * min(fps, max_fps or 15, 50), abs=1), max_fps
 
 
 def test_a_gif_is_scaled_down_but_never_up(frames):

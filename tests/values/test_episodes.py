@@ -8,9 +8,9 @@ from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 def test_the_histograms_of_a_batch_are_made_once_and_do_not_travel():
     batch = batch_of(({"goals": 3.0}, {}))
+    size = len(pickle.dumps(batch))
     assert batch.histograms() is batch.histograms()
-    assert pickle.loads(pickle.dumps(batch)).histograms() is not batch.histograms()
-    assert "_histograms" not in batch.__getstate__()
+    assert len(pickle.dumps(batch)) == size
 
 
 def test_metrics_leave_nan_out_and_late_episodes():

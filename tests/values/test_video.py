@@ -47,10 +47,6 @@ def test_a_video_comes_from_a_file(frames, tmp_path):
         tm.Video.from_file(tmp_path / "clip.gif")
 
 
-def test_decoding_a_video_gives_rgb(frames):
-    assert next(iter(decode_video(tm.Video(frames()).data))).shape == (32, 48, 3)
-
-
 def test_a_video_of_every_nth_frame_lasts_as_long(frames):
     clip = tm.Video(frames(10, 16, 16), fps=30, options=tm.VideoOptions(every=3))
     assert (clip.frames, clip.fps) == (4, 10)
