@@ -9,10 +9,10 @@ from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, play
 from tune_media import selection
 from tune_media.recording.episode import Candidate
-from tune_media.steps import FINAL, Named, Rule, final
+from tune_media.steps import FINAL, Named, Rule
 from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, report_json
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.episodes import EpisodeBatch, EpisodeData, thinned
+from tune_media.values.episodes import EpisodeBatch, thinned
 
 BEST_AND_WORST = (selection.best(3), selection.worst(3))
 
@@ -129,14 +129,6 @@ def test_the_values_of_many_episodes_stay_within_bounds(monkeypatch):
     assert len(json.loads(text)) == 200
 
 
-def test_tapes_beyond_the_bound_make_room_for_half_of_it(monkeypatch):
-    monkeypatch.setattr("tune_media.recording.candidates.MAX_TAPE_BYTES", 8)
-    candidates = make_recorder().candidates
-    for number in range(11):
-        candidates.add_data(EpisodeData(EpisodeRecord("e", 1.0, 1, id=str(number)), tape=b"1"))
-    assert [len(episode.tape) for episode in candidates.data()] == [0] * 5 + [1] * 6
-
-
 def test_the_data_of_a_candidate_stay_until_it_is_taken(monkeypatch):
     monkeypatch.setattr("tune_media.recording.candidates.MAX_EPISODES", 5)
     recorder = make_recorder("best", video=None)
@@ -163,14 +155,12 @@ def test_arrays_weigh_what_they_are(monkeypatch):
 
 
 def test_episodes_that_ended_before_a_round_are_late_and_cannot_be_chosen():
-    recorder = make_recorder(video=None, collect=lambda step: {"x": final(1)})
+    recorder = make_recorder(video=None)
     play_return(recorder, 1.0)
     recorder.candidates.begin_round()
     assert recorder.candidates.records() == []
     (episode,) = recorder.candidates.data()
     assert episode.is_late
-    assert EpisodeBatch((episode,)).metrics() == {}
-    assert EpisodeBatch((episode,)).histograms() == {}
 
 
 def test_values_that_hooks_add_after_the_end_are_in_the_data_and_the_record():

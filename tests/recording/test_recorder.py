@@ -95,14 +95,15 @@ def test_without_clips_only_steps_take_memory(monkeypatch, trajectories, count):
     assert [recorder.end(slot) is not None for slot in range(2)] == [True] * count + [False] * (2 - count)
 
 
-def test_frames_that_are_out_of_reach_cost_the_clip_and_the_record_says_why():
+def test_frames_that_are_out_of_reach_cost_the_clip_and_the_record_says_why_and_what_else_is_known_of_it():
     recorder = make_recorder(problems_are_collected=True)
     recorder.start(0, "e", None, 0.0, no_clip="the frames are in other processes")
     recorder.step(0, 2.0)
-    assert recorder.end(0) is None
+    assert recorder.end(0, metrics={"extra": 1.0}, episode_return=3.0, note="cut") is None
     (data,) = recorder.candidates.data()
-    assert (data.record.episode_return, data.record.note) == (2.0, "no clip: the frames are in other processes")
-    assert [(problem.text, problem.lost) for problem in recorder.problems.take()] == [(data.record.note, 1)]
+    record, why = data.record, "no clip: the frames are in other processes"
+    assert (record.episode_return, record.metrics, record.note) == (3.0, {"extra": 1.0}, f"cut; {why}")
+    assert [(problem.text, problem.lost) for problem in recorder.problems.take()] == [(why, 1)]
 
 
 def test_an_episode_that_grows_too_large_while_it_runs_is_cut_and_says_so(monkeypatch):
