@@ -61,15 +61,6 @@ def test_vector_rewards_are_summed_up_by_objective(tmp_path):
     assert [record.metrics["return/0"], record.metrics["return/1"]] == pytest.approx(expected.tolist())
 
 
-def test_returns_of_vector_rewards_are_gymnasiums_own():
-    def run(wrapper):
-        env = wrapper(Objectives({"length": 4}))
-        env.reset(seed=5)
-        return [info["episode"]["r"].tolist() for *_, info in (env.step(0) for _ in range(4)) if "episode" in info]
-
-    assert run(lambda env: tm.gym.RecordEpisodes(env, video=None)) == [pytest.approx(run(RecordEpisodeStatistics)[0])]
-
-
 def test_vector_rewards_of_a_vector_env():
     class Objective(Batch):
         def step(self, actions):
