@@ -1,9 +1,9 @@
 import gymnasium as gym
-import numpy as np
 import pytest
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
+from tests.support.loops import stepped
 
 OF_FIXED_LENGTH = {"video_length": 5, "video_folder": "x"}
 
@@ -57,9 +57,7 @@ def test_an_env_that_collects_its_frames_is_recorded_and_hands_them_over_as_befo
         pass
     assert len(env.render()) == env.take()["last"].frames == env.length_queue[0] + 1
     envs = tm.gym.RecordEpisodes(gym.make_vec("CartPole-v1", 2, "sync", render_mode="rgb_array_list"))
-    envs.reset(seed=1)
-    for _ in range(60):
-        envs.step(np.zeros(2, int))
+    stepped(envs, 60, seed=1)
     clip = envs.take()["last"]
     assert clip.frames == clip.episode.episode_length + 1
 

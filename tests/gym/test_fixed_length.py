@@ -1,11 +1,10 @@
 import gymnasium as gym
-import numpy as np
 import pytest
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.experiment import read_clip
-from tests.support.loops import names, play
+from tests.support.loops import names, play, stepped
 
 
 def clips_in(folder):
@@ -84,9 +83,7 @@ def test_several_views_in_a_clip_of_a_fixed_length_are_refused(tmp_path, caplog)
 
 def test_a_clip_of_a_step_trigger_ends_where_its_episode_is_broken_off(tmp_path):
     env = tm.gym.RecordEpisodes(CountingEnv({"length": 9}), tmp_path, step_trigger=lambda step: step == 1)
-    env.reset()
-    for _ in range(3):
-        env.step(0)
+    stepped(env, 3)
     env.reset()
     play(env, 1)
     env.close()
@@ -110,9 +107,7 @@ def test_a_step_trigger_of_a_vector_env_is_asked_once_for_all_sub_envs(tmp_path)
     env = tm.gym.RecordEpisodes(
         env, tmp_path, step_trigger=lambda n: asked.append(n) or n == 1, video_length=2, env_indices=[0, 2]
     )
-    env.reset()
-    for _ in range(4):
-        env.step(np.zeros(3, int))
+    stepped(env, 4)
     env.close()
     assert asked == [0, 1, 2, 3]
     assert names(tmp_path) == ["rl-video-env-0-step-1.mp4", "rl-video-env-2-step-1.mp4"]
@@ -125,9 +120,7 @@ def test_a_clip_of_every_nth_frame_that_is_broken_off_shows_how_far_it_came(tmp_
     env = tm.gym.RecordEpisodes(
         CountingEnv({"length": 9}), tmp_path, step_trigger=lambda n: n == 1, video=tm.VideoOptions(every=3)
     )
-    env.reset()
-    for _ in range(made):
-        env.step(0)
+    stepped(env, made)
     env.reset()
     env.close()
     assert [count.step for count in read_clip(tmp_path / f"rl-video-step-1{name}.mp4")] == shown

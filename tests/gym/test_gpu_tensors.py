@@ -40,7 +40,7 @@ class OfTensors(Batch):
 
 
 @pytest.mark.parametrize("overlay", [(), ("action",)])
-def test_a_vector_env_of_tensors_on_a_gpu_is_recorded(tmp_path, overlay):
+def test_a_vector_env_of_tensors_on_a_gpu_is_recorded(overlay):
     video = tm.VideoOptions(overlay=overlay)
     env = tm.gym.RecordEpisodes(OfTensors(2, {"length": 4}), keep="all", trajectories=True, strict=True, video=video)
     env.reset()
@@ -51,10 +51,9 @@ def test_a_vector_env_of_tensors_on_a_gpu_is_recorded(tmp_path, overlay):
     assert infos["episode"]["r"] == pytest.approx(returns)
     taken = env.take()
     for index, clip in enumerate(taken["all"]):
-        (tmp_path / "clip.mp4").write_bytes(clip.data)
         assert clip.frames == 5
         if not overlay:  # it covers what the frames say
-            assert_whole_episode(tmp_path / "clip.mp4", 4)
+            assert_whole_episode(clip, 4)
         assert clip.episode.episode_return == pytest.approx(returns[index])
         assert clip.episode.metrics["speed_avg"] == 1 + index
     columns = next(iter(taken["data"].trajectories.values())).columns

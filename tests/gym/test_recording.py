@@ -1,10 +1,9 @@
 import gymnasium as gym
-import numpy as np
 import pytest
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
-from tests.support.loops import names, play
+from tests.support.loops import names, play, stepped
 from tune_media.replay.process import RenderProcess
 
 
@@ -49,9 +48,7 @@ def test_numbers_of_info_by_path(vector):
     options = {"collect": ["data/speed", "rare", "missing"], "keep": "all", "video": None}
     if vector:
         env = tm.gym.RecordEpisodes(gym.vector.SyncVectorEnv([Telling] * 2), **options)
-        env.reset()
-        for _ in range(30):
-            env.step(np.zeros(2, int))
+        stepped(env, 30)
     else:
         env = tm.gym.RecordEpisodes(Telling(), **options)
         play(env, 2)

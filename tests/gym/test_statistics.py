@@ -7,7 +7,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics as RecordVectorEpi
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.envs.batch import Batch
-from tests.support.loops import play
+from tests.support.loops import play, stepped
 from tune_media.gym.statistics import as_reward
 
 
@@ -68,9 +68,7 @@ def test_vector_rewards_of_a_vector_env():
             return observations, np.stack([rewards, np.ones(self.num_envs)], axis=1), *rest
 
     env = tm.gym.RecordEpisodes(Objective(2, {"length": 3}), video=None, keep="all")
-    env.reset()
-    for _ in range(3):
-        *_, infos = env.step(np.zeros(2, int))
+    *_, infos = stepped(env, 3)
     assert infos["episode"]["r"].shape == (2, 2)
     assert infos["episode"]["r"][:, 1].tolist() == [3, 3]
     assert [record.metrics["return/1"] for record in env.take()["all"]] == [3, 3]
@@ -86,9 +84,7 @@ def test_a_reward_array_that_the_env_uses_again_is_not_counted_twice():
             return observation, self.rewards, *rest
 
     env = tm.gym.RecordEpisodes(Same({"length": 3}), video=None)
-    env.reset()
-    for _ in range(3):
-        *_, info = env.step(0)
+    *_, info = stepped(env, 3)
     assert info["episode"]["r"].tolist() == [6, 6]
 
 
@@ -110,9 +106,7 @@ def test_gymnasiums_statistics_can_stand_outside_of_a_vector_env(kind):
 
     env = RecordVectorEpisodeStatistics(kind([make] * 2))
     try:
-        env.reset()
-        for _ in range(12):
-            env.step(np.zeros(2, int))
+        stepped(env, 12)
         assert list(env.length_queue) == [5] * 4
     finally:
         env.close()

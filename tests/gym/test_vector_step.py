@@ -5,6 +5,7 @@ import pytest
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.envs.batch import Batch
+from tests.support.loops import stepped
 from tune_media.gym.vector_step import VectorStep
 
 
@@ -16,9 +17,7 @@ def test_odd_infos_of_a_vector_env_do_no_harm(infos):
             return *rest, dict(infos)
 
     env = tm.gym.RecordEpisodes(Odd(2, {}), collect=["speed"], keep="all", video=None)
-    env.reset()
-    for _ in range(25):
-        env.step(np.zeros(2, int))
+    stepped(env, 25)
     assert {episode.record.metrics["speed_avg"] for episode in env.take()["data"].episodes} == {1.0, 2.0}
 
 
@@ -31,9 +30,7 @@ def test_the_last_observation_of_a_vector_env_that_resets_at_once():
     mode = gym.vector.AutoresetMode.SAME_STEP
     env = gym.vector.SyncVectorEnv([Counts] * 2, autoreset_mode=mode)
     env = tm.gym.RecordEpisodes(env, keep="all", video=None, trajectories=True)
-    env.reset()
-    for _ in range(25):
-        env.step(np.zeros(2, int))
+    stepped(env, 25)
     batch = env.take()["data"]
     for episode in batch.episodes:
         seen = batch.trajectories[episode.record.id].columns["observation"]

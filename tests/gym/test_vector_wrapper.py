@@ -8,7 +8,7 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.envs.batch import Batch
 from tests.support.experiment import assert_whole_episode, read_clip
-from tests.support.loops import names
+from tests.support.loops import names, stepped
 
 VECTORS = {
     "sync": lambda n: gym.vector.SyncVectorEnv([CountingEnv] * n),
@@ -50,27 +50,20 @@ def assert_every_third(counts, length):
 @pytest.mark.parametrize("kind", VECTORS)
 def test_every_nth_frame_is_counted_in_each_sub_env_and_the_last_one_is_there(tmp_path, kind):
     env = tm.gym.RecordEpisodes(VECTORS[kind](3), tmp_path, keep="all", video=tm.VideoOptions(every=3))
-    env.reset(seed=1)
-    for _ in range(60):
-        env.step(np.zeros(3, int))
+    stepped(env, 60, seed=1)
     clips = env.take()["all"]
     env.close()
     assert {clip.episode.env_index for clip in clips} == {0, 1, 2}
     assert any(clip.episode.episode_length % 3 for clip in clips)  # 12 episodes of random lengths, or more
     for clip in clips:
-        (tmp_path / "clip.mp4").write_bytes(clip.data)
-        assert_every_third(read_clip(tmp_path / "clip.mp4"), clip.episode.episode_length)
+        assert_every_third(read_clip(clip), clip.episode.episode_length)
 
 
 def test_a_masked_reset_shows_the_last_frames_of_the_episodes_that_it_breaks_off(tmp_path):
     env = gym.vector.SyncVectorEnv([lambda: CountingEnv({"length": 9})] * 2)
     env = tm.gym.RecordEpisodes(env, tmp_path, video=tm.VideoOptions(every=3))
-    env.reset()
-    for _ in range(5):
-        env.step(np.zeros(2, int))
-    env.reset(options={"reset_mask": np.array([False, True])})
-    for _ in range(4):
-        env.step(np.zeros(2, int))
+    stepped(env, 5)
+    stepped(env, 4, options={"reset_mask": np.array([False, True])})
     env.close()
     shown = {name: [count.step for count in read_clip(tmp_path / name)] for name in names(tmp_path)}
     assert shown == {
@@ -83,9 +76,7 @@ def test_a_masked_reset_shows_the_last_frames_of_the_episodes_that_it_breaks_off
 def taken_after_resets_in_the_same_step(**options):
     vector = gym.vector.SyncVectorEnv([CountingEnv] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
     env = tm.gym.RecordEpisodes(vector, keep="all", **options)
-    env.reset()
-    for _ in range(30):
-        env.step(np.zeros(2, int))
+    stepped(env, 30)
     taken = env.take()
     env.close()
     assert len(taken["all"]) >= 2
@@ -99,11 +90,10 @@ def test_no_frame_is_said_to_be_missing_if_none_was_recorded_while_the_episode_r
 
 
 @pytest.mark.parametrize("every", [1, 3])
-def test_a_vector_env_that_resets_in_the_same_step_shows_no_frame_of_the_next_episode(tmp_path, every):
+def test_a_vector_env_that_resets_in_the_same_step_shows_no_frame_of_the_next_episode(every):
     for clip in taken_after_resets_in_the_same_step(video=tm.VideoOptions(every=every))["all"]:
         assert "final frame is missing" in clip.note
-        (tmp_path / "clip.mp4").write_bytes(clip.data)
-        counts = read_clip(tmp_path / "clip.mp4")
+        counts = read_clip(clip)
         assert [count.step for count in counts] == list(range(0, clip.episode.episode_length, every))
         assert len({count.episode for count in counts}) == 1
 
@@ -138,9 +128,7 @@ def test_a_frame_function_that_cannot_reach_its_env_names_the_remedy():
 def test_gymnasiums_vector_statistics_can_stand_outside(mode):
     env = gym.vector.SyncVectorEnv([CountingEnv] * 2, autoreset_mode=mode)
     env = RecordVectorEpisodeStatistics(tm.gym.RecordEpisodes(env, statistics=False))
-    env.reset()
-    for _ in range(40):
-        env.step(np.zeros(2, int))
+    stepped(env, 40)
     assert len(env.length_queue) == len(env.env.length_queue) >= 2
     if mode is AutoresetMode.NEXT_STEP:  # in the other mode, Gymnasium 1.2 misses a step of each later episode
         assert list(env.length_queue) == list(env.env.length_queue)
@@ -155,9 +143,7 @@ def test_sub_envs_with_wrappers_of_another_depth_are_all_recorded():
 
     make = [lambda: Deaf(CountingEnv()), CountingEnv, lambda: Deaf(Deaf(CountingEnv()))]
     env = tm.gym.RecordEpisodes(gym.vector.SyncVectorEnv(make), keep="all", strict=True)
-    env.reset()
-    for _ in range(30):
-        env.step(np.zeros(3, int))
+    stepped(env, 30)
     assert {clip.episode.env_index for clip in env.take()["all"]} == {0, 1, 2}
 
 
@@ -166,9 +152,7 @@ def test_seeds_of_sub_envs_stand_in_their_records():
         gym.vector.SyncVectorEnv([lambda: CountingEnv({"length": 2})] * 3), keep="all", video=None
     )
     for seed in (5, [7, None, 9]):
-        env.reset(seed=seed)
-        for _ in range(2):
-            env.step(np.zeros(3, int))
+        stepped(env, 2, seed=seed)
     records = env.take()["all"]
     assert [record.seed for record in records if record.env_index == 0] == [5, 7]
     assert [record.seed for record in records if record.env_index == 2] == [7, 9]
@@ -177,9 +161,7 @@ def test_seeds_of_sub_envs_stand_in_their_records():
 @pytest.mark.parametrize(("seed", "recorded"), [(5, [None, None]), ([7, 9], [7, 9])])
 def test_a_batch_is_not_said_to_have_used_seeds_that_it_may_not_know(seed, recorded):
     env = tm.gym.RecordEpisodes(Batch(2, {"length": 2}), keep="all", video=None)
-    env.reset(seed=seed)
-    for _ in range(2):
-        env.step(np.zeros(2, int))
+    stepped(env, 2, seed=seed)
     assert [record.seed for record in env.take()["all"]] == recorded
 
 
@@ -207,9 +189,7 @@ def test_infos_that_are_a_list_get_statistics_too():
 
 def lengths_of_episodes(env, steps=60):
     """Return the recorded lengths of each sub-env."""
-    env.reset(seed=1)
-    for _ in range(steps):
-        env.step(np.zeros(env.num_envs, int))
+    stepped(env, steps, seed=1)
     records = [episode.record for episode in env.take()["data"].episodes]
     return [[record.episode_length for record in records if record.env_index == i] for i in range(env.num_envs)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tune_media as tm
 from tests.support.envs import COUNTS, read_frame
 from tune_media.encoding import decode_video
 
@@ -12,14 +13,15 @@ if TYPE_CHECKING:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 
-def read_clip(path: str | Path) -> list[COUNTS]:
+def read_clip(clip: str | Path | tm.Video) -> list[COUNTS]:
     """Read the numbers off every frame of a clip of a CountingEnv."""
-    return [read_frame(frame) for frame in decode_video(Path(path).read_bytes())]
+    content = clip.data if isinstance(clip, tm.Video) else Path(clip).read_bytes()
+    return [read_frame(frame) for frame in decode_video(content)]
 
 
-def assert_whole_episode(path: str | Path, length: int) -> COUNTS:
+def assert_whole_episode(clip: str | Path | tm.Video, length: int) -> COUNTS:
     """Assert that a clip shows one episode of one env from its reset to its last step, each frame once."""
-    counts = read_clip(path)
+    counts = read_clip(clip)
     assert [count.step for count in counts] == list(range(length + 1))
     assert len({(count.env, count.episode, count.agent) for count in counts}) == 1
     return counts[0]

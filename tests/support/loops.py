@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
 
@@ -18,6 +20,15 @@ def play(env, episodes, seed=None):
         assert info["episode"]["l"] == length
         played.append((total, length))
     return played
+
+
+def stepped(env, steps, **reset):
+    """Reset an env or a vector env, step it, and return what the last step returned."""
+    env.reset(**reset)
+    action = np.zeros(env.num_envs, int) if isinstance(env, gym.vector.VectorEnv) else 0
+    for _ in range(steps):
+        result = env.step(action)
+    return result
 
 
 def names(folder):
