@@ -100,15 +100,15 @@ def test_the_encoder_is_a_state_machine(frames):
         cancelled.feed(frames()[0])
 
 
-@pytest.mark.parametrize("fps", [None, "30", True])
-def test_a_speed_that_is_no_number_names_the_argument_and_the_value(fps):
-    with pytest.raises(TypeError, match=f"fps= takes a number of frames per second, .*got {fps!r}"):
-        VideoEncoder(fps)
-
-
-@pytest.mark.parametrize("fps", [-1, float("inf"), float("nan")])
-def test_a_speed_must_be_positive_and_finite(fps):
-    with pytest.raises(ValueError, match="fps must be positive"):
+@pytest.mark.parametrize(
+    ("fps", "error", "words"),
+    [
+        *((fps, TypeError, f"fps= takes a number of frames per second, .*got {fps!r}") for fps in (None, "30", True)),
+        *((fps, ValueError, "fps must be positive") for fps in (-1, float("inf"), float("nan"))),
+    ],
+)
+def test_a_speed_is_a_positive_and_finite_number(fps, error, words):
+    with pytest.raises(error, match=words):
         VideoEncoder(fps)
 
 

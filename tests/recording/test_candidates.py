@@ -17,11 +17,11 @@ from tune_media.values.episodes import EpisodeBatch, thinned
 BEST_AND_WORST = (selection.best(3), selection.worst(3))
 
 
-def play_return(recorder, value):
+def play_return(recorder, value, more=None):
     """Play an episode of one step with a return and without frames; return the id of its record."""
     recorder.start(0, "e", None, 0.0)
     recorder.step(0, value)
-    return recorder.end(0).id
+    return recorder.end(0, more).id
 
 
 def test_losers_are_dropped_as_soon_as_they_cannot_win():
@@ -166,9 +166,7 @@ def test_episodes_that_ended_before_a_round_are_late_and_cannot_be_chosen():
 def test_values_that_hooks_add_after_the_end_are_in_the_data_and_the_record():
     values = {}
     recorder = make_recorder(video=None)
-    recorder.start(0, "e", None, 0.0)
-    recorder.step(0, 1.0)
-    recorder.end(0, lambda held: [held.add(value) for value in values.values()])
+    play_return(recorder, 1.0, lambda held: [held.add(value) for value in values.values()])
     values["late"] = Named("late", 3.0, Rule(3.0, FINAL))
     (episode,) = recorder.candidates.data()
     (record,) = recorder.candidates.records()
@@ -182,9 +180,8 @@ def test_a_hook_whose_values_cannot_be_read_costs_them_alone_and_is_named():
         values.add(Named("early", 2.0, Rule(2.0, FINAL)))
         raise RuntimeError("no such field")
 
-    recorder.start(0, "e", None, 0.0)
-    recorder.step(0, 1.0)
-    record = recorder.end(0, more)
+    play_return(recorder, 1.0, more)
+    (record,) = recorder.candidates.records()
     assert record.metrics["early"] == 2.0
     (problem,) = recorder.problems.take()
     assert "no such field" in problem.text
@@ -200,9 +197,7 @@ def test_a_predicate_is_asked_again_if_a_hook_adds_numbers_after_the_end():
             values.add(Named("crashes", number, Rule("crashes", FINAL)))
         return ()
 
-    recorder.start(0, "e", None, 0.0)
-    recorder.step(0, 1.0)
-    recorder.end(0, more)
+    play_return(recorder, 1.0, more)
     assert clean.choose(recorder.candidates.records())
     crashes.append(2)
     recorder.candidates.data()

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tests.support.recorders import make_recorder
 from tune_media import Artifact, Image
 from tune_media.recording.collector import Collector
 from tune_media.recording.series import EpisodeValues
@@ -137,15 +138,11 @@ def test_what_cannot_be_stored_is_named(collect, words):
 
 
 def test_what_raises_costs_itself_and_what_is_there_twice_counts_once(caplog):
-    from tune_media.recording.plan import Plan
-    from tune_media.recording.recorder import EpisodeRecorder
-    from tune_media.selection import as_selectors
-
     def fails(step):
         raise ZeroDivisionError
 
     collect = {"a": fails, "b": lambda step: 1.0, "speed": "speed", "c": lambda step: 10**5000}
-    recorder = EpisodeRecorder(Plan("r", as_selectors("best"), video=None, collect=collect))
+    recorder = make_recorder(video=None, collect=collect)
     recorder.start(0, "e", None, 0.0)
     for _ in range(3):
         recorder.step(0, 1.0, None, {"speed": 2.0, "data": {"running": {"speed": 2.0}, "final": {"\ud800": 1}}})

@@ -25,13 +25,6 @@ class Shows:
         return np.full((8, 8, 3), 9, np.uint8)
 
 
-class Closed(gym.Wrapper):
-    """A wrapper that hands ``render`` on only with a mode, as old ones do."""
-
-    def render(self, mode):
-        raise AssertionError("it must not be reached")
-
-
 FRAME = np.zeros((8, 8, 3), np.uint8)
 
 
@@ -86,12 +79,6 @@ def test_an_env_can_be_named_after_another_in_messages():
         Renderer(Shows(None), name="'CountingEnv'").frames(0)
 
 
-def test_a_wrapper_that_does_not_take_the_call_is_passed_over():
-    env = CountingEnv()
-    env.reset()
-    assert read_frame(Renderer(Closed(env)).frames(0)[""]).env == env.number
-
-
 @pytest.mark.parametrize(("stated", "fps"), [(12, 12.0), (None, 30.0), (0, 30.0), (float("inf"), 30.0), ("60", 30.0)])
 def test_the_speed_is_the_envs_own_if_it_can_be(stated, fps):
     assert Renderer(Shows(FRAME, render_fps=stated)).fps(0) == fps
@@ -140,7 +127,7 @@ def test_sub_envs_are_reached_through_wrappers():
     assert sub_envs(Batch(2)) == []
     single = CountingEnv()
     assert sub_envs(single) == [single]
-    assert list(inside(Closed(single)))[-1] is single
+    assert list(inside(gym.Wrapper(single)))[-1] is single
 
 
 def test_an_env_is_named_as_its_user_named_it():

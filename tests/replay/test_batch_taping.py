@@ -308,17 +308,6 @@ def test_what_somebody_puts_in_the_place_of_step_stays_there():
     assert len(calls) >= 10
 
 
-def test_further_sub_envs_may_be_taped_so_later():
-    vector = Vector(Walk, Walk, included=1)
-    vector.step(9)
-    assert vector.taped() == [True, False]
-    vector.batch.include(dict(enumerate(vector.recorders)))
-    vector.step(20)
-    assert vector.taped() == [True, True]
-    for tapes in vector.tapes:
-        assert_plays(Walk(), tapes)
-
-
 def test_further_sub_envs_may_be_taped_so_after_all_others_were_given_up_in_mid_episode():
     vector = Vector(Walk, Walk, included=1)
     vector.step(13)

@@ -127,21 +127,10 @@ def test_a_reset_that_differs_is_caught():
         list(replay(gym.make("CartPole-v1"), tape))
 
 
-def test_an_env_that_fails_in_the_replay_is_a_difference():
-    tape = taped(Fails(CountingEnv({"length": 9}), at=5), 4)
+def test_an_env_that_fails_in_the_replay_is_a_difference(tmp_path):
+    tape = taped(CountingEnv({"length": 9}), 4)
     with pytest.raises(ReplayDiffers, match="at step 2, the replay raised RuntimeError: the env fails"):
-        list(replay(Fails(CountingEnv({"length": 9}), at=2), tape))
-
-
-class Fails(gym.Wrapper):
-    def __init__(self, env, at):
-        super().__init__(env)
-        self.at = at
-
-    def step(self, action):
-        if self.env.unwrapped.counter.step_count + 1 == self.at:
-            raise RuntimeError("the env fails")
-        return self.env.step(action)
+        list(replay(CountingEnv({"length": 9, "fail_at": 2, "log_dir": str(tmp_path)}), tape))
 
 
 WITHOUT_SEED = [
