@@ -7,50 +7,33 @@ from tune_media.rllib.counting import FetchedEpisodes, ReportedEpisodes, watch_f
 from tune_media.selection import best
 from tune_media.values.episodes import EpisodeData
 
-
-def episode(id, value=0.0):
-    return EpisodeData(EpisodeRecord(id, value, 1, id=id))
+NAN = float("nan")
 
 
-def late_ones(episodes):
-    return [one.record.id for one in episodes if one.is_late]
-
-
-def test_the_episodes_that_rllib_fetched_last_are_those_that_it_does_not_count():
-    all_of_them = [episode("a"), episode("extra"), episode("b"), episode("c")]
-    times = {"a": 1.0, "b": 2.0, "c": 3.0, "extra": 4.0}
-    found = without_uncounted(all_of_them, times, ReportedEpisodes(3), all_are_here=True)
-    assert late_ones(found) == ["extra"]
-    assert [one.record.id for one in found] == ["a", "extra", "b", "c"]
-
-
-def test_the_old_stack_says_by_their_returns_which_episodes_it_counts():
-    all_of_them = [episode("a", 1.0), episode("b", 5.0), episode("c", 1.0)]
-    times = {"a": 1.0, "b": 2.0, "c": 3.0}
-    found = without_uncounted(all_of_them, times, ReportedEpisodes(2, (5.0, 1.0)), all_are_here=False)
-    assert late_ones(found) == ["c"]
-
-
-def test_episodes_whose_return_is_not_a_number_are_counted_on_the_old_stack():
-    """``failures()`` never saw them: NaN is unequal to itself, so they were late."""
-    nan = float("nan")
-    all_of_them = [episode("a", nan), episode("b", 1.0), episode("c", nan), episode("extra", 3.0)]
-    times = {"a": 1.0, "b": 2.0, "c": 3.0, "extra": 4.0}
-    found = without_uncounted(all_of_them, times, ReportedEpisodes(3, (nan, 1.0, nan)), all_are_here=True)
-    assert late_ones(found) == ["extra"]
-
-
-def test_if_rllib_counts_by_something_else_all_are_counted():
-    """Atari on the old stack: an episode ends with a life, and RLlib reports whole games."""
-    all_of_them = [episode("a", 1.0), episode("b", 2.0)]
-    found = without_uncounted(all_of_them, {"a": 1.0, "b": 2.0}, ReportedEpisodes(1, (3.0,)), all_are_here=True)
-    assert late_ones(found) == []
+@pytest.mark.parametrize(
+    ("returns", "reported", "all_are_here", "late"),
+    [
+        ({"a": 0.0, "extra": 0.0, "b": 0.0, "c": 0.0}, ReportedEpisodes(3), True, ["extra"]),
+        # The old stack says by their returns which episodes it counts.
+        ({"a": 1.0, "b": 5.0, "c": 1.0}, ReportedEpisodes(2, (5.0, 1.0)), False, ["c"]),
+        # ``failures()`` never saw these: NaN is unequal to itself, so they were late.
+        ({"a": NAN, "b": 1.0, "c": NAN, "extra": 3.0}, ReportedEpisodes(3, (NAN, 1.0, NAN)), True, ["extra"]),
+        # Atari on the old stack: an episode ends with a life, and RLlib reports whole games.
+        ({"a": 1.0, "b": 2.0}, ReportedEpisodes(1, (3.0,)), True, []),
+    ],
+)
+def test_the_episodes_that_rllib_fetched_last_are_those_that_it_does_not_count(returns, reported, all_are_here, late):
+    episodes = [EpisodeData(EpisodeRecord(id, value, 1, id=id)) for id, value in returns.items()]
+    times = {id: float(time) for time, id in enumerate(sorted(returns))}
+    found = without_uncounted(episodes, times, reported, all_are_here=all_are_here)
+    assert [one.record.id for one in found] == list(returns)
+    assert [one.record.id for one in found if one.is_late] == late
 
 
 @pytest.mark.parametrize("reported", [ReportedEpisodes(None), ReportedEpisodes(0)])
 def test_episodes_that_rllib_never_fetched_are_counted(reported):
-    found = without_uncounted([episode("a")], {}, reported, all_are_here=True)
-    assert late_ones(found) == []
+    episodes = [EpisodeData(EpisodeRecord("a", 0.0, 1))]
+    assert not without_uncounted(episodes, {}, reported, all_are_here=True)[0].is_late
 
 
 def test_an_episode_that_ends_with_another_waits_for_the_next_fetch():

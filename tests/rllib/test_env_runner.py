@@ -125,27 +125,6 @@ def test_the_record_says_how_the_episode_was_played():
     assert (record.task, record.terminated, record.explored) == (3, True, True)
 
 
-def test_episodes_are_told_again_until_their_answer_has_arrived():
-    env_runner, recording = recorded(video=None)
-    first = played(env_runner, 2)
-    lost = recording.answer(())
-    second = played(env_runner, 1)
-    both = recording.answer(())
-    assert (returns(lost.data), returns(both.data)) == (first, first | second)
-    assert recording.answer([both.serial]).data == []
-
-
-def test_episodes_of_an_env_that_is_made_anew_are_abandoned_and_counted_until_told():
-    env_runner, recording = recorded(video=None)
-    env_runner.sample(num_timesteps=2, random_actions=True)
-    env_runner.make_env()
-    lost = recording.answer(())
-    assert (lost.data, lost.abandoned) == ([], 1)
-    told = recording.answer(())
-    assert told.abandoned == 1
-    assert recording.answer([told.serial]).abandoned == 0
-
-
 def test_an_env_that_cannot_be_rendered_costs_the_clips_and_not_the_data():
     env_runner, recording = recorded(env_config={"render_mode": None})
     expected = played(env_runner, 2)
@@ -155,19 +134,6 @@ def test_an_env_that_cannot_be_rendered_costs_the_clips_and_not_the_data():
     (problem,) = answer.problems
     assert problem.lost == 2
     assert recording.answer([answer.serial]).problems == []
-
-
-def test_the_seeds_start_over_with_each_evaluation():
-    env_runner, recording = recorded(video=None, evaluation=True, seeds=[5, 6])
-    rounds = []
-    for _ in range(2):
-        recording.begin_round(env_runner)
-        played(env_runner, 2)
-        env_runner.get_metrics()  # RLlib counts episodes by fetching their metrics
-        answer = recording.answer(())
-        rounds.append([episode.record.seed for episode in answer.data])
-        recording.take((), [episode.record.id for episode in answer.data])
-    assert rounds == [[5, 6], [5, 6]]
 
 
 class TooManyEnvs(BaseException):
@@ -364,12 +330,7 @@ def test_episodes_of_an_evaluation_on_a_training_env_runner_are_left_out():
 
 def test_a_render_budget_counts_samples_of_one_step():
     """The clock stopped between the one-step samples of DQN and SAC: 2 of 132 episodes were recorded."""
-    recorder = record_episodes(sections="train", keep="all", trigger=RenderBudget(0.5))
-    config = (
-        PPOConfig().environment(CountingEnv, env_config={"length": 20, "pause": 0.003}).env_runners(num_env_runners=0)
-    )
-    config.rl_module(model_config={"fcnet_hiddens": [8]}).callbacks(recorder)
-    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    env_runner, _ = recorded(env_config={"length": 20, "pause": 0.003}, trigger=RenderBudget(0.5))
     for _ in range(300):
         env_runner.sample(num_timesteps=1, random_actions=True)
     answer = env_runner_requests.ask(env_runner, "episodes", ())

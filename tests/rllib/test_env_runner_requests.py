@@ -4,27 +4,8 @@ import weakref
 
 import pytest
 
-from tests.support.fake_env_runners import FakeEnvRunner, play, recording_on
-from tune_media.recording.winners import Winners
+from tests.support.fake_env_runners import FakeEnvRunner, recording_on
 from tune_media.rllib import env_runner_requests
-
-
-@pytest.mark.parametrize(
-    ("request_of", "answer"),
-    [
-        (lambda env_runner: env_runner_requests.begin_round(env_runner, "episodes"), None),
-        (lambda env_runner: env_runner_requests.ask(env_runner, "episodes", ()), None),
-        (lambda env_runner: env_runner_requests.ask_and_take(env_runner, "episodes", ()), None),
-        (lambda env_runner: env_runner_requests.take(env_runner, "episodes", (), ()), Winners()),
-        (lambda env_runner: env_runner_requests.before_training(env_runner, "episodes").problems, []),
-        (lambda env_runner: env_runner_requests.go_on_from(env_runner, "episodes", {"1": {"0": 3}}), None),
-    ],
-)
-def test_an_env_runner_that_records_under_another_name_has_nothing_to_say(request_of, answer):
-    env_runner = FakeEnvRunner()
-    play(recording_on(env_runner, "others"), "a", 1.0)
-    assert request_of(env_runner) == answer
-    assert set(env_runner_requests.recordings_of(env_runner)) == {"others"}
 
 
 def test_a_recording_goes_with_its_env_runner():

@@ -1,21 +1,9 @@
 import copy
 
 import gymnasium as gym
-import numpy as np
 
 from tests.support.envs import CountingEnv
-from tune_media.rllib.env_tap import Transition, tap_of, tapped
-
-
-def test_an_env_behaves_the_same_and_its_last_step_is_known():
-    env = CountingEnv({"length": 2})
-    tap = tapped(env)
-    observation, info = env.reset(seed=1)
-    assert tap.last == Transition(observation, info=info)
-    _, reward, over, _, _ = env.step(1)
-    assert (tap.last.action, tap.last.reward, tap.last.is_terminated) == (1, reward, over)
-    assert tapped(env) is tap is tap_of(env)
-    assert tap_of(CountingEnv()) is None
+from tune_media.rllib.env_tap import tap_of, tapped
 
 
 def test_a_copy_of_an_env_steps_itself():
@@ -27,16 +15,6 @@ def test_a_copy_of_an_env_steps_itself():
     other.step(0)
     assert (env.counter.step_count, other.counter.step_count) == (0, 1)
     assert tap_of(env).last.action is None
-
-
-def test_each_sub_env_of_a_vector_env_has_its_own_part():
-    env = gym.vector.SyncVectorEnv([lambda: CountingEnv({"length": 5})] * 3)
-    tap = tapped(env)
-    env.reset(seed=[1, 2, 3])
-    assert tap.last.of_sub_env(2).observation.shape == (2,)
-    _, rewards, *_ = env.step(np.array([1, 0, 1]))
-    assert [tap.last.of_sub_env(index).action for index in range(3)] == [1, 0, 1]
-    assert [tap.last.of_sub_env(index).total_reward for index in range(3)] == list(rewards)
 
 
 def test_observations_that_gymnasium_does_not_stack_are_told_from_the_parts_of_a_tuple():

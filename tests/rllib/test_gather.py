@@ -159,14 +159,6 @@ def test_an_env_runner_that_owes_an_answer_still_begins_the_next_evaluation(plac
     assert [asked for _, asked in group.timeouts] == [[1]]
 
 
-def test_an_env_runner_whose_late_answer_has_come_is_asked_again(place):
-    group, recording, seen = place
-    play(recording, "a", 1.0)
-    group.loses = ["answer"]
-    assert round_of(group, seen).chosen == {}
-    assert names(round_of(group, seen, 2)) == ["a"]
-
-
 def test_a_request_that_raises_is_told_with_its_text(place):
     group, _, seen = place
     group.loses = [ray.exceptions.RayTaskError("ask", "a traceback", KeyError("x"))]

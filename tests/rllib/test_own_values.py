@@ -25,21 +25,13 @@ def test_values_of_hooks_are_the_episodes_and_stay_with_it(make):
     assert values_of(other) == {}
 
 
-def test_other_things_in_the_free_dict_are_the_users_own():
-    values = added(free={"scratch": 1.0, "tune_media": {"goals": 2.0}})
-    assert values.metrics() == {"goals": 2.0}
-
-
 def test_each_kind_of_value_goes_its_own_way():
     picture = np.zeros((8, 8, 3), np.uint8)
-    values = added(free={"tune_media": {"goals": 2.0, "map": "forest", "path": picture, 7: 1}})
-    assert values.metrics() == {"goals": 2.0, "7": 1}
+    own = {"goals": 2.0, "map": "forest", "path": picture, 7: 1}
+    values = added(free={"tune_media": own, "scratch": 1.0}, custom_metrics={"of the old stack": 1.5})
+    assert values.metrics() == {"goals": 2.0, "7": 1, "of the old stack": 1.5}
     assert values.values() == {"map": "forest"}
     assert set(values.media()) == {"path"}
-
-
-def test_custom_metrics_of_the_old_stack_are_metrics():
-    assert added(custom_metrics={"mine": 1.5}).metrics() == {"mine": 1.5}
 
 
 def test_hist_data_of_the_old_stack_are_a_series_of_numbers():

@@ -49,12 +49,6 @@ def test_a_bad_env_is_known_before_its_first_evaluation(ray_session, tmp_path, c
     assert "env_indices=[5]" in line
 
 
-def test_without_our_callbacks_the_result_says_that_no_clip_is_stored(ray_session, tmp_path):
-    results = fit(tmp_path, tm.rllib.record_episodes(sections="train", keep="last"), None)
-    problems = results[0].metrics["env_runners"]["episodes"]["problems"]
-    assert any("JsonMediaLoggerCallback" in str(problem) for problem in problems)
-
-
 @pytest.mark.parametrize("is_logged", [True, False])
 def test_the_driver_speaks_if_a_logger_callback_runs_there(is_logged, monkeypatch, caplog):
     monkeypatch.setattr("tune_media.ray_compat.is_logged", lambda trial: is_logged)

@@ -1,12 +1,12 @@
 import functools
 import os
 import random
-import time
 from dataclasses import replace
 
 import pytest
 
 from tests.support import odd_envs
+from tests.support.faults import wait_until
 from tune_media.recording.clips import pictures_of
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
@@ -55,12 +55,10 @@ def prover():
     found._pool.close()  # its process would end by itself, some time later
 
 
-def proven(prover, samples, seconds=120):
+def proven(prover, samples):
     """Return the verdict on some samples; None if there is none."""
     prover.prove(samples)
-    until = time.monotonic() + seconds
-    while prover.is_busy and time.monotonic() < until:
-        time.sleep(0.02)
+    wait_until(lambda: not prover.is_busy, 120)
     return verdict_on(samples[0].recipe.hash)
 
 
@@ -203,8 +201,6 @@ def test_an_env_without_frames_is_known_before_the_first_evaluation(prover):
     cannot = Recipe.of(odd_envs.CannotBeMade, {"process": os.getpid()})
     for each in (recipe, without, without, cannot):
         prover.check(each, "an experiment")
-    until = time.monotonic() + 120
-    while prover.is_busy and time.monotonic() < until:
-        time.sleep(0.02)
+    wait_until(lambda: not prover.is_busy, 120)
     (problem,) = prover.problems()
     assert "env 'HasNoPicture' returned None from render()" in problem

@@ -26,11 +26,12 @@ def made():
     MADE.clear()
 
 
-def recorded(env=Lake, sub_envs=1, env_config=None, evaluation=True, **arguments):
+def recorded(env=Lake, sub_envs=1, env_config=None, evaluation=True, vectorized=gym.VectorizeMode.SYNC, **arguments):
     """Return an env runner, its recording, and a function that plays a round and returns what is collected."""
     recorder = record_episodes(**{"keep": "all", "render": "replay", "sections": ("train", "evaluation"), **arguments})
     config = PPOConfig().environment(env, env_config={"salt": random.random(), **(env_config or {})})
-    config.env_runners(num_env_runners=0, num_envs_per_env_runner=sub_envs).callbacks(recorder)
+    config.env_runners(num_env_runners=0, num_envs_per_env_runner=sub_envs, gym_env_vectorize_mode=vectorized)
+    config.callbacks(recorder)
     config.rl_module(model_config={"fcnet_hiddens": [8]})
     config.in_evaluation = evaluation
     env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
@@ -121,8 +122,12 @@ def test_given_seeds_are_used():
 @pytest.mark.parametrize("trigger", [None, lambda index: index % 3 == 2])
 def test_auto_renders_directly_until_the_env_is_proven_and_then_ever_fewer_episodes(trigger):
     _, recording, play = recorded(render="auto", keep=("first", "last"), trigger=trigger)
-    data = play(4).chosen["data"].episodes
+    collected = play(4)
+    data = collected.chosen["data"].episodes
     assert {one.record.rendered for one in data} == ({"direct"} if trigger is None else {"direct", None})
+    assert len(collected.samples) >= (1 if trigger else 3)  # they prove the tapes
+    assert {sample.recipe.hash for sample in collected.samples} == {recording.replays.recipe.hash}
+    assert all(len(sample.checks[""]) == sample.record.episode_length + 1 for sample in collected.samples)
     decide(recording.replays.recipe.hash, Verdict(True))
     rounds = [play(4) for _ in range(8)]
     found = [episode for each in rounds for episode in each.chosen["data"].episodes]
@@ -140,14 +145,6 @@ def test_of_all_env_runners_of_a_job_one_renders_an_episode_to_prove_it():
         decide(recording.replays.recipe.hash, Verdict(True))
         ways.append(proven_in(play(3)))
     assert ways == [[True, True, False], [False] * 3]
-
-
-def test_a_direct_round_brings_what_proves_the_tapes():
-    _, recording, play = recorded(render="auto")
-    samples = play(3).samples
-    assert len(samples) >= 3
-    assert {sample.recipe.hash for sample in samples} == {recording.replays.recipe.hash}
-    assert all(len(sample.checks[""]) == sample.record.episode_length + 1 for sample in samples)
 
 
 def test_of_many_sub_envs_few_are_encoded_while_unproven_and_the_others_clips_are_the_same(monkeypatch):
@@ -250,27 +247,14 @@ def test_training_episodes_are_rendered_later_too():
 
 
 def test_sub_envs_out_of_reach_are_recorded_directly_and_it_is_said_once():
-    recorder = record_episodes(keep="all", render="replay")
-    config = PPOConfig().environment(CountingEnv, env_config={"length": 3}).callbacks(recorder)
-    config.env_runners(num_envs_per_env_runner=2, gym_env_vectorize_mode=gym.VectorizeMode.ASYNC, num_env_runners=0)
-    config.rl_module(model_config={"fcnet_hiddens": [8]})
-    config.in_evaluation = True
-    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
-    group, seen = FakeGroup(local=env_runner), EnvRunnerClient()
+    env_runner, _, play = recorded(CountingEnv, 2, {"length": 3}, vectorized=gym.VectorizeMode.ASYNC)
     try:
-        texts = []
-        for _ in range(2):
-            seen.begin_round(group, "episodes")
-            env_runner.sample(num_episodes=2, random_actions=True)
-            collected = collect(
-                group, recordings_of(env_runner)["episodes"].recorder.plan, seen, Round("evaluation", 1)
-            )
-            assert rendered(collected) == {"direct"}
-            texts += [problem.text for problem in collected.problems if "render" in problem.text]
-        (text,) = texts
-        assert text.startswith("episodes are rendered while they run: the sub-envs of")
+        rounds = [play(2), play(2)]
     finally:
         env_runner.stop()
+    assert [rendered(collected) for collected in rounds] == [{"direct"}] * 2
+    (text,) = [one.text for collected in rounds for one in collected.problems if "render" in one.text]
+    assert text.startswith("episodes are rendered while they run: the sub-envs of")
 
 
 @pytest.mark.parametrize("render", ["replay", "auto"])
@@ -298,16 +282,17 @@ def test_an_env_that_takes_no_seed_is_replayed_from_the_states_of_its_generators
 
 
 @pytest.mark.parametrize(
-    ("env", "words"),
+    ("env", "env_config", "words"),
     [
-        (HasSimulator, "has started processes of its own"),
-        (SaysDirect, "say 'tune_media': 'direct'"),
-        ("Fickle-v0", "says that it is nondeterministic"),
+        (HasSimulator, {}, "has started processes of its own"),
+        (SaysDirect, {}, "say 'tune_media': 'direct'"),
+        ("Fickle-v0", {}, "says that it is nondeterministic"),
+        (Lake, {"map": np.zeros(2**20)}, "take more than 1,048,576 bytes"),
     ],
 )
-def test_an_env_that_must_not_be_made_elsewhere_is_recorded_directly_and_it_is_said(env, words, made):
+def test_an_env_that_must_not_be_made_elsewhere_is_recorded_directly_and_it_is_said(env, env_config, words, made):
     gym.register("Fickle-v0", entry_point=lambda **config: Lake({}), nondeterministic=True)
-    _, _, play = recorded(env)
+    _, _, play = recorded(env, env_config=env_config)
     try:
         collected = play()
         assert rendered(collected) == {"direct"}
@@ -317,13 +302,6 @@ def test_an_env_that_must_not_be_made_elsewhere_is_recorded_directly_and_it_is_s
     finally:
         for one in made:
             one.close()
-
-
-def test_a_config_that_is_too_large_to_store_is_recorded_directly_and_it_is_said():
-    _, _, play = recorded(env_config={"map": np.zeros(2**20)})
-    collected = play()
-    assert rendered(collected) == {"direct"}
-    assert "take more than 1,048,576 bytes" in collected.problems[0].text
 
 
 def test_a_tape_that_cannot_be_stored_costs_its_clip_and_is_counted(monkeypatch):

@@ -3,12 +3,12 @@ import weakref
 from types import SimpleNamespace
 
 import gymnasium as gym
-import numpy as np
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.external_env import ExternalEnv
 
-from tests.support.envs import CountingEnv, read_frame
+from tests.support.envs import CountingEnv
 from tests.support.envs.batch import Batch
+from tune_media import VideoOptions
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.seeding import seeded
@@ -76,31 +76,10 @@ def test_an_env_keeps_its_renderer_until_there_is_a_new_one():
     assert some.renderer_of(second).env is second
 
 
-def test_a_step_makes_the_frames_of_a_batch_old():
-    env, (some, _) = Batch(2), access()
-    env.reset()
-    renderer = some.renderer_of(env)
-    for step in range(1, 3):
-        env.step(np.zeros(2, int))
-        for index in range(2):
-            some.at(index)
-            assert read_frame(renderer.frames(index)[""]).step == step
-
-
-def problems_at_creation(vectorization_mode, **settings):
-    plan = Plan("episodes", ())
-    recorder = EpisodeRecorder(plan, problems_are_collected=True)
-    access = SubEnvAccess(RecorderSettings(plan, **settings), "evaluation", 1, recorder)
-    env = gym.make_vec("CartPole-v1", num_envs=1, vectorization_mode=vectorization_mode)
-    try:
-        access.are_new(SimpleNamespace(config=PPOConfig().environment("CartPole-v1"), worker_index=1), env)
-    finally:
-        env.close()
-    return [problem.text for problem in recorder.problems.take()]
-
-
 def test_a_frame_function_that_cannot_reach_the_sub_envs_is_known_when_they_are_created():
-    (text,) = problems_at_creation("async", frame=lambda env: env.render())
+    some, recorder = access(video=VideoOptions(), frame=lambda env: env.render())
+    some.are_new(env_runner(), Batch(2))
+    (text,) = texts(recorder)
     assert "frame= is a function of the sub-env" in text
     assert "in other processes" in text
 

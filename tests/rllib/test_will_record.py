@@ -47,12 +47,6 @@ def test_sub_envs_that_do_not_exist_are_named():
     (reason,) = reasons(evaluating(), env_indices={3})
     assert "env_indices=[3]" in reason
     assert "num_envs_per_env_runner=1" in reason
-    assert reasons(evaluating().env_runners(num_envs_per_env_runner=4), env_indices={3}) == []
-
-
-def test_the_evaluations_own_number_of_sub_envs_counts():
-    config = evaluating().evaluation(evaluation_config={"num_envs_per_env_runner": 4})
-    assert reasons(config, env_indices={3}) == []
 
 
 @pytest.mark.parametrize(
@@ -65,20 +59,31 @@ def test_a_misspelt_number_of_an_episode_is_named_with_the_right_one(by, meant):
     assert reasons(evaluating(), keep=selection.best(by=by), collect=lambda step: {by: 1.0}) == []
 
 
-@pytest.mark.parametrize("by", ["episode_length", "speed_avg", "return/left", "success"])
-def test_a_number_that_episodes_may_have_is_not_doubted(by):
-    assert reasons(evaluating(), keep=(selection.best(by=by), selection.failures(below=1, by=by))) == []
-
-
 def test_a_predicate_that_fails_for_every_episode_is_named():
     (reason,) = reasons(evaluating(), keep=selection.where(lambda record: record.retrun > 0, name="won"))
     assert "keep='won'" in reason
     assert "retrun" in reason
 
 
-def test_a_predicate_that_needs_a_real_episode_is_not_doubted():
-    wants = selection.where(lambda record: record.metrics["goals"] > 0 and record.task > 3, name="won")
-    assert reasons(evaluating(), keep=wants) == []
+NEEDS_A_REAL_EPISODE = selection.where(lambda record: record.metrics["goals"] > 0 and record.task > 3, name="won")
+FOUR_SUB_ENVS = {"num_envs_per_env_runner": 4}
+
+
+@pytest.mark.parametrize(
+    ("config", "options"),
+    [
+        (evaluating().env_runners(**FOUR_SUB_ENVS), {"env_indices": {3}}),
+        (evaluating().evaluation(evaluation_config=FOUR_SUB_ENVS), {"env_indices": {3}}),  # the evaluation's own number
+        *(
+            (evaluating(), {"keep": (selection.best(by=by), selection.failures(below=1, by=by))})
+            for by in ("episode_length", "speed_avg", "return/left", "success")  # episodes may have them
+        ),
+        (evaluating(), {"keep": NEEDS_A_REAL_EPISODE}),
+        *((evaluating(), {"sections": ("train", "evaluation"), "render": render}) for render in ("replay", "auto")),
+    ],
+)
+def test_what_may_record_is_not_doubted(config, options):
+    assert reasons(config, **options) == []
 
 
 def test_a_selector_that_remembers_episodes_does_not_see_the_trial():
@@ -86,11 +91,6 @@ def test_a_selector_that_remembers_episodes_does_not_see_the_trial():
     keep = selection.where(lambda record: seen.append(record.episode_return) or True, name="remembers")
     assert reasons(evaluating(), keep=keep) == []
     assert seen == []
-
-
-@pytest.mark.parametrize("render", ["replay", "auto"])
-def test_clips_of_training_episodes_are_made_of_tapes_too(render):
-    assert reasons(evaluating(), sections=("train", "evaluation"), render=render) == []
 
 
 def test_an_env_outside_of_rllib_is_said_to_be_recorded_there():
