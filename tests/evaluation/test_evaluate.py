@@ -109,17 +109,8 @@ def test_its_tapes_become_a_minari_dataset_with_all_observations(experiment, tmp
     found = tm.evaluate(experiment, trials="best:1", seeds="0:4", clips=None)
     told = found.catalog.episodes().sort_values("episode_return")
     least = told["episode_return"].iloc[1]
-    command = [
-        "export",
-        found.path,
-        "--to",
-        "minari",
-        "--dataset",
-        "cartpole/ppo-v0",
-        "--episodes",
-        f"return >= {least}",
-    ]
-    result = CliRunner().invoke(main, command)
+    to = ["--to", "minari", "--dataset", "cartpole/ppo-v0"]
+    result = CliRunner().invoke(main, ["export", found.path, *to, "--episodes", f"return >= {least}"])
     assert result.exit_code == 0, result.output
     dataset = minari.load_dataset("cartpole/ppo-v0")
     assert dataset.observation_space == gym.make("CartPole-v1").observation_space

@@ -9,7 +9,7 @@ import pytest
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.experiment import assert_whole_episode
-from tests.support.rllib_configs import ppo, small
+from tests.support.rllib_configs import built, ppo, small
 
 pytest.importorskip("ray")
 from ray.rllib.algorithms.impala import IMPALAConfig
@@ -47,7 +47,6 @@ def test_training_does_not_wait_for_an_evaluation_beside_it(ray_session, tmp_pat
         evaluation_config={"env_config": {"gate": str(tmp_path)}},
     )
     config.environment(GatedEnv).reporting(min_time_s_per_iteration=0.3)  # RLlib counts no episodes of shorter ones
-    algorithm = config.build_algo()
     sections, found = [], []
 
     def train():
@@ -57,7 +56,7 @@ def test_training_does_not_wait_for_an_evaluation_beside_it(ray_session, tmp_pat
         found.extend([episodes] if "best" in episodes else [])
         return episodes
 
-    try:
+    with built(config) as algorithm:
         for _ in range(2):
             train()
         assert not (tmp_path / "waited in vain").exists()
@@ -68,19 +67,11 @@ def test_training_does_not_wait_for_an_evaluation_beside_it(ray_session, tmp_pat
         while sum(len(one["data"].counted()) for one in found) < 10:
             train()
             assert len(sections) < 300
-    finally:
-        algorithm.stop()
     for one in found:
-        assert_whole_episode(_file(tmp_path, one["best"]), one["best"].episode.episode_length)
+        assert_whole_episode(one["best"], one["best"].episode.episode_length)
         records = [episode.record for episode in one["data"].counted()]
         assert one["best"].episode.id in {record.id for record in records}
     assert not [problem for section in sections for problem in section.get("episodes", {}).get("problems", ())]
-
-
-def _file(folder, clip):
-    path = folder / "clip.mp4"
-    path.write_bytes(clip.data)
-    return path
 
 
 def test_impala_counts_every_episode_that_rllib_counts(ray_session):
@@ -88,9 +79,8 @@ def test_impala_counts_every_episode_that_rllib_counts(ray_session):
     learn = {"train_batch_size": 32}
     config = small(IMPALAConfig, learn, CountingEnv, reporting={"min_time_s_per_iteration": 1})({"pause": 0.01})
     config.env_runners(num_env_runners=1).callbacks(tm.rllib.record_episodes(sections="train", keep="best"))
-    algorithm = config.build_algo()
     sections, reported, recorded = [], 0, 0
-    try:
+    with built(config) as algorithm:
         while reported < 20 or not recorded:  # on a busy machine, 20 may come before the first answer
             section = algorithm.train()["env_runners"]
             sections.append(section)
@@ -98,6 +88,4 @@ def test_impala_counts_every_episode_that_rllib_counts(ray_session):
             batch = section.get("episodes", {}).get("data")
             recorded += len(batch.counted()) if batch else 0
             assert len(sections) < 40
-    finally:
-        algorithm.stop()
     assert recorded + sections[-1].get("episodes", {}).get("num_pending", 0) >= reported

@@ -13,7 +13,16 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.experiment import assert_whole_episode, image_steps, media_files, rows_of, trial_folders
 from tests.support.faults import wait_until
-from tests.support.rllib_configs import evaluation, multi_agent, on_old_stack, own_env, ppo, small, written_by_the_env
+from tests.support.rllib_configs import (
+    built,
+    evaluation,
+    multi_agent,
+    on_old_stack,
+    own_env,
+    ppo,
+    small,
+    written_by_the_env,
+)
 
 ray = pytest.importorskip("ray")
 tune = pytest.importorskip("ray.tune")
@@ -28,34 +37,24 @@ NEWER_METRICS = Version(ray.__version__) >= Version("2.52")  # an evaluation's r
 record_episodes = functools.partial(tm.rllib.record_episodes, render="direct", check_frame=False)
 
 
-def fit(config, storage, name, iterations, callbacks):
-    tuner = tune.Tuner(
-        "PPO",
-        param_space=config,
-        run_config=tune.RunConfig(
-            name=name,
-            storage_path=str(storage),
-            stop={"training_iteration": iterations},
-            verbose=0,
-            callbacks=callbacks,
-        ),
-    )
-    results = tuner.fit()
-    assert not results.errors
-    return results
-
-
-EVALUATION = {"evaluation_interval": 3, "evaluation_num_env_runners": 2, "evaluation_duration": 4}
-
-
 @pytest.fixture(scope="module")
 def evaluated(ray_session, tmp_path_factory):
     """8 iterations, an evaluation every third, 4 episodes on 2 env runners, best and worst kept."""
-    storage = tmp_path_factory.mktemp("evaluated")
-    callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True)), tm.TBXMediaLoggerCallback()]
-    config = ppo(record_episodes(keep=("best", "worst")), **EVALUATION)
-    results = fit(config, storage, "with_clips", 8, callbacks)
-    return results, storage / "with_clips"
+    config = ppo(
+        record_episodes(keep=("best", "worst")),
+        evaluation_interval=3,
+        evaluation_num_env_runners=2,
+        evaluation_duration=4,
+        evaluation_config={"explore": False},
+    )
+    run = tune.RunConfig(
+        storage_path=str(tmp_path_factory.mktemp("evaluated")),
+        stop={"training_iteration": 8},
+        callbacks=[tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True)), tm.TBXMediaLoggerCallback()],
+    )
+    results = tune.Tuner("PPO", param_space=config, run_config=run).fit()
+    assert not results.errors
+    return results, Path(results.experiment_path)
 
 
 def test_exactly_one_best_and_one_worst_per_evaluation(evaluated):
@@ -85,6 +84,8 @@ def test_each_clip_is_its_whole_episode_and_nothing_else(evaluated):
         assert row["env_index"] == 0
         assert row["env_steps"] == row["training_iteration"] * 64
         assert row["episode_id"]
+        assert row["explored"] is False
+        assert row["weights_version"] is not None
         assert "note" not in row
 
 
@@ -102,7 +103,7 @@ def test_best_and_worst_are_over_all_env_runners_of_the_round(evaluated):
             assert worst == pytest.approx(frame.loc[iteration, "evaluation/env_runners/episode_return_min"])
 
 
-def test_the_result_holds_paths_in_the_iterations_that_evaluated(evaluated):
+def test_the_result_holds_paths_in_the_iterations_that_evaluated_and_the_experiment_state_no_media(evaluated):
     _, experiment = evaluated
     (trial,) = trial_folders(experiment)
     results = [json.loads(line) for line in (trial / "result.json").read_text().splitlines()]
@@ -115,102 +116,114 @@ def test_the_result_holds_paths_in_the_iterations_that_evaluated(evaluated):
     for paths in held.values():
         assert set(paths) == {"best", "worst", "data"}
         assert all((trial / path).is_file() for path in paths.values())
-
-
-def test_results_and_the_experiment_state_stay_small(evaluated, tmp_path):
-    results, experiment = evaluated
-    without = fit(ppo(**EVALUATION), tmp_path, "without", 8, None)
-
-    def mean_line(path):
-        lines = (Path(path) / "result.json").read_bytes().splitlines()
-        return sum(map(len, lines)) / len(lines)
-
-    assert mean_line(results[0].path) - mean_line(without[0].path) < 1000
+        assert len(json.dumps(paths)) < 1000
     (state,) = experiment.glob("experiment_state-*.json")
     text = state.read_text()
-    assert "ftyp" not in text
     assert "tune_media.values" not in text
-    (bare,) = (tmp_path / "without").glob("experiment_state-*.json")
-    assert len(text) - bare.stat().st_size < 20_000
+    for word in (b"ftyp", b"EpisodeBatch"):  # Ray stores the pickles of what is no JSON as hex digits
+        assert word.decode() not in text
+        assert word.hex() not in text
 
 
 def run_plain(config, iterations):
     """Train without Tune; return what each iteration brought, by iteration."""
-    algorithm = config.build_algo()
-    try:
+    with built(config) as algorithm:
         return {i: algorithm.train() for i in range(1, iterations + 1)}
-    finally:
-        algorithm.stop()
 
 
-def test_training_episodes_of_chosen_sub_envs(ray_session, tmp_path):
-    config = ppo(
+def test_training_and_evaluation_episodes_of_chosen_env_runners_and_sub_envs(ray_session):
+    recorders = [
         record_episodes(sections="train", keep="all", env_indices=[1], name="trained"),
-    ).env_runners(num_envs_per_env_runner=3)
+        record_episodes(sections=("train", "evaluation"), keep="last", env_runners=[0]),
+        record_episodes(sections=("train", "evaluation"), env_runners=[7], name="nowhere"),
+    ]
+    config = ppo(recorders, evaluation_interval=1, evaluation_duration=1).env_runners(num_envs_per_env_runner=3)
     total = 0
-    for result in run_plain(config, 4).values():
+    for iteration, result in run_plain(config, 4).items():
         for clip in result["env_runners"]["trained"]["all"]:
             total += 1
-            (tmp_path / "clip.mp4").write_bytes(clip.data)
-            assert_whole_episode(tmp_path / "clip.mp4", clip.episode.episode_length)
+            assert_whole_episode(clip, clip.episode.episode_length)
             assert clip.episode.env_index == 1
-    assert total > 3
-
-
-def test_both_sections_with_a_local_evaluation_runner_and_chosen_env_runners(ray_session):
-    config = ppo(
-        [record_episodes(sections=("train", "evaluation"), keep="last", env_runners=[0])],
-        evaluation_interval=1,
-        evaluation_duration=1,
-    )
-    for iteration, result in run_plain(config, 2).items():
+        assert "trained" not in result["evaluation"]["env_runners"]
         for section in (result["env_runners"], result["evaluation"]["env_runners"]):
             clip = section["episodes"]["last"]
             assert clip.frames == clip.episode.episode_length + 1
             assert clip.episode.training_iteration == iteration
+            of_nobody = section.get("nowhere", {"problems": ()})
+            assert of_nobody.keys() == {"problems"}
+            assert all("env_runners=[7]" in problem.text for problem in of_nobody["problems"])
+    assert total > 3
 
 
-def test_two_recorders_and_the_users_own_callbacks_in_one_list(ray_session):
-    ended = []
+def test_several_recorders_and_the_users_own_callbacks_in_one_list(ray_session, caplog):
+    ended, also = [], []
 
     class Own(RLlibCallback):
         def on_episode_end(self, *, episode, **kwargs):
             ended.append(episode.id_)
 
-    also = []
-    config = ppo(evaluation_interval=1, evaluation_duration=2).callbacks(
-        [
-            record_episodes(keep="best"),
-            Own,
-            record_episodes(keep=tm.selection.best(2), video=tm.VideoOptions(height=64, width=96), name="small"),
-        ],
-        on_episode_end=lambda episode, **kwargs: also.append(episode.id_),
+    wrong = tm.selection.where(lambda episode: episode.metrics["success"] > 0, name="won")
+    by_own_number = ("all", tm.selection.best(by="length_max"))
+    recorders = [
+        record_episodes(keep="best"),
+        Own,
+        record_episodes(keep=tm.selection.best(2), video=tm.VideoOptions(height=64, width=96), name="small"),
+        record_episodes(keep="worst"),  # its name is taken
+        record_episodes(keep=wrong, name="raises"),
+        record_episodes(keep=by_own_number, collect=lambda step: {"length": step.step, "r": step.reward}, name="own"),
+    ]
+    config = ppo(evaluation_interval=1, evaluation_duration=4).callbacks(
+        recorders, on_episode_end=lambda episode, **kwargs: also.append(episode.id_)
     )
     result = run_plain(config, 1)[1]["evaluation"]["env_runners"]
-    assert result["episodes"]["best"].episode.episode_id == result["small"]["best"][0].episode.episode_id
-    assert [(clip.width, clip.height) for clip in result["small"]["best"]] == [(96, 64)] * 2
-    assert ended == also
-    assert len(ended) > 2
-
-
-def test_two_recorders_of_one_name_are_told_apart(ray_session, caplog):
-    config = ppo(
-        [record_episodes(keep="best"), record_episodes(keep="worst")],
-        evaluation_interval=1,
-        evaluation_duration=2,
-    )
-    found = run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]
-    assert set(found) == {"best", "data", "problems"}
-    assert found["best"].frames == found["best"].episode.episode_length + 1
+    assert set(result["episodes"]) == {"best", "data", "problems"}
     assert any("two recorders are named 'episodes'" in message for message in caplog.messages)
-
-
-def test_a_selector_that_raises_costs_a_warning_and_no_env_runner(ray_session, caplog):
-    wrong = tm.selection.where(lambda episode: episode.metrics["success"] > 0, name="won")
-    config = ppo(record_episodes(keep=wrong), evaluation_interval=1, evaluation_duration=2)
-    result = run_plain(config, 1)[1]
-    assert result["evaluation"]["env_runners"]["num_episodes"] == 2
+    best = result["episodes"]["best"]
+    assert best.frames == best.episode.episode_length + 1
+    assert best.episode.episode_id == result["small"]["best"][0].episode.episode_id
+    assert [(clip.width, clip.height) for clip in result["small"]["best"]] == [(96, 64)] * 2
     assert any("KeyError" in message for message in caplog.messages)
+    assert result["num_episodes"] == 4
+    assert_chosen_by_own_numbers(result["own"]["best"], result["own"]["all"])
+    assert ended == also
+    assert len(ended) > 4
+
+
+def assert_chosen_by_own_numbers(best, clips):
+    longest = max(clip.episode.episode_length for clip in clips)
+    assert best.episode.metrics["length_max"] == longest == best.episode.episode_length
+    for clip in clips:
+        assert clip.episode.metrics["r_sum"] == pytest.approx(clip.episode.episode_return, abs=1e-4)
+
+
+def test_the_old_api_stack_has_seeds_own_numbers_and_the_users_own_callbacks(ray_session):
+    from ray.rllib.algorithms.callbacks import DefaultCallbacks, make_multi_callbacks
+
+    ended = []
+
+    class Own(DefaultCallbacks):
+        def on_episode_end(self, *, worker, episode, **kwargs):
+            ended.append(str(episode.episode_id))
+            episode.custom_metrics["mine"] = 1.0
+
+    recorder = record_episodes(
+        keep=("all", "worst", tm.selection.best(by="length_max")),
+        seeds=3,
+        collect=lambda step: {"length": step.step, "r": step.reward},
+    )
+    both = make_multi_callbacks([Own, recorder])  # Ray takes no list there
+    config = on_old_stack(ppo(both, evaluation_interval=1, evaluation_duration=3))
+    rounds = []
+    for result in run_plain(config, 3).values():
+        metrics = result["evaluation"]["env_runners"]
+        clips = metrics["episodes"]["all"]
+        rounds.append({(clip.episode.seed, clip.episode.episode_length) for clip in clips})
+        assert metrics["episodes"]["worst"].episode.episode_return == min(clip.episode.episode_return for clip in clips)
+        assert_chosen_by_own_numbers(metrics["episodes"]["best"], clips)
+        assert {clip.episode.episode_id for clip in clips} <= set(ended)
+        assert metrics["custom_metrics"]["mine_mean"] == 1.0
+    assert rounds[0] == rounds[1] == rounds[2]
+    assert {seed for seed, _ in rounds[0]} == {0, 1, 2}
 
 
 def test_the_same_seeds_in_every_run_show_the_same_episodes(ray_session):
@@ -239,38 +252,16 @@ def test_the_same_seeds_in_every_run_show_the_same_episodes(ray_session):
         assert len({*first, *second}) == 4  # an episode's seed says all of it
 
 
-def test_what_is_known_of_an_episode_stands_in_its_record(ray_session):
-    def harder(*, algorithm, **kwargs):
-        algorithm.eval_env_runner_group.foreach_env_runner(
-            lambda runner: [env.unwrapped.set_task(3) for env in runner.env.unwrapped.envs]
-        )
-
-    config = ppo(
-        record_episodes(keep="last"),
-        evaluation_interval=1,
-        evaluation_duration=1,
-        evaluation_config={"explore": False},
-    ).callbacks(on_evaluate_start=harder)
-    episode = run_plain(config, 2)[2]["evaluation"]["env_runners"]["episodes"]["last"].episode
-    assert episode.task == 3
-    assert episode.explored is False
-    assert episode.weights_version is not None
-
-
 def test_a_checkpoint_loaded_in_between_does_no_harm(ray_session, tmp_path):
     config = ppo(record_episodes(keep="all"), evaluation_interval=1, evaluation_duration=2)
-    algorithm = config.build_algo()
-    try:
+    with built(config) as algorithm:
         results = [algorithm.train()]
         algorithm.restore_from_path(algorithm.save_to_path(str(tmp_path / "checkpoint")))
         results += [algorithm.train(), algorithm.train()]
-    finally:
-        algorithm.stop()
     clips = [clip for result in results for clip in result["evaluation"]["env_runners"]["episodes"]["all"]]
     assert len({clip.id for clip in clips}) == len(clips) >= 6
     for clip in clips:
-        (tmp_path / "clip.mp4").write_bytes(clip.data)
-        assert_whole_episode(tmp_path / "clip.mp4", clip.episode.episode_length)
+        assert_whole_episode(clip, clip.episode.episode_length)
 
 
 def test_half_recorded_episodes_are_dropped_and_counted(ray_session, tmp_path):
@@ -284,56 +275,6 @@ def test_half_recorded_episodes_are_dropped_and_counted(ray_session, tmp_path):
     assert result["num_abandoned"] == 2
     assert len(result["all"]) >= 4
     assert all(clip.frames == clip.episode.episode_length + 1 for clip in result["all"])
-
-
-def test_the_old_api_stack_chains_with_the_users_own_callbacks(ray_session):
-    from ray.rllib.algorithms.callbacks import DefaultCallbacks, make_multi_callbacks
-
-    ended = []
-
-    class Own(DefaultCallbacks):
-        def on_episode_end(self, *, worker, episode, **kwargs):
-            ended.append(episode.episode_id)
-            episode.custom_metrics["mine"] = 1.0
-
-    recorder = record_episodes(keep=("best", "worst"), seeds=2)
-    both = make_multi_callbacks([Own, recorder])  # Ray takes no list there
-    config = on_old_stack(ppo(both, evaluation_interval=1, evaluation_duration=3))
-    result = run_plain(config, 1)[1]["evaluation"]["env_runners"]
-    clips = result["episodes"]
-    assert clips["best"].episode.episode_return > clips["worst"].episode.episode_return
-    assert clips["best"].episode.episode_id in map(str, ended)
-    assert {clips[name].episode.seed for name in ("best", "worst")} == {0, 1}
-    assert result["custom_metrics"]["mine_mean"] == 1.0
-
-
-@pytest.mark.parametrize("stack", ["new", "old"])
-def test_numbers_of_the_users_own_choose_the_episode(ray_session, stack):
-    config = ppo(
-        record_episodes(
-            keep=("all", tm.selection.best(by="length_max")),
-            collect=lambda step: {"length": step.step, "r": step.reward},
-        ),
-        evaluation_interval=1,
-        evaluation_duration=4,
-    )
-    if stack == "old":
-        on_old_stack(config)
-    episodes = run_plain(config, 1)[1]["evaluation"]["env_runners"]["episodes"]
-    longest = max(clip.episode.episode_length for clip in episodes["all"])
-    assert episodes["best"].episode.metrics["length_max"] == longest == episodes["best"].episode.episode_length
-    for clip in episodes["all"]:
-        assert clip.episode.metrics["r_sum"] == pytest.approx(clip.episode.episode_return, abs=1e-4)
-
-
-def test_seeds_on_the_old_api_stack(ray_session):
-    config = on_old_stack(ppo(record_episodes(keep="all", seeds=3), evaluation_interval=1, evaluation_duration=3))
-    rounds = [
-        {(e.episode.seed, e.episode.episode_length) for e in result["evaluation"]["env_runners"]["episodes"]["all"]}
-        for result in run_plain(config, 3).values()
-    ]
-    assert rounds[0] == rounds[1] == rounds[2]
-    assert {seed for seed, _ in rounds[0]} == {0, 1, 2}
 
 
 def test_agents_that_leave_after_a_fragments_end_cost_no_episode(ray_session, tmp_path):
@@ -379,7 +320,7 @@ def test_episodes_of_agents_that_end_together_with_the_last_one_are_not_lost(ray
 def test_triggers_and_windows_go_on_after_a_restore(ray_session, tmp_path, stack):
     """They began anew: the trigger was told of episode 0 again, and a windowed mean covered one round."""
 
-    def build():
+    def config():
         recorder = record_episodes(
             sections="train",
             keep="all",
@@ -388,28 +329,19 @@ def test_triggers_and_windows_go_on_after_a_restore(ray_session, tmp_path, stack
             window=10_000,
             collect=lambda step: {"index": step.env.unwrapped.episode},
         )
-        config = ppo(recorder)
-        if stack == "old":
-            on_old_stack(config)
-        return config.build_algo()
+        return on_old_stack(ppo(recorder)) if stack == "old" else ppo(recorder)
 
     def episodes(result):
         return result["env_runners"]["episodes"]["data"].episodes
 
-    first = build()
-    try:
-        before = episodes(first.train())
-        started = first.env_runner_group.foreach_env_runner(started_on)
-        first.save_checkpoint(str(tmp_path))
-    finally:
-        first.stop()
-    second = build()
-    try:
-        second.load_checkpoint(str(tmp_path))
-        assert second.env_runner_group.foreach_env_runner(started_on) == started
-        result = second.train()
-    finally:
-        second.stop()
+    with built(config()) as algorithm:
+        before = episodes(algorithm.train())
+        started = algorithm.env_runner_group.foreach_env_runner(started_on)
+        algorithm.save_checkpoint(str(tmp_path))
+    with built(config()) as algorithm:
+        algorithm.load_checkpoint(str(tmp_path))
+        assert algorithm.env_runner_group.foreach_env_runner(started_on) == started
+        result = algorithm.train()
     values = [episode.record.metrics["index_avg"] for episode in (*before, *episodes(result))]
     mean = result["env_runners"]["custom_metrics"]["index_avg_windowed_mean"]
     assert mean == pytest.approx(sum(values) / len(values))
@@ -440,7 +372,7 @@ def test_the_first_evaluation_episode_has_the_task_that_was_just_set(ray_session
         assert [record.task for record in records] == [2 + iteration] * len(records)
 
 
-def test_episodes_that_go_down_with_their_env_runner_are_counted_in_the_result(ray_session, tmp_path):
+def test_episodes_that_go_down_with_their_env_runner_are_counted_in_the_result(ray_session):
     config = ppo(evaluation_interval=1, evaluation_num_env_runners=2, evaluation_duration=4).fault_tolerance(
         restart_failed_env_runners=True, delay_between_env_runner_restarts_s=0.1
     )
@@ -450,15 +382,10 @@ def test_episodes_that_go_down_with_their_env_runner_are_counted_in_the_result(r
             env_runner = ray_names.remote_env_runners(algorithm.eval_env_runner_group)[1]
             process = ray.get(env_runner.apply.remote(lambda runner: os.getpid()))
             ray.kill(env_runner, no_restart=False)
-            wait_until(lambda: not is_running(process))  # until then it may still answer
+            wait_until(lambda: not Path(f"/proc/{process}").exists())  # until then it may still answer
 
     both = [functools.partial(Evaluating, end=kill), record_episodes(keep="all", video=None)]
-    algorithm = config.callbacks(both).build_algo()
-    try:
-        first = algorithm.train()["evaluation"]["env_runners"]
-        later = algorithm.train()["evaluation"]["env_runners"]
-    finally:
-        algorithm.stop()
+    first, later = (result["evaluation"]["env_runners"] for result in run_plain(config.callbacks(both), 2).values())
     lost = first["num_episodes"] - len(first["episodes"]["data"].counted())
     assert lost == 2 or not NEWER_METRICS  # Ray 2.50 asks the faster one for more
     assert first["episodes"].get("num_lost", 0) == lost
@@ -466,14 +393,6 @@ def test_episodes_that_go_down_with_their_env_runner_are_counted_in_the_result(r
     assert [(problem.lost, "env runner 1 died" in problem.text) for problem in problems] == [(lost, True)] * bool(lost)
     assert "num_lost" not in later["episodes"]
     assert len(later["episodes"]["data"].counted()) == later["num_episodes"] == 4
-
-
-def is_running(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 class Evaluating(RLlibCallback):
@@ -577,11 +496,8 @@ def test_training_episodes_are_recorded_after_an_evaluation_that_raised(ray_sess
             raise RuntimeError("the user's evaluation fails")
 
     both = [functools.partial(Evaluating, end=fail), record_episodes(sections="train", keep="all", video=None)]
-    algorithm = ppo(both, evaluation_duration=1).build_algo()
-    try:
+    with built(ppo(both, evaluation_duration=1)) as algorithm:
         with pytest.raises(RuntimeError, match="the user's evaluation fails"):
             algorithm.evaluate()
         found = algorithm.train()["env_runners"]
-    finally:
-        algorithm.stop()
     assert len(found["episodes"]["all"]) >= 3

@@ -15,7 +15,7 @@ from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 import tune_media as tm
-from tests.support.rllib_configs import multi_agent, own_env
+from tests.support.rllib_configs import built, multi_agent, own_env
 from tune_media.replay.process import RenderProcess
 from tune_media.rllib.checkpoint_player import CheckpointError, PlayerSettings, player_of, same_process_state
 
@@ -81,11 +81,10 @@ def filtered_ppo(ray_session, tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkpoint")
     config = ppo().env_runners(num_env_runners=0).debugging(seed=1)
     config.evaluation(evaluation_interval=1, evaluation_num_env_runners=0, evaluation_duration=2)
-    algorithm = config.build_algo()
-    algorithm.train()
-    algorithm.save_to_path(folder)
-    yield algorithm, folder
-    algorithm.stop()
+    with built(config) as algorithm:
+        algorithm.train()
+        algorithm.save_to_path(folder)
+        yield algorithm, folder
 
 
 def saved_env_runner(config, folder):
@@ -182,8 +181,7 @@ def test_the_old_api_stack_plays_too_and_each_seed_is_one_episode(ray_session, t
     config.training(train_batch_size=128, minibatch_size=64, num_epochs=1, model={"fcnet_hiddens": [8]})
     config.evaluation(evaluation_interval=1, evaluation_duration=2, evaluation_config={"explore": False})
     config.callbacks(tm.rllib.record_episodes(check_frame=False, seeds=4, video=None))
-    algorithm = config.build_algo()
-    try:
+    with built(config) as algorithm:
         result = algorithm.train()
         algorithm.save(tmp_path)
         own = result["evaluation"]["env_runners"]["episodes"]["data"].episodes
@@ -193,8 +191,6 @@ def test_the_old_api_stack_plays_too_and_each_seed_is_one_episode(ray_session, t
             player.close()
             again = player_of(tmp_path, PlayerSettings(), (2,))
             assert again.play(2).record.episode_return == episodes[2].record.episode_return
-    finally:
-        algorithm.stop()
     assert [one.record.seed for one in episodes] == [0, 1, 2]
     assert player.played_as.connectors == "training"
     assert player.played_as.explore is False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ def on_old_stack(config: Any) -> Any:
     """Put a config of ``ppo`` on the old API stack, and return it."""
     config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
     return config.rl_module(model_config={}).training(model={"fcnet_hiddens": [8]})
+
+
+@contextlib.contextmanager
+def built(config: Any) -> Iterator[Any]:
+    """Build the algorithm of a config, and stop it in the end."""
+    algorithm = config.build_algo()
+    try:
+        yield algorithm
+    finally:
+        algorithm.stop()
 
 
 def evaluation(runners: int = 1, duration: Any = 4, **more: Any) -> dict:
