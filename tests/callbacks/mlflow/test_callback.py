@@ -11,6 +11,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 import tune_media as tm
 from tests.support.browser import chromium
+from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import At, episodes
 from tests.support.pictures import clip
 from tests.support.trackers import MlflowServer, mlflow_store, read_mlflow
@@ -117,69 +118,56 @@ def quick(config):
         tune.report({"score": step})
 
 
-def test_odd_experiment_names_and_objects_among_the_hyperparameters(ray_session, tmp_path):
-    uri = mlflow_store(tmp_path)
-    folder = tmp_path / "bob's"
-    folder.mkdir()
-    fit(quick, folder, uri, space={"fun": lambda: 0, "lr": 1})
-    _, (run,) = runs_of(uri, "bob's")
-    assert run.data.metrics["score"] == 3
-    assert not any(name.startswith("config") for name in run.data.tags)
-    assert run.data.metrics["config/lr"] == 1
-
-
-def quick_clips(config):
-    tune.report({"rollout": clip(20)})
-
-
 class StopsAtTwo(FIFOScheduler):
     def on_trial_result(self, tune_controller, trial, result):
         return TrialScheduler.STOP if trial.config.get("stops") and result["score"] == 2 else TrialScheduler.CONTINUE
 
 
-def test_runs_end_as_their_trials_did_under_one_parent(ray_session, tmp_path):
-    uri = mlflow_store(tmp_path)
-    space = {"case": tune.grid_search(["finishes", "fails", "stops"])}
+def test_runs_end_as_their_trials_did_under_one_parent_whatever_the_name_and_the_hyperparameters(ray_session, tmp_path):
+    uri, folder = mlflow_store(tmp_path), tmp_path / "bob's"
+    folder.mkdir()
+    space = {"case": tune.grid_search(["finishes", "fails", "stops"]), "fun": lambda: 0, "lr": 1}
     space |= {name: tune.sample_from(lambda spec, name=name: spec.config.case == name) for name in ("fails", "stops")}
-    fit(quick, tmp_path, uri, scheduler=StopsAtTwo(), space=space, nested=True, tags={"team": "ours"})
-    _, runs = runs_of(uri, tmp_path.name)
+    fit(quick, folder, uri, scheduler=StopsAtTwo(), space=space, nested=True, tags={"team": "ours"})
+    _, runs = runs_of(uri, "bob's")
     (parent,) = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    ended = {run.data.params["case"]: run.info.status for run in runs if run is not parent}
-    assert ended == {"finishes": "FINISHED", "fails": "FAILED", "stops": "FINISHED"}
+    trials = {run.data.params["case"]: run for run in runs if run is not parent}
+    ended = {case: (run.info.status, run.data.metrics["score"]) for case, run in trials.items()}
+    assert ended == {"finishes": ("FINISHED", 3), "fails": ("FAILED", 1), "stops": ("FINISHED", 2)}
     assert parent.info.status == "FINISHED"
-    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run is not parent} == {parent.info.run_id}
-    assert all(run.data.tags["team"] == "ours" for run in runs if run is not parent)
+    for found in trials.values():
+        assert found.data.tags["mlflow.parentRunId"] == parent.info.run_id
+        assert found.data.tags["team"] == "ours"
+        assert not any(name.startswith("config") for name in found.data.tags)  # a lambda has not changed
+        assert found.data.metrics["config/lr"] == 1
 
 
-def test_a_server_that_never_answers_holds_nothing_up(ray_session, tmp_path, caplog):
-    options = tm.MediaOptions(flush_seconds=3)
+def test_a_server_that_never_answers_holds_nothing_up_and_its_key_is_in_no_message(
+    ray_session, tmp_path, caplog, monkeypatch
+):
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
+    options = {"media": tm.MediaOptions(flush_seconds=3), "tracking_token": "t0psecret"}
     started = time.monotonic()
-    results = fit(steady, tmp_path, "http://127.0.0.1:9", space={"pause": 0.05}, media=options)
+    with caplog.at_level(logging.DEBUG, "tune_media"):
+        results = fit(steady, tmp_path, "http://user:hunter2@127.0.0.1:9", space={"pause": 0.05}, **options)
     assert not results.errors
     assert time.monotonic() - started < 90  # the waiting time, and what Ray itself takes
     assert "tune_media: MLflow lacks 1 end(s), 8 media, 8 result(s), 1 start(s) of 1 trial(s): " in caplog.text
     assert "for it, and may wait 3 s." in caplog.text
     assert len(list(tmp_path.glob("*/*/media/train/rollout/*.mp4"))) == 8
-
-
-def test_a_token_is_in_no_message_and_not_pickled(ray_session, tmp_path, caplog, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
-    options = tm.MediaOptions(flush_seconds=1)
-    with caplog.at_level(logging.DEBUG, "tune_media"):
-        fit(quick, tmp_path, "http://user:hunter2@127.0.0.1:9", tracking_token="t0psecret", media=options)
-    assert "MLflow" in caplog.text
-    said = [record.getMessage() for record in caplog.records if record.name == "tune_media"]
-    assert not any("hunter2" in text or "t0psecret" in text for text in said)
+    said = "".join(record.getMessage() for record in caplog.records if record.name == "tune_media")
     pickled = b"".join(path.read_bytes() for path in tmp_path.glob("*/*.pkl"))
-    assert b"t0psecret" not in pickled
-    assert b"hunter2" not in pickled
+    for key in ("t0psecret", "hunter2"):
+        assert key not in said
+        assert key.encode() not in pickled
 
 
-def test_a_clip_plays_in_mlflows_page(ray_session, tmp_path, server):
-    fit(quick_clips, tmp_path, server.uri)
-    client, (run,) = runs_of(server.uri, tmp_path.name)
-    (artifact,) = client.list_artifacts(run.info.run_id, "media/train/rollout")
-    place = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/{artifact.path}"
+def test_a_clip_plays_in_mlflows_page(tmp_path, server):
+    callback = tm.MLflowMediaLoggerCallback(server.uri, experiment_name="page")
+    run([callback], FakeTrial(tmp_path), [{"rollout": clip(20)}])
+    client, (found,) = runs_of(server.uri, "page")
+    (artifact,) = client.list_artifacts(found.info.run_id, "media/train/rollout")
+    place = f"#/experiments/{found.info.experiment_id}/runs/{found.info.run_id}/artifacts/{artifact.path}"
     with chromium() as browser:
         page = browser.new_page()
         page.goto(f"{server.uri}/{place}")
