@@ -44,7 +44,6 @@ class TrialEvents:
         self._mark = Mark()
         self._last: tuple[int, int] | None = None  # iteration and step of the last result
         self._ways_back: list[_WayBack] = []  # each one later, and to a higher step, than the one before
-        self._lives = 0
         self._clips: dict[str, dict[int, int]] = {}  # by tag and step, a place in the file before a clip
         self._earlier_clips: dict[str, dict[int, Callable[[], MediaEntry]]] = {}  # and those of a killed process
         self._earlier_rows: set[int] = set()  # the rows of which media are there, that a killed process had not written
@@ -60,9 +59,8 @@ class TrialEvents:
         here = (report.training_iteration, report.step)
         if self._last is None or here[0] <= self._last[0] or here[1] < self._last[1]:
             with self._lock:
-                self._lives += 1
                 kept = [way for way in self._ways_back if way.step < report.step]
-                self._ways_back = [*kept, _WayBack(report.step, report.row, self._lives)]
+                self._ways_back = [*kept, _WayBack(report.step, report.row)]
                 for tag, clips in self._clips.items():
                     self._clips[tag] = {step: place for step, place in clips.items() if step < report.step}
                 for tag, earlier in self._earlier_clips.items():
@@ -163,15 +161,11 @@ class _WayBack:
     Attributes:
         step: Its step.
         row: Its ``Report.row``: all media of results before it have this number or a lower one.
-        life: How many there were, with this one.
     """
 
     step: int
     row: int
-    life: int
 
     def leaves_behind(self, entry: MediaEntry) -> bool:
         """Return whether a medium was reported before, and is played again."""
-        life = getattr(entry, "life", self.life)  # of a call without a number
-        is_later = self.row >= entry.row if self.row and entry.row else self.life > life
-        return is_later and self.step <= entry.step
+        return 0 < entry.row <= self.row and self.step <= entry.step
