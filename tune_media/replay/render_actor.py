@@ -47,25 +47,30 @@ class RenderActor:
         self._actor: Any = None
 
     def render(
-        self,
-        tape: bytes,
-        *,
-        env_runner: int = 0,
-        env_index: int = 0,
-        may_correct: bool = False,
-        only_checked: bool = False,
-        on_step: Callable[[int, int], None] | None = None,
+        self, tape: bytes, *, on_step: Callable[[int, int], None] | None = None, **how: Any
     ) -> dict[str, EncodedVideo]:
-        """Return the clips of a tape by view; ``on_step`` is told nothing.
+        """Return the clips of a tape by view.
+
+        Args:
+            tape: The tape as it is stored.
+            on_step: Told nothing.
+            **how: Other arguments of ``RenderProcess.render``.
 
         Raises:
             RenderError: As for ``RenderProcess.render``; or the actor died.
             NoRoomError: No node has room for it.
         """
-        how: dict[str, Any] = {"env_runner": env_runner, "env_index": env_index}
-        how |= {"may_correct": may_correct, "only_checked": only_checked}
-        clips: dict[str, EncodedVideo] = self._ask("render", tape, **how)
-        return clips
+        try:
+            if self._actor is None:
+                self._start()
+            found: dict[str, EncodedVideo] | Failure = ray.get(self._actor.render.remote(tape, **how))
+        except ray.exceptions.RayError as error:  # the actor, its node or this Ray session is gone
+            self._actor = None
+            raise RenderError(f"the actor that renders died ({error_text(error)})", has_died=True) from error
+        if isinstance(found, tuple):
+            text, step, has_died = found
+            raise RenderError(text, step, has_died=has_died)
+        return found
 
     def close(self) -> None:
         """End the actor and its process."""
@@ -79,19 +84,6 @@ class RenderActor:
         """End the actor at once; ``render``, which another thread may be in, raises."""
         if self._actor is not None and ray.is_initialized():
             ray.kill(self._actor)
-
-    def _ask(self, method: str, *arguments: Any, **keywords: Any) -> Any:
-        try:
-            if self._actor is None:
-                self._start()
-            found = ray.get(getattr(self._actor, method).remote(*arguments, **keywords))
-        except ray.exceptions.RayError as error:  # the actor, its node or this Ray session is gone
-            self._actor = None
-            raise RenderError(f"the actor that renders died ({error_text(error)})", has_died=True) from error
-        if isinstance(found, tuple):
-            text, step, has_died = found
-            raise RenderError(text, step, has_died=has_died)
-        return found
 
     def _start(self) -> None:
         given = {"num_cpus": 0, **{name: self._resources[name] for name in _OPTIONS if name in self._resources}}

@@ -10,7 +10,7 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
@@ -59,12 +59,8 @@ class RenderPool:
         recipe: Recipe,
         tape: bytes,
         *,
-        env_runner: int = 0,
-        env_index: int = 0,
         node: str = "",
-        may_correct: bool = False,
-        only_checked: bool = False,
-        on_step: Callable[[int, int], None] | None = None,
+        **how: Any,
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view, as the recorder would have made them.
 
@@ -72,8 +68,7 @@ class RenderPool:
             recipe: How its env is made.
             tape: The tape as it is stored.
             node: The id of the node where it was played; empty: this one, or not known.
-            env_runner, env_index, may_correct, only_checked: See ``RenderProcess.render``.
-            on_step: Told the number of steps that have been played, and of all steps, now and then.
+            **how: Other arguments of ``RenderProcess.render``.
 
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the tape has
@@ -82,16 +77,14 @@ class RenderPool:
         """
         with self._lock:
             process = self._process_of(recipe, node)
-            how: dict[str, Any] = {"env_runner": env_runner, "env_index": env_index}
-            how |= {"may_correct": may_correct, "only_checked": only_checked}
             try:
-                return process.render(tape, on_step=on_step, **how)
+                return process.render(tape, **how)
             except RenderError as error:
                 if not error.has_died or self.is_over:
                     raise
             finally:
                 self._used_at = time.monotonic()
-            return process.render(tape, on_step=on_step, **how)
+            return process.render(tape, **how)
 
     def check(self, recipe: Recipe) -> str | None:
         """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""
