@@ -52,7 +52,7 @@ class NewStackEpisode:
     @staticmethod
     def put_on_tape(env_runner: Any) -> None:
         """Put the steps of a vector env on tape together, if its sub-envs are taped."""
-        tap = tap_of(_stepped_env(env_runner, None))
+        tap = NewStackEpisode.tap_of_all(env_runner)
         if tap is not None and tap.is_batched:
             tap.put_on_tape(env_runner.env)
 
@@ -96,7 +96,7 @@ class NewStackEpisode:
     @staticmethod
     def is_over(env_runner: Any, index: int) -> bool:
         """Say whether the last step of a sub-env is known to have ended its episode."""
-        tap = tap_of(_stepped_env(env_runner, None))
+        tap = NewStackEpisode.tap_of_all(env_runner)
         return tap is not None and tap.last is not None and tap.is_batched and tap.last.of_sub_env(index).is_over
 
     def end_facts(self) -> dict[str, Any]:
