@@ -101,6 +101,9 @@ class StorageReader(Reader):
         experiment: The experiment's folder on it.
         staging: The experiment's folder on the driver.
         reached: The last row with media of each trial that an earlier process had appended, if its outbox is lost.
+
+    Attributes:
+        pruner: Applies the retention policy; None if all is kept.
     """
 
     gather_seconds = 0.5  # Ray's TensorBoard logger has the disk write all that is new, in Tune's loop, at each result
@@ -128,7 +131,7 @@ class StorageReader(Reader):
         self._earlier: dict[str, list[Event]] = {}  # the log of earlier processes, by the trial's folder
         self._to_heal: dict[str, list[Event]] = {}  # the part of it that indexes may lack
         self._helpers = Helpers(STORAGE, _REQUESTS)
-        self._pruner: Pruner | None = None
+        self.pruner: Pruner | None = None
         self._retention: Retention | None = None
         self._retention_changed = False
         self._to_prune: dict[str, TrialStore] = {}
@@ -141,15 +144,10 @@ class StorageReader(Reader):
         self._at = self._read_to = outbox.position(STORAGE)
         self._turning = threading.Lock()
 
-    @property
-    def pruner(self) -> Pruner | None:
-        """What applies the retention policy; None if all is kept."""
-        return self._pruner
-
     def set_retention(self, retention: Retention | None) -> None:
         """Use a retention policy; for trials that are known already, too."""
         self._retention = retention
-        self._pruner = Pruner(retention) if retention else None
+        self.pruner = Pruner(retention) if retention else None
         self._retention_changed = True
 
     def know(self, known: KnownMedia) -> None:
@@ -342,7 +340,7 @@ class StorageReader(Reader):
         with self._faults.guard("the index", "completing it"):  # trackers read it, to find what was not sent
             store.index.copy()
         try:
-            store.write_pointer()
+            store.location.write_pointer()
         except Exception as error:
             self._faults.report("the index", "writing where the media of a trial are", error)
         return store
@@ -515,7 +513,7 @@ class StorageReader(Reader):
         store.waiting -= 1
         store.has_news = True
         self._count(write, is_first=is_first)
-        if not write.files.episodes and self._pruner is not None:
+        if not write.files.episodes and self.pruner is not None:
             self._to_prune[store.location.trial_id] = store
 
     def _count(self, write: _Write, *, is_first: bool) -> None:
@@ -571,7 +569,7 @@ class StorageReader(Reader):
         Raises:
             OSError: The storage does not answer.
         """
-        pruner = self._pruner
+        pruner = self.pruner
         if pruner is None:
             return
         if pruner.needs_ended_trials and (self._to_prune or self._formers):
@@ -624,7 +622,7 @@ class StorageReader(Reader):
         else:
             for store in due:
                 store.index.copy()
-        keeps = self._pruner is not None and self._pruner.needs_ended_trials
+        keeps = self.pruner is not None and self.pruner.needs_ended_trials
         for trial_id, store in list(self._stores.items()):
             if store.is_over and not store.waiting and not store.index.is_stale and not keeps:
                 store.delete_listed()

@@ -44,8 +44,8 @@ class ExperimentState:
         written_at: When the last snapshot was written, seconds since 1970; 0 if there is none.
 
     Example:
-        >>> ExperimentState().knows("49541_00000"), ExperimentState().written_at
-        (False, 0.0)
+        >>> ExperimentState().folders, ExperimentState().written_at
+        (set(), 0.0)
     """
 
     trials: Mapping[str, TrialState] = field(default_factory=dict)
@@ -66,10 +66,6 @@ class ExperimentState:
         name = posixpath.basename(path.rstrip("/"))
         ids = [*trial_ids, *(trial.trial_id for trial in self.trials.values() if trial.folder == name)]
         return next((self.trials[id].searched for id in ids if id in self.trials), {})
-
-    def knows(self, trial_id: object) -> bool:
-        """Say whether a snapshot has a trial."""
-        return trial_id in self.trials
 
 
 class Snapshots:

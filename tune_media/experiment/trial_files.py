@@ -65,6 +65,8 @@ class TrialFiles:
         unrendered: The section and the key of each clip that is not rendered, and that the trial has not left behind,
             by the id of its episode.
         contents: How many files its index does not list; without the lines.
+        trial_ids: Tune's ids of the trials that wrote here, as the index has them: one, unless a folder was used again.
+        newest: When its last medium was recorded, seconds since 1970; 0 if nobody knows.
         is_abandoned: Whether a killed driver left it and no snapshot of Tune's knows it, see ``mark_abandoned``.
         version: Size and modification time of the index that was read; None if ``refresh`` was never called.
         results_version: The same of the results.
@@ -89,8 +91,8 @@ class TrialFiles:
         self.tapes: list[Line] = []
         self.unrendered: dict[str, list[tuple[str, str]]] = {}
         self.contents = TrialContents(path)
-        self._trial_ids: frozenset[str] = frozenset()
-        self._newest = 0.0  # when its last medium was recorded, seconds since 1970
+        self.trial_ids: frozenset[str] = frozenset()
+        self.newest = 0.0
         self._unlisted = 0  # a hash of the lines of files that the index does not list
         self._rows: tuple[MediaColumns, dict[str, int], dict[str, str]] | None = None  # see _looked_up
         self.searched: SearchedParams | None = None
@@ -110,16 +112,6 @@ class TrialFiles:
     def state(self) -> tuple[Any, ...]:
         """Another value whenever the index has other lines or there are other files that it does not name."""
         return self.version, self._unlisted, self.is_abandoned
-
-    @property
-    def trial_ids(self) -> frozenset[str]:
-        """Tune's ids of the trials that wrote here, as the index has them: one, unless a folder was used again."""
-        return self._trial_ids
-
-    @property
-    def newest(self) -> float:
-        """When its last medium was recorded, seconds since 1970; 0 if nobody knows."""
-        return self._newest
 
     def read(self) -> TrialFiles:
         """Read the index, and find the files that it does not list.
@@ -142,9 +134,9 @@ class TrialFiles:
             if may_be_rendered(line):
                 self.unrendered.setdefault(str(line.get("episode_id")), []).append((line["section"], line["key"]))
         ids = (line.get("trial_id") for _, line in contents.lines)
-        self._trial_ids = frozenset(id for id in ids if isinstance(id, str))
+        self.trial_ids = frozenset(id for id in ids if isinstance(id, str))
         times = (as_number(line.get("time")) for _, line in contents.lines)
-        self._newest = max((time for time in times if math.isfinite(time)), default=0.0)
+        self.newest = max((time for time in times if math.isfinite(time)), default=0.0)
         unlisted = contents.lines[len(contents.lines) - contents.unlisted :]
         self._unlisted = hash(tuple(raw for raw, _ in unlisted))
         self._rows = self._config = None
@@ -186,7 +178,7 @@ class TrialFiles:
         Raises:
             OSError: The storage does not answer, or has no index of this trial there.
         """
-        return filesystem_of_trial(self.contents.media_folder, self.filesystem, self._trial_ids)
+        return filesystem_of_trial(self.contents.media_folder, self.filesystem, self.trial_ids)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -403,7 +395,8 @@ def mark_abandoned(trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:
 
 
 def _is_unknown(trial: TrialFiles, state: ExperimentState) -> bool:
-    is_known = any(map(state.knows, trial.trial_ids)) or posixpath.basename(trial.path.rstrip("/")) in state.folders
+    name = posixpath.basename(trial.path.rstrip("/"))
+    is_known = name in state.folders or not state.trials.keys().isdisjoint(trial.trial_ids)
     return not is_known and 0.0 < trial.newest < state.written_at
 
 

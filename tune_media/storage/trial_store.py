@@ -139,14 +139,6 @@ class TrialStore:
             delete_own(self.location.filesystem, self.location.path, self._deleted[0])
             self._deleted.pop(0)
 
-    def write_pointer(self) -> None:
-        """Tell readers of the driver's folder where the media are.
-
-        Raises:
-            OSError: The driver's folder cannot be written.
-        """
-        self.location.write_pointer()
-
     def touch_pointer(self) -> None:
         """Tell readers of the driver's folder that there are new media.
 
