@@ -9,10 +9,10 @@ from ray import cloudpickle
 from ray.tune.logger import LoggerCallback
 from typing_extensions import override
 
-from tune_media.callbacks.backend import Backend, Report
+from tune_media.callbacks.backend import Backend, Report, Status
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.outbox import outbox_root
-from tune_media.callbacks.readers import BackendReader, status_of
+from tune_media.callbacks.readers import BackendReader
 from tune_media.callbacks.session import MediaSession
 from tune_media.experiment.results import result_step
 from tune_media.ray_compat import callbacks_of_experiment, latest_checkpoint_metrics
@@ -125,8 +125,9 @@ class MediaLoggerCallback(LoggerCallback):
     @override
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         session, reader = self._open(trial)
-        session.end_trial(trial.trial_id, status_of(failed=failed))
-        reader.call_in_loop("end", trial, status_of(failed=failed))
+        status: Status = "failed" if failed else "finished"
+        session.end_trial(trial.trial_id, status)
+        reader.call_in_loop("end", trial, status)
 
     @override
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
@@ -163,10 +164,6 @@ class MediaLoggerCallback(LoggerCallback):
         strict = self.given_options is not None and self.given_options.strict
         with Faults(strict=strict).guard(self.name, "taking over its state"):
             self.backend.set_state(self._state.get("backend") or {})
-
-    def end(self, trials: list[Trial]) -> None:
-        """End as at the end of an experiment: the process was told to end."""
-        self.on_experiment_end(trials)
 
     def _leave_files_to_others(self) -> None:
         """Let one callback write a file, if several would: the first of ours, or Ray's own."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.backend import Backend, Report, TrialInfo
 from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.storage.entry import entries_of
@@ -442,8 +442,3 @@ _DOING = {"start": "starting a trial", "result": "logging metrics", "episodes": 
 _DOING |= {"end": "ending a trial", "checkpoint": "logging a checkpoint", "again": "logging a medium again"}
 _NAMES = {"start": "starting a trial", "metrics": "logging metrics", "media": "logging media", "end": "ending a trial"}
 _NOUNS = {"start": "start(s)", "result": "result(s)", "media": "media", "episodes": "media", "end": "end(s)"}
-
-
-def status_of(*, failed: bool) -> Status:
-    """Return how a trial ended."""
-    return "failed" if failed else "finished"

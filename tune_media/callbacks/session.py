@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ray.tune.utils import flatten_dict
 
@@ -50,6 +50,7 @@ from tune_media.values.recording_problems import RecordingProblem
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
+    from tune_media.callbacks.callback import MediaLoggerCallback
     from tune_media.callbacks.tape_renderer import TapeRenderer
 
 logger = logging.getLogger("tune_media")
@@ -60,19 +61,6 @@ _LOCK = threading.Lock()
 _SETTLE_SECONDS = 1.0  # how long Tune's snapshot of an experiment waits for media that it counts as reported
 _EXIT_SECONDS = 20.0  # how long a process that is told to end waits
 _LOAD_SECONDS = 5.0  # how long a restored trial's first result waits for its index
-
-
-class Member(Protocol):
-    """A callback of the session."""
-
-    @property
-    def name(self) -> str:
-        """Its name, for warnings."""
-
-    given_options: MediaOptions | None
-
-    def end(self, trials: list[Trial]) -> None:
-        """End the callback as the end of an experiment does."""
 
 
 class MediaSession:
@@ -120,7 +108,7 @@ class MediaSession:
         self._last_media: dict[str, int] = dict(known.get("media") or {})  # the last row of each trial
         self._retention_check: RetentionCheck | None = None
         self._options_are_given = False
-        self._members: list[Member] = []
+        self._members: list[MediaLoggerCallback] = []
         self._load_patience = _LOAD_SECONDS
         self._waited = 0.0  # for the storage, at the end
         self._exit_by: float | None = None
@@ -130,7 +118,7 @@ class MediaSession:
         self._render(self.outbox.read_kinds(0, (TAPE,)))
 
     @classmethod
-    def join(cls, trial: Trial, member: Member, state: dict[str, Any]) -> MediaSession:
+    def join(cls, trial: Trial, member: MediaLoggerCallback, state: dict[str, Any]) -> MediaSession:
         """Return the session of a trial's experiment, opened by the first callback that asks."""
         key = str(trial.storage.experiment_driver_staging_path)
         with _LOCK:
@@ -160,7 +148,7 @@ class MediaSession:
 
     # -- a trial's life -----------------------------------------------------------------------------------------------
 
-    def begin(self, trial: Trial, member: Member) -> None:
+    def begin(self, trial: Trial, member: MediaLoggerCallback) -> None:
         """A trial starts, for the first time or again: one row, whichever callback is told first."""
         begun = self._begun.setdefault(trial.trial_id, set())
         if begun and id(member) not in begun:
@@ -431,7 +419,7 @@ class MediaSession:
         self._exit_by = time.monotonic() + _EXIT_SECONDS
         for member in list(self._members):
             with contextlib.suppress(Exception):
-                member.end(list(self.running.values()))
+                member.on_experiment_end(list(self.running.values()))
             if member in self._members:  # it serves another experiment by now
                 self.leave(member)
 
@@ -469,7 +457,7 @@ class MediaSession:
                     name,
                 )
 
-    def leave(self, member: Member) -> None:
+    def leave(self, member: MediaLoggerCallback) -> None:
         """A callback is done; the last one waits for what is outstanding, and says what was recorded and where."""
         self._members = [other for other in self._members if other is not member]
         if self._members:
@@ -500,7 +488,7 @@ class MediaSession:
         self.outbox.close(remove=is_all_delivered)
         self.faults.raise_first()
 
-    def _adopt_options(self, member: Member) -> None:
+    def _adopt_options(self, member: MediaLoggerCallback) -> None:
         """Take over a member's options, if it was given any and is the first."""
         given = member.given_options
         if given is None:
