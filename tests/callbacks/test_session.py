@@ -1,9 +1,8 @@
-"""The session of an experiment: it ends with the process, on any system."""
+"""The session of an experiment: it ends with the process."""
 
 import io
 import multiprocessing
 import os
-import signal
 import threading
 import time
 
@@ -20,9 +19,7 @@ from tune_media.callbacks import session
 from tune_media.storage.index_lines import lines_of_trial
 
 
-def test_a_process_that_is_told_to_end_closes_its_callbacks_on_windows_too(tmp_path, monkeypatch, capsys):
-    """``signal.alarm`` does not exist on Windows."""
-    monkeypatch.delattr(signal, "alarm")
+def test_a_process_that_is_told_to_end_closes_its_callbacks(tmp_path, capsys):
     callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path)
     callback.log_trial_start(trial)
     (running,) = session._SESSIONS.values()

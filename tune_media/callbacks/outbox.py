@@ -735,7 +735,7 @@ def outbox_root() -> Path:
         OSError: It cannot be made, or it belongs to somebody else.
     """
     given = os.environ.get(FOLDER_VARIABLE)
-    user = os.getuid() if hasattr(os, "getuid") else "user"
+    user = os.getuid()
     root = Path(given) if given else Path(tempfile.gettempdir()) / f"tune_media-{user}"
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not given:  # in a folder that all users share

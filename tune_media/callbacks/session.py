@@ -414,7 +414,7 @@ class MediaSession:
     def end_now(self) -> None:
         """End the callbacks of an experiment that Tune has not ended: the process was told to end, by SIGTERM say."""
         self.is_ending_now = True
-        if threading.current_thread() is threading.main_thread() and hasattr(signal, "alarm"):  # Windows has none
+        if threading.current_thread() is threading.main_thread():
             signal.alarm(0)  # on SIGTERM Ray has the process aborted after three seconds
         self._exit_by = time.monotonic() + _EXIT_SECONDS
         for member in list(self._members):
