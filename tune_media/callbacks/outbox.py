@@ -178,7 +178,7 @@ class Outbox:
         )
         self._lock, self._bytes_lock, self._deleting = threading.Lock(), threading.Lock(), threading.Lock()
         self._checkpointing = threading.Lock()
-        self.changed, self.version = threading.Condition(), 0
+        self._changed, self.version = threading.Condition(), 0
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0", "secure_delete=OFF"):
             self._database.execute(f"PRAGMA {pragma}")
         if not self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone():
@@ -292,7 +292,7 @@ class Outbox:
                 file.unlink(missing_ok=True)
             raise
         self._add_bytes(nbytes + added)
-        self._notify()
+        self.wake()
         return last
 
     def replace_tape(self, seq: int, row: NewRow, most_bytes: float = float("inf")) -> bool:
@@ -348,7 +348,7 @@ class Outbox:
         if tape[0]:
             (self.folder / tape[0]).unlink(missing_ok=True)
         self._add_bytes(_cost(row.kind, row.data, row.content) - freed)
-        self._notify()
+        self.wake()
         return True
 
     def recipe(self, hash: str) -> bytes:
@@ -430,7 +430,7 @@ class Outbox:
         if old_file:
             (self.folder / old_file).unlink(missing_ok=True)
         self._add_bytes(_cost("media", data, content) - old_cost)
-        self._notify()
+        self.wake()
 
     def read(self, after: int, count: int = 64) -> list[Row]:
         """Return the rows that come after a number, at most so many."""
@@ -608,13 +608,15 @@ class Outbox:
 
     def wait(self, version: int, seconds: float) -> None:
         """Wait until something has changed since ``version`` had a value, at most so long."""
-        with self.changed:
+        with self._changed:
             if self.version == version and not self._is_closed:
-                self.changed.wait(seconds)
+                self._changed.wait(seconds)
 
     def wake(self) -> None:
         """Have all that wait look again."""
-        self._notify()
+        with self._changed:
+            self.version += 1
+            self._changed.notify_all()
 
     def scratch(self) -> Path:
         """Return a new folder for other files of the process, which goes with the outbox."""
@@ -636,7 +638,7 @@ class Outbox:
             with contextlib.suppress(sqlite3.Error):
                 self._checkpoints.close()
             self._checkpointing.release()
-        self._notify()
+        self.wake()
         if remove:
             shutil.rmtree(self.folder, ignore_errors=True)
         self._lock_file.close()
@@ -711,11 +713,6 @@ class Outbox:
             self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
-
-    def _notify(self) -> None:
-        with self.changed:
-            self.version += 1
-            self.changed.notify_all()
 
 
 def no_room(error: Exception) -> str:
