@@ -52,21 +52,9 @@ def test_a_gif_and_what_is_neither(two_lengths, tmp_path):
         write_grid(tiles, tmp_path / "grid.avi")
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "words"),
-    [
-        ({"width": 20_000}, ValueError, r"write_grid\(width=\.\.\.\) takes a whole number from 64 to 16384, got 20000"),
-        ({"width": -5}, ValueError, r"width=\.\.\.\) takes a whole number from 64"),
-        ({"columns": 0}, ValueError, r"write_grid\(columns=\.\.\.\) must be positive or None, got 0"),
-        ({"columns": -1}, ValueError, r"write_grid\(columns=\.\.\.\) must be positive"),
-        ({"fps": float("nan")}, ValueError, r"write_grid\(fps=\.\.\.\) must be positive or None, got nan"),
-        ({"fps": "x"}, TypeError, r"write_grid\(fps=\.\.\.\) takes a number or None, got 'x'"),
-        ({"width": 16_000, "columns": 1}, ValueError, "The grid would have 16000 x 21[0-9]+ pixels; .* at most 16384"),
-    ],
-)
-def test_a_number_that_cannot_be_is_told_by_its_name(two_lengths, tmp_path, given, error, words):
-    with pytest.raises(error, match=words):
-        write_grid(choose_tiles(tm.load(two_lengths)), tmp_path / "grid.mp4", **given)
+def test_a_grid_that_is_too_large_is_not_written(two_lengths, tmp_path):
+    with pytest.raises(ValueError, match=r"The grid would have 16000 x 21[0-9]+ pixels; .* at most 16384"):
+        write_grid(choose_tiles(tm.load(two_lengths)), tmp_path / "grid.mp4", width=16_000, columns=1)
     assert not (tmp_path / "grid.mp4").exists()
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.values.checks import check_between, check_positive
 from tune_media.viewing.grid_choice import Tile
 from tune_media.viewing.labels import INK, LINE, PALE, PAPER, WINNER, label
 
@@ -18,7 +17,7 @@ _Picture = npt.NDArray[np.uint8]
 
 _GAP = 8
 _MAX_FPS = 60.0
-_NARROWEST, _LARGEST = 64, 16384  # a side of the video, pixels: H.264 has no larger ones
+_LARGEST = 16384  # a side of the video, pixels: H.264 has no larger ones
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,6 @@ def write_grid(
     *,
     width: int = 1280,
     columns: int | None = None,
-    fps: float | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> WrittenGrid:
     """Write one video in which all clips play at the same time, each at its own speed.
@@ -53,22 +51,18 @@ def write_grid(
     Args:
         tiles: The clips and their labels, from ``choose_tiles``.
         path: Where to write: a ``.mp4``, or a ``.gif`` (at most 15 frames per second and 600 frames).
-        width: Width of the video, pixels, 64 to 16384.
+        width: Width of the video, pixels.
         columns: Number of clips side by side. None: about as many as there are rows.
-        fps: Frames per second. None: the largest of the clips', at most 60.
         progress: Called after each frame with the number of frames that are done, and of all.
 
     Raises:
-        ValueError: ``path`` is neither ``.mp4`` nor ``.gif``, there is no clip that can be read, or a number cannot be.
-        TypeError: ``width``, ``columns`` or ``fps`` is no number.
+        ValueError: ``path`` is neither ``.mp4`` nor ``.gif``, there is no clip that can be read, or the video would be
+            too large.
         ImportError: Pillow is not installed; it draws the labels.
     """
     path = Path(path).expanduser()
     if path.suffix.lower() not in (".mp4", ".gif"):
         raise ValueError(f"A grid is written to a .mp4 or a .gif file, got {str(path)!r}.")
-    check_between("write_grid(width=...)", width, _NARROWEST, _LARGEST, whole=True)
-    check_positive("write_grid(columns=...)", columns, whole=True, or_none=True)
-    check_positive("write_grid(fps=...)", fps, or_none=True, finite=True)
     if not tiles:
         raise ValueError("A grid needs at least one clip.")
     from tune_media.encoding import VideoEncoder, gif_from_video
@@ -78,7 +72,7 @@ def write_grid(
     if not playing:
         raise ValueError(f"No clip of the grid can be read: {players[0].error}")
     grid = _Grid(playing, width, columns or math.ceil(math.sqrt(len(playing))))
-    fps = fps or min(_MAX_FPS, max(player.fps for player in playing))
+    fps = min(_MAX_FPS, max(player.fps for player in playing))
     total = max(1, math.ceil(max(player.tile.row.get("frames", 1) / player.fps for player in playing) * fps))
     encoder = VideoEncoder(fps)
     for number in range(total):
