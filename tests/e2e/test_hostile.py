@@ -674,7 +674,7 @@ def test_any_experiment_is_loaded_listed_and_shown(trials):
         for row in catalog:
             assert Path(row["file"]).is_absolute()
             assert Path(row["file"]).resolve().is_relative_to(root / row["trial"])
-        table = media_table(catalog, ["lr"])
+        table = media_table(catalog)
         assert all(line.isprintable() for line in table.split("\n"))
         assert len(table.split("\n")) == len(catalog) + 1
         table.encode()

@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from tune_media.encoding.frames import as_rgb
 
+_MAX_WIDTH = 480  # pixels
 
-def jpeg_from_frame(frame: npt.ArrayLike, max_width: int = 480) -> bytes:
-    """Encode a frame as JPEG, scaled down to a width.
+
+def jpeg_from_frame(frame: npt.ArrayLike) -> bytes:
+    """Encode a frame as JPEG, scaled down to 480 pixels if it is wider.
 
     Args:
         frame: HWC or HW uint8.
-        max_width: Width of the picture at the most, pixels.
 
     Example:
         >>> jpeg_from_frame(np.zeros((48, 64, 3), np.uint8))[:3]
@@ -24,7 +25,7 @@ def jpeg_from_frame(frame: npt.ArrayLike, max_width: int = 480) -> bytes:
     """
     rgb = as_rgb(frame)
     picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(rgb), format="rgb24")
-    scale = min(1.0, max_width / picture.width)
+    scale = min(1.0, _MAX_WIDTH / picture.width)
     width, height = (max(2, round(side * scale / 2) * 2) for side in (picture.width, picture.height))
     codec = av.CodecContext.create("mjpeg", "w")
     codec.width, codec.height, codec.pix_fmt = width, height, "yuvj420p"

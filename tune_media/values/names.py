@@ -7,23 +7,22 @@ import re
 from collections.abc import Iterable
 
 
-def safe_name(name: str, allowed: str = "_.=-", stand_in: str = "_", max_length: int | None = None) -> str:
-    """Replace the characters of a name that are not safe.
+def safe_name(name: str, allowed: str = "_.=-", max_length: int | None = None) -> str:
+    """Replace the characters of a name that are not safe by ``_``.
 
     >>> safe_name("speed (m/s)")
     'speed__m_s_'
-    >>> safe_name("eval/speed (m/s)", allowed="/", stand_in="-")
-    'eval/speed--m/s-'
+    >>> safe_name("eval/speed (m/s)", allowed="/")
+    'eval/speed__m/s_'
     >>> len(safe_name("x" * 500, max_length=60))
     60
 
     Args:
         name: The name.
         allowed: The characters that stay, besides ASCII letters and digits.
-        stand_in: Replaces each of the others.
         max_length: A longer name is cut, and ends in a digest of the whole name. None: a name of any length stays.
     """
-    clean = re.sub(rf"[^0-9A-Za-z{re.escape(allowed)}]", stand_in, name)
+    clean = re.sub(rf"[^0-9A-Za-z{re.escape(allowed)}]", "_", name)
     if max_length is None or len(clean) <= max_length:
         return clean
     digest = name_digest(name)[:8]

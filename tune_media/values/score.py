@@ -86,7 +86,7 @@ def known_returns(names: Iterable[str]) -> list[str]:
     return [name for name in RETURNS if name in found]
 
 
-def clip_rank(facts: Mapping[str, Any], sign: int = 1) -> tuple[bool, bool, float]:
+def clip_rank(facts: Mapping[str, Any]) -> tuple[bool, bool, float]:
     """Return the rank of a clip among others: the clip with the highest rank is the best.
 
     A clip that was rolled back, or is of an abandoned trial, comes after all others. Then a clip of an evaluation is
@@ -94,7 +94,6 @@ def clip_rank(facts: Mapping[str, Any], sign: int = 1) -> tuple[bool, bool, floa
 
     Args:
         facts: The facts of the clip, such as its index line.
-        sign: -1 if the lowest return is the best.
 
     Example:
         >>> lucky = {"section": "train", "episode_return": 9.0}
@@ -104,8 +103,7 @@ def clip_rank(facts: Mapping[str, Any], sign: int = 1) -> tuple[bool, bool, floa
         True
     """
     value = as_number(facts.get("episode_return"))
-    known = -math.inf if math.isnan(value) else sign * value
-    return does_count(facts), facts.get("section") == "evaluation", known
+    return does_count(facts), facts.get("section") == "evaluation", -math.inf if math.isnan(value) else value
 
 
 def does_count(facts: Mapping[str, Any]) -> bool:

@@ -68,13 +68,12 @@ def interquartile_mean(scores: Scores) -> Scores:
     return np.asarray(np.mean(np.sort(scores, axis=-1)[..., cut : count - cut], axis=-1))
 
 
-def estimate(scores: Scores, statistic: Statistic = mean, seed: int = 0) -> Estimate:
+def estimate(scores: Scores, statistic: Statistic = mean) -> Estimate:
     """Return a statistic of the scores of some runs, with a percentile bootstrap interval over the runs.
 
     Args:
         scores: The scores, of shape (runs,) or (runs, tasks). The bootstrap is stratified: it draws runs for each task.
         statistic: ``mean`` or ``interquartile_mean``, of all scores together.
-        seed: Of the draws.
 
     >>> estimate(np.array([1.0, 2.0, 3.0])).value, estimate(np.array([1.0])).high
     (2.0, nan)
@@ -83,16 +82,15 @@ def estimate(scores: Scores, statistic: Statistic = mean, seed: int = 0) -> Esti
     value = float(statistic(table.reshape(-1)))
     if len(table) < 2:
         return Estimate(value)
-    return Estimate(value, *interval(resampled(table, statistic, seed)))
+    return Estimate(value, *interval(resampled(table, statistic)))
 
 
-def resampled(table: Scores, statistic: Statistic, seed: int = 0) -> Scores:
+def resampled(table: Scores, statistic: Statistic) -> Scores:
     """Return a statistic of many bootstrap samples of the scores of some runs.
 
     Args:
         table: The scores, of shape (runs, tasks).
         statistic: Of all scores together.
-        seed: Of the draws.
 
     Returns:
         An array of shape (samples,). There are 5,000 samples, and fewer of more than 4,000 scores.
@@ -101,7 +99,7 @@ def resampled(table: Scores, statistic: Statistic, seed: int = 0) -> Scores:
     (5000,)
     """
     runs, tasks = table.shape
-    size, random = runs * tasks, np.random.default_rng(seed)
+    size, random = runs * tasks, np.random.default_rng(0)
     left = max(_FEWEST_RESAMPLES, min(RESAMPLES, _MAX_NUMBERS // size))
     parts = []
     while left:

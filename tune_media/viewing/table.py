@@ -79,20 +79,13 @@ def configuration_table(catalog: Catalog, width: int | None = None) -> str:
     return _laid_out(lines, width)
 
 
-def media_table(catalog: Catalog, params: Sequence[str] = (), width: int | None = None) -> str:
-    """Lay out one line a medium; the files are relative to the experiment's folder.
-
-    Args:
-        catalog: What was recorded.
-        params: Hyperparameters to show.
-        width: Characters a line. None: as many as needed.
-    """
-    lines = [["trial", *params, "step", "key", "return", "frames", "file"]]
+def media_table(catalog: Catalog) -> str:
+    """Lay out one line a medium, however long; the files are relative to the experiment's folder."""
+    lines = [["trial", "step", "key", "return", "frames", "file"]]
     for row in catalog:
-        values = [_short(row.config.get(name, "")) for name in params]
         facts = [row.get("step", ""), row["key"], _short(row.get("episode_return")), row.get("frames", "")]
-        lines.append([row["trial"], *values, *map(str, facts), _relative(row, catalog)])
-    return _laid_out(lines, width or 10_000)
+        lines.append([row["trial"], *map(str, facts), _relative(row, catalog)])
+    return _laid_out(lines, 10_000)
 
 
 def printable(text: str) -> str:
