@@ -15,16 +15,24 @@ INFO = {
 }
 
 
+class Taken(list):
+    """Takes the place of an ``EpisodeValues``."""
+
+    add = list.append
+
+
 def taken(collect, info=INFO, **facts):
-    step = StepFacts(3, 1.0, 6.0, info=info, **facts)
-    return {named.name: (named.value, named.rule.kind) for named in Collector(collect).take(step)}
+    found = Taken()
+    for error in Collector(collect).collect(StepFacts(3, 1.0, 6.0, info=info, **facts), found):
+        raise error
+    return {named.name: (named.value, named.rule.kind) for named in found}
 
 
 def values(collect, *infos):
     held = EpisodeValues()
     for index, info in enumerate(infos):
-        for named in Collector(collect).take(StepFacts(index, 0.0, 0.0, info=info)):
-            held.add(named)
+        for error in Collector(collect).collect(StepFacts(index, 0.0, 0.0, info=info), held):
+            raise error
     return held
 
 

@@ -13,11 +13,7 @@ def values(*infos, collect=None):
     held = EpisodeValues()
     problems = []
     for step, info in enumerate(infos):
-        for named in Collector(collect).take(StepFacts(step, 0.0, 0.0, info=info)):
-            try:
-                held.add(named)
-            except ValueError as error:
-                problems.append(str(error))
+        problems += map(str, Collector(collect).collect(StepFacts(step, 0.0, 0.0, info=info), held))
     return held, problems
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,16 +85,6 @@ class Collector:
                     values.add(named)
                 except Exception as error:
                     yield error
-
-    def take(self, facts: StepFacts) -> Iterator[Named]:
-        """Yield the values of a step.
-
-        Raises:
-            TypeError: A function returned no dict.
-            Exception: Whatever a user's function raises.
-        """
-        for source in self._sources:
-            yield from source(facts)
 
     def _of_function(self, facts: StepFacts) -> Iterator[Named]:
         assert self._function is not None
@@ -206,7 +195,7 @@ def _as_path(source: Any, collect: Any) -> Rule:
     rule = _as_rule(source, collect)
     if callable(rule.source):
         raise TypeError(f"collect= needs a name for a function: collect={{'name': ...}}; got {collect!r}.")
-    return replace(rule)
+    return rule
 
 
 def _refused(collect: Any) -> TypeError:
