@@ -133,34 +133,28 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         looks = self._recording.recorder.looks_at_steps
         self._recording.start(index, seed, now.observation(index) if looks else None)
 
-    def _record(self, index: int, reward: Reward, now: VectorStep, looks_at_info: bool) -> None:
+    def _record(self, index: int, reward: Reward, now: VectorStep, looks_at_info: bool, *, final: bool = False) -> None:
+        """Record a step; the last one of an episode if the sub-env has already been reset."""
         looks = self._recording.recorder.looks_at_steps
+        seen = now.final_observation if final else now.observation
         self._recording.step(
             index,
             reward,
             now.action(index) if looks else None,
-            self._info(now, index, final=False) if looks_at_info else None,
-            observation=now.observation(index) if looks else None,
+            self._info(now, index, final=final) if looks_at_info else None,
+            observation=seen(index) if looks else None,
+            picture=not final,
         )
 
     def _end(
         self, index: int, reward: Reward, now: VectorStep, looks_at_info: bool, terminated: bool
     ) -> dict[str, Any]:
         """Record the last step of an episode, and start the next one if the sub-env has already been reset."""
-        if not self._autoreset.resets_in_same_step:
-            self._record(index, reward, now, looks_at_info)
-            return self._recording.end(index, terminated=terminated)
-        looks = self._recording.recorder.looks_at_steps
-        self._recording.step(
-            index,
-            reward,
-            now.action(index) if looks else None,
-            self._info(now, index, final=True) if looks_at_info else None,
-            observation=now.final_observation(index) if looks else None,
-            picture=False,
-        )
-        ended = self._recording.end(index, terminated=terminated, picture=False)
-        self._start(index, now)
+        is_reset = self._autoreset.resets_in_same_step
+        self._record(index, reward, now, looks_at_info, final=is_reset)
+        ended = self._recording.end(index, terminated=terminated, picture=not is_reset)
+        if is_reset:
+            self._start(index, now)
         return ended
 
     def _may_have_values(self, infos: Any) -> bool:
