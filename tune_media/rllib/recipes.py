@@ -62,11 +62,12 @@ def _by_id(id: str) -> Creator:
         return FromKeywords(gym.make, id)
 
 
-def _with_rllibs_wrappers(env: Any, config: Any) -> Any:
+def _made_by_old_stack(creator: Creator, config: Any, context: Any) -> Any:
     """Return an env of the old API stack with the wrappers for Atari games that its rollout worker would add."""
     from ray.rllib.env.wrappers.atari_wrappers import is_atari, wrap_deepmind
 
-    if config.preprocessor_pref != "deepmind" or not is_atari(env):
+    env = creator(context)
+    if not is_atari(env):
         return env
     return wrap_deepmind(
         env,
@@ -76,15 +77,10 @@ def _with_rllibs_wrappers(env: Any, config: Any) -> Any:
     )
 
 
-def _made_by_old_stack(creator: Creator, config: Any, context: Any) -> Any:
-    return _with_rllibs_wrappers(creator(context), config)
-
-
 def _needed_of(config: Any) -> Any:
-    """Return what ``_with_rllibs_wrappers`` reads of an AlgorithmConfig."""
+    """Return what ``_made_by_old_stack`` reads of an AlgorithmConfig."""
     model = {name: config.model.get(name) for name in ("dim", "framestack")}
-    frameskip = {"frameskip": config.env_config.get("frameskip", 0)}
-    return SimpleNamespace(preprocessor_pref=config.preprocessor_pref, model=model, env_config=frameskip)
+    return SimpleNamespace(model=model, env_config={"frameskip": config.env_config.get("frameskip", 0)})
 
 
 def is_nondeterministic(id: str) -> bool:
