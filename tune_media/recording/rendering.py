@@ -291,10 +291,16 @@ def is_actor(env: Any) -> bool:
 
 def describe(env: Any) -> str:
     """Name an env as its user would."""
+    base, id = _innermost(env)
+    return repr(type(base).__name__ if id is None else id)
+
+
+def _innermost(env: Any) -> tuple[Any, str | None]:
+    """Return the first sub-env without its wrappers, and the id with which a user makes it; None if it has none."""
     inner = sub_env(env, 0)
     base = getattr(env if inner is None else inner, "unwrapped", env)
-    name = getattr(getattr(base, "spec", None), "id", None)
-    return repr(type(base).__name__ if name is None or name.startswith("rllib-") else name)
+    id = getattr(getattr(base, "spec", None), "id", None)
+    return base, None if id is None or id.startswith("rllib-") else str(id)
 
 
 def reset_seed(env: Any) -> int | None:
@@ -338,11 +344,9 @@ def _call_name(view: FrameFunction | str) -> str:
 
 def _importable(env: Any) -> str:
     """Return the name by which ``tune-media doctor`` can make an env; empty if it cannot."""
-    inner = sub_env(env, 0)
-    base = getattr(env if inner is None else inner, "unwrapped", env)
-    name = getattr(getattr(base, "spec", None), "id", None)
-    if name is not None and not name.startswith("rllib-"):
-        return str(name)
+    base, id = _innermost(env)
+    if id is not None:
+        return id
     kind = type(base)
     hidden = kind.__module__ == "__main__" or "<" in kind.__qualname__ or kind.__module__.startswith("ray.")
     return "" if hidden else f"{kind.__module__}:{kind.__qualname__}"
