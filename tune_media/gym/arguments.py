@@ -17,7 +17,7 @@ from tune_media.recording.plan import Plan
 from tune_media.recording.rendering import (
     FRAME_MODE,
     GYM_EXAMPLE,
-    FrameFunction,
+    FrameSource,
     check_method,
     describe,
     inside,
@@ -36,9 +36,6 @@ _Env = TypeVar("_Env")
 
 StepTrigger = Callable[[int], bool]
 """Decides, by the number of steps so far (0, 1, ...), whether a clip starts after this step."""
-
-FrameSource = FrameFunction | str | Mapping[str, FrameFunction | str] | None
-"""The source of frames: a function of the env, the name of one of its methods, or a dict of these by view."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.clips import pictures_of, shows
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
-from tune_media.recording.rendering import describe, sub_env
+from tune_media.recording.rendering import FrameSource, describe, sub_env
 from tune_media.recording.winners import Winners
 from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.process import RenderError
-from tune_media.replay.recipe import FrameSource, Recipe
+from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taping import Taping
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY

@@ -23,6 +23,10 @@ from tune_media.values.secrets import error_text
 FrameFunction = Callable[[Any], Any]
 """Told an env, returns its current frame (HWC uint8), or several as a dict by name."""
 
+FrameSource = FrameFunction | str | Mapping[str, FrameFunction | str] | None
+"""The source of frames: a function of the env, the name of one of its methods, or a dict of these by view. None:
+``render()``."""
+
 Frames = dict[str, Any]
 """The current frames of one env by the name of their view; the name of the only view is the empty string."""
 
@@ -73,7 +77,7 @@ class Renderer:
     def __init__(
         self,
         env: Any,
-        frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None,
+        frame: FrameSource = None,
         example: str = RLLIB_EXAMPLE,
         *,
         name: str | None = None,

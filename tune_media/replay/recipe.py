@@ -24,7 +24,7 @@ from ray import cloudpickle
 from typing_extensions import override
 
 from tune_media._version import __version__
-from tune_media.recording.rendering import FrameFunction, describe, inside
+from tune_media.recording.rendering import FrameSource, describe, inside
 from tune_media.values.options import VideoOptions
 
 MAX_BYTES = 2**20
@@ -36,8 +36,6 @@ _PACKAGES = ("numpy", "gymnasium", "ray", "mujoco", "ale_py", "pygame", "Box2D",
 _INSTALLED = (sys.prefix, sys.base_prefix)  # packages are looked for where they are installed by then
 _CPU_FLAGS = ("avx2", "fma", "avx512f")  # of those that libm and MuJoCo choose their code by
 
-FrameSource = FrameFunction | str | Mapping[str, FrameFunction | str] | None
-"""The source of frames: a function of the env, the name of one of its methods, or a dict of these by view."""
 Creator = Callable[[Any], Any]
 """Makes an env from an ``env_config``."""
 

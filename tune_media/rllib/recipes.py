@@ -6,8 +6,8 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
-from tune_media.recording.rendering import sub_env
-from tune_media.replay.recipe import Creator, FrameSource, FromKeywords, Recipe
+from tune_media.recording.rendering import FrameSource, sub_env
+from tune_media.replay.recipe import Creator, FromKeywords, Recipe
 from tune_media.values.options import VideoOptions
 
 

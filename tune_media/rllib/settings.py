@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tune_media.recording.plan import Plan
-from tune_media.recording.rendering import FrameFunction
+from tune_media.recording.rendering import FrameSource
 
 EVALUATION, TRAIN = SECTIONS = ("evaluation", "train")
 
@@ -28,7 +27,7 @@ class RecorderSettings:
 
     plan: Plan
     sections: tuple[str, ...] = (EVALUATION,)
-    frame: FrameFunction | str | Mapping[str, FrameFunction | str] | None = None
+    frame: FrameSource = None
     env_runners: frozenset[int] | None = None
     env_indices: frozenset[int] | None = None
     seeds: tuple[int, ...] = ()
