@@ -6,19 +6,17 @@ the function that needs it.
 
 from tune_media.encoding.decode import decode_video, probe_video
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder, encode_video
-from tune_media.encoding.frames import LAYOUTS, Frame, as_rgb, frames_in_layout, resize, target_size
+from tune_media.encoding.frames import Frame, as_rgb, frames_in_layout, resize, target_size
 from tune_media.encoding.gif import gif_from_video
-from tune_media.encoding.png import frame_from_png, png_from_frame
+from tune_media.encoding.png import png_from_frame
 
 __all__ = [
-    "LAYOUTS",
     "EncodedVideo",
     "Frame",
     "VideoEncoder",
     "as_rgb",
     "decode_video",
     "encode_video",
-    "frame_from_png",
     "frames_in_layout",
     "gif_from_video",
     "png_from_frame",

@@ -8,8 +8,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.encoding.decode import decode_video
-from tune_media.encoding.frames import Frame, as_rgb
+from tune_media.encoding.frames import as_rgb
 
 
 def png_from_frame(frame: npt.ArrayLike) -> bytes:
@@ -32,13 +31,3 @@ def png_from_frame(frame: npt.ArrayLike) -> bytes:
     picture = av.VideoFrame.from_ndarray(rgb, format="rgb24")
     packets = [*codec.encode(picture), *codec.encode(None)]
     return b"".join(bytes(packet) for packet in packets)
-
-
-def frame_from_png(data: bytes) -> Frame:
-    """Decode the picture in a PNG.
-
-    Example:
-        >>> frame_from_png(png_from_frame(np.full((48, 64), 90, np.uint8)))[0, 0].tolist()
-        [90, 90, 90]
-    """
-    return next(decode_video(data))
