@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from tune_media.recording.choosing import selector_reason, survivors
-from tune_media.recording.episode import Candidate, joined
+from tune_media.recording.episode import Candidate
 from tune_media.recording.plan import Plan
 from tune_media.recording.problems import Problems
 from tune_media.recording.series import EpisodeValues, merged_metrics
@@ -24,6 +24,7 @@ from tune_media.values.episodes import (
     with_fewer_tapes,
 )
 from tune_media.values.image import Image
+from tune_media.values.medium import joined
 
 MAX_CANDIDATES = 512
 """The most candidates that one recorder holds."""

@@ -22,6 +22,7 @@ from tune_media.values.artifact import Artifact
 from tune_media.values.episode_record import DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.episodes import EpisodeData, Trajectory
 from tune_media.values.image import Image
+from tune_media.values.medium import joined
 from tune_media.values.video import Video
 
 
@@ -254,13 +255,3 @@ class Candidate:
 
     def _of_view(self, view: str) -> EpisodeRecord:
         return replace(self.record, view=view, agent=view if view in self.agents else None) if view else self.record
-
-
-def joined(*notes: str | None) -> str | None:
-    """Return several notes as one; None if there is none.
-
-    Example:
-        >>> joined("cut", None, "a still")
-        'cut; a still'
-    """
-    return "; ".join(note for note in notes if note) or None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tune_media.recording.episode import Candidate, joined
+from tune_media.recording.episode import Candidate
 from tune_media.values.episodes import EpisodeData
+from tune_media.values.medium import joined
 from tune_media.values.recording_problems import RecordingProblem
 
 

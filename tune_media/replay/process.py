@@ -31,7 +31,6 @@ from ray import cloudpickle
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.clips import has_all, shows
-from tune_media.recording.episode import joined
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.player import ReplayDiffers
@@ -39,6 +38,7 @@ from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, diffe
 from tune_media.replay.rendering import render_tape
 from tune_media.replay.simulator import STRIDE, Corrections, Simulator
 from tune_media.replay.tape import Tape
+from tune_media.values.medium import joined
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text, redacted

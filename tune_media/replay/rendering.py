@@ -8,12 +8,12 @@ from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.clips import Clips
-from tune_media.recording.episode import joined
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.player import replay
 from tune_media.replay.simulator import Corrections
 from tune_media.replay.tape import Tape
 from tune_media.steps import StepFacts
+from tune_media.values.medium import joined
 from tune_media.values.options import VideoOptions
 
 

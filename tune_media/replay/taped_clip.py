@@ -7,11 +7,11 @@ from typing import Any
 from typing_extensions import override
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.episode import joined
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.medium import joined
 from tune_media.values.video import Video
 
 _RENDERED = ("data", "width", "height", "frames", "fps", "frame_stride")

@@ -29,6 +29,7 @@ from tune_media.rllib.record import EpisodeRecorder
 from tune_media.rllib.settings import SECTIONS, RecorderSettings
 from tune_media.selection import as_selectors
 from tune_media.values.episodes import EpisodeData
+from tune_media.values.medium import joined
 
 _NAME = "tune_media.evaluation"  # of the recorder: no name that record_episodes takes
 EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")
@@ -166,8 +167,7 @@ class NewStackPlayer(CheckpointPlayer):
         env_runner = made_by["class"](config=config, worker_index=0, num_workers=0)
         ray_names.load_policy(env_runner, checkpoint / _MODULES, folder)
         self._connectors = ray_names.frozen_connectors(env_runner)
-        notes = [_short_episodes_note(before), _filter_note(checkpoint) if connectors == EVALUATED else None]
-        note = "; ".join(filter(None, notes)) or None
+        note = joined(_short_episodes_note(before), _filter_note(checkpoint) if connectors == EVALUATED else None)
         super().__init__(env_runner, PlayedAs(bool(config.explore), connectors, note))
 
     @override

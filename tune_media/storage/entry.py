@@ -23,7 +23,7 @@ from tune_media.storage.index_lines import INDEX_VERSION, Line
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.file_medium import FileMedium
 from tune_media.values.histogram import Histogram
-from tune_media.values.medium import Medium
+from tune_media.values.medium import Medium, joined
 from tune_media.values.plain import pack, unpack
 from tune_media.values.secrets import error_text
 
@@ -258,7 +258,7 @@ def file_set(entries: Sequence[MediaEntry], trial_id: str, stamp: tuple[int, int
     facts = {"status": STORED, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     lines = []
     for entry in entries:
-        note = "; ".join(text for text in (entry.medium.note, problems) if text)[:500] or None
+        note = (joined(entry.medium.note, problems) or "")[:500] or None
         lines.append(line_of(entry, trial_id, stamp, {**entry.medium.facts(), **facts, "note": note}))
     episodes = sum(len(entry.medium.episodes) for entry in entries if isinstance(entry.medium, EpisodeBatch))
     return FileSet(lines, files, problems, episodes)

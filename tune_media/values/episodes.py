@@ -19,7 +19,7 @@ from tune_media.values.episode_histograms import STATISTICS as STATISTICS
 from tune_media.values.episode_histograms import histograms_of
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.histogram import Histogram
-from tune_media.values.medium import Medium, new_id
+from tune_media.values.medium import Medium, joined, new_id
 from tune_media.values.strict_json import json_bytes
 
 UNKNOWN = "unknown"
@@ -113,14 +113,13 @@ class EpisodeData:
         """Return the episode without its final values, and with a note that says so."""
         if not self.values:
             return self
-        note = "; ".join(text for text in (self.record.note, "its values are left out: there were too many") if text)
+        note = joined(self.record.note, "its values are left out: there were too many")
         return replace(self, values={}, record=replace(self.record, note=note))
 
     def without_tape(self) -> EpisodeData:
         """Return the episode without its tape, and with a note that says so."""
         why = f"its tape is left out: those of a round take at most {MAX_TAPE_BYTES // 2**20} MB"
-        note = "; ".join(text for text in (self.record.note, why) if text)
-        return replace(self, tape=LEFT_OUT, record=replace(self.record, note=note))
+        return replace(self, tape=LEFT_OUT, record=replace(self.record, note=joined(self.record.note, why)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,15 @@ def new_id() -> str:
     return uuid.uuid4().hex
 
 
+def joined(*notes: str | None) -> str | None:
+    """Return several notes as one; None if there is none.
+
+    >>> joined("cut", None, "a still")
+    'cut; a still'
+    """
+    return "; ".join(note for note in notes if note) or None
+
+
 class Medium:
     """A value that becomes one file in the trial folder.
 

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from tune_media.values.checks import as_shown, check_text
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.medium import Medium, new_id
+from tune_media.values.medium import Medium, joined, new_id
 from tune_media.values.options import VideoOptions
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ class Video(Medium):
             every=options.every,
             **options.encoder_keywords(),
         )
-        note = "; ".join(text for text in (note, encoded.note) if text) or None
-        self._fill(encoded, episode=episode, note=note, id=new_id())
+        self._fill(encoded, episode=episode, note=joined(note, encoded.note), id=new_id())
 
     @classmethod
     def from_encoded(
