@@ -26,9 +26,9 @@ class Faults:
         self._told: set[tuple[str, ...]] = set()
         self._first: Exception | None = None
 
-    def guard(self, name: str, what: str, *, background: bool = False) -> Guard:
+    def guard(self, name: str, what: str) -> Guard:
         """Turn an exception into one warning, or let it through if strict."""
-        return Guard(self, name, what, background=background)
+        return Guard(self, name, what)
 
     def report(self, name: str, what: str, error: Exception, kind: str = "") -> None:
         """Count a fault, and warn of it if it is the first of its place, type and ``kind``."""
@@ -58,14 +58,14 @@ class Faults:
 class Guard:
     """What ``Faults.guard`` returns; a class, since Tune's loop enters several at each result."""
 
-    def __init__(self, faults: Faults, name: str, what: str, *, background: bool) -> None:
-        self._faults, self._name, self._what, self._background = faults, name, what, background
+    def __init__(self, faults: Faults, name: str, what: str) -> None:
+        self._faults, self._name, self._what = faults, name, what
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
-        if not isinstance(error, Exception) or (self._faults.strict and not self._background):
+        if not isinstance(error, Exception) or self._faults.strict:
             return False
         self._faults.report(self._name, self._what, error)
         return True

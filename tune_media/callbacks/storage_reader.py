@@ -610,8 +610,10 @@ class StorageReader(Reader):
         due: list[TrialStore] = []
         for store in self._stores.values():
             if store.has_news:
-                with self._faults.guard("the index", "telling that there are new media", background=True):
+                try:
                     store.touch_pointer()
+                except Exception as error:
+                    self._faults.report("the index", "telling that there are new media", error)
             is_last = store.is_over and not store.waiting
             if store.index.may_copy or (is_last and store.index.is_stale):
                 due.append(store)

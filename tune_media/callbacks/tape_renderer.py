@@ -373,8 +373,10 @@ class TapeRenderer(OutboxThread):
     def _refuse(self, waiting: _Waiting, error: RenderError) -> None:
         """Count a clip that cannot be rendered, and have the env runners record directly."""
         entry, reason = waiting.entry, error_text(error)
-        with self._faults.guard(_RENDERERS_NAME, "telling the env runners to record directly", background=True):
+        try:
             decide(waiting.row.recipe, Verdict(False, reason))
+        except Exception as fault:
+            self._faults.report(_RENDERERS_NAME, "telling the env runners to record directly", fault)
         told = RuntimeError(
             f"{reason}. The env runners render the episodes of this env while they run, from their next evaluation on; "
             "to do so from the start, pass render='direct' to the recorder"
