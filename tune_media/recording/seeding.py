@@ -84,10 +84,6 @@ class SeededResets:
         """Give the next reset this seed instead: an episode is played again."""
         self._given = seed
 
-    def start_over(self) -> None:
-        """Begin with the first seed again: a new evaluation starts."""
-        self.turns.start_over()
-
 
 def seeded(env: Any) -> SeededResets | None:
     """Return the seeds that the resets of an env, or of one inside it, take; None where it has been given none."""
