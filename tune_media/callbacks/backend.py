@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Status = Literal["finished", "failed", "interrupted"]
 """How a trial ended: all by itself, with an error, or because the sweep was stopped (Ctrl-C, SIGTERM)."""
 
+STATUS_OF: Mapping[str, Status] = {"TERMINATED": "finished", "ERROR": "failed"}
+"""The same, by Tune's word for a trial that has ended; all others were interrupted."""
+
 
 @dataclass(frozen=True)
 class TrialInfo:

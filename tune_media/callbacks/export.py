@@ -15,7 +15,7 @@ from typing import Any
 
 from ray.tune.utils import flatten_dict
 
-from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.backend import STATUS_OF, Backend, Report, Status, TrialInfo
 from tune_media.experiment.results import (
     json_object,
     result_step,
@@ -38,7 +38,6 @@ logger = logging.getLogger("tune_media")
 
 _PATIENCE = 60.0  # seconds that a tracker may be away
 _PAUSES = (0.5, 1.0, 2.0, 5.0)  # seconds between two tries; the last one again and again
-_STATUS: dict[str, Status] = {"TERMINATED": "finished", "ERROR": "failed"}
 
 
 class AlreadyThereError(Exception):
@@ -175,8 +174,8 @@ class FinishedTrial:
             searched=searched,
             time=result_time(first) or files.newest,
         )
-        if known is not None and known.status in _STATUS:
-            return cls(files, results, info, _STATUS[known.status])
+        if known is not None and known.status in STATUS_OF:
+            return cls(files, results, info, STATUS_OF[known.status])
         if read_if_there(files.filesystem, posixpath.join(files.path, "error.txt")) is not None:
             return cls(files, results, info, "failed")
         return cls(files, results, info, "finished" if last.get("done") is True else "interrupted")

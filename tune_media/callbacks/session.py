@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray.tune.utils import flatten_dict
 
-from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.backend import STATUS_OF, Backend, Report, Status, TrialInfo
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.intake import KILLED, Intake, plain_config
 from tune_media.callbacks.maker import Maker
@@ -529,7 +529,7 @@ class MediaSession:
 
 
 def _status_of(trial: Trial) -> Status:
-    return {"TERMINATED": "finished", "ERROR": "failed"}.get(str(trial.status), "interrupted")  # type: ignore[return-value]
+    return STATUS_OF.get(str(trial.status), "interrupted")
 
 
 _ONLY_IN_EVALUATION = (
