@@ -65,7 +65,7 @@ def donor_of(trial: Any) -> tuple[str, int] | None:
     latest = trial.run_metadata.checkpoint_manager.latest_checkpoint_result
     if latest is None or latest.checkpoint is None:
         return None
-    folder = posixpath.basename(posixpath.dirname(str(latest.checkpoint.path).replace(os.sep, "/").rstrip("/")))
+    folder = posixpath.basename(posixpath.dirname(str(latest.checkpoint.path).rstrip("/")))
     if folder == str(trial.storage.trial_dir_name):
         return None
     return folder, int((latest.metrics or {}).get("training_iteration") or 0)
