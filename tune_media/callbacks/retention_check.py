@@ -44,8 +44,9 @@ metrics: score
         found = []
         if self._best_trial is not None:
             found += self._look_for_trial(self._best_trial, result)
-        for entry in entries if self._by is not None else ():
-            found += self._look_for_value(self._by or "", entry.medium.facts())
+        for entry in entries:
+            if self._by is not None:
+                found += self._look_for_value(self._by, entry.medium.facts())
         return [RecordingProblem(text) for text in found]
 
     def _look_for_trial(self, path: str, result: Mapping[str, Any]) -> list[str]:
@@ -62,7 +63,7 @@ metrics: score
         return []
 
     def _look_for_value(self, name: str, facts: Mapping[str, Any]) -> list[str]:
-        if self._by is None or "episode_return" not in facts:
+        if "episode_return" not in facts:
             return []
         self._clips += 1
         if value_of_line(dict(facts), name) is not None:

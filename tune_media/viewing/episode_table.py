@@ -113,7 +113,8 @@ class EpisodeTable:
 
     def _find_strangest(self, count: int, where: str) -> tuple[Rows, list[Any]]:
         found = self.found(where)
-        names = [name for name, values in self.columns.items() if name not in _NOT_STRANGE and not _is_text(values)]
+        numbers = [name for name, values in self.columns.items() if not isinstance(values, Texts)]
+        names = [name for name in numbers if name not in _NOT_STRANGE]
         most, column = np.zeros(len(found)), np.zeros(len(found), np.int64)
         for number, name in enumerate(names):
             scores = np.nan_to_num(np.abs(robust_z(self.numbers(name)[found])), posinf=0.0)
@@ -251,10 +252,6 @@ def _first(keys: Numbers, count: int) -> Rows:
 def _at(values: Numbers | Texts, rows: npt.NDArray[Any]) -> Numbers | Texts:
     """Return the values of some rows as a column."""
     return replace(values, at=values.at[rows]) if isinstance(values, Texts) else values[rows]
-
-
-def _is_text(values: Numbers | Texts) -> bool:
-    return isinstance(values, Texts)
 
 
 def _plain(values: Sequence[Any]) -> Numbers | Texts:
