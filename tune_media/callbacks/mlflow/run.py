@@ -144,7 +144,7 @@ class MlflowRun:
         if isinstance(medium, Image):
             self._log_image(entry, medium)
         elif isinstance(medium, Histogram):
-            self._log_quantiles({f"{entry.section}/{entry.key}": medium}, entry)
+            self._log_quantiles(entry)
         episode = medium.facts().get("episode_id")
         if episode is not None:
             self._table.add_clip(episode, path)
@@ -168,8 +168,7 @@ class MlflowRun:
             text = json_bytes({name: json.loads(histogram.content()) for name, histogram in histograms.items()})
             folder = f"histograms/{entry.section}/{artifact_name(recorder)}"
             self._log_file(f"{folder}/step_{entry.step:09d}-{batch.id[:12]}.json", text)
-            prefix = f"{entry.section}/{recorder}"
-            self._log_quantiles({f"{prefix}/{name}": found for name, found in histograms.items()}, entry)
+            self._log_quantiles(entry)
         facts = [{**episode.record.facts(), "metrics": dict(episode.record.metrics)} for episode in batch.episodes]
         place = {"section": entry.section, "recorder": recorder}
         self._table.add(entry.path, entry.step, [{**place, **row} for row in facts])
@@ -277,17 +276,17 @@ class MlflowRun:
     def _log_image(self, entry: MediaEntry, image: Image) -> None:
         """Add a picture to MLflow's grid of images, which reads their key, step and time from their files' names."""
         id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{entry.path} {image.id}"))
-        name = image_file(f"{entry.section}/{entry.key}", entry.step, _milliseconds(entry.time), id)
+        name = image_file(entry.tag, entry.step, _milliseconds(entry.time), id)
         self._log_file(f"{name}.png", image.data)
         self._log_file(f"{name}+compressed.webp", _thumbnail(image.data))
         if not self._has_images:
             self._client.set_tag(self.run_id, IMAGES_TAG, "True")
             self._has_images = True
 
-    def _log_quantiles(self, histograms: Mapping[str, Histogram], entry: MediaEntry) -> None:
+    def _log_quantiles(self, entry: MediaEntry) -> None:
         numbers = {
-            f"{name}/p{round(100 * share):02d}": histogram.quantile(share)
-            for name, histogram in histograms.items()
+            f"{tag}/p{round(100 * share):02d}": histogram.quantile(share)
+            for tag, histogram in entry.histograms().items()
             if histogram.count
             for share in QUANTILES
         }

@@ -10,7 +10,6 @@ import numpy as np
 
 from tune_media.callbacks.wandb import private_names
 from tune_media.storage.entry import MediaEntry
-from tune_media.storage.episode_files import recorder_of
 from tune_media.values.artifact import Artifact
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.histogram import Histogram
@@ -53,22 +52,20 @@ def as_item(entry: MediaEntry) -> dict[str, Any]:
     item: dict[str, Any] = {
         "kind": medium.kind,
         "section": entry.section,
-        "key": f"{entry.section}/{entry.key}",
+        "key": entry.tag,
         "step": entry.training_iteration,
         "name": entry.path.rpartition("/")[2],
         "row": entry.row,
         "time": entry.time,
     }
-    if isinstance(medium, EpisodeBatch):
-        prefix = f"{entry.section}/{recorder_of(entry.key)}"
-        item["histograms"] = {f"{prefix}/{name}": _bins(found) for name, found in medium.histograms().items()}
+    if isinstance(medium, (EpisodeBatch, Histogram)):
+        item["histograms"] = {tag: _bins(histogram) for tag, histogram in entry.histograms().items()}
+        item["kind"] = EpisodeBatch.kind
         item["rows"] = [
             {"section": entry.section, **episode.record.facts(), "metrics": dict(episode.record.metrics)}
-            for episode in medium.episodes
+            for episode in (medium.episodes if isinstance(medium, EpisodeBatch) else ())
         ]
         return item
-    if isinstance(medium, Histogram):
-        return {**item, "kind": "episodes", "histograms": {item["key"]: _bins(medium)}, "rows": []}
     facts = medium.facts()
     caption = medium.caption if isinstance(medium, Image) else caption_of(facts, medium.note)
     given = medium.name if isinstance(medium, Artifact) else item["name"]
