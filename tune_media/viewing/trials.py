@@ -70,7 +70,7 @@ class LogDirectory:
         """Return the folders of TensorBoard's ``--logdir_spec``: ``name:path`` or ``path``, separated by commas."""
         found = []
         for part in filter(None, spec.split(",")):
-            named = re.match(r"([^/:][^:]*):(?!//)(.+)$", part)
+            named = re.match(r"(?![a-zA-Z]:\\)([^/:][^:]*):(?!//)(.+)$", part)
             found.append(cls.of(named[2], named[1]) if named else cls.of(part))
         return found
 
