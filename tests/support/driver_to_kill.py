@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -74,7 +75,7 @@ class Tells(tm.Backend):
     def _call(self, what: list[Any]) -> None:
         _write(self.folder / "calls.jsonl", {"call": what, "done": False})
         if _exits.get("tracker") and what[0] == "media":
-            os._exit(9)
+            _end()
         _write(self.folder / "calls.jsonl", {"call": what, "done": True})
 
 
@@ -102,6 +103,12 @@ def _write(file: Path, line: dict[str, Any]) -> None:
 
 
 _exits: dict[str, bool] = {}
+_has_reported = threading.Event()
+
+
+def _end() -> None:
+    _has_reported.wait(60)  # a reader may still be at the result before it
+    os._exit(9)
 
 
 def _exit_after(kind: type, method: str, place: str, *, before: bool = False) -> None:
@@ -109,10 +116,10 @@ def _exit_after(kind: type, method: str, place: str, *, before: bool = False) ->
 
     def exits(*arguments: Any, **more: Any) -> Any:
         if _exits.get(place) and before:
-            os._exit(9)
+            _end()
         done = whole(*arguments, **more)
         if _exits.get(place):
-            os._exit(9)
+            _end()
         return done
 
     setattr(kind, method, exits)
@@ -136,6 +143,7 @@ def main(folder: Path, place: str) -> None:
             time.sleep(0.01)
     _exits[place] = True
     report(callback, trial, folder, CALM + 1)
+    _has_reported.set()
     if place == "append":
         os._exit(9)
     time.sleep(60)
