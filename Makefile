@@ -32,7 +32,7 @@ test-fast: $(VENV)/installed
 	$(VENV)/bin/python -m pytest -m "not ray and not slow" --durations=5
 
 test-oldest: $(OLDEST)/installed
-	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS) -m "not any_ray" --no-loadscope-reorder
+	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS) -m "not any_ray"
 
 pytest: $(VENV)/installed
 	$(VENV)/bin/python -m pytest
