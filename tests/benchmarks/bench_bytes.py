@@ -158,11 +158,11 @@ def run(callbacks, folder: Path, reports: int) -> dict[str, float]:
     return {"recorded": recorded, "left": left, "syncs": syncs, **{name: written[name] for name in CLASSES}}
 
 
-def main(arguments: list[str] | None = None) -> list[dict[str, float | str]]:
-    """Print the rows, and return them."""
+def main() -> None:
+    """Print the rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reports", type=int, default=100, help="results of each trial")
-    reports = parser.parse_args(arguments).reports
+    reports = parser.parse_args().reports
     os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = str(SYNC_SECONDS)
     os.environ["TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S"] = "0"
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # no boxes around the table
@@ -183,10 +183,6 @@ def main(arguments: list[str] | None = None) -> list[dict[str, float | str]]:
         ratio = f"{sum(sizes) / row['recorded']:.3g} | {row['left'] / row['recorded']:.3g}"
         print(f"| {name} | {row['syncs']} | {megabytes} | {ratio} | {shares} |")
     ray.shutdown()
-    return [
-        {"method": name, "ratio": sum(row[kind] for kind in CLASSES) / row["recorded"], **row}
-        for name, row in rows.items()
-    ]
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+from tests.benchmarks.common import serving
 from tests.benchmarks.slow_s3 import BUCKET
 
 LINE = {
@@ -61,10 +62,8 @@ def load_far(folder: str) -> None:
     import tune_media
 
     os.environ |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
-    command = [sys.executable, "-m", "tests.benchmarks.slow_s3", folder, "0.05"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        address = f"127.0.0.1:{int(server.stdout.readline())}"
+    with serving("-m", "tests.benchmarks.slow_s3", folder, "0.05") as (port, _):
+        address = f"127.0.0.1:{port}"
         began = time.perf_counter()
 
         def show(name: str) -> None:
@@ -74,16 +73,13 @@ def load_far(folder: str) -> None:
             print(f"| {name} | {seconds:.1f} | {requests} |", flush=True)
 
         print("\n1,000 trials of 10 clips on S3, 50 ms a request\n\n| until | s | requests |\n|---|---|---|")
-        try:
-            options = f"endpoint_override={address}&scheme=http&region=us-east-1"
-            catalog = tune_media.load(f"s3://{BUCKET}?{options}")
-            show("loaded")
-            assert catalog.differing_params == ["lr"]
-            show("with hyperparameters")
-            assert len(catalog.to_pandas()) == len(catalog)
-            show("with metrics, as a DataFrame")
-        finally:
-            server.kill()
+        options = f"endpoint_override={address}&scheme=http&region=us-east-1"
+        catalog = tune_media.load(f"s3://{BUCKET}?{options}")
+        show("loaded")
+        assert catalog.differing_params == ["lr"]
+        show("with hyperparameters")
+        assert len(catalog.to_pandas()) == len(catalog)
+        show("with metrics, as a DataFrame")
 
 
 def read(folder: str) -> None:

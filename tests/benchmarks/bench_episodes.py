@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.bench_viewer import cpu_seconds, serving
+from tests.benchmarks.bench_viewer import watching
+from tests.benchmarks.common import cpu_seconds, memory_kb
 
 METRICS = 40
 QUESTIONS = {
@@ -89,7 +90,7 @@ def main() -> None:
         folder = options.folder or Path(temporary)
         if not list(folder.glob("trial_*")):
             make(folder, options.trials, options.reports, options.episodes)
-        with serving(folder) as (url, pid):
+        with watching(folder) as (url, pid):
             urllib.request.urlopen(url + "data/index.json").read()
             began = time.perf_counter()
             found, wall, used, size = ask(url, pid, {})
@@ -99,7 +100,7 @@ def main() -> None:
             print(
                 f"all {found['total']} read after {time.perf_counter() - began:.1f} s, {cpu_seconds(pid):.1f} s of CPU"
             )
-            print(Path(f"/proc/{pid}/status").read_text().partition("VmRSS:")[2].split("\n")[0].strip(), "resident")
+            print(memory_kb("VmRSS", pid), "kB resident")
             print("\n| question | ms | least | CPU ms of the server | kB |\n|---|---|---|---|---|")
             for name, question in QUESTIONS.items():
                 once = "strangest" in question

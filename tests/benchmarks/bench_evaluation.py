@@ -8,6 +8,7 @@ Run it with ``python -m tests.benchmarks.bench_evaluation``.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
@@ -17,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.benchmarks.common import Timing, show
+from tests.benchmarks.common import Timing, family, show
 
 ROUNDS = 3
 ENV_RUNNERS = (1, 8)
@@ -59,22 +60,11 @@ def by_us(folder: str, env_runners: int) -> int:
 
 def memory() -> int:
     """Return the proportional set size of this process and its descendants, bytes."""
-    parents = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    ours = {os.getpid()}
-    while more := {process for process, parent in parents.items() if parent in ours} - ours:
-        ours |= more
     found = 0
-    for process in ours:
-        try:
+    for process in family():
+        with contextlib.suppress(OSError):  # it has just ended
             lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-        except OSError:
-            continue
-        found += sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+            found += sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return found
 
 

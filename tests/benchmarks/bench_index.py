@@ -42,12 +42,12 @@ class ClosedAtFirst(CountingFileSystem):
 
 def run(count: int, retention: tm.Retention | None, closed: bool, folder: Path, local: bool) -> tuple[Counter, float]:
     """Log ``count`` results, each with a medium; return the bytes written by class of file, and seconds."""
-    trial, counter = FakeTrial(folder), folder / "written"
+    counter = folder / "written"
     ClosedAtFirst.is_open = threading.Event()
     if not closed:
         ClosedAtFirst.is_open.set()
     handler = pyarrow.fs.FSSpecHandler(ClosedAtFirst(str(counter)))
-    trial.storage.storage_filesystem = pyarrow.fs.PyFileSystem(handler)
+    trial = FakeTrial(folder, filesystem=pyarrow.fs.PyFileSystem(handler))
     ClosedAtFirst.protocol = LocalFileSystem.protocol if local else "counted"  # by which the storage is told
     callback = tm.JsonMediaLoggerCallback(tm.MediaOptions(retention=retention))
     started = time.perf_counter()

@@ -25,7 +25,7 @@ from typing import Any
 import gymnasium as gym
 
 import tune_media as tm
-from tests.benchmarks.common import add_row, compare, show
+from tests.benchmarks.common import compare, memory_kb, show
 from tests.benchmarks.recording_envs import ENVS, Endless, make_env
 from tune_media.rllib import env_runner_requests
 
@@ -134,11 +134,6 @@ def env_runner_methods(steps: int) -> dict[str, Callable[[], object]]:
     }
 
 
-def resident_mb() -> float:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
-
-
 def memory_of(method: str, steps: int) -> None:
     """Print the peak of resident memory of an env runner that plays one episode, MB."""
     from ray.rllib.callbacks.callbacks import RLlibCallback
@@ -149,7 +144,7 @@ def memory_of(method: str, steps: int) -> None:
 
     callbacks = {"none": None, "renders": Renders, "records": tm.rllib.record_episodes(sections="train", keep="best")}
     env_runner(callbacks[method], steps).sample(num_episodes=1)
-    print(resident_mb())
+    print(memory_kb("VmHWM") / 1024)
 
 
 def memory() -> None:
@@ -168,7 +163,6 @@ def memory() -> None:
         runs = sorted(float(output.split()[-1]) for output in outputs)
         first = runs[1] if first is None else first
         print(f"| {name} | {', '.join(f'{run:.0f}' for run in runs)} | {runs[1] - first:.1f} |", flush=True)
-        add_row(title="memory", method=name, value=runs[1], unit="MB", ratio=runs[1] / first)
 
 
 def main() -> None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import statistics
 import sys
 import tempfile
@@ -27,7 +26,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -39,7 +37,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.examples.envs.env_rendering_and_recording import EnvRenderCallback
 
-from tests.benchmarks.common import Timing, compare, show
+from tests.benchmarks.common import Timing, compare, cpu_seconds, family, memory_kb, show
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taped_clip import TapedClip
@@ -118,11 +116,11 @@ CHOSEN = (*ENVS, "beside", "cpu", "memory", "training")
 HOOKS = ("on_episode_start", "on_episode_step", "on_episode_end", "on_sample_end")
 
 
-def env_runner_of(env: Any, recorder: Any = None, *, in_evaluation: bool = True) -> SingleAgentEnvRunner:
-    config = PPOConfig().environment(env).env_runners(num_env_runners=0).rl_module(model_config={"fcnet_hiddens": [64]})
+def env_runner_of(recorder: Any) -> SingleAgentEnvRunner:
+    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0)
+    config.rl_module(model_config={"fcnet_hiddens": [64]})
     if recorder is not None:
         config.callbacks(recorder)
-    config.in_evaluation = in_evaluation
     return SingleAgentEnvRunner(config=config, worker_index=0)
 
 
@@ -253,16 +251,11 @@ def beside(rounds: int) -> None:
 
 def cpu_of_all() -> float:
     """Return the CPU seconds of this process and of all below it, Ray's own and env runners included."""
-    parents, ticks = {}, {}
-    for process in Path("/proc").glob("[0-9]*"):
+    total = 0.0
+    for process in family():
         with contextlib.suppress(OSError):  # it has just ended
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-            parents[int(process.name)], ticks[int(process.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
-    total, below = 0, {os.getpid()}
-    while below:
-        total += sum(ticks[process] for process in below)
-        below = {process for process, parent in parents.items() if parent in below}
-    return total / os.sysconf("SC_CLK_TCK")
+            total += cpu_seconds(process)
+    return total
 
 
 def shown_alone(env: gym.Env, clips: list[EncodedVideo]) -> tuple[float, float]:
@@ -343,8 +336,7 @@ def memory(rounds: int) -> None:
 
 
 def _most_memory(runner: Any) -> float:
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+    return memory_kb("VmHWM") * 1024 / 1e6
 
 
 def recorders() -> dict[str, Any]:
@@ -368,9 +360,7 @@ def sample(runner: SingleAgentEnvRunner) -> None:
 def training(rounds: int) -> None:
     """Compare sampling for training: recorders that choose no episode, and none."""
     chosen = {"no recorder": None, **recorders(), "no recorder, again": None}
-    runners = {
-        method: env_runner_of("CartPole-v1", recorder, in_evaluation=False) for method, recorder in chosen.items()
-    }
+    runners = {method: env_runner_of(recorder) for method, recorder in chosen.items()}
     seconds = compare({method: lambda runner=runner: sample(runner) for method, runner in runners.items()}, rounds)
     quartiles = {
         method: " / ".join(f"{ratio:.3f}" for ratio in timing.cpu_ratios(seconds["no recorder"]))
@@ -382,7 +372,7 @@ def training(rounds: int) -> None:
 
 def shares(rounds: int) -> None:
     """Print the share of the recorder's hooks in the CPU time of sampling, measured inside the same run."""
-    runners = {name: env_runner_of("CartPole-v1", one, in_evaluation=False) for name, one in recorders().items()}
+    runners = {name: env_runner_of(recorder) for name, recorder in recorders().items()}
     spent = [0.0]
 
     def timed(hook: Callable[..., Any]) -> Callable[..., Any]:

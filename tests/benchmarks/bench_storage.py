@@ -7,7 +7,6 @@ S3 server on loopback that takes 100 ms a request. The server knows what pyarrow
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,8 +18,8 @@ import numpy as np
 import pyarrow.fs
 
 import tune_media as tm
+from tests.benchmarks.common import copy_of, serving
 from tests.support.fake_trial import FakeTrial
-from tune_media.values.medium import new_id
 
 TRIALS, RATE, SECONDS, REQUEST_SECONDS = 10, 200, 10, 0.1
 HEAD = "HTTP/1.1 {}\r\nContent-Length: {}\r\nETag: x\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\r\n"
@@ -88,27 +87,17 @@ class S3:
         elif method == "PUT":
             self._objects[key] = body
         elif "list-type" in query:
-            return (
-                "200 OK",
-                b"<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>0</KeyCount></ListBucketResult>",
-            )
+            nothing = b"<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>0</KeyCount></ListBucketResult>"
+            return "200 OK", nothing
         elif key not in self._objects and "/" in key:
             return "404 Not Found", b"<Error><Code>NoSuchKey</Code></Error>"
         return "200 OK", self._objects.get(key, b"") if method == "GET" else b""
 
 
-def clips():
-    """Yield clips that differ in their ids alone."""
-    clip = tm.Video([np.full((32, 48, 3), 20 * index, np.uint8) for index in range(6)], fps=10)
-    while True:
-        copy = clip.of_episode(None)
-        copy.reidentify(new_id(), None)
-        yield copy
-
-
 def run(filesystem: pyarrow.fs.FileSystem | None, folder: Path) -> dict[str, float]:
     """Report at the rate; return how many clips were stored, and how long they took after the last result."""
-    callback, made = tm.JsonMediaLoggerCallback(), clips()
+    callback = tm.JsonMediaLoggerCallback()
+    clip = tm.Video([np.full((32, 48, 3), 20 * index, np.uint8) for index in range(6)], fps=10)
     trials = [FakeTrial(folder, f"t{index:04d}") for index in range(TRIALS)]
     for trial in trials:
         if filesystem is not None:
@@ -118,7 +107,7 @@ def run(filesystem: pyarrow.fs.FileSystem | None, folder: Path) -> dict[str, flo
     began, cpu = time.perf_counter(), time.process_time()
     for count in range(RATE * SECONDS):
         step = 1 + count // TRIALS
-        callback.log_trial_result(step, trials[count % TRIALS], {"training_iteration": step, "clip": next(made)})
+        callback.log_trial_result(step, trials[count % TRIALS], {"training_iteration": step, "clip": copy_of(clip)})
         time.sleep(max(0.0, began + (count + 1) / RATE - time.perf_counter()))
     reported = time.perf_counter()
     for trial in trials:
@@ -127,34 +116,23 @@ def run(filesystem: pyarrow.fs.FileSystem | None, folder: Path) -> dict[str, flo
     ended = time.perf_counter()
     total = RATE * SECONDS
     cpu_ms = 1e3 * (time.process_time() - cpu) / total
-    return {
-        "reported": total / (reported - began),
-        "left": ended - reported,
-        "rate": total / (ended - began),
-        "cpu": cpu_ms,
-    }
+    rates = {"reported": total / (reported - began), "rate": total / (ended - began)}
+    return {**rates, "left": ended - reported, "cpu": cpu_ms}
 
 
-def main() -> list[dict[str, float]]:
-    """Print the rows, and return them."""
-    with subprocess.Popen([sys.executable, __file__, "serve"], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        address = f"http://127.0.0.1:{int(server.stdout.readline())}"
+def main() -> None:
+    """Print the rows."""
+    with serving("-m", "tests.benchmarks.bench_storage", "serve") as (port, _):
+        address = f"http://127.0.0.1:{port}"
         s3 = pyarrow.fs.S3FileSystem(endpoint_override=address, region="us-east-1", access_key="a", secret_key="b")
-        rows = []
         print("| storage | reported, clips/s | left at the end, s | stored, clips/s | requests a clip | CPU, ms |")
         print("|---|---|---|---|---|---|")
-        try:
-            for name, filesystem in (("local disk", None), ("S3, 100 ms a request", s3)):
-                with tempfile.TemporaryDirectory() as folder:
-                    row = run(filesystem, Path(folder))
-                requests = int(urllib.request.urlopen(f"{address}/").read()) / (RATE * SECONDS) if filesystem else 0
-                rates = f"{row['reported']:.0f} | {row['left']:.1f} | {row['rate']:.0f}"
-                print(f"| {name} | {rates} | {requests:.1f} | {row['cpu']:.1f} |", flush=True)
-                rows.append({**row, "requests": requests})
-        finally:
-            server.kill()
-    return rows
+        for name, filesystem in (("local disk", None), ("S3, 100 ms a request", s3)):
+            with tempfile.TemporaryDirectory() as folder:
+                row = run(filesystem, Path(folder))
+            requests = int(urllib.request.urlopen(f"{address}/").read()) / (RATE * SECONDS) if filesystem else 0
+            rates = f"{row['reported']:.0f} | {row['left']:.1f} | {row['rate']:.0f}"
+            print(f"| {name} | {rates} | {requests:.1f} | {row['cpu']:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from ray import tune
 from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
 
 import tune_media as tm
-from tune_media.values.medium import new_id
+from tests.benchmarks.common import copy_of, cpu_seconds
 
 SIZES = ((10, 60, 3), (200, 4, 1), (1000, 1, 1))  # trials, results of each, rounds
 RAYS, OURS, JSON = "Ray's JSON and TBX, no clips", "ours: JSON, TensorBoard", "ours: JSON"
@@ -51,14 +51,12 @@ class Clock(tune.Callback):
 
 def cpu_by_thread() -> dict[str, float]:
     """Return the CPU seconds of Tune's loop, and of our threads."""
-    names = {thread.native_id: thread.name for thread in threading.enumerate()}
     seconds = {"loop": 0.0, "ours": 0.0}
-    for id, name in names.items():
-        kind = "loop" if name == "MainThread" else "ours" if name.startswith("tune_media") else None
+    for thread in threading.enumerate():
+        kind = "loop" if thread.name == "MainThread" else "ours" if thread.name.startswith("tune_media") else None
         with contextlib.suppress(OSError):  # it has just ended
             if kind:
-                user, system = Path(f"/proc/self/task/{id}/stat").read_text().rpartition(")")[2].split()[11:13]
-                seconds[kind] += (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+                seconds[kind] += cpu_seconds(f"self/task/{thread.native_id}")
     return seconds
 
 
@@ -71,9 +69,7 @@ def train(config) -> None:
     for step in range(1, config["results"] + 1):
         result = {"score": step, **{f"m{index}": float(index) for index in range(20)}}
         if clip is not None:
-            copy = clip.of_episode(None)
-            copy.reidentify(new_id(), None)
-            result["evaluation"] = {"clip": copy}
+            result["evaluation"] = {"clip": copy_of(clip)}
         tune.report(result)
 
 

@@ -23,7 +23,7 @@ from ray.air.integrations.wandb import WandbLoggerCallback
 
 import tune_media as tm
 from tests.benchmarks.bench_tune_loop import metrics
-from tests.benchmarks.common import compare, show
+from tests.benchmarks.common import compare, memory_kb, show
 from tests.support.fake_trial import FakeTrial
 from tests.support.faults import server_of_silence
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
@@ -47,13 +47,9 @@ def logging(callback, make_result, name):
     return once
 
 
-def memory_mb() -> float:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) / 1024
-
-
-def hung(results: int = 5000) -> None:
+def hung() -> None:
     """Print the driver's memory as results come for a server that hangs."""
+    results = 5000
     series = np.random.default_rng(0).normal(size=(results, 1000))
 
     def result(step: int) -> dict:
@@ -66,7 +62,7 @@ def hung(results: int = 5000) -> None:
         callback, trial = tm.MLflowMediaLoggerCallback(uri, media=options), FakeTrial(Path(tempfile.mkdtemp()), "hung")
         callback.setup()
         callback.log_trial_start(trial)
-        before = memory_mb()
+        before = memory_kb("VmRSS")
         print("\n5,000 results to an MLflow server that hangs, max_pending_bytes = 16 MB\n")
         print("| results | driver's memory, MB more | ms a result |\n|---|---|---|")
         started = time.perf_counter()
@@ -74,7 +70,7 @@ def hung(results: int = 5000) -> None:
             callback.log_trial_result(step, trial, result(step))
             if step % (results // 5) == 0:
                 each = 1000 * (time.perf_counter() - started) / step
-                print(f"| {step} | {memory_mb() - before:.0f} | {each:.2f} |", flush=True)
+                print(f"| {step} | {(memory_kb('VmRSS') - before) / 1024:.0f} | {each:.2f} |", flush=True)
     os._exit(0)
 
 

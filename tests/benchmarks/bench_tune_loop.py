@@ -109,8 +109,8 @@ def show(rows: list[dict[str, Any]]) -> None:
         print(f"| {row['what']} | {row['method']} | {row['median']:.2f} | {spread} | {cpu} |")
 
 
-def main() -> list[dict[str, Any]]:
-    """Print the rows, and return them."""
+def main() -> None:
+    """Print the rows."""
     os.environ |= {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
 
@@ -130,7 +130,6 @@ def main() -> list[dict[str, Any]]:
         rows += compare("200 metrics and a Video", methods, RESULTS)
         ray.shutdown()
     show(rows)
-    return rows
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ import os
 import random
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -24,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.bench_catalog import LINE
+from tests.benchmarks.common import cpu_seconds, serving
 from tests.support.browser import FLAGS
 from tests.support.viewing import moving_bar
 
@@ -87,21 +86,10 @@ def make(folder: Path, trials: int, clips: int) -> None:
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[tuple[str, int]]:
+def watching(folder: Path) -> Iterator[tuple[str, int]]:
     """Run the server as ``tune-media watch`` does, in a process of its own; yield its address and its process id."""
-    server = subprocess.Popen([sys.executable, "-c", _SERVER, str(folder)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        yield f"http://localhost:{int(server.stdout.readline())}/", server.pid
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    with serving("-c", _SERVER, str(folder)) as (port, pid):
+        yield f"http://localhost:{port}/", pid
 
 
 def ask(url: str, pid: int) -> None:
@@ -199,7 +187,7 @@ def main() -> None:
         if not list(folder.glob("trial_*")):
             folder.mkdir(exist_ok=True)
             make(folder, options.trials, options.clips)
-        with serving(folder) as (url, pid):
+        with watching(folder) as (url, pid):
             began = time.perf_counter()
             urllib.request.urlopen(url + "data/index.json").read()
             print(f"index read in {time.perf_counter() - began:.1f} s, {cpu_seconds(pid):.1f} s of CPU time")

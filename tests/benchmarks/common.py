@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import resource
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-
-ROWS = "TUNE_MEDIA_BENCH_ROWS"
-"""The environment variable with the file that gets each row as JSON; ``report.py`` makes its pictures of them."""
 
 
 class Timing(float):
@@ -118,7 +117,6 @@ def show(
         cells = [method, short(value * unit), f"{low} to {high}" if low else "", f"{ratio:.3g}", cpu, cpu_ratio]
         cells += [str((more or {})[column].get(method, "")) for column in extra]
         print(f"| {' | '.join(cells)} |", flush=True)
-        add_row(title=title, method=method, value=value * unit, unit=name, ratio=ratio)
 
 
 def short(value: float) -> str:
@@ -131,11 +129,50 @@ def short(value: float) -> str:
     return f"{float(f'{value:.3g}'):g}"
 
 
-def add_row(**row: object) -> None:
-    """Hand a row to the report, if one is being made."""
-    if os.environ.get(ROWS):
-        with Path(os.environ[ROWS]).open("a") as file:
-            file.write(json.dumps(row) + "\n")
+def copy_of(clip: Any) -> Any:
+    """Return a clip that differs in its id alone."""
+    from tune_media.values.medium import new_id  # bench_evaluation measures imports
+
+    copy = clip.of_episode(None)
+    copy.reidentify(new_id(), None)
+    return copy
+
+
+def memory_kb(name: str, pid: int | str = "self") -> int:
+    """Return a size of a process's memory: ``VmRSS`` is what is resident, ``VmHWM`` the most that ever was."""
+    return int(Path(f"/proc/{pid}/status").read_text().split(f"{name}:")[1].split()[0])
+
+
+def cpu_seconds(process: int | str) -> float:
+    """Return the CPU time that a process has used, or a thread: ``self/task/ID``."""
+    return sum(map(int, _stat(process)[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def family() -> set[int]:
+    """Return the ids of this process and of all below it."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            parents[int(path.name)] = int(_stat(path.name)[1])
+    found = {os.getpid()}
+    while more := {process for process, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def _stat(process: int | str) -> list[str]:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+
+
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[tuple[int, int]]:
+    """Run a server with this Python; yield its port, which it prints, and its process id."""
+    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield int(server.stdout.readline()), server.pid
+        finally:
+            server.kill()
 
 
 def _cpu() -> float:

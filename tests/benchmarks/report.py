@@ -19,8 +19,6 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.benchmarks.common import ROWS
-
 ROOT = Path(__file__).parents[2]
 PAGE, TABLES = ROOT / "docs" / "performance.md", Path(__file__).with_name("tables.md")
 OUTPUT = ROOT / "build" / "bench"
@@ -132,12 +130,10 @@ FIGURES = (
 def run(benchmark: Benchmark, python: str) -> str | None:
     """Run a benchmark and return its section of the page; None if it failed."""
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    rows = OUTPUT / f"{benchmark.name}.jsonl"
-    rows.unlink(missing_ok=True)
     print(f"== bench_{benchmark.name}", flush=True)
     command = [python, "-m", f"tests.benchmarks.bench_{benchmark.name}", *benchmark.arguments]
     without_screen = {"MUJOCO_GL": "osmesa", "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
-    environment = {**without_screen, **os.environ, ROWS: str(rows), "PYTHONPATH": str(ROOT)}
+    environment = {**without_screen, **os.environ, "PYTHONPATH": str(ROOT)}
     started = os.getloadavg()[0]
     with (OUTPUT / f"{benchmark.name}.log").open("w") as log:
         process = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
