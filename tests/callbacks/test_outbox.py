@@ -70,7 +70,7 @@ def go_on(folder, state, iterations=(CALM + 2,)):
 
 def index_of(folder, trial="t1"):
     """Return all lines of a trial's index: one for each key."""
-    return list(parse_index((folder / "storage" / trial / "media" / "index.jsonl").read_bytes()))
+    return parse_index((folder / "storage" / trial / "media" / "index.jsonl").read_bytes())
 
 
 def assert_stored(folder, lines):

@@ -18,7 +18,6 @@ from tests.support.faults import (
     At,
     BrokenRuns,
     BrokenWriter,
-    Folders,
     Mounts,
     Orders,
     assert_all_listed,
@@ -33,17 +32,15 @@ from tests.support.faults import (
     fill,
     goes_on,
     make_result,
-    rows_for_storage,
+    running_session,
     s3_storage,
     server_of_errors,
     server_of_silence,
-    storage_is_away,
     sweep,
-    told_of,
     wait_until,
 )
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb
-from tests.support.trial_life import assert_tensorboard_shows_once, index_lines
+from tests.support.trial_life import assert_tensorboard_shows_once, index_lines, told
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 
 
@@ -86,12 +83,12 @@ def test_a_disk_that_is_full_or_read_only_for_a_while(ray_session, tmp_path, mou
 
 
 def test_a_disk_that_is_full_to_the_end(ray_session, tmp_path, mounts, caplog, capsys):
-    disk, log, folders = mounts.mount(tmp_path / "disk", "size=4m"), tmp_path / "told", Folders()
-    at = At({4: lambda: fill(disk)}, start=folders.note)
+    disk, log = mounts.mount(tmp_path / "disk", "size=4m"), tmp_path / "told"
+    at = At({4: lambda: fill(disk)})
     results = sweep(disk, [*callbacks(flush_seconds=5), at], log=log)
     assert_trained(results)
     kept = 0
-    for trial, folder in folders.of.items():
+    for trial, folder in at.folders.items():
         lines = index_lines(folder)  # on the driver: the storage has room for none
         lost = [line for line in lines if line["status"] == "failed"]
         assert all((folder / line["path"]).read_bytes() for line in lost)
@@ -120,7 +117,7 @@ def test_the_drivers_folder_full_or_read_only(ray_session, tmp_path, mounts, cap
 
 def test_storage_that_is_away_for_a_while(ray_session, tmp_path, orders, caplog):
     def comes_back():
-        orders.wait_until_met()
+        wait_until(orders.met)
         orders.take_back("away")
 
     at = At({4: lambda: orders.give("away"), 13: comes_back})
@@ -137,7 +134,7 @@ def test_an_s3_server_that_is_started_again(ray_session, tmp_path, caplog):
     servers = [server]
 
     def start():
-        wait_until(storage_is_away)
+        wait_until(lambda: running_session().storage.is_away)
         servers.append(moto.ThreadedMotoServer(ip_address=host, port=port, verbose=False))
         servers[-1].start()
 
@@ -160,8 +157,7 @@ def test_an_s3_server_that_is_started_again(ray_session, tmp_path, caplog):
 
 
 def test_storage_that_hangs(ray_session, tmp_path, orders, caplog, capsys):
-    log, folders = tmp_path / "told", Folders()
-    at = At({4: lambda: orders.give("hang")}, start=folders.note)
+    log, at = tmp_path / "told", At({4: lambda: orders.give("hang")})
     results = sweep(tmp_path, [*callbacks(flush_seconds=6), at], filesystem=faulty(orders), log=log)
     assert orders.is_given("hang")  # and yet it ended
     assert orders.met() == 1
@@ -169,14 +165,14 @@ def test_storage_that_hangs(ray_session, tmp_path, orders, caplog, capsys):
     lost = 0
     for result in results:
         trial = result.metrics["trial_id"]
-        lines = index_lines(folders.of[trial])
+        lines = index_lines(at.folders[trial])
         assert_all_listed(lines, trial, log)
         for line in lines:
-            file = Path(result.path) if line["status"] == "stored" else folders.of[trial]
+            file = Path(result.path) if line["status"] == "stored" else at.folders[trial]
             assert_readable((file / line["path"]).read_bytes(), line)
             lost += line["status"] == "failed"
         assert_scalars(result.path)
-        assert_shown(folders.of[trial])
+        assert_shown(at.folders[trial])
     assert f"{lost} could not be stored (" in capsys.readouterr().out
     assert "the storage did not accept" in caplog.text
     assert "within 6 s" in caplog.text
@@ -192,11 +188,10 @@ BROKEN_INDEX = [
 
 def test_indices_that_are_broken_when_a_sweep_is_restored(ray_session, tmp_path, caplog):
     """Empty, cut in half, binary, other JSON: one in each of four trials; the driver's copies are lost."""
-    log, first, folders = tmp_path / "told", RESULTS // 2, Folders()
-    own = [At(start=folders.note), *callbacks()]
-    results = sweep(tmp_path, own, log=log, trainable=goes_on, fails_at=first, trials=4)
+    log, first = tmp_path / "told", RESULTS // 2
+    results = sweep(tmp_path, callbacks(), log=log, trainable=goes_on, fails_at=first, trials=4)
     assert len(results.errors) == 4
-    assert len(told_of(log)) == 4 * 3 * first
+    assert len(told(log)) == 4 * 3 * first
     for index in (tmp_path / "sweep").glob("*/media/index.jsonl"):
         slot = int(index.parents[1].name.split("_")[3])
         index.write_bytes(BROKEN_INDEX[slot](index.read_bytes()))
@@ -365,7 +360,12 @@ def test_a_slow_storage_and_slow_gifs_lose_nothing(ray_session, tmp_path, orders
     log = tmp_path / "told"
     orders.give("slow")
     waiting = []
-    own = [*callbacks(gif_width=16), At({16: lambda: waiting.append(rows_for_storage())})]
+
+    def note():
+        outbox = running_session().outbox
+        waiting.append(outbox.last - outbox.position("storage"))
+
+    own = [*callbacks(gif_width=16), At({16: note})]
     results = sweep(tmp_path, own, filesystem=faulty(orders), log=log, pause=0.0, size=64)
     assert_trained(results)
     assert waiting[0] > 10, "the last result came only after most was written: Tune's loop was held"
@@ -374,7 +374,7 @@ def test_a_slow_storage_and_slow_gifs_lose_nothing(ray_session, tmp_path, orders
         assert_all_listed(lines, trial, log)
         assert {line["status"] for line in lines} == {"stored"}
         for line in lines:
-            assert assert_readable((Path(result.path) / line["path"]).read_bytes(), line) is None
+            assert_readable((Path(result.path) / line["path"]).read_bytes(), line)
         assert_scalars(result.path)
         assert sorted(tm.load(result.path).episodes()["episode_return"]) == ITERATIONS
         steps = assert_tensorboard_shows_once(result.path)

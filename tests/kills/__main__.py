@@ -13,7 +13,6 @@ import resource
 import shutil
 import signal
 import socket
-import sqlite3
 import sys
 import tempfile
 import time
@@ -42,9 +41,10 @@ import tune_media.callbacks.wandb.callback
 import tune_media.callbacks.wandb.run
 import tune_media.viewing.catalog  # noqa: F401
 from tests.kills.check import check_after_kill, check_end
-from tests.kills.driver import POINTS, RENDER_POINTS, Places, drive, filesystem_of, kill_at, read_lines
-from tests.kills.mlflow_server import MODES, Proxy, free_port, phases
-from tests.support.trackers import MlflowServer
+from tests.kills.driver import POINTS, RENDER_POINTS, Places, drive, filesystem_of, kill_at
+from tests.kills.mlflow_server import MODES, Proxy, phases
+from tests.support.json_lines import read_lines
+from tests.support.trackers import MlflowServer, free_port, mlflow_store
 
 LONGEST = 1200.0  # seconds that a driver may take, on a busy machine
 
@@ -135,13 +135,6 @@ def _running_mlflow(home: Path) -> Any:
         yield server
     finally:
         server.stop()
-
-
-def make_store(file: Path) -> None:
-    """Make MLflow's database, which takes seconds: each round gets a copy."""
-    from mlflow import MlflowClient
-
-    MlflowClient(f"sqlite:///{file}").search_experiments()
 
 
 @contextlib.contextmanager
@@ -325,9 +318,7 @@ def main() -> int:
     until, seed = time.monotonic() + 60 * given.minutes, given.seed
     modes = (*7 * MODES[:1], *MODES[1:]) if given.mlflow == "all" else (given.mlflow,)  # a server takes much longer
     try:
-        result_of(lambda: make_store(home / "mlflow.db"), home)
-        with sqlite3.connect(home / "mlflow.db") as database:
-            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        result_of(lambda: mlflow_store(home), home)  # it takes seconds: each round gets a copy
         with contextlib.ExitStack() as servers:
             server = servers.enter_context(s3_server(home)) if given.s3 else ""
             mlflow_server = servers.enter_context(_running_mlflow(home)) if modes != ("store",) else None

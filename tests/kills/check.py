@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow.fs
 
 import tune_media as tm
-from tests.kills.driver import RAW, TAPED, TRIALS, Places, filesystem_of, read_lines
+from tests.kills.driver import RAW, TAPED, TRIALS, Places, filesystem_of
 from tests.kills.trackers import check_trackers
 from tests.kills.truth import Stored, TrialThere, Truth
+from tests.support.json_lines import read_lines
 
 NOT_MADE = "the driver was killed before its file was made"
 
@@ -202,7 +203,7 @@ def _check_calls(truth: Truth, folder: Path, counts: Counter[str]) -> list[str]:
         if call["call"] in ("metrics", "media"):
             made[call["call"], call["trial"], json.dumps(call["what"])].append(at)
     for report in truth.reports:
-        if not truth.must_be_there(report) or truth.is_gone[report["number"]]:
+        if not truth.counts(report):
             continue
         trial = report["trial"]
         if ("metrics", trial, json.dumps(report["number"])) not in made:

@@ -5,7 +5,6 @@ Each process has a staging folder of its own, as each Ray session has, and copie
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import random
@@ -23,6 +22,7 @@ from ray.train._internal.storage import _FilesystemSyncer
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
+from tests.support.json_lines import read_lines, write_line
 from tests.support.taped import taped_clip
 from tune_media.callbacks import tape_renderer
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
@@ -131,18 +131,6 @@ class Calls(tm.Backend):
         self._tell(call="end", trial=trial.trial_id, what=status)
 
 
-def write_line(file: Path, line: dict[str, Any]) -> None:
-    """Append a line to a file, whole."""
-    target = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(target, json.dumps(line).encode() + b"\n")
-    os.close(target)
-
-
-def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Return the lines that ``write_line`` wrote."""
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
 def kill_at(point: str, when: str, count: int) -> None:
     """Have this process kill itself before or after the n-th call of a method."""
     import importlib
@@ -177,15 +165,13 @@ class Trial(FakeTrial):
     def __init__(
         self, folder: Path, trial_id: str, filesystem: pyarrow.fs.FileSystem, experiment: str, staging: Path
     ) -> None:
-        super().__init__(folder, trial_id, lr=len(trial_id))
-        self.storage.storage_filesystem = filesystem
+        super().__init__(folder, trial_id, filesystem=filesystem, lr=len(trial_id))
         self.storage.experiment_driver_staging_path = str(staging)
         self.storage.syncer = _FilesystemSyncer(storage_filesystem=filesystem)
         self.local_path = str(staging / trial_id)
         self.init_local_path()
         self.storage.experiment_fs_path = experiment
         self.storage.trial_fs_path = f"{experiment}/{trial_id}"
-        self.storage._timestamp = "2026-01-01_00-00-00"
 
     def sync(self) -> None:
         """Copy the experiment's staging folder to the storage, as Tune does at each snapshot."""

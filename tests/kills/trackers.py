@@ -127,12 +127,11 @@ def _check_mlflow(places: Places, truth: Truth, trial: str, counts: Counter[str]
     wanted, allowed = set(), set()
     for report in reports:
         number = report["number"]
-        counts_still = truth.must_be_there(report) and not truth.is_gone[number]
-        if counts_still and number not in points:
+        if truth.counts(report) and number not in points:
             problems.append(f"lacks result {number}")
         for key, path in truth.returned.get(number, {}).items():
             allowed.add(path)
-            if counts_still and key != RAW:
+            if truth.counts(report) and key != RAW:
                 wanted.add(path)
     problems += [f"lacks {path}" for path in sorted(wanted - paths)]
     ids = {id[:12] for report in reports for id in report["media"].values() if id}
@@ -145,8 +144,7 @@ def _check_mlflow(places: Places, truth: Truth, trial: str, counts: Counter[str]
         at = table["columns"].index("episode_id")
         rows = Counter(row[at] for row in table["data"])
         problems += [f"has episode {id} {count} times in its table" for id, count in rows.items() if count > 1]
-        needed = {f"{trial} {one['number']}" for one in reports if truth.must_be_there(one)}
-        needed -= {f"{trial} {number}" for number, is_gone in truth.is_gone.items() if is_gone}
+        needed = {f"{trial} {report['number']}" for report in reports if truth.counts(report)}
         problems += [f"lacks episode {id} in its table" for id in sorted(needed - rows.keys())]
     elif any(path.startswith("episode_data/") for path in paths) and not truth.ended_before_loss(trial):
         problems.append("has no table of episodes")

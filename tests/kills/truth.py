@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.fs
 
-from tests.kills.driver import read_lines
+from tests.support.json_lines import read_lines
 
 Stored = dict[str, set[tuple[str, str]]]
 

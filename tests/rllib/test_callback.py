@@ -437,8 +437,8 @@ def told(step):
 @pytest.mark.parametrize("ends", ["terminated", "truncated"])
 def test_how_an_episode_of_pettingzoo_ended(ray_session, ends):
     """RLlib says that an episode is terminated if all its agents are truncated by flags of their own."""
-    name = own_env(f"Ending{ends.capitalize()}Env")
-    config = ppo(record_episodes(sections="train", keep="all", video=None)).environment(name)
+    recorder = record_episodes(sections="train", keep="all", video=None)
+    config = ppo(recorder, {"ends_by_truncation": ends == "truncated"}).environment(own_env("EndingEnv"))
     config.multi_agent(**multi_agent())
     episodes = run_plain(config, 1)[1]["env_runners"]["episodes"]["data"].episodes
     assert len(episodes) >= 3

@@ -5,7 +5,7 @@ Everything that it reports is told in ``told.jsonl`` before, and each call of it
 
 from __future__ import annotations
 
-import json
+import functools
 import os
 import pickle
 import sys
@@ -19,37 +19,26 @@ import numpy as np
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
+from tests.support.faults import clip, episodes
+from tests.support.json_lines import read_lines, write_line
 from tests.support.killed_process import state_after_kill
 from tune_media.callbacks import session
 from tune_media.callbacks.readers import Reader
 from tune_media.storage.experiment_log import ExperimentLog
 from tune_media.storage.index import Index
-from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 CALM = 3  # results before the one at which it is killed
 KEYS = ("best", "my key/best of 3?", "weights", "worst")  # ``best`` and ``worst`` share a file
 PLACES = ("append", "log", "file", "index", "tracker")
 
 
-def clip(level: int, size: int = 16) -> tm.Video:
-    """Return a clip of its own."""
-    noise = np.random.default_rng(level).integers(0, 255, (3, size, size, 3), np.uint8)
-    return tm.Video(iter(noise), fps=5)
-
-
-def episodes(iteration: int) -> EpisodeBatch:
-    """Return one episode."""
-    record = tm.EpisodeRecord(f"e{iteration}", float(iteration), 5)
-    return EpisodeBatch((EpisodeData(record, {"speed": Series(np.arange(5.0), 1, 5)}),))
-
-
 def report(callback: Any, trial: FakeTrial, folder: Path, iteration: int) -> dict[str, Any]:
     """Show a result to a callback, as Tune does."""
     shared, other, weights = clip(iteration, 64), clip(100 + iteration), tm.Histogram(np.arange(10.0 * iteration))
-    batch = episodes(iteration)
+    batch = episodes("e", iteration)
     ids = {"best": shared.id, "worst": shared.id, "my key/best of 3?": other.id, "weights": weights.id}
     for key, id in [*ids.items(), ("episodes/data", batch.id)]:
-        _write(folder / "told.jsonl", {"key": key, "id": id, "training_iteration": iteration})
+        write_line(folder / "told.jsonl", {"key": key, "id": id, "training_iteration": iteration})
     result = {"best": shared, "worst": shared, "my key": {"best of 3?": other}, "weights": weights}
     result |= {"training_iteration": iteration, "level": float(iteration)}
     result["evaluation"] = {"env_runners": {"episodes": {"data": batch}}}
@@ -73,35 +62,25 @@ class Tells(tm.Backend):
         self._call(["media", entry.training_iteration, entry.key, entry.medium.id])
 
     def _call(self, what: list[Any]) -> None:
-        _write(self.folder / "calls.jsonl", {"call": what, "done": False})
+        write_line(self.folder / "calls.jsonl", {"call": what, "done": False})
         if _exits.get("tracker") and what[0] == "media":
             _end()
-        _write(self.folder / "calls.jsonl", {"call": what, "done": True})
+        write_line(self.folder / "calls.jsonl", {"call": what, "done": True})
 
 
 def calls(folder: Path) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """Return the calls of a ``Tells`` that have begun, and those that have ended."""
-    file = folder / "calls.jsonl"
-    found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    found = read_lines(folder / "calls.jsonl")
     begun, done = ([tuple(call["call"]) for call in found if call["done"] is is_done] for is_done in (False, True))
     return begun, done
 
 
 def told(folder: Path) -> list[dict[str, Any]]:
     """Return the key, id and iteration of everything that was reported."""
-    return [json.loads(line) for line in (folder / "told.jsonl").read_text().splitlines()]
+    return read_lines(folder / "told.jsonl")
 
 
-def kill_at(folder: Path, place: str) -> dict[str, Any]:
-    """Run such a process, which is killed at a place; return the last state that Tune has saved of its callback."""
-    return state_after_kill(__file__, folder, place)
-
-
-def _write(file: Path, line: dict[str, Any]) -> None:
-    with file.open("a") as opened:
-        opened.write(json.dumps(line) + "\n")
-
-
+kill_at = functools.partial(state_after_kill, __file__)
 _exits: dict[str, bool] = {}
 _has_reported = threading.Event()
 

@@ -103,10 +103,10 @@ def fake_ray(monkeypatch):
     monkeypatch.setattr(ray_names, "finished", finished)
 
 
-def recording_on(env_runner, name="episodes", keep=("best", "worst")):
+def recording_on(env_runner, keep=("best", "worst")):
     """Return a new recording on an env runner."""
-    settings = RecorderSettings(Plan(name, as_selectors(keep)), sections=("train",))
-    recording = recordings_of(env_runner)[name] = EnvRunnerRecording(
+    settings = RecorderSettings(Plan("episodes", as_selectors(keep)), sections=("train",))
+    recording = recordings_of(env_runner)["episodes"] = EnvRunnerRecording(
         settings, env_runner, owner=SimpleNamespace(children=set())
     )
     return recording

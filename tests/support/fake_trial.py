@@ -9,10 +9,6 @@ from typing import Any
 import pyarrow.fs
 
 
-class FakeSyncer:
-    """A syncer of Tune's, of which nothing is asked."""
-
-
 class FakeTrial:
     """A trial with a folder on a (local) storage and one on the driver.
 
@@ -35,7 +31,7 @@ class FakeTrial:
             experiment_dir_name=self.experiment_dir_name,
             trial_dir_name=trial_id,
             experiment_driver_staging_path=str(folder / "driver" / "staging"),
-            syncer=FakeSyncer(),
+            syncer=None,
             _timestamp="2026-01-01_00-00-00",
         )
         self.run_metadata = SimpleNamespace(checkpoint_manager=SimpleNamespace(latest_checkpoint_result=None))

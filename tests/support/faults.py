@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from tests.support.trial_life import (
     tell,
     told,
 )
-from tune_media.callbacks.session import _SESSIONS
+from tune_media.callbacks.session import _SESSIONS, MediaSession
 from tune_media.encoding import probe_video
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
@@ -81,22 +81,28 @@ def goes_on(config: dict[str, Any]) -> None:
             raise RuntimeError("the trial fails, as it was told to")
 
 
-def told_of(log: Path, trial: str | None = None) -> list[dict[str, Any]]:
-    """Return what was told of a trial's media, or of all."""
-    return [line for line in told(log) if trial is None or line["trial"] == trial]
+def told_of(log: Path, trial: str) -> list[dict[str, Any]]:
+    """Return what was told of a trial's media."""
+    return [line for line in told(log) if line["trial"] == trial]
 
 
 class At(tune.Callback):
-    """Does things when so many results, of all trials, have come, or when a trial is about to start."""
+    """Does things when so many results, of all trials, have come, or when a trial is about to start.
+
+    Attributes:
+        folders: The driver's folder of each trial.
+    """
 
     def __init__(self, actions: dict[int, Callable[[], None]] | None = None, start: Any = None, each: Any = None):
         self._actions, self._start, self._each = dict(actions or {}), start, each
         self.count = 0
+        self.folders: dict[str, Path] = {}
 
     def __reduce__(self):
         return At, ()  # Tune pickles it, and uses the one that it was given
 
     def on_trial_start(self, iteration, trials, trial, **info):
+        self.folders[trial.trial_id] = Path(trial.local_path)
         if self._start is not None:
             self._start(trial)
 
@@ -108,26 +114,10 @@ class At(tune.Callback):
             self._actions[self.count]()
 
 
-class Folders:
-    """Notes the driver's folders of trials."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, Path] = {}
-
-    def note(self, trial: Any) -> None:
-        self.of[trial.trial_id] = Path(trial.local_path)
-
-
-def storage_is_away() -> bool:
-    """Say whether the storage's reader of the experiment that runs is waiting for the storage."""
+def running_session() -> MediaSession:
+    """Return the session of the experiment that runs."""
     (session,) = _SESSIONS.values()
-    return session.storage.is_away
-
-
-def rows_for_storage() -> int:
-    """Return how many rows of the experiment that runs wait for the storage."""
-    (session,) = _SESSIONS.values()
-    return session.outbox.last - session.outbox.position("storage")
+    return session
 
 
 class Orders:
@@ -150,9 +140,6 @@ class Orders:
         """Return how many calls met an order."""
         file = self.folder / "met"
         return len(file.read_bytes()) if file.exists() else 0
-
-    def wait_until_met(self, seconds: float = 60) -> None:
-        wait_until(self.met, seconds)
 
 
 class FaultyStorage(LocalFileSystem):
@@ -183,29 +170,14 @@ class FaultyStorage(LocalFileSystem):
         with (self.orders.folder / "met").open("ab") as file:
             file.write(b".")
 
-    def info(self, path, **more):
-        self._meet()
-        return super().info(path, **more)
+    def _meeting(name):  # noqa: N805
+        def call(self, *args, **more):
+            self._meet()
+            return getattr(LocalFileSystem, name)(self, *args, **more)
 
-    def find(self, path, *args, **more):
-        self._meet()
-        return super().find(path, *args, **more)
+        return call
 
-    def mkdir(self, path, *args, **more):
-        self._meet()
-        return super().mkdir(path, *args, **more)
-
-    def makedirs(self, path, *args, **more):
-        self._meet()
-        return super().makedirs(path, *args, **more)
-
-    def mv(self, *args, **more):
-        self._meet()
-        return super().mv(*args, **more)
-
-    def rm(self, *args, **more):
-        self._meet()
-        return super().rm(*args, **more)
+    info, find, mkdir, makedirs, mv, rm = map(_meeting, ("info", "find", "mkdir", "makedirs", "mv", "rm"))
 
     def _open(self, path, mode="rb", **more):
         self._meet(writes="w" in mode)
@@ -403,7 +375,7 @@ def assert_all_stored(
 
 def assert_relisted(folder: str, trial: str, log: Path) -> None:
     """Assert that all media that a trial told are listed once, though their first lines were lost: by their files."""
-    lines = list(parse_index((Path(folder) / "media/index.jsonl").read_bytes()))
+    lines = parse_index((Path(folder) / "media/index.jsonl").read_bytes())
     media = [line for line in lines if line["key"] != "episodes/data"]
     wanted = {line["id"][:12]: line["key"] for line in told_of(log, trial) if line["key"] != "episodes/data"}
     assert len(wanted) == 2 * RESULTS
@@ -439,19 +411,18 @@ def assert_scalars(folder: str | Path) -> None:
     assert [json.loads(line)["level"] for line in lines] == ITERATIONS
 
 
-def assert_shown(folder: str | Path, but: Iterable[int] = ()) -> None:
+def assert_shown(folder: str | Path) -> None:
     """Assert that TensorBoard shows all of a trial once."""
     steps = assert_tensorboard_shows_once(folder)
-    shown = [iteration for iteration in ITERATIONS if iteration not in set(but)]
-    assert steps["train/rollout"] == steps["train/weights"] == shown
+    assert steps["train/rollout"] == steps["train/weights"] == ITERATIONS
     assert steps["ray/tune/level"] == ITERATIONS
     assert steps["evaluation/episodes/speed"] == ITERATIONS
 
 
-def assert_nothing_lost(results: tune.ResultGrid, log: Path, filesystem: pyarrow.fs.FileSystem = LOCAL) -> None:
+def assert_nothing_lost(results: tune.ResultGrid, log: Path) -> None:
     """Assert that a sweep is complete on its (local) storage."""
     assert_trained(results)
     for result in results:
-        assert_all_stored(result.path, result.metrics["trial_id"], log, filesystem)
+        assert_all_stored(result.path, result.metrics["trial_id"], log)
         assert_scalars(result.path)
         assert_shown(result.path)

@@ -21,7 +21,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def state_after_kill(script: str, folder: Path, place: str) -> dict[str, Any]:
-    """Run ``script FOLDER PLACE``, which is killed at the place; return the last state that Tune has saved.
+    """Run ``script FOLDER PLACE``, which is killed at the place; return the state that Tune saved of its callback last.
 
     The script writes the state into ``state``, and ends with the exit code 9.
     """
@@ -45,6 +45,7 @@ def _server() -> subprocess.Popen[str]:
 def _serve() -> None:
     """Fork a process for each line of the standard input, and print its exit code."""
     import tests.support.driven_sweep
+    import tests.support.faults
     import tests.support.taped  # noqa: F401
 
     while line := sys.stdin.readline():

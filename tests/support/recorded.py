@@ -12,29 +12,22 @@ import tune_media as tm
 from tests.support.stores import StoredTrial
 
 
-def frames_of(shade: int, count: int = 4, height: int = 32, width: int = 48) -> list[np.ndarray]:
-    """Return frames of one grey; each is a little lighter than the one before."""
-    return [np.full((height, width, 3), min(255, shade + index), np.uint8) for index in range(count)]
-
-
 def make_trial(
-    folder: Path,
-    params: dict[str, Any],
-    returns: dict[int, float],
-    *,
-    key: str = "episodes/best",
-    frames: int = 4,
-    fps: float = 30,
+    folder: Path, params: dict[str, Any], returns: dict[int, float], *, frames: int = 4, fps: float = 30
 ) -> Path:
-    """Write a trial with one clip for each step of ``returns``, and a result.json with the same returns."""
+    """Write a trial with one clip for each step of ``returns``, and a result.json with the same returns.
+
+    The frames of a clip are grey, each a little lighter than the one before.
+    """
     folder.mkdir(parents=True)
     (folder / "params.json").write_text(json.dumps(params))
     store = StoredTrial.in_folder(folder)
     lines = []
     for number, (step, episode_return) in enumerate(returns.items(), 1):
         record = tm.EpisodeRecord("episode", episode_return, frames - 1, metrics={"speed": -episode_return})
-        clip = tm.Video(frames_of(10 * number, frames), fps=fps, episode=record)
-        store.add(clip, "evaluation", key, step, number)
+        shades = (min(255, 10 * number + index) for index in range(frames))
+        clip = tm.Video([np.full((32, 48, 3), shade, np.uint8) for shade in shades], fps=fps, episode=record)
+        store.add(clip, step=step, iteration=number)
         lines.append({"training_iteration": number, "env_runners": {"episode_return_mean": episode_return}, "lr": 1})
     (folder / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     store.finish()

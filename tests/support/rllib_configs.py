@@ -22,8 +22,7 @@ def small(algorithm: Any, learn: dict, env: Any, *, old_stack: bool = False, **s
         config = algorithm().environment(env, env_config=env_config).training(**learn)
         config.env_runners(num_env_runners=0)
         if old_stack:
-            config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
-            config.training(model={"fcnet_hiddens": [8]})
+            on_old_stack(config)
         else:
             config.rl_module(model_config={"fcnet_hiddens": [8], "head_fcnet_hiddens": [8]})
         for part, values in settings.items():
@@ -50,7 +49,7 @@ def ppo(callbacks: Any = None, env_config: dict | None = None, **evaluation: Any
 
 
 def on_old_stack(config: Any) -> Any:
-    """Put a config of ``ppo`` on the old API stack, and return it."""
+    """Put a small config on the old API stack, and return it."""
     config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
     return config.rl_module(model_config={}).training(model={"fcnet_hiddens": [8]})
 
@@ -86,10 +85,8 @@ def own_env(name: str) -> Any:
 
         from tests.support.envs import multi_agent as envs
 
-        parallel = dict.fromkeys(
-            ("ParallelCountingEnv", "EndingTerminatedEnv", "EndingTruncatedEnv"), ParallelPettingZooEnv
-        )
-        wrap = {**parallel, "TurnsCountingEnv": PettingZooEnv}
+        wrap = dict.fromkeys(("ParallelCountingEnv", "EndingEnv"), ParallelPettingZooEnv)
+        wrap["TurnsCountingEnv"] = PettingZooEnv
         return wrap.get(name, lambda env: env)(getattr(envs, name)(config))
 
     ray.tune.register_env(name, make)

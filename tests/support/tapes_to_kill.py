@@ -5,7 +5,7 @@ Its backend tells of each clip in ``calls.jsonl``; the state that Tune saved las
 
 from __future__ import annotations
 
-import json
+import functools
 import os
 import pickle
 import sys
@@ -15,6 +15,7 @@ from typing import Any
 
 import tune_media as tm
 from tests.support.driven_sweep import Sweep
+from tests.support.json_lines import read_lines, write_line
 from tests.support.killed_process import state_after_kill
 from tests.support.taped import taped_clip
 from tune_media.callbacks.outbox import Outbox
@@ -33,24 +34,18 @@ class Tells(tm.Backend):
 
     def media(self, trial, entry):
         assert entry.content()
-        self._tell(["media", entry.training_iteration, entry.medium.id])
+        write_line(self.file, ["media", entry.training_iteration, entry.medium.id])
 
     def end(self, trial, status):
-        self._tell(["end", status])
-
-    def _tell(self, call: list[Any]) -> None:
-        with self.file.open("a") as opened:
-            opened.write(json.dumps(call) + "\n")
+        write_line(self.file, ["end", status])
 
 
 def calls(folder: Path) -> list[list[Any]]:
     """Return what a ``Tells`` has told."""
-    return [json.loads(line) for line in (folder / "calls.jsonl").read_text().splitlines()]
+    return read_lines(folder / "calls.jsonl")
 
 
-def kill_at(folder: Path, place: str) -> dict[str, Any]:
-    """Run such a process, which ends at a place; return the last state that Tune has saved of its callback."""
-    return state_after_kill(__file__, folder, place)
+kill_at = functools.partial(state_after_kill, __file__)
 
 
 def main(folder: Path, place: str) -> None:

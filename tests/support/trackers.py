@@ -182,14 +182,19 @@ def mlflow_store(folder: Path, name: str = "mlflow.db") -> str:
     return f"sqlite:///{file}"
 
 
+def free_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 class MlflowServer:
     """A real ``mlflow server`` on sqlite, over HTTP on loopback, that can be stopped and started again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen | None = None
 

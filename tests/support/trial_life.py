@@ -1,4 +1,4 @@
-"""What the tests of this folder share: trainables that write down on their own what they report, and the comparison."""
+"""Trainables that write down on their own what they report, and the comparison with what is there."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ray import tune
 
 import tune_media as tm
 from tests.support.experiment import tensorboard_events
+from tests.support.json_lines import read_lines, write_line
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 
@@ -28,16 +29,13 @@ def clip(level: int) -> list[np.ndarray]:
 
 
 def tell(log: str | Path, **line: Any) -> None:
-    """Add a line to what the trainables of a run tell; each process has a file of its own."""
-    with (Path(log) / f"{os.getpid()}.jsonl").open("a") as file:
-        file.write(json.dumps({**line, "pid": os.getpid(), "time": time.time()}) + "\n")
+    """Add a line to what the trainables of a run tell."""
+    write_line(Path(log) / "told.jsonl", {**line, "pid": os.getpid(), "time": time.time()})
 
 
 def told(log: str | Path) -> list[dict[str, Any]]:
-    """Return what the trainables told, in the order of time; a line that is being written is left out."""
-    texts = [file.read_text() for file in Path(log).glob("*.jsonl")]
-    lines = [json.loads(line) for text in texts for line in text[: text.rfind("\n") + 1].splitlines()]
-    return sorted(lines, key=lambda line: line["time"])
+    """Return what the trainables told, in the order of time."""
+    return sorted(read_lines(Path(log) / "told.jsonl"), key=lambda line: line["time"])
 
 
 class Accepted(tune.Callback):

@@ -21,6 +21,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 import tune_media as tm
 from tests.support.driven_sweep import Sweep
 from tests.support.envs import CountingEnv
+from tests.support.json_lines import read_lines, write_line
 from tests.support.taped import Gated, taped_clip
 from tune_media.replay.taped_clip import TapedClip
 
@@ -33,15 +34,8 @@ class Tells(Gated):
     """Tells in which process it is rendered, which one has started that, and for which raylet that one works."""
 
     def render(self) -> Any:
-        with Path(self.config["told"]).open("a") as file:
-            file.write(json.dumps([os.getpid(), os.getppid(), int(os.environ["RAY_RAYLET_PID"])]) + "\n")
+        write_line(Path(self.config["told"]), [os.getpid(), os.getppid(), int(os.environ["RAY_RAYLET_PID"])])
         return super().render()
-
-
-def told(folder: Path) -> list[list[int]]:
-    """Return the processes of each frame that was rendered."""
-    file = folder / "told"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def main(folder: str) -> None:
@@ -64,14 +58,15 @@ def main(folder: str) -> None:
 def render(place: Path, node: str, raylet: int, resources: dict[str, float] | None = None) -> None:
     """Have a tape rendered on the node that it names, or on one that has these resources."""
     place.mkdir()
+    told = place / "told"
     sweep = Sweep(place / "sweep", renderer_resources=resources)
-    clip = taped_clip(2, creator=Tells, gate=str(place / "gate"), told=str(place / "told"))
+    clip = taped_clip(2, creator=Tells, gate=str(place / "gate"), told=str(told))
     sweep.report(1, best=TapedClip(clip.tape, clip.recipe, clip.episode, node))
-    while not told(place):
+    while not read_lines(told):
         time.sleep(0.05)
     if node:
-        os.kill(told(place)[0][1], signal.SIGKILL)  # the actor that holds the process
-    while node and len({process for process, *_ in told(place)}) < 2:
+        os.kill(read_lines(told)[0][1], signal.SIGKILL)  # the actor that holds the process
+    while node and len({process for process, *_ in read_lines(told)}) < 2:
         time.sleep(0.05)
     (place / "gate").touch()
     sweep.end()

@@ -25,10 +25,10 @@ class COUNTS(NamedTuple):
     agent: int
 
 
-def draw_frame(counts: COUNTS, scale: int = 1) -> np.ndarray:
+def draw_frame(counts: COUNTS) -> np.ndarray:
     """Draw the numbers as rows of black and white blocks, the lowest bit first."""
     bits = np.array([[(value >> bit) & 1 for bit in range(_BITS)] for value in counts], np.uint8)
-    grey = np.kron(bits * 255, np.ones((_BLOCK * scale, _BLOCK * scale), np.uint8))
+    grey = np.kron(bits * 255, np.ones((_BLOCK, _BLOCK), np.uint8))
     return np.repeat(grey[:, :, None], 3, axis=2)
 
 
@@ -79,9 +79,13 @@ class Counter:
         self.total += reward
         over = self.step_count >= self.length
         if over and self.config.get("log_dir"):
-            line = {"env": self.number, "episode": self.episode, "length": self.step_count, "return": self.total}
-            (Path(self.config["log_dir"]) / f"{uuid.uuid4().hex}.json").write_text(json.dumps(line))
+            self.write({"env": self.number, "episode": self.episode}, ".json")
         return reward, over
+
+    def write(self, facts: dict, suffix: str) -> None:
+        """Write facts of the episode that has ended, and its length and return, to a file of its own in ``log_dir``."""
+        line = {**facts, "length": self.step_count, "return": self.total}
+        (Path(self.config["log_dir"]) / f"{uuid.uuid4().hex}{suffix}").write_text(json.dumps(line))
 
     def render(self, agent: int = 0) -> np.ndarray | None:
         """Draw into the buffer that every frame is drawn into."""

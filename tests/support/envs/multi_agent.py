@@ -118,10 +118,8 @@ class ParallelCountingEnv(SameSpaces, ParallelEnv):
         return self.counter.render()
 
 
-class EndingTerminatedEnv(ParallelCountingEnv):
-    """Two agents, who both stay, and whose own flags say how the episode ends."""
-
-    ends_by_truncation = False
+class EndingEnv(ParallelCountingEnv):
+    """Two agents, who both stay, and whose own flags say how the episode ends: config ``ends_by_truncation``."""
 
     def __init__(self, config: dict | None = None) -> None:
         super().__init__(config)
@@ -132,13 +130,9 @@ class EndingTerminatedEnv(ParallelCountingEnv):
         reward, over = self.counter.step()
         no, yes = dict.fromkeys(AGENTS, False), dict.fromkeys(AGENTS, over)
         self.agents = [] if over else list(AGENTS)
-        terminated, truncated = (no, yes) if self.ends_by_truncation else (yes, no)
+        terminated, truncated = (no, yes) if self.counter.config["ends_by_truncation"] else (yes, no)
         seen = dict.fromkeys(AGENTS, OBSERVATION)
         return seen, dict.fromkeys(AGENTS, reward), terminated, truncated, {agent: {} for agent in AGENTS}
-
-
-class EndingTruncatedEnv(EndingTerminatedEnv):
-    ends_by_truncation = True
 
 
 class TurnsCountingEnv(SameSpaces, AECEnv):
@@ -182,9 +176,6 @@ class TurnsCountingEnv(SameSpaces, AECEnv):
         self.roaming.step(reward, over)
         self.rewards = {other: reward if other == agent else 0.0 for other in self.agents}
         self.terminations = dict.fromkeys(self.agents, over)
-        if "left" in self.agents and "left" not in self.roaming.present:
-            self.terminations["left"] = True
-            following = "right" if following == "left" else following
         self.agent_selection = following
         self._accumulate_rewards()
         self._deads_step_first()

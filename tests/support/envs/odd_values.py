@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import uuid
-from pathlib import Path
-
 import numpy as np
 
 from tests.support.envs.multi_agent import AGENTS, MultiAgentCountingEnv, Roaming
@@ -35,6 +31,5 @@ class OddValuesEnv(MultiAgentCountingEnv):
         }
         infos["__common__"] = {"media": {"ids": told["ids"]}, "data": {"final": {"code": LARGE + step}}}
         if done["__all__"]:
-            text = json.dumps({**self.told, "return": self.counter.total, "length": step})
-            (Path(self.counter.config["log_dir"]) / f"{uuid.uuid4().hex}.told").write_text(text)
+            self.counter.write(self.told, ".told")
         return observations, rewards, done, cut, infos

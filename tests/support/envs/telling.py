@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,7 @@ from tests.support.envs.counting import CountingEnv
 
 
 class TellingEnv(CountingEnv):
-    """A CountingEnv with ``info["data"]`` and ``info["media"]``; each finished episode is a file in ``log_dir``.
-
-    ``legacy=True`` leaves its info empty, for callbacks that read ``last_told`` instead.
-    """
+    """A CountingEnv with ``info["data"]`` and ``info["media"]``; each finished episode is a file in ``log_dir``."""
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed, options=options)
@@ -30,15 +26,13 @@ class TellingEnv(CountingEnv):
         self.told["speed"].append(speed)
         self.told["track"].append(track)
         if over:
-            config = self.counter.config
-            told = {**self.told, "goals": goals, "return": self.total, "length": self.counter.step_count}
-            section = "evaluation" if config.get("evaluation") else "train"
-            (Path(config["log_dir"]) / f"{section}-{uuid.uuid4().hex}.told").write_text(json.dumps(told))
+            section = "evaluation" if self.counter.config.get("evaluation") else "train"
+            self.counter.write({**self.told, "goals": goals}, f".{section}-told")
         info = {"media": {"track": track}, "data": {"running": {"speed": speed}, "final": {"goals": goals}}}
         return observation, reward, over, truncated, info
 
 
 def told_by(log_dir: Path, section: str) -> list[dict]:
     """Return what the envs of a section wrote, ordered by return."""
-    found = [json.loads(path.read_text()) for path in Path(log_dir).glob(f"{section}-*.told")]
+    found = [json.loads(path.read_text()) for path in Path(log_dir).glob(f"*.{section}-told")]
     return sorted(found, key=lambda told: told["return"])
