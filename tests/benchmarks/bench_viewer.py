@@ -121,12 +121,16 @@ def open_bare(browser: Any, url: str) -> dict[str, float]:
     page.route(url + "bare.html", lambda route: route.fulfill(body=clips + boxes, content_type="text/html"))
     page.goto(url + "bare.html")
     page.wait_for_function("window.firstPicture", timeout=120_000)
-    found = {"first picture": page.evaluate("window.firstPicture")}
-    frames = page.evaluate(_SCROLL)
-    found["scrolling: median frame"] = frames[len(frames) // 2]
-    found["scrolling: 95 % of frames"] = frames[len(frames) * 95 // 100]
+    found = {"first picture": page.evaluate("window.firstPicture"), **_frames(page.evaluate(_SCROLL))}
     page.close()
     return found
+
+
+def _frames(sorted_times: list[float]) -> dict[str, float]:
+    """Return how long frames took while the page scrolled, ms."""
+    count = len(sorted_times)
+    middle, late = sorted_times[count // 2], sorted_times[count * 95 // 100]
+    return {"scrolling: median frame": middle, "scrolling: 95 % of frames": late}
 
 
 def _column(column: dict[str, Any]) -> Any:
@@ -147,7 +151,7 @@ def open_page(browser: Any, url: str, pid: int) -> dict[str, float]:
     page.wait_for_function("window.firstPicture", timeout=120_000)
     found = {"first picture": page.evaluate("window.firstPicture")}
 
-    metrics = {item["name"]: item["value"] for item in session.send("Performance.getMetrics")["metrics"]}
+    metrics = _metrics(session)
     found["server CPU until then"] = (cpu_seconds(pid) - before) * 1e3
     found["page's main thread until then"] = metrics["TaskDuration"] * 1e3
     found["of it script"] = metrics["ScriptDuration"] * 1e3
@@ -157,19 +161,17 @@ def open_page(browser: Any, url: str, pid: int) -> dict[str, float]:
     found["longest task"] = page.evaluate("window.longest || 0")
     found["videos with a src"] = page.evaluate("document.querySelectorAll('video[src]').length")
     found["elements"] = page.evaluate("document.querySelectorAll('*').length")
-    before = _main_thread(session)
+    before = _metrics(session)["TaskDuration"]
     frames = page.evaluate(_SCROLL)
-    found["scrolling: main thread a frame"] = (_main_thread(session) - before) / len(frames)
-    found["scrolling: median frame"] = frames[len(frames) // 2]
-    found["scrolling: 95 % of frames"] = frames[len(frames) * 95 // 100]
+    found["scrolling: main thread a frame"] = (_metrics(session)["TaskDuration"] - before) * 1e3 / len(frames)
+    found |= _frames(frames)
     page.close()
     return found
 
 
-def _main_thread(session: Any) -> float:
-    """Return the CPU time of the page's main thread, ms."""
-    metrics = {item["name"]: item["value"] for item in session.send("Performance.getMetrics")["metrics"]}
-    return float(metrics["TaskDuration"] * 1e3)
+def _metrics(session: Any) -> dict[str, float]:
+    """Return what Chromium has measured of the page: its main thread's CPU time and more, seconds."""
+    return {item["name"]: item["value"] for item in session.send("Performance.getMetrics")["metrics"]}
 
 
 def main() -> None:

@@ -155,13 +155,7 @@ def section(benchmark: Benchmark, output: str, when: str) -> str:
     about = re.sub(r": ``?python -m.*?``?(?=\.$)|: python -m .*?(?=\.$)", "", about, flags=re.DOTALL)
     about = re.sub(r"``(.*?)``", r"`\1`", about)
     heading = f"## {benchmark.title} (`bench_{benchmark.name}`)"
-    parts = [
-        f"<!-- {benchmark.name} -->",
-        heading,
-        about,
-        without_paths(output).strip(),
-        when,
-    ]
+    parts = [f"<!-- {benchmark.name} -->", heading, about, without_paths(output).strip(), when]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -306,10 +300,7 @@ def draw_recording(sections: dict[str, str]) -> None:
 def draw_evaluation(sections: dict[str, str]) -> None:
     """Draw the duration of an evaluation by method: ratios to one without a recorder."""
     (table,) = re.findall(rf"(?m)^{re.escape(_LONG_ONE)}\n\n((?:\|.*\n)+)", sections["replay"])
-    names = {
-        "on tape, the default": "tune_media, on tape (the default)",
-        "direct": "tune_media, direct",
-    }
+    names = {"on tape, the default": "tune_media, on tape (the default)", "direct": "tune_media, direct"}
     bars = [
         ("CartPole, 10 episodes of 200 steps", names.get(row["method"], row["method"]), float(row["ratio"]))
         for row in tables_of(table)[1:]

@@ -57,11 +57,8 @@ class SlowS3:
         kind = "LIST" if not key else method
         self.requests[kind] = self.requests.get(kind, 0) + 1
         if not key:
-            return (
-                200,
-                {"content-type": "application/xml"},
-                self._list({name: value[0] for name, value in query.items()}),
-            )
+            asked = {name: value[0] for name, value in query.items()}
+            return 200, {"content-type": "application/xml"}, self._list(asked)
         file = self._folder / key
         if not file.is_file():
             return 404, {}, b""
@@ -85,9 +82,8 @@ class SlowS3:
         for key in self._keys[at:]:
             if not key.startswith(prefix):
                 break
-            folder = (
-                key[: key.index(delimiter, len(prefix)) + 1] if delimiter and delimiter in key[len(prefix) :] else ""
-            )
+            is_below = bool(delimiter) and delimiter in key[len(prefix) :]
+            folder = key[: key.index(delimiter, len(prefix)) + 1] if is_below else ""
             name = folder or key
             if name <= after or name in found:
                 continue

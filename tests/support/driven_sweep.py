@@ -10,24 +10,20 @@ from tune_media.callbacks.session import _SESSIONS
 SIZE = 8192  # more than what is kept in a row of the outbox
 
 
-class Nothing(tm.Backend):
-    """Takes nothing."""
-
-
 class Sweep:
     """An experiment of one trial, result by result.
 
     Args:
         folder: The test's.
         state: What the callback of an earlier process knew.
-        backend: The backend.
+        backend: The backend; None: one that takes nothing.
         storage: A filesystem; None: this machine's own.
         options: The media options.
     """
 
     def __init__(self, folder, state=None, *, backend=None, storage=None, last=None, **options):
         self.folder = folder
-        self.callback = tm.MediaLoggerCallback(backend or Nothing(), tm.MediaOptions(**options))
+        self.callback = tm.MediaLoggerCallback(backend or tm.Backend(), tm.MediaOptions(**options))
         self.trial = FakeTrial(folder, filesystem=storage)
         if state:
             self.callback.set_state(state)
@@ -58,6 +54,7 @@ class Sweep:
         return self.session.storage
 
     def end(self):
+        """End the trial and the experiment; return what the callback knew."""
         state = self.callback.get_state()
         self.callback.log_trial_end(self.trial)
         self.callback.on_experiment_end([self.trial])
@@ -69,9 +66,9 @@ class Sweep:
 
     def lines(self):
         """Return the lines of the index by the media's names."""
-        return list(parse_index((self.path / "media" / "index.jsonl").read_bytes()))
+        return parse_index((self.path / "media" / "index.jsonl").read_bytes())
 
 
-def blob(number, size=SIZE):
+def blob(number):
     """Return a file that no other one equals."""
-    return tm.Artifact(bytes([number]) * size, name=f"{number}.bin")
+    return tm.Artifact(bytes([number]) * SIZE, name=f"{number}.bin")
