@@ -27,6 +27,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -77,44 +78,40 @@ def make_connectors_fast() -> None:
 def serve(address: str) -> None:
     """Have a worker forked for each request, until the standard input ends."""
     forkers: dict[tuple[tuple[str, str], ...], socket.socket] = {}
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(address)
-        listener.listen(128)
-        while listener in select.select([sys.stdin, listener], [], [])[0]:
-            with listener.accept()[0] as connection:
-                if (received := _receive(connection)) is None:
-                    continue  # the asking process was killed
-                request, streams = received
-                key = tuple(sorted(_read_by_imports(request).items()))
-                if key not in forkers:
-                    _import(
-                        "numpy",
-                        "torch",
-                        "torch._dynamo",
-                        "pandas",
-                        "gymnasium",
-                        "scipy.stats",
-                        "tensorboardX",
-                        "aiohttp",
-                    )
-                    _end_those_of_ended_rays(forkers)
-                    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                    if not os.fork():
-                        for each in (listener, connection, ours, *forkers.values()):
-                            each.close()
-                        return _fork_with_ray(theirs, dict(key))
-                    theirs.close()
-                    forkers[key] = ours
-                with contextlib.suppress(OSError):  # then the connection ends without an answer
-                    body = json.dumps(request).encode()
-                    socket.send_fds(forkers[key], [body], [*streams, connection.fileno()])
-                for stream in streams:
-                    os.close(stream)
+    requests = _requests(address)
+    for connection, request, streams in requests:
+        key = tuple(sorted(_read_by_imports(request).items()))
+        if key not in forkers:
+            _import("numpy", "torch", "torch._dynamo", "pandas", "gymnasium", "scipy.stats", "tensorboardX", "aiohttp")
+            _end_those_of_ended_rays(forkers)
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            if not os.fork():
+                requests.close()
+                for each in (ours, *forkers.values()):
+                    each.close()
+                return _fork_with_ray(theirs, dict(key))
+            theirs.close()
+            forkers[key] = ours
+        with contextlib.suppress(OSError):  # then the connection ends without an answer
+            body = json.dumps(request).encode()
+            socket.send_fds(forkers[key], [body], [*streams, connection.fileno()])
     return None
 
 
 def serve_renderers(address: str) -> None:
     """Fork a process that renders for each request, until the standard input ends."""
+    requests = _requests(address)
+    for connection, request, streams in requests:
+        _import("gymnasium", "pygame", "tune_media.replay.process")
+        if not os.fork():
+            asking = connection.dup()
+            requests.close()
+            return _guard_renderer(asking, request, streams)
+    return None
+
+
+def _requests(address: str) -> Generator[tuple[socket.socket, Any, list[int]]]:
+    """Yield each request with its connection and open files, until the standard input ends; a fork closes this."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen(128)
@@ -122,14 +119,10 @@ def serve_renderers(address: str) -> None:
             with listener.accept()[0] as connection:
                 if (received := _receive(connection)) is None:
                     continue  # the asking process was killed
-                _import("gymnasium", "pygame", "tune_media.replay.process")
                 request, streams = received
-                if not os.fork():
-                    listener.close()
-                    return _guard_renderer(connection, request, streams)
+                yield connection, request, streams
                 for stream in streams:
                     os.close(stream)
-    return None
 
 
 def _guard_renderer(connection: socket.socket, request: Any, streams: list[int]) -> None:
