@@ -1,0 +1,930 @@
+"""Envs whose pictures depend on state that no observation and no reward shows.
+
+All observations are zeros. The first reward of an episode is a number that its reset drew and that no other episode
+has; the other rewards are zeros. A picture shows the number of the step, and a value that is the kind's own.
+"""
+
+from __future__ import annotations
+
+import array
+import copy
+import ctypes
+import enum
+import functools
+import itertools
+import os
+import random
+import threading
+import time
+import zlib
+from collections import deque
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+
+from tests.support.envs import hidden_elsewhere, truth
+
+EVERY = 12
+"""Episodes after which a theme changes."""
+COUNTED = {"episodes": 0}
+IN_THREADS = threading.local()
+
+
+class Hidden(gym.Env):
+    """The control: its pictures show a number that was drawn in the reset."""
+
+    observation_space, action_space = gym.spaces.Box(-1, 1, (2,), np.float32), gym.spaces.Discrete(2)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
+    render_mode = "rgb_array"
+    shortest, longest = 4, 8
+
+    def __init__(self, config=None):
+        config = config or {}
+        self.cell, self.folder, self.level = config.get("cell", ""), config.get("truth", ""), config.get("level", 1)
+        self.number, self.drawn, self.mark, self.length = 0, 0, 0, 1
+
+    def reset(self, *, seed=None, options=None):
+        truth.will_reset(self)
+        super().reset(seed=seed)
+        self.number, self.mark = 0, int(self.np_random.integers(1, 2**40))
+        self.length = int(self.np_random.integers(self.shortest, self.longest + 1))
+        self.drawn = int(self.np_random.integers(200))
+        self.begin()
+        truth.has_reset(self)
+        return np.zeros(2, np.float32), self.info()
+
+    def step(self, action):
+        truth.will_step(self)
+        self.number += 1
+        self.move()
+        reward, is_over = self.mark / 2**40 if self.number == 1 else 0.0, self.number >= self.length
+        truth.has_stepped(self, reward, is_over=is_over)
+        return np.zeros(2, np.float32), reward, is_over, False, self.info()
+
+    def begin(self):
+        """Do what a kind does in a reset."""
+
+    def move(self):
+        """Do what a kind does in a step."""
+
+    def info(self):
+        return {}
+
+    def shown(self):
+        """Return what a picture would show now, and change nothing."""
+        return self.drawn
+
+    def as_if_rendered(self):
+        """Return what the pictures from the reset on show if each is rendered once; None: as ``shown`` says."""
+
+    def picture(self, value):
+        truth.was_rendered(self, value)
+        return truth.draw(self.number, value)
+
+    def render(self):
+        return self.picture(self.shown())
+
+
+# What its owner changes
+
+
+class Levels(Hidden):
+    """Its pictures show its level, an attribute."""
+
+    def shown(self):
+        return self.level
+
+
+class TaskWithGet(Levels):
+    """Its level is its task, which it tells."""
+
+    def set_task(self, task):
+        self.level = task
+
+    def get_task(self):
+        return self.level
+
+
+class TaskWithoutGet(Levels):
+    """Its level is its task, which it does not tell."""
+
+    def set_task(self, task):
+        self.level = task
+
+
+class World:
+    """An own object of an env."""
+
+    def __init__(self, level=1):
+        self.level = level
+
+
+class Slotted:
+    """An own object without a dict."""
+
+    __slots__ = ("episodes", "level")
+
+    def __init__(self, level=1):
+        self.level, self.episodes = level, 0
+
+
+class LevelInObject(Hidden):
+    """Its level is an attribute of an own object in an own object."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.world = World(World(1))
+
+    def shown(self):
+        return self.world.level.level
+
+
+class LevelInDict(Hidden):
+    """Its level is in a dict in a dict."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.settings = {"look": {"level": 1}}
+
+    def shown(self):
+        return self.settings["look"]["level"]
+
+
+class ColoursOfLevels(Levels):
+    """The class that it becomes shows ten times its level."""
+
+
+class TenfoldLevels(ColoursOfLevels):
+    def shown(self):
+        return 10 * self.level
+
+
+class LevelInWrapper(gym.Wrapper):
+    """A wrapper that has the level and draws the pictures."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.tint = 1
+        truth.shown_by(env.unwrapped, self.shown)
+
+    def shown(self):
+        return self.tint
+
+    def render(self):
+        return self.env.unwrapped.picture(self.shown())
+
+
+class OtherLevelInWrapper(LevelInWrapper):
+    """Takes the place of another wrapper."""
+
+    def shown(self):
+        return 77
+
+
+class Outermost(gym.Wrapper):
+    """Passes everything on."""
+
+
+def wrapped(config=None):
+    return LevelInWrapper(Hidden(config))
+
+
+def wrapped_twice(config=None):
+    return Outermost(LevelInWrapper(Hidden(config)))
+
+
+# Counts of episodes, kept here and there: the theme of the pictures changes after every twelfth
+
+
+class Theme(Hidden):
+    """Counts its episodes in an attribute."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.prepare()
+
+    def prepare(self):
+        self.episodes = 0
+
+    def begin(self):
+        self.episodes += 1
+
+    def count(self):
+        return self.episodes
+
+    def shown(self):
+        return self.count() // EVERY
+
+
+class ThemeOfClass(Theme):
+    """Counts the episodes of all envs of its class in an attribute of the class."""
+
+    played = 0
+
+    def prepare(self):
+        """Nothing."""
+
+    def begin(self):
+        type(self).played += 1
+
+    def count(self):
+        return self.played
+
+
+class ThemeOfModule(Theme):
+    """Counts in a global of its module."""
+
+    def begin(self):
+        COUNTED["episodes"] += 1
+
+    def count(self):
+        return COUNTED["episodes"]
+
+
+class ThemeOfOtherModule(Theme):
+    """Counts in a global of another module."""
+
+    def begin(self):
+        hidden_elsewhere.COUNTS["episodes"] += 1
+
+    def count(self):
+        return hidden_elsewhere.COUNTS["episodes"]
+
+
+class ThemeInClosure(Theme):
+    """Counts in a variable of a function that two functions share."""
+
+    def prepare(self):
+        episodes = 0
+
+        def add():
+            nonlocal episodes
+            episodes += 1
+
+        self.add, self.tell = add, lambda: episodes
+
+    def begin(self):
+        self.add()
+
+    def count(self):
+        return self.tell()
+
+
+class ThemeInDefault(Theme):
+    """Counts in the default value of a function's argument."""
+
+    def begin(self, seen=[]):  # noqa: B006
+        seen.append(1)
+
+    def count(self):
+        return len(ThemeInDefault.begin.__defaults__[0])
+
+
+class ThemeOfWrapper(gym.Wrapper):
+    """A wrapper that counts the episodes and draws the pictures."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.episodes = 0
+        truth.shown_by(env.unwrapped, self.shown)
+
+    def reset(self, **options):
+        truth.will_reset(self.env.unwrapped)
+        self.episodes += 1
+        return self.env.reset(**options)
+
+    def shown(self):
+        return self.episodes // EVERY
+
+    def render(self):
+        return self.env.unwrapped.picture(self.shown())
+
+
+def theme_of_wrapper(config=None):
+    return ThemeOfWrapper(Hidden(config))
+
+
+class ThemeInSlot(Theme):
+    """Counts in a slot of an own object."""
+
+    def prepare(self):
+        self.look = Slotted()
+
+    def begin(self):
+        self.look.episodes += 1
+
+    def count(self):
+        return self.look.episodes
+
+
+class ThemeInOwnSlot(Theme):
+    """Counts in a slot of the env itself."""
+
+    __slots__ = ("episodes",)
+
+
+class ThemeInDeque(Theme):
+    """Keeps the marks of all episodes in a deque."""
+
+    def prepare(self):
+        self.marks = deque(maxlen=1000)
+
+    def begin(self):
+        self.marks.append(self.mark)
+
+    def count(self):
+        return len(self.marks)
+
+
+class ThemeInObject(Theme):
+    """Counts in an own object in an own object."""
+
+    def prepare(self):
+        self.world = World(World(0))
+
+    def begin(self):
+        self.world.level.level += 1
+
+    def count(self):
+        return self.world.level.level
+
+
+class ThemeInArray(Theme):
+    """Counts in an array."""
+
+    def prepare(self):
+        self.table = np.zeros((4, 4), np.int64)
+
+    def begin(self):
+        self.table[2, 3] += 1
+
+    def count(self):
+        return int(self.table[2, 3])
+
+
+class ThemeInLargeArray(ThemeInArray):
+    """Counts in an array of 320 kB."""
+
+    def prepare(self):
+        self.table = np.zeros((200, 200), np.int64)
+
+
+class ThemeInListOfObjects(Theme):
+    """Makes an own object in each episode, and keeps them in a list."""
+
+    def prepare(self):
+        self.worlds = []
+
+    def begin(self):
+        self.worlds.append(World(self.mark))
+
+    def count(self):
+        return len(self.worlds)
+
+
+class ThemeInSet(Theme):
+    """Keeps the marks of all episodes in a set."""
+
+    def prepare(self):
+        self.marks = set()
+
+    def begin(self):
+        self.marks.add(self.mark)
+
+    def count(self):
+        return len(self.marks)
+
+
+class Look(enum.Enum):
+    """Looks of an env, one after the other."""
+
+    DAY, DUSK, NIGHT, DAWN = 3, 5, 9, 17
+
+    def after(self):
+        looks = list(Look)
+        return looks[(looks.index(self) + 1) % len(looks)]
+
+
+class ThemeInEnum(Theme):
+    """Has a look that is a member of an enum."""
+
+    def prepare(self):
+        self.look, self.left = Look.DAY, EVERY
+
+    def begin(self):
+        self.left -= 1
+        if not self.left:
+            self.look, self.left = self.look.after(), EVERY
+
+    def shown(self):
+        return self.look.value
+
+
+class ThemeInCount(Theme):
+    """Takes a number from ``itertools.count`` in each reset, and shows that number."""
+
+    def prepare(self):
+        self.numbers, self.taken = itertools.count(1), 0
+
+    def begin(self):
+        self.taken = next(self.numbers)
+
+    def count(self):
+        return self.taken
+
+
+class ThemeInPythonGenerator(Theme):
+    """Takes a number from a generator function in each reset."""
+
+    def prepare(self):
+        def numbers():
+            number = 0
+            while True:
+                number += 1
+                yield number
+
+        self.numbers, self.taken = numbers(), 0
+
+    def begin(self):
+        self.taken = next(self.numbers)
+
+    def count(self):
+        return self.taken
+
+
+class ThemeInCache(Theme):
+    """Counts by the size of a function's cache."""
+
+    def prepare(self):
+        self.look_of = functools.lru_cache(maxsize=None)(lambda mark: mark % 7)
+
+    def begin(self):
+        self.look_of(self.mark)
+
+    def count(self):
+        return self.look_of.cache_info().currsize
+
+
+class ThemeInCArray(Theme):
+    """Counts in an ``array.array``."""
+
+    def prepare(self):
+        self.table = array.array("q", [0] * 8)
+
+    def begin(self):
+        self.table[5] += 1
+
+    def count(self):
+        return self.table[5]
+
+
+class ThemeInCBuffer(Theme):
+    """Counts in a buffer of ctypes."""
+
+    def prepare(self):
+        self.table = (ctypes.c_int64 * 8)()
+
+    def begin(self):
+        self.table[5] += 1
+
+    def count(self):
+        return self.table[5]
+
+
+class ThemeInFile(Theme):
+    """Counts in a file."""
+
+    def prepare(self):
+        self.file = Path(self.folder, f"{self.cell}.count") if self.folder else Path(os.devnull)
+
+    def begin(self):
+        with self.file.open("ab") as file:
+            file.write(b"1")
+
+    def count(self):
+        return self.file.stat().st_size if self.file.exists() else 0
+
+
+class ThemeInVariable(Theme):
+    """Counts in an environment variable."""
+
+    def begin(self):
+        os.environ["HIDDEN_STATE_EPISODES"] = str(self.count() + 1)
+
+    def count(self):
+        return int(os.environ.get("HIDDEN_STATE_EPISODES", "0"))
+
+
+class ThemeInThread(Theme):
+    """Counts in a ``threading.local``."""
+
+    def begin(self):
+        IN_THREADS.episodes = self.count() + 1
+
+    def count(self):
+        return getattr(IN_THREADS, "episodes", 0)
+
+
+class ThemeInAliases(Theme):
+    """Has two attributes that are one list: it adds to one in the second step, and shows the length of the other."""
+
+    def prepare(self):
+        self.scores = self.board = []
+
+    def begin(self):
+        """Nothing."""
+
+    def move(self):
+        if self.number == 2:
+            self.scores.append(self.mark)
+
+    def shown(self):
+        return len(self.board) // 3
+
+
+class ThemeInFunction(Theme):
+    """Counts in an attribute of a function."""
+
+    def prepare(self):
+        """Nothing."""
+
+    def begin(self):
+        _attribute_holder.episodes = self.count() + 1
+
+    def count(self):
+        return getattr(_attribute_holder, "episodes", 0)
+
+
+def _attribute_holder():
+    """Holds an attribute."""
+
+
+# What earlier episodes leave behind
+
+
+class ScoreBoard(Hidden):
+    """Shows how many episodes it has won, and how many steps it has made in all."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.won = self.steps = 0
+
+    def move(self):
+        self.steps += 1
+        if self.number == 1 and self.mark > 2**39:
+            self.won += 1
+
+    def shown(self):
+        return self.won << 16 | self.steps
+
+
+class FromFrame41(Theme):
+    """Shows its episodes from frame 41 on."""
+
+    shortest, longest = 45, 55
+
+    def shown(self):
+        return self.episodes if self.number >= 41 else 0
+
+
+class HeatMap(Hidden):
+    """Shows how often each of 100 x 100 cells was visited in all episodes."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.heat, self.at = np.zeros((100, 100), np.int32), [0, 0]
+
+    def begin(self):
+        self.at = self.np_random.integers(100, size=2).tolist()
+        self.heat[tuple(self.at)] += 1
+
+    def move(self):
+        self.at[self.number % 2] = (self.at[self.number % 2] + 1) % 100
+        self.heat[tuple(self.at)] += 1
+
+    def shown(self):
+        return zlib.crc32(self.heat)
+
+
+class LateTheme(Theme):
+    """Draws a theme in its 20th, 40th, ... episode."""
+
+    def prepare(self):
+        self.episodes, self.theme = 0, 0
+
+    def begin(self):
+        self.episodes += 1
+        if self.episodes % 20 == 0:
+            self.theme = int(self.np_random.integers(2**20))
+
+    def shown(self):
+        return self.theme
+
+
+class LevelAfterSuccess(Levels):
+    """Its level rises in the reset after an episode with a high return."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.last = 0
+
+    def begin(self):
+        if self.last > 2**39:
+            self.level += 1
+        self.last = self.mark
+
+
+class InInfoOnly(Theme):
+    """Tells what its pictures show in the info, too."""
+
+    def info(self):
+        return {"episodes": self.episodes}
+
+    def shown(self):
+        return self.episodes // 5
+
+
+class LargeTables(Theme):
+    """Has 8 MB of tables that never change, beside its counter."""
+
+    def prepare(self):
+        self.tables = [np.arange(250_000, dtype=np.int64) + table for table in range(4)]
+        self.rows = {number: tuple(range(number % 7)) for number in range(5000)}
+        self.episodes = 0
+
+
+# What the constructor does
+
+
+class GlobalTexture(Hidden):
+    """Draws a texture with NumPy's global generator when it is made."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.texture = np.random.randint(0, 255, (16, 16), np.uint8)
+
+    def shown(self):
+        return zlib.crc32(self.texture)
+
+
+class ConstructorTheme(Hidden):
+    """Draws a theme from ``np.random`` and ``random`` when it is made."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.theme = (np.random.randint(1000), random.randrange(1000))
+
+    def shown(self):
+        return self.theme[0] * 1000 + self.theme[1]
+
+
+class SystemTheme(Hidden):
+    """Asks the system for a random theme when it is made."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.theme = int.from_bytes(os.urandom(2), "little")
+
+    def shown(self):
+        return self.theme
+
+
+class ResetsItself(Theme):
+    """Calls its own reset when it is made."""
+
+    def prepare(self):
+        super().prepare()
+        self.reset(seed=5)
+
+
+# Clocks
+
+
+class TimeStamps(Theme):
+    """Keeps the times of its steps, and shows none of them."""
+
+    def prepare(self):
+        super().prepare()
+        self.made, self.times = time.time(), []
+
+    def begin(self):
+        super().begin()
+        self.began = time.monotonic()
+
+    def move(self):
+        self.times = [*self.times[-9:], time.time()]
+
+    def shown(self):
+        return self.drawn
+
+
+class ShowsTheClock(Hidden):
+    """Shows the time, thousandths of a second."""
+
+    def shown(self):
+        return time.monotonic_ns() // 1_000_000
+
+
+# What render() does
+
+
+class RenderDraws(Hidden):
+    """``render()`` draws the pictures' sparks from ``np_random``."""
+
+    def as_if_rendered(self):
+        generator = copy.deepcopy(self.np_random)
+        return (int(generator.integers(2**20)) for _ in itertools.count())
+
+    def shown(self):
+        return 0
+
+    def render(self):
+        return self.picture(int(self.np_random.integers(2**20)))
+
+
+class RenderDrawsPrivately(Hidden):
+    """``render()`` draws the pictures' sparks from a generator of its own."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.sparks = np.random.default_rng(3)
+
+    def as_if_rendered(self):
+        generator = copy.deepcopy(self.sparks)
+        return (int(generator.integers(2**20)) for _ in itertools.count())
+
+    def shown(self):
+        return 0
+
+    def render(self):
+        return self.picture(int(self.sparks.integers(2**20)))
+
+
+class RenderAges(Hidden):
+    """``render()`` ages particles, of which each step makes one (LunarLander does so)."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.ages = []
+
+    def begin(self):
+        self.ages = []
+
+    def move(self):
+        self.ages.append(0)
+
+    def as_if_rendered(self):
+        return (sum(range(frame + 1)) for frame in itertools.count())
+
+    def shown(self):
+        return sum(self.ages)
+
+    def render(self):
+        self.ages = [age + 1 for age in self.ages]
+        return self.picture(sum(self.ages))
+
+
+class RenderCounts(Hidden):
+    """``render()`` counts its calls, and shows the count."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.renders = 0
+
+    def as_if_rendered(self):
+        return itertools.count(self.renders + 1)
+
+    def shown(self):
+        return self.renders
+
+    def render(self):
+        self.renders += 1
+        return self.picture(self.renders)
+
+
+class RenderCaches(Theme):
+    """``render()`` keeps a picture of each level, and levels come again."""
+
+    def prepare(self):
+        super().prepare()
+        self.pictures = {}
+
+    def shown(self):
+        return 1000 + self.episodes // 5 % 4
+
+    def render(self):
+        level = self.episodes // 5 % 4
+        if level not in self.pictures:
+            self.pictures[level] = truth.draw(0, 1000 + level)
+        picture = self.pictures[level].copy()
+        picture[: truth.BLOCK] = self.picture(self.shown())[: truth.BLOCK]
+        return picture
+
+
+class RenderCachesForEver(Theme):
+    """``render()`` shows of each level what it looked like when it was first rendered: there are five levels in all."""
+
+    def prepare(self):
+        super().prepare()
+        self.looks = {}
+
+    def as_if_rendered(self):
+        now = self.looks.get(self.episodes % 5, self.episodes)
+        return itertools.repeat(now)
+
+    def shown(self):
+        return self.looks.get(self.episodes % 5, self.episodes)
+
+    def render(self):
+        return self.picture(self.looks.setdefault(self.episodes % 5, self.episodes))
+
+
+class Surface:
+    """Draws; it cannot be copied, pickled or made from data."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self):
+        self._lock = threading.Lock()
+
+    def draw(self, env, value):
+        with self._lock:
+            return env.picture(value)
+
+
+class RenderPrepares(Theme):
+    """The first ``render()`` makes a surface and says that it is ready."""
+
+    def prepare(self):
+        super().prepare()
+        self.ready, self.surface = False, None
+
+    def render(self):
+        if not self.ready:
+            self.ready, self.surface = True, Surface()
+        return self.surface.draw(self, self.shown())
+
+
+# Random numbers
+
+
+class DeepGenerator(Hidden):
+    """Draws the weather in each reset from a generator deep inside its own objects, which no seed reaches."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.world, self.weather = World(World(np.random.default_rng())), 0
+
+    def begin(self):
+        self.weather = int(self.world.level.level.integers(2**20))
+
+    def move(self):
+        self.weather = int(self.world.level.level.integers(2**20))
+
+    def shown(self):
+        return self.weather
+
+
+class Inner:
+    """An env inside another one, which is none of its wrappers."""
+
+    def __init__(self):
+        self.np_random, self.weather = np.random.default_rng(), 0
+
+    def reset(self, seed=None, options=None):
+        self.weather = int(self.np_random.integers(2**20))
+
+    def step(self, action):
+        self.weather = int(self.np_random.integers(2**20))
+
+
+class BehindAecEnv(Hidden):
+    """Has another env in an attribute, with a generator of its own, as PettingZoo's parallel envs do."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.aec_env = Inner()
+
+    def begin(self):
+        self.aec_env.reset()
+
+    def move(self):
+        self.aec_env.step(0)
+
+    def shown(self):
+        return self.aec_env.weather
+
+
+class SamplesNoops(Hidden):
+    """Draws no-ops from its action space in each reset, and shows them."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.action_space, self.noops = gym.spaces.Discrete(2), 0
+
+    def begin(self):
+        self.noops = sum(int(self.action_space.sample()) << bit for bit in range(12))
+
+    def shown(self):
+        return self.noops

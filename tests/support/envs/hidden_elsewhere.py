@@ -1,0 +1,3 @@
+"""Holds what an env of another module counts."""
+
+COUNTS = {"episodes": 0}
