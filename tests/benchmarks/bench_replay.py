@@ -12,7 +12,7 @@ than its resets, and the direct recording ends in reasonable time. An untrained 
 an env runner with 64 envs.
 
 Run it with ``python -m tests.benchmarks.bench_replay [NAME ...]``: a name in ``ENVS``, ``beside``, ``training``,
-``shares``, ``cpu`` or ``memory``.
+``shares``, ``cpu``, ``memory`` or ``state``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ from ray.rllib.examples.envs.env_rendering_and_recording import EnvRenderCallbac
 
 from tests.benchmarks.common import Timing, compare, cpu_seconds, family, memory_kb, show
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
+from tune_media.replay.env_state import EnvState
 from tune_media.replay.render_pool import RenderPool
+from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide
 from tune_media.rllib import env_runner_requests, record_episodes
@@ -112,7 +114,7 @@ ENVS: dict[str, Callable[[Any], gym.Env]] = {
 LONG = ("HalfCheetah", "Pong")  # to record them directly takes minutes
 WITH_PEERS = "CartPole, 200 steps"
 AGAIN = "no recorder, another Algorithm"  # two of them differ, too
-CHOSEN = (*ENVS, "beside", "cpu", "memory", "training")
+CHOSEN = (*ENVS, "beside", "cpu", "memory", "state", "training")
 HOOKS = ("on_episode_start", "on_episode_step", "on_episode_end", "on_sample_end")
 
 
@@ -155,7 +157,7 @@ def on_tape(env: Callable[[Any], gym.Env], envs: int, *, is_long: bool = False) 
     algo = algorithm(env, envs, record_episodes(strict=True))
     if is_long:
         (recipe,) = algo.eval_env_runner_group.foreach_env_runner(_recipe_of, local_env_runner=False)
-        decide(recipe, Verdict(True))
+        decide(recipe, Verdict(True, shows_alone=True, frame_seconds=(0.5, 0.2)))
     until = time.monotonic() + 600
     while not any(isinstance(clip, TapedClip) for clip in clips_in(algo.evaluate())):
         assert time.monotonic() < until, "no tape is proven"
@@ -335,6 +337,41 @@ def memory(rounds: int) -> None:
     print(f"\nOn tape: {first - none:+.0f} MB with the first rounds, {known - none:+.0f} MB later. Target: at most 50.")
 
 
+def state(rounds: int) -> None:
+    """Print what the evidence of an episode costs: three walks of the state, a last frame, and the bytes of a tape."""
+    print("\nThe evidence of an episode, medians of CPU time\n")
+    print("| env | a walk, us (3 a tape) | a last frame, us | a tape of at most 100 steps, bytes |\n|---|---|---|---|")
+    for name, make in {**ENVS, "FrozenLake": _gym("FrozenLake-v1"), "Taxi": _gym("Taxi-v3")}.items():
+        env = make(None)
+        base = EnvState.of(env).as_baseline()
+        recorder, sizes = TapeRecorder(env, None, base), []
+        for _ in range(rounds):
+            env.reset()
+            for _ in range(100):
+                if any(env.step(env.action_space.sample())[2:4]):
+                    break
+            recorder.ended()
+            sizes.append(len(recorder.tape.packed()) if recorder.tape is not None else 0)
+        left_out = EnvState.of(env).left_out
+        env.render()
+        walk = _microseconds(lambda env=env, left_out=left_out, base=base: EnvState.of(env, left_out).digests(base))
+        print(f"| {name} | {walk:.0f} | {_microseconds(env.render):.0f} | {statistics.median(sizes):.0f} |", flush=True)
+        env.close()
+
+
+def _gym(id: str) -> Callable[[Any], gym.Env]:
+    return lambda config: gym.make(id, render_mode="rgb_array")
+
+
+def _microseconds(call: Callable[[], Any]) -> float:
+    times = []
+    for _ in range(30):
+        started = time.process_time()
+        call()
+        times.append(1e6 * (time.process_time() - started))
+    return statistics.median(times)
+
+
 def _most_memory(runner: Any) -> float:
     return memory_kb("VmHWM") * 1024 / 1e6
 
@@ -417,5 +454,7 @@ if __name__ == "__main__":
             cpu(rounds=5)
         elif chosen == "memory":
             memory(rounds=30)
+        elif chosen == "state":
+            state(rounds=10)
         else:
             evaluation(chosen, rounds=9)

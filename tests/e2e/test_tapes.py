@@ -57,7 +57,7 @@ def test_every_episode_has_a_tape_and_the_recipes_are_files_of_the_experiment(ex
     assert len(catalog.trials) == 2
     assert (episodes["tape_bytes"] > 0).all()
     assert "tape" not in episodes
-    assert (episodes["tape_bytes"] < 600 + 2 * episodes["episode_length"]).all()
+    assert (episodes["tape_bytes"] < 1000 + 2 * episodes["episode_length"]).all()
     recipes = {file.stem for file in (experiment / "media_recipes").glob("*.pickle")}
     assert set(episodes["recipe"]) == recipes
 
@@ -113,7 +113,7 @@ def test_mistakes_are_told(experiment, tmp_path):
         (("--episodes", "retrn < 3"), "did you mean 'return'?"),
         (("--episodes", "return < -3"), "matches 'return < -3'"),
         (("--episodes", "return less than <"), "the filter needs a value after than<"),
-        (("--episodes", "nosuchid"), "'nosuchid' is neither best, worst, last or waiting"),
+        (("--episodes", "nosuchid"), "'nosuchid' is neither best, worst, last, waiting or suspect"),
         (("--trial", "nosuchtrial"), "There is no trial 'nosuchtrial'"),
         (("--env", "tests.support.envs:CountingEnv"), "the env that --env makes does not play this episode"),
         (("--env", "no.such:thing"), "'no.such:thing' names no function"),

@@ -6,7 +6,7 @@ from tests.support.recorders import make_recorder, only
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
 from tune_media.encoding.frame_checks import frame_check
-from tune_media.recording.clips import MOST_BEGUN, Clips, Frames, pictures_of, shows
+from tune_media.recording.clips import CHECKED, ENCODED, MOST_BEGUN, Clips, Wanted
 from tune_media.steps import StepFacts
 
 
@@ -14,10 +14,10 @@ def picture(shade, height=32, width=48):
     return np.full((height, width, 3), shade, np.uint8)
 
 
-def fed(shown, frames=Frames.ENCODED, are_enough=None, **options):
+def fed(shown, wanted=ENCODED, are_enough=None, **options):
     """Return the clips of an episode whose steps show these pictures, and the number of those that were rendered."""
     rendered = iter(shown)
-    clips = Clips(VideoOptions(**options), lambda: {"": next(rendered)}, fps=12, frames=frames, are_enough=are_enough)
+    clips = Clips(VideoOptions(**options), lambda: {"": next(rendered)}, fps=12, wanted=wanted, are_enough=are_enough)
     for step in range(len(shown)):
         clips.feed(StepFacts(step, 0.0, 0.0))
     clips.feed_last()
@@ -25,42 +25,35 @@ def fed(shown, frames=Frames.ENCODED, are_enough=None, **options):
 
 
 MANY = [picture(step) for step in range(2 * MOST_BEGUN)]
-CHECKS = list(map(frame_check, MANY))
 
 
-def test_of_an_episode_that_is_only_begun_few_frames_are_rendered():
-    clips, rendered = fed(MANY, Frames.BEGUN)
-    assert rendered == MOST_BEGUN
-    assert clips.checks() == {"": tuple(CHECKS[:MOST_BEGUN])}
-    assert clips.finish() == {}
+def checks_of(clips, frames=MANY):
+    return [clips.pictures.at(step).get("") for step in range(len(frames))]
 
 
-@pytest.mark.parametrize("frames", [Frames.ENCODED, Frames.CHECKED])
-def test_once_the_first_frames_are_enough_no_more_are_rendered_and_nothing_is_encoded(frames):
+def test_of_an_episode_of_which_a_part_is_wanted_only_its_frames_are_rendered():
+    clips, rendered = fed(MANY, Wanted(False, first=40, count=5))
+    assert (rendered, clips.finish(), clips.are_all, clips.are_part) == (5, {}, False, True)
+    assert checks_of(clips) == [None] * 40 + [frame_check(frame) for frame in MANY[:5]] + [None] * (len(MANY) - 45)
+
+
+@pytest.mark.parametrize("wanted", [ENCODED, CHECKED])
+def test_once_the_first_frames_are_enough_no_more_are_rendered_and_nothing_is_encoded(wanted):
     asked = []
-    clips, rendered = fed(MANY, frames, lambda: asked.append(True) or len(asked) > 3)
+    clips, rendered = fed(MANY, wanted, lambda: asked.append(True) or len(asked) > 3)
     assert rendered == MOST_BEGUN + 3
-    assert clips.checks() == {"": tuple(CHECKS[:rendered])}
-    assert (clips.frames, clips.finish(), len(asked)) == (Frames.BEGUN, {}, 4)
-    pictures = pictures_of(clips.checks(), are_all=False)
-    assert shows({"": CHECKS}, pictures)
-    assert shows({"": CHECKS, "other": CHECKS}, pictures)
-    assert not shows({"": [0, *CHECKS[1:]]}, pictures)
-    assert not shows({"": CHECKS[:5]}, pictures)
-    assert not shows({"other": CHECKS}, pictures)
+    assert checks_of(clips)[:rendered] == [frame_check(frame) for frame in MANY[:rendered]]
+    assert (clips.are_encoded, clips.finish(), clips.are_all, len(asked)) == (False, {}, False, 4)
+
+
+@pytest.mark.parametrize(("wanted", "options"), [(ENCODED, {}), (CHECKED, {}), (ENCODED, {"every": 3})])
+def test_all_frames_of_an_episode_are_known_if_all_were_rendered(wanted, options):
+    assert fed(MANY, wanted, **options)[0].are_all
 
 
 def test_a_clip_that_has_all_its_frames_is_not_given_up_later():
     clips, _ = fed(MANY, are_enough=lambda: True, max_frames=10)
     assert clips.finish()[""].frames == 10
-
-
-def test_a_clip_of_which_all_frames_are_known_has_no_others_and_no_other_views():
-    pictures = pictures_of({"": [1, 2], "side": [3]}, are_all=True)
-    assert shows({"": [1, 2], "side": [3]}, pictures)
-    assert not shows({"": [1, 2, 2], "side": [3]}, pictures)
-    assert not shows({"": [1, 2], "side": [3], "top": [4]}, pictures)
-    assert not shows({"": [1, 2]}, pictures)
 
 
 def test_an_overlay_is_drawn_at_the_size_of_the_clip():

@@ -270,7 +270,8 @@ def test_a_request_that_was_interrupted_leaves_no_answer_to_the_next_one():
     with RenderProcess(Recipe.of(make_odd, {"kind": "RandomState"}).content, frame=noted) as process:
         with pytest.raises(KeyboardInterrupt):
             process.render(tape, on_step=interrupt)
-        frames_so_far()
+        while frames_so_far():  # in the tests, it takes a moment until a renderer ends
+            time.sleep(0.2)
         assert process.render(tape)[""].frames == len(recorded)
         assert frames_so_far() == recorded
 

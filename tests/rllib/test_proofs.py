@@ -1,4 +1,5 @@
 import functools
+import importlib
 import os
 import random
 from dataclasses import replace
@@ -7,16 +8,18 @@ import pytest
 
 from tests.support import odd_envs
 from tests.support.faults import wait_until
-from tune_media.recording.clips import pictures_of
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
 from tune_media.replay import render_actor, render_pool
+from tune_media.replay.env_state import EnvState
+from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
+from tune_media.replay.taping import Taping
 from tune_media.replay.verdicts import Verdict, decide, verdict_on
-from tune_media.rllib.proofs import Prover, Sample, _to_prove
+from tune_media.rllib.proofs import Prover, Sample
 from tune_media.selection import as_selectors
 from tune_media.values.options import VideoOptions
 
@@ -28,9 +31,11 @@ def samples_of(kind, episodes=2, frame=None):
     """Return samples of an env's episodes, recorded while they ran."""
     config = {"process": os.getpid(), "salt": random.SystemRandom().random()}  # no two tests have the same recipe
     env = kind(config)
-    recipe = Recipe.of(kind, config, env, frame=frame, video=VIDEO)
-    taping, renderer = TapeRecorder(env), Renderer(env, frame)
+    base = EnvState.of(env).as_baseline()
+    recipe = Recipe.of(kind, config, env, frame=frame, video=VIDEO, base=base)
+    taping, renderer = TapeRecorder(env, None, base), Renderer(env, frame)
     recorder = EpisodeRecorder(Plan("episodes", as_selectors("all"), video=VIDEO))
+    proof = Taping(recorder).proof
     for number in range(episodes):
         env.reset(seed=3 if number == 0 else None)
         render = functools.partial(renderer.frames, 0)
@@ -39,13 +44,17 @@ def samples_of(kind, episodes=2, frame=None):
         while not is_over:
             _, reward, is_over, _, info = env.step(1)
             recorder.step(0, reward, 1, info)
-        recorder.end(0)
+        recorder.end(0, proof=proof)
     data = {one.record.id: one for one in recorder.candidates.data()}
     taken = recorder.candidates.take(list(data), list(data))
-    return [
-        Sample(recipe, data[id].tape, held.record, {view: clip.checks for view, clip in held.clips.items()})
-        for id, held in taken.items()
-    ]
+    return [Sample(recipe, data[id].tape, held.record) for id, held in taken.items()]
+
+
+def with_pictures(sample, change):
+    """Return a sample with other checksums of its frames on its tape."""
+    tape = Tape.unpacked(sample.tape)
+    change(tape.pictures)
+    return replace(sample, tape=tape.packed())
 
 
 @pytest.fixture
@@ -65,61 +74,84 @@ def proven(prover, samples):
 def test_an_env_that_shows_the_same_pictures_again_is_proven_by_its_later_episodes(prover):
     first, second = samples_of(odd_envs.Plain)
     assert proven(prover, [first]) is None, "an episode of a new env proves little"
-    assert proven(prover, [first, second]) == Verdict(True)
+    verdict = proven(prover, [first, second])
+    assert (verdict.repeats, verdict.shows_alone) == (True, True)
+    assert all(seconds > 0 for seconds in verdict.frame_seconds)
     assert prover.problems() == []
 
 
-def test_an_episode_whose_first_frames_were_rendered_proves_its_tape_and_one_with_frames_missing_does_not(prover):
-    whole = samples_of(odd_envs.Plain)[1]
-    begun = replace(whole, checks={view: checks[:3] for view, checks in whole.checks.items()})
-    assert proven(prover, [replace(begun, record=replace(begun.record, rendered="replay"))]) == Verdict(True)
-    longer = replace(whole, checks={view: (*checks, 1) for view, checks in whole.checks.items()})
-    assert "instead of 7" in prover._difference(replace(longer, record=replace(begun.record, rendered="replay")))
-    tape = Tape.unpacked(whole.tape)
-    tape.pictures = pictures_of(whole.checks, are_all=True)
-    checked = replace(begun, tape=tape.packed(), record=replace(begun.record, rendered="replay"))
-    assert "instead of 3" in prover._difference(checked)
-    verdict = proven(prover, [begun])
-    assert not verdict.repeats
-    assert "shows 6 frames in a replay instead of 3" in verdict.reason
+def test_frames_of_a_part_of_an_episode_are_compared_once_the_env_is_proven(prover):
+    samples = samples_of(odd_envs.Plain, episodes=3)
+    assert proven(prover, samples).repeats
+
+    def only_the_end(pictures):
+        pictures.how, pictures.are_all = "alone", False
+        pictures._blocks = {"": [[4, 5, pictures._blocks[""][0][2]]]}  # the checksum of all six frames
+
+    prover._rests_until = 0.0
+    verdict = proven(prover, [with_pictures(samples[-1], only_the_end)])
+    assert "the replay shows other pictures than the episode, from step 4 to step 5" in verdict.reason
 
 
-def test_a_proof_renders_no_more_frames_than_were_rendered_while_the_episode_ran(prover):
-    whole = samples_of(odd_envs.Plain)[1]
-    tape, first = Tape.unpacked(whole.tape), {view: checks[:3] for view, checks in whole.checks.items()}
-    tape.pictures = pictures_of(first, are_all=False)
-    begun = replace(whole, tape=tape.packed(), checks=first, record=replace(whole.record, rendered="replay"))
-    found = prover._pool.render(begun.recipe, begun.tape, only_checked=True)
-    assert {view: clip.checks for view, clip in found.items()} == first
-    clip = prover._pool.render(begun.recipe, begun.tape)[""]
-    assert clip.checks == whole.checks[""]
-    assert proven(prover, [begun]) == Verdict(True)
+def test_an_env_whose_state_can_be_restored_is_proven_and_a_picture_of_it_shows_its_age(prover):
+    samples = samples_of(odd_envs.CountsEpisodes, episodes=4)
+    assert proven(prover, samples).repeats
+    clip = prover._pool.render(samples[-1].recipe, samples[-1].tape)[""]
+    assert clip.compared == "steps, state, all pictures"
 
 
-def test_of_many_samples_the_latest_are_played_and_one_of_which_each_frame_is_known():
-    whole = samples_of(odd_envs.Plain)[0]
-    begun = [replace(sample, record=replace(sample.record, rendered="replay")) for sample in samples_of(odd_envs.Plain)]
-    chosen = _to_prove([*begun, whole, *begun, *begun])
-    assert [sample is whole for sample in chosen] == [True, False, False, False]
-    assert [Tape.unpacked(sample.tape).number for sample in chosen[1:]] == [1, 1, 1]
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (odd_envs.RenderDraws, "render() of the env draws random numbers, so episodes that are rendered are others"),
+        (odd_envs.RenderDrawsFromGlobal, "render() of the env draws random numbers"),
+    ],
+)
+def test_an_env_whose_pictures_draw_random_numbers_is_recorded_directly(prover, kind, words):
+    """It repeated the episodes that were rendered while they ran, and none of the others."""
+    assert words in proven(prover, samples_of(kind)).reason
+
+
+def test_an_env_whose_picture_depends_on_those_before_it_is_not_compared_by_single_frames(prover):
+    verdict = proven(prover, samples_of(odd_envs.RenderAges))
+    assert (verdict.repeats, verdict.shows_alone) == (True, False)
+
+
+def test_an_env_whose_code_was_edited_since_is_not_replayed(prover, tmp_path, monkeypatch):
+    """A process that renders imports the code as it is by then; the hash is of the code that the env runner has."""
+    monkeypatch.syspath_prepend(tmp_path)
+    source = (
+        "from tests.support.odd_envs import Plain\n\nclass Edited(Plain):\n    def shade(self):\n        return {}\n"
+    )
+    (tmp_path / "edited_later.py").write_text(source.format(7))
+    module = importlib.import_module("edited_later")
+    samples = samples_of(module.Edited)
+    (tmp_path / "edited_later.py").write_text("# a comment changes nothing\n" + source.format(7))
+    assert proven(prover, samples).repeats
+    other = samples_of(module.Edited)
+    (tmp_path / "edited_later.py").write_text(source.format(77))
+    with pytest.raises(RenderError, match="the code of edited_later was edited since the episode was recorded"):
+        prover._pool.render(other[1].recipe, other[1].tape)
+    prover._pool.close()
+    with pytest.raises(RenderError, match=r"shows other pictures .*; the code of edited_later was edited since"):
+        prover._pool.render(other[1].recipe, other[1].tape, may_correct=True)
 
 
 @pytest.mark.parametrize("kind", [odd_envs.ReusesBuffers, odd_envs.SharesASimulator])
 def test_buffers_and_a_simulator_that_envs_share_do_no_harm(prover, kind):
     samples = samples_of(kind)
     env = odd_envs.SharesASimulator.user
-    assert proven(prover, samples) == Verdict(True)
+    assert proven(prover, samples).repeats
     assert odd_envs.SharesASimulator.user is env, "an env was made here"
 
 
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (odd_envs.CountsEpisodes, "shows other pictures in a replay, from frame 0 of 6 on"),
-        (odd_envs.ShowsTheClock, "shows other pictures in a replay"),
+        (odd_envs.CountsInC, "the replay shows other pictures than the episode, from step 0 to step 5"),
+        (odd_envs.ShowsTheClock, "the replay shows other pictures than the episode"),
         (odd_envs.DrawsFromTheSystem, "does not repeat its episodes in another process: at step "),
         (odd_envs.DrawsFromGlobalRandom, "does not repeat its episodes in another process: at step "),
-        (odd_envs.ChangesItsConfig, "does not repeat its episodes in another process: at step 1, the replay has"),
         (odd_envs.HoldsAPort, "the env cannot be made again: OSError: [Errno 98] Address already in use"),
     ],
 )
@@ -140,7 +172,7 @@ def test_a_tape_is_played_on_its_node_and_want_of_room_there_tells_nothing_of_th
         def __init__(self, recipe, *, niceness, node, resources):
             nodes.append(node)
 
-        def render(self, tape, **how):
+        def prove(self, tape, **how):
             raise render_actor.NoRoomError("no node had room")
 
         def close(self):
@@ -159,7 +191,7 @@ def test_a_process_that_dies_tells_nothing_of_the_env(prover):
 
 
 def test_a_proof_that_fails_later_ends_the_replays_for_good(prover):
-    samples = samples_of(odd_envs.CountsEpisodes)
+    samples = samples_of(odd_envs.CountsInC)
     decide(samples[0].recipe.hash, Verdict(True))
     assert not proven(prover, samples).repeats
     assert not decide(samples[0].recipe.hash, Verdict(True))
@@ -170,7 +202,7 @@ def test_of_all_trials_one_proves_a_recipe(prover):
     assert proven(prover, samples[:1]) is None
     other.prove(samples)
     assert not other.is_busy
-    assert proven(prover, samples) == Verdict(True)
+    assert proven(prover, samples).repeats
 
 
 def two_views(env):
@@ -184,10 +216,14 @@ def shown(env):
 def test_each_of_several_views_with_names_is_compared(prover):
     samples = samples_of(odd_envs.Plain, frame={"left": "render", "right": shown})
     samples = [replace(sample, views=("left", "right")) for sample in samples]
-    wrong = {**samples[1].checks, "right": samples[1].checks["left"]}
-    assert proven(prover, samples) == Verdict(True)
-    verdict = proven(prover, [replace(samples[1], checks=wrong)])
-    assert "shows other pictures of view 'right' in a replay, from frame 0" in verdict.reason
+    assert proven(prover, samples).repeats
+
+    def swap(pictures):
+        pictures._blocks["right"] = pictures._blocks["left"]
+
+    prover._rests_until = 0.0
+    verdict = proven(prover, [with_pictures(samples[1], swap)])
+    assert "shows other pictures than the episode, from step 0 to step 5 of view 'right'" in verdict.reason
 
 
 def test_several_views_whose_names_are_not_known_before_are_recorded_directly(prover):

@@ -10,8 +10,10 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from tests.support.envs import CountingEnv
 from tests.support.fake_env_runners import FakeGroup
-from tests.support.lake import MADE, EachLife, HasSimulator, Lake, Pong, Refuses, SaysDirect, ShowsItsAge
+from tests.support.lake import MADE, EachLife, HasSimulator, Lake, Pong, Refuses, SaysDirect, ShowsItsAge, TellsItsAge
+from tune_media.encoding import decode_video
 from tune_media.replay.process import RenderError
+from tune_media.replay.recipe import LoadedRecipe
 from tune_media.replay.tape import Tape
 from tune_media.replay.verdicts import Verdict, decide
 from tune_media.rllib import record_episodes
@@ -57,10 +59,7 @@ def rendered(collected):
     return {clip.episode.rendered for clip in clips_of(collected)}
 
 
-def proven_in(collected):
-    """Say of each clip whether its env rendered frames while its episode ran, to prove its tape."""
-    proven = {sample.record.id for sample in collected.samples}
-    return [clip.episode.id in proven for clip in clips_of(collected)]
+PROVEN = Verdict(True, shows_alone=True, frame_seconds=(0.001, 0.001))
 
 
 @pytest.mark.parametrize("sub_envs", [1, 3])
@@ -127,24 +126,72 @@ def test_auto_renders_directly_until_the_env_is_proven_and_then_ever_fewer_episo
     assert {one.record.rendered for one in data} == ({"direct"} if trigger is None else {"direct", None})
     assert len(collected.samples) >= (1 if trigger else 3)  # they prove the tapes
     assert {sample.recipe.hash for sample in collected.samples} == {recording.replays.recipe.hash}
-    assert all(len(sample.checks[""]) == sample.record.episode_length + 1 for sample in collected.samples)
-    decide(recording.replays.recipe.hash, Verdict(True))
+    assert all(Tape.unpacked(sample.tape).pictures.are_all for sample in collected.samples)
+    decide(recording.replays.recipe.hash, PROVEN)
     rounds = [play(4) for _ in range(8)]
     found = [episode for each in rounds for episode in each.chosen["data"].episodes]
     assert {one.record.rendered for one in found} == ({"replay"} if trigger is None else {"replay", None})
-    proven = {sample.record.id for each in rounds for sample in each.samples}
-    proofs = [number + 5 for number, one in enumerate(found) if one.record.id in proven]
-    assert proofs == ([5, 8, 16, 32] if trigger is None else [6, 9, 18, 33]), "whether they were chosen or not"
+    tapes = [Tape.unpacked(sample.tape) for each in rounds for sample in each.samples]
+    assert tapes
+    assert any(tape.pictures.wants(len(tape)) for tape in tapes), "the last frames of those that lead a selector"
+    assert any(first < len(tape) for tape in tapes for first, _ in tape.pictures.ranges), "and parts of others"
 
 
-def test_of_all_env_runners_of_a_job_one_renders_an_episode_to_prove_it():
-    salt = random.random()
-    ways = []
+def test_each_env_runner_goes_on_to_check_its_own_episodes_at_random_places():
+    """One trial's checks were taken for all of a job, and no frame after the 32nd was ever compared."""
+    salt, places = random.random(), []
     for _ in range(2):
         _, recording, play = recorded(render="auto", env_config={"salt": salt})
-        decide(recording.replays.recipe.hash, Verdict(True))
-        ways.append(proven_in(play(3)))
-    assert ways == [[True, True, False], [False] * 3]
+        decide(recording.replays.recipe.hash, PROVEN)
+        found = [Tape.unpacked(sample.tape) for _ in range(10) for sample in play(3).samples]
+        assert found
+        places.append([tape.pictures.ranges for tape in found])
+    assert places[0] != places[1]
+
+
+def test_rendering_a_proof_takes_no_more_than_a_small_share_of_the_time(monkeypatch):
+    monkeypatch.setattr("tune_media.replay.taping._CREDIT", 0.0)
+    _, recording, play = recorded(render="auto")
+    decide(recording.replays.recipe.hash, Verdict(True, shows_alone=True, frame_seconds=(10.0, 10.0)))
+    for _ in range(3):
+        assert play(3).samples == [], "a frame takes ten seconds"
+    assert all(env.renders == 0 for env in MADE)
+
+
+def test_a_changed_env_has_a_recipe_of_its_own_and_is_recorded_directly_until_it_is_proven(made):
+    env_runner, recording, play = recorded(TellsItsAge, render="auto")
+    decide(recording.replays.recipe.hash, PROVEN)
+    first = recording.replays.recipe.hash
+    assert rendered(play(2)) == {"replay"}
+    env_runner.config.environment(env_config={"level": 3})
+    env_runner.make_env()
+    assert recording.replays.recipe.hash != first
+    assert LoadedRecipe.of(recording.replays.recipe.content).config["level"] == 3
+    collected = play(2)
+    assert rendered(collected) == {"direct"}
+    assert set(collected.chosen["data"].recipes) == {recording.replays.recipe.hash}
+    env_runner.make_env()
+    decide(recording.replays.recipe.hash, PROVEN)
+    assert rendered(play(2)) == {"replay"}, "a restart changes nothing"
+
+
+def test_an_attribute_that_somebody_sets_is_on_the_tape_and_in_the_clip(made):
+    _, _, play = recorded(TellsItsAge)
+    play(1)
+    made[-1].age = 3
+    (clip,) = clips_of(play(1))
+    corner = next(iter(decode_video(clip.data)))[2, 2]
+    assert abs(int(corner[0]) - 160) < 10
+
+
+def test_wrappers_that_are_exchanged_in_place_end_the_tapes(made):
+    _, recording, play = recorded(render="auto")
+    decide(recording.replays.recipe.hash, PROVEN)
+    assert rendered(play(2)) == {"replay"}
+    inner = made[-1]
+    inner.env = gym.wrappers.TimeLimit(inner.env, 3)
+    play(1)
+    assert rendered(play(2)) == {"direct"}
 
 
 def test_of_many_sub_envs_few_are_encoded_while_unproven_and_the_others_clips_are_the_same(monkeypatch):
@@ -159,8 +206,7 @@ def test_of_many_sub_envs_few_are_encoded_while_unproven_and_the_others_clips_ar
     assert 0 < len(late) < len(clips)
     for clip in late:
         assert clip.frames == clip.episode.episode_length + 1, "it is made of the tape, and its pictures agree"
-    checks = {sample.record.id: sample.checks for sample in collected.samples}
-    assert {clip.episode.id for clip in late} <= checks.keys(), "its tape is proven like the others"
+    assert all(Tape.unpacked(clip.tape).pictures.are_all for clip in late), "its tape is proven like the others"
     assert all(env.renders for env in MADE), "its frames were rendered while it ran, for their checksums"
 
 
@@ -185,7 +231,9 @@ def test_if_rendering_takes_long_one_episode_is_rendered_whole_and_of_the_others
     for each in rounds:
         for sample in each.samples:
             is_whole = sample.record.rendered == "direct"
-            assert len(sample.checks[""]) == min(sample.record.episode_length + 1, 1000 if is_whole else 3)
+            tape = Tape.unpacked(sample.tape)
+            assert tape.pictures.are_all == is_whole
+            assert tape.pictures.ranges == [(0, len(tape) if is_whole else min(2, len(tape)))]
     late = [clip for each in rounds for clip in clips_of(each) if clip.episode.rendered == "replay"]
     if env is Lake:
         assert {clip.frames - clip.episode.episode_length for clip in (late[0], late[-1])} == {1}
@@ -213,14 +261,14 @@ def test_if_the_episode_that_is_rendered_whole_is_lost_the_next_one_is_rendered_
     assert [record.rendered for record in records].count("direct") == 1
 
 
-def test_a_clip_that_was_cut_for_lack_of_memory_proves_nothing(monkeypatch):
+def test_a_clip_that_was_cut_for_lack_of_memory_proves_no_more_than_it_has(monkeypatch):
     _, _, play = recorded(render="auto")
     monkeypatch.setattr("tune_media.recording.recorder._CHECKED_EVERY", 1)
     monkeypatch.setattr("tune_media.recording.recorder.MAX_BYTES", 1)
     collected = play(1)
     (clip,) = clips_of(collected)
     assert (clip.episode.rendered, "no memory left" in clip.note) == ("direct", True)
-    assert collected.samples == []
+    assert not any(Tape.unpacked(sample.tape).pictures.are_all for sample in collected.samples)
 
 
 @pytest.mark.parametrize("render", ["auto", "replay"])
@@ -237,11 +285,10 @@ def test_an_env_that_is_known_not_to_repeat_its_episodes_is_recorded_directly(re
 def test_training_episodes_are_rendered_later_too():
     _, recording, play = recorded(evaluation=False, render="auto")
     assert rendered(play(2)) == {"direct"}
-    decide(recording.replays.recipe.hash, Verdict(True))
+    decide(recording.replays.recipe.hash, PROVEN)
     play(2)  # its envs were reset before the verdict was read
     collected = play(3)
     assert rendered(collected) == {"replay"}
-    assert proven_in(collected) == [True, False, False], "a proof, first"
     clip = clips_of(collected)[-1]
     assert clip.frames == clip.episode.episode_length + 1
 

@@ -1,5 +1,6 @@
 """Envs whose pictures, or whose episodes, do not follow from their resets and actions."""
 
+import itertools
 import os
 import random
 import signal
@@ -44,6 +45,50 @@ class CountsEpisodes(Plain):
 
     def shade(self):
         return self.episodes
+
+
+class CountsInC(Plain):
+    """The same, and an object of C counts them, whose state no walk of Python reads."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.counter = itertools.count()
+
+    def reset(self, **options):
+        next(self.counter)
+        return super().reset(**options)
+
+    def shade(self):
+        return 7 * int(repr(self.counter)[len("count(") : -1])
+
+
+class RenderDraws(Plain):
+    """Its pictures are drawn from the env's generator, so that it plays another episode if it is rendered."""
+
+    def step(self, action):
+        _, *rest = super().step(action)
+        return self.np_random.random(2).astype(np.float32), *rest
+
+    def shade(self):
+        return int(self.np_random.integers(250))
+
+
+class RenderDrawsFromGlobal(Plain):
+    """Its pictures are drawn from the generator of the process, of which its steps take nothing."""
+
+    def shade(self):
+        random.random()
+        return self.drawn
+
+
+class RenderAges(Plain):
+    """Each picture makes the next one darker."""
+
+    age = 0
+
+    def shade(self):
+        self.age += 1
+        return 200 - self.age
 
 
 class ShowsTheClock(Plain):

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from tune_media.encoding.codecs import add_stream, working_codec
-from tune_media.encoding.frame_checks import frame_check
 from tune_media.encoding.frames import Frame, as_rgb, every_nth, target_size
 from tune_media.encoding.memory_file import MemoryFile
 
@@ -51,7 +50,8 @@ class EncodedVideo:
         note: A remark for the viewer, for example that the clip was cut, or None.
         frame_stride: Env steps from one frame to the next; the final frame of an episode may follow sooner. None: not
             known.
-        checks: The CRC-32C of the pixels of each frame before encoding; empty for a file that was not encoded here.
+        compared: What of a replay was compared with the episode that it shows. None: it is no replay.
+        recipe_hash: The hash of the recipe of the env in which the episode was replayed.
 
     Example:
         >>> clip = encode_video(np.zeros((5, 48, 64, 3), np.uint8), fps=30)
@@ -67,7 +67,8 @@ class EncodedVideo:
     codec: str
     note: str | None = None
     frame_stride: int | None = None
-    checks: tuple[int, ...] = ()
+    compared: str | None = None
+    recipe_hash: str | None = None
 
 
 class _State(enum.Enum):
@@ -81,9 +82,6 @@ class VideoEncoder:
     """Encodes one clip: call ``feed`` for each frame, then ``finish`` or ``cancel``.
 
     An encoder belongs to the thread that feeds it. One that is dropped is cancelled.
-
-    Attributes:
-        checks: The CRC-32C of the pixels of each frame so far.
 
     Args:
         fps: Frames per second of the clip, positive.
@@ -126,7 +124,6 @@ class VideoEncoder:
         self._keyframes_every, self._is_lean = keyframes_every, is_lean
         self._state = _State.READY
         self._frames = 0
-        self.checks: list[int] = []
         self._notes: list[str] = []
         self._source_shape: tuple[int, ...] = ()
         self._first: Frame | None = None  # kept only until a frame differs from it
@@ -170,7 +167,6 @@ class VideoEncoder:
             self.add_note("the frame size changed during the episode; later frames were scaled to the first one's")
         if self._first is not None and (rgb.shape != self._first.shape or not np.array_equal(rgb, self._first)):
             self._first = None
-        self.checks.append(frame_check(rgb))
         self._mux(self._picture(rgb))
         self._frames += 1
 
@@ -208,7 +204,6 @@ class VideoEncoder:
             fps=self.fps,
             codec=self._stream.codec_context.name,
             note="; ".join(self._notes) or None,
-            checks=tuple(self.checks),
         )
         self._release()
         return video

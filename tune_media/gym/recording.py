@@ -107,10 +107,11 @@ class Recording:
             inner = sub_env(self._env, index)
             given, tape = seeded(inner), self._replays.tape_of(inner)
             known = given.last if given else tape.seed if tape is not None else seed
+            render = functools.partial(self._renderer.frames, index) if self._records_whole_episodes else None
             is_wanted = self.recorder.start(
                 index,
                 new_id(),
-                functools.partial(self._renderer.frames, index) if self._records_whole_episodes else None,
+                self._replays.watched(inner, render),
                 self._renderer.fps(index),
                 env=inner,
                 vector_env=self._env,
@@ -170,7 +171,13 @@ class Recording:
                 self.show_last(index)
             episode, metrics = self.recorder.running(index), by_objective(ended["r"])
             is_cut = not picture and episode is not None and episode.clips is not None
-            self.recorder.end(index, metrics=metrics, terminated=terminated, note=_SAME_STEP_NOTE if is_cut else None)
+            self.recorder.end(
+                index,
+                metrics=metrics,
+                terminated=terminated,
+                note=_SAME_STEP_NOTE if is_cut else None,
+                proof=self._replays.proof if picture else None,
+            )
             if self._clips is not None and self._clips.end_with_episodes:
                 self._close_clip(index, whole=True)
         return ended

@@ -11,17 +11,20 @@ from typing import Any
 import gymnasium as gym
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.clips import pictures_of, shows
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import FrameSource, describe, sub_env
 from tune_media.recording.winners import Winners
+from tune_media.replay.env_state import Baseline, EnvState
 from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
+from tune_media.replay.tape import Tape
 from tune_media.replay.taping import Taping
-from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
+from tune_media.replay.verdicts import Verdict, refuse
+from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
+from tune_media.values.episodes import LEFT_OUT, EpisodeData
 from tune_media.values.secrets import error_text
 
 _MOST_PROOFS = 4  # of a take(), the latest: whoever calls it waits for them
@@ -90,39 +93,47 @@ class Replays(Taping):
         self._pool: RenderPool | None = None
         self._is_closed = False
         self.recipe: Recipe | None = None
+        base: Baseline | None = None
         inner = sub_env(env, 0)
         if self.tapes and env_fn is not None and inner is not None:
             try:
                 made = MadeByUser.like(inner, env_fn)
-                self.recipe = Recipe.of(made, {}, inner, frame=frame, video=self.plan.video)
+                base = EnvState.of(inner).as_baseline()
+                self.recipe = Recipe.of(made, {}, inner, frame=frame, video=self.plan.video, base=base)
             except Exception as error:
                 self._go_direct_and_say_so(
                     f"render={self.plan.render!r}: env_fn= (or frame=, or an overlay) cannot be pickled for the "
                     f"process that renders: {error_text(error)}. Have it make or import all that it uses, instead of "
                     "holding an env, a lock or large data; or pass render='direct'"
                 )
-        self.put_all_on_tape(env, indices)
+        self.put_all_on_tape(env, indices, base=base)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the process: a copy starts its own."""
         return {**self.__dict__, "_pool": None}
 
-    def taken(self, winners: Mapping[str, Candidate]) -> Winners:
+    def taken(self, winners: Mapping[str, Candidate], episodes: Sequence[EpisodeData] = ()) -> Winners:
         """Return the winners with their clips; those that have none yet are rendered from their tapes.
 
         Args:
             winners: The winners by the id of their record.
+            episodes: The data of all episodes since the last call; the frames of one that has some are compared.
 
         Raises:
             RenderError: One cannot be rendered, and the recorder is strict.
         """
         result = Winners({id: replace(winner, tape=None) for id, winner in winners.items()})
         direct = [winner for winner in winners.values() if winner.tape is not None and winner.clips]
+        checked = [one for one in episodes if one.record.id in self.samples() and one.record.id not in winners]
         taped = {id: winner for id, winner in winners.items() if winner.tape is not None and not winner.clips}
         with self._recorder.clock.render():
             if self.mode == AUTO:
                 self._prove(direct)
+            elif self.mode == REPLAY and checked:
+                self._check(checked[-1])
             self._render_all(taped, result)
+        for one in episodes:
+            self.forget(one.record.id)
         if self._is_closed or self.mode == DIRECT:
             self._end_process()
         return result
@@ -152,6 +163,8 @@ class Replays(Taping):
                         raise RenderError(reason) from error
                     if not _is_of_one_episode(error):
                         why = reason
+                    if isinstance(error, RenderError) and error.is_of_tape:
+                        self._refuse(error)
             result.lost[id] = f"no clip: {reason}"
             self.give_up(reason, lost=1)
 
@@ -164,16 +177,40 @@ class Replays(Taping):
         if not any(numbers.values()):  # the first episode of an env proves little
             return
         latest = sorted(winners, key=lambda winner: -numbers[winner.record.id])[:_MOST_PROOFS]
+        facts: dict[str, Any] = {}
         for winner in latest:
             try:
-                again = {view: clip.checks for view, clip in self._rendered(winner).items()}
-                if again.keys() != winner.checks.keys() or not shows(again, pictures_of(winner.checks, are_all=False)):
-                    steps = winner.record.episode_length
-                    raise RenderError(f"within its {steps} steps, the replay shows other pictures", steps)
+                facts |= self._compared(self._whole_tape(winner).packed(), winner.record, is_first=True)
             except Exception as error:
                 self._go_direct_and_say_so(self._reason(error))
                 return
-        self.mode = REPLAY
+        self.is_proven(Verdict(True, **facts))
+
+    def _check(self, episode: EpisodeData) -> None:
+        """Compare the frames that an episode has with its replay."""
+        if isinstance(episode.tape, bytes) and episode.tape != LEFT_OUT:
+            try:
+                self._compared(episode.tape, episode.record)
+            except RenderError as error:
+                if error.is_of_tape:
+                    self._refuse(error)
+                    self._go_direct_and_say_so(self._reason(error))
+            except Exception as error:
+                self._recorder.problems.report_error("comparing a replay", error, "it was not compared")
+
+    def _refuse(self, error: RenderError) -> None:
+        """Let the driver of a sweep know, which marks the clips that it has."""
+        assert self.recipe is not None
+        refuse(self.recipe.hash, str(error), differs=error.step is not None)
+
+    def _compared(self, tape: bytes, record: EpisodeRecord, *, is_first: bool = False) -> dict[str, Any]:
+        assert self.recipe is not None
+        return self._process().prove(self.recipe, tape, env_index=record.env_index or 0, is_first=is_first)
+
+    def _process(self) -> RenderPool:
+        if self._pool is None:
+            self._pool = RenderPool()
+        return self._pool
 
     def _rendered(self, winner: Candidate) -> dict[str, EncodedVideo]:
         """Return the clips of an episode's tape.
@@ -182,9 +219,18 @@ class Replays(Taping):
             RenderError: The tape is not the episode, or cannot be rendered.
             OSError: The process cannot be started.
         """
-        tape, steps = winner.tape, winner.record.episode_length
-        assert tape is not None
         assert self.recipe is not None
+        tape = self._whole_tape(winner).packed()
+        return self._process().render(self.recipe, tape, env_index=winner.record.env_index or 0)
+
+    def _whole_tape(self, winner: Candidate) -> Tape:
+        """Return the tape of an episode.
+
+        Raises:
+            RenderError: It does not have the whole episode.
+        """
+        tape, steps = winner.tape, winner.record.episode_length
+        assert isinstance(tape, Tape)
         differs = None
         if tape.fault is not None:
             differs = ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
@@ -192,9 +238,7 @@ class Replays(Taping):
             differs = ReplayDiffers(min(len(tape), steps), f"has {len(tape)} steps and the episode {steps}")
         if differs is not None:
             raise RenderError(str(differs), differs.step)
-        if self._pool is None:
-            self._pool = RenderPool()
-        return self._pool.render(self.recipe, tape.packed(), env_index=winner.record.env_index or 0)
+        return tape
 
     def _go_direct_and_say_so(self, reason: str) -> None:
         self.go_direct(reason)

@@ -57,7 +57,7 @@ class Taking:
         chosen = chosen_by(plan.selectors, records, report)
         seen = [record.id for record in records] + [episode.record.id for episode in episodes]
         winners = candidates.take({record.id for found in chosen.values() for record in found}, seen)
-        taken = Winners(winners) if self._replays is None else self._replays.taken(winners)
+        taken = Winners(winners) if self._replays is None else self._replays.taken(winners, episodes)
         winners, episodes = taken.kept, [with_note(one, taken.lost.get(one.record.id)) for one in episodes]
         result = laid_out(plan.selectors, chosen, winners, taken.lost)
         note = self._note_dropped()

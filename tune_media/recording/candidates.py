@@ -71,14 +71,25 @@ class Candidates:
             data, _ = self._with_more(data, more)
         self._data[data.record.id] = data
         self._points += points_of(data)
-        self._tape_bytes += len(data.tape or b"")
         self._bound_data(data.record.id)
+        return data.record
+
+    def leads(self, record: EpisodeRecord) -> bool:
+        """Return whether a selector of few episodes, such as ``best``, would choose an episode now."""
+        few = [one for one in self._plan.selectors if one.local and one.limit is not None]
+        return record.id in survivors([*self.records(), record], few, lambda selector, error: None)
+
+    def add_tape(self, id: str, tape: bytes, recipe: str | None) -> None:
+        """Add the tape of an episode whose data are held."""
+        if id not in self._data:
+            return
+        self._data[id] = replace(self._data[id], tape=tape, recipe=recipe)
+        self._tape_bytes += len(tape)
         if self._tape_bytes > MAX_TAPE_BYTES:
-            kept = {*self._held, data.record.id}  # these may still win
+            kept = {*self._held, id}  # these may still win
             some = with_fewer_tapes(list(self._data.values()), kept, MAX_TAPE_BYTES // 2)
             self._data = {episode.record.id: episode for episode in some}
             self._tape_bytes = tape_bytes(some)
-        return data.record
 
     def add(self, candidate: Candidate) -> bool:
         """Hold a candidate, and drop all that cannot win any more; say whether the selectors could choose."""

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
-from tune_media.encoding.frame_checks import FrameChecks, check_of_all
 from tune_media.encoding.frames import Frame, as_rgb, resize, target_size
 from tune_media.recording.overlay import Overlay
+from tune_media.recording.pictures import Pictures
 from tune_media.steps import StepFacts
 from tune_media.values.options import VideoOptions
 
 Render = Callable[[], Mapping[str, Any]]
 """Returns the current frames of an env by the name of their view; the name of the only view is the empty string."""
 
-Pictures = dict[str, tuple[int | None, int]]
-"""What a tape holds of an episode's frames, by view: how many of the first ones (None: all), and their checksum."""
-
 MOST_BEGUN = 32
-"""How many frames of an episode are rendered where it runs, once its env is proven: with MuJoCo one takes 40 ms."""
+"""How many frames of an episode are rendered at least where it runs, until its env is proven."""
 
 
-class Frames(enum.Enum):
-    """What becomes of the frames of an episode while it runs."""
+@dataclass(frozen=True)
+class Wanted:
+    """Which frames of an episode are rendered while it runs, and what becomes of them.
 
-    ENCODED = "encoded"
-    CHECKED = "checked"
-    """They are rendered, and only their checksums are kept: the clip is made of the tape, and must have the same."""
-    BEGUN = "begun"
-    """The same for the first ones, often ``MOST_BEGUN``, to see whether a replay shows the same."""
-    LEFT_OUT = "left out"
-    """They are rendered of the tape."""
+    Attributes:
+        are_encoded: Whether they become a clip. If not, only their checksums are kept.
+        first: The first step whose frame is rendered.
+        count: The number of frames. None: all that follow.
+
+    Example:
+        >>> CHECKED.are_encoded, Wanted(False, first=40, count=8).first
+        (False, 40)
+    """
+
+    are_encoded: bool
+    first: int = 0
+    count: int | None = None
+
+
+ENCODED, CHECKED = Wanted(True), Wanted(False)
+"""All frames, with a clip, and without: then it is made of the tape, and must have the same frames."""
 
 
 class Clips:
@@ -43,12 +50,12 @@ class Clips:
         options: Size, speed, quality and overlays.
         render: Returns the current frames; called for each step whose frame is kept.
         fps: Env steps per second, unless the options say otherwise.
-        frames: ``ENCODED``: there are clips in the end. ``CHECKED`` or ``BEGUN``: only the checksums of their frames.
+        wanted: Which frames are rendered; if they are not encoded, there are only their checksums in the end.
         are_lean: Whether they are encoded in little memory, into larger files; see ``VideoEncoder``.
-        are_enough: Asked before each frame but the first ``MOST_BEGUN``; from a yes on, ``frames`` is ``BEGUN``.
+        are_enough: Asked before each frame but the first ``MOST_BEGUN``; from a yes on, no more are rendered.
 
     Attributes:
-        frames: See above.
+        pictures: The checksums of all frames so far.
         are_cut: Whether the frames after some point are missing for lack of memory.
     """
 
@@ -58,17 +65,16 @@ class Clips:
         render: Render,
         fps: float,
         *,
-        frames: Frames = Frames.ENCODED,
+        wanted: Wanted = ENCODED,
         are_lean: bool = False,
         are_enough: Callable[[], bool] | None = None,
     ) -> None:
         self._are_enough = are_enough
         self._options, self._render, self._fps = options, render, (options.fps or fps) / options.every
-        self.frames, self._are_lean = frames, are_lean
-        self._most = options.max_frames
-        if frames is Frames.BEGUN:
-            self._most = min(options.max_frames or MOST_BEGUN, MOST_BEGUN)
-        self._encoders: dict[str, VideoEncoder | FrameChecks] = {}
+        self._wanted, self._are_lean = wanted, are_lean
+        self.pictures = Pictures()
+        self._encoders: dict[str, VideoEncoder] = {}
+        self._left = wanted.count  # frames that are still to be rendered; None: all
         self._overlays: dict[str, Overlay] = {}
         self._skipped: StepFacts | None = None  # the last step, if its frame was not kept
         self.are_cut = False
@@ -76,7 +82,7 @@ class Clips:
     @property
     def are_encoded(self) -> bool:
         """Whether there are clips in the end."""
-        return self.frames is Frames.ENCODED
+        return self._wanted.are_encoded
 
     @property
     def nbytes(self) -> int:
@@ -99,6 +105,8 @@ class Clips:
         Raises:
             Exception: Whatever rendering raises; ``FrameError`` if there is no frame.
         """
+        if not self.are_encoded and (facts.step < self._wanted.first or self._left == 0):
+            return
         self._skipped = facts if picture and facts.step % self._options.every else None
         for overlay in self._overlays.values():
             overlay.follow(facts)
@@ -116,7 +124,7 @@ class Clips:
             self._encode(facts)
 
     def _encode(self, facts: StepFacts) -> None:
-        if self.are_cut:
+        if self.are_cut or self._left == 0:
             return
         if self.are_full:
             for encoder in self._encoders.values():
@@ -126,9 +134,15 @@ class Clips:
             self._end_here()
             return
         frames = self._render()
+        self.pictures.add(facts.step, frames)
+        if not self.are_encoded:
+            self._left = None if self._left is None else self._left - 1
+            return
         for view, picture in frames.items():
             if view not in self._encoders:
-                self._encoders[view] = self._new_encoder()
+                self._encoders[view] = VideoEncoder(
+                    self._fps, **self._options.encoder_keywords(), is_lean=self._are_lean
+                )
                 self._overlays[view] = Overlay(self._options.overlay)
                 self._overlays[view].follow(facts)
                 if facts.step:
@@ -139,22 +153,31 @@ class Clips:
 
     def _end_here(self) -> None:
         """Encode nothing, and render no more: the clip is made of the tape, and must begin with these frames."""
-        self.frames, self._are_enough, self._most = Frames.BEGUN, None, 0
-        for view, encoder in self._encoders.items():
-            if isinstance(encoder, VideoEncoder):
-                encoder.cancel()
-                self._encoders[view] = FrameChecks(checks=encoder.checks)
+        self._wanted, self._are_enough, self._left = Wanted(False), None, 0
+        for encoder in self._encoders.values():
+            encoder.cancel()
+        self._encoders.clear()
 
-    def _new_encoder(self) -> VideoEncoder | FrameChecks:
-        if not self.are_encoded:
-            return FrameChecks(self._most)
-        return VideoEncoder(self._fps, **self._options.encoder_keywords(), is_lean=self._are_lean)
+    @property
+    def begins_late(self) -> bool:
+        """Whether the first frames are not rendered."""
+        return self._wanted.first > 0
+
+    @property
+    def are_part(self) -> bool:
+        """Whether only some frames in a row were to be rendered."""
+        return self.begins_late or self._wanted.count is not None
+
+    @property
+    def are_all(self) -> bool:
+        """Whether every frame of the episode was rendered, if it has ended."""
+        return not self.are_cut and self._wanted.first == 0 and self._left is None and not self.are_full
 
     @property
     def are_full(self) -> bool:
         """Whether no more frames are wanted."""
-        most = self._most
-        return most is not None and bool(self._encoders) and all(e.frames >= most for e in self._encoders.values())
+        most, encoders = self._options.max_frames, self._encoders.values()
+        return most is not None and bool(encoders) and all(encoder.frames >= most for encoder in encoders)
 
     def _drawn(self, view: str, picture: Any, facts: StepFacts) -> Frame:
         rgb = as_rgb(picture)
@@ -166,51 +189,10 @@ class Clips:
 
     def finish(self) -> dict[str, EncodedVideo]:
         """Return the finished clips by view; none if they are not encoded."""
-        stride, encoders = self._options.every, self._encoders.items()
-        return {
-            view: replace(encoder.finish(), frame_stride=stride)
-            for view, encoder in encoders
-            if isinstance(encoder, VideoEncoder)
-        }
-
-    def checks(self) -> dict[str, tuple[int, ...]]:
-        """Return the CRC-32C of the pixels of each frame so far, by view."""
-        return {view: tuple(encoder.checks) for view, encoder in self._encoders.items()}
+        stride = self._options.every
+        return {view: replace(encoder.finish(), frame_stride=stride) for view, encoder in self._encoders.items()}
 
     def cancel(self) -> None:
         """Drop everything that has been encoded."""
         for encoder in self._encoders.values():
             encoder.cancel()
-
-
-def pictures_of(checks: Mapping[str, Sequence[int]], *, are_all: bool) -> Pictures:
-    """Return what a tape holds of the frames that were rendered.
-
-    Args:
-        checks: The checksum of each frame, by view.
-        are_all: Whether the episode has no others.
-
-    Example:
-        >>> pictures_of({"": (1, 2)}, are_all=True) == pictures_of({"": (2, 1)}, are_all=True)
-        False
-    """
-    return {view: (None if are_all else len(frames), check_of_all(frames)) for view, frames in checks.items()}
-
-
-def has_all(pictures: Pictures) -> bool:
-    """Say whether these are of all frames of an episode."""
-    return any(count is None for count, _ in pictures.values())
-
-
-def shows(checks: Mapping[str, Sequence[int]], pictures: Pictures) -> bool:
-    """Say whether clips show the frames that ``pictures_of`` was given: all, or the first ones.
-
-    Example:
-        >>> shows({"": (1, 2, 3)}, pictures_of({"": (1, 2)}, are_all=False))
-        True
-        >>> shows({"": (1, 2, 3)}, pictures_of({"": (1, 2)}, are_all=True))
-        False
-    """
-    if has_all(pictures) and checks.keys() != pictures.keys():
-        return False
-    return all(check_of_all(checks.get(view, ())[:count]) == check for view, (count, check) in pictures.items())

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.clips import Clips, Frames, Pictures, pictures_of
+from tune_media.recording.clips import Clips, Render
+from tune_media.recording.pictures import ALONE, WHOLE, Pictures
 from tune_media.recording.problems import Problems, explained
 from tune_media.recording.series import EpisodeValues
 from tune_media.recording.trajectory import TrajectoryBuilder
@@ -33,7 +34,7 @@ class Tape(Protocol):
         fault: Why the episode cannot be played again; None: it can.
         every: The stride of the steps after which ``render()`` is called.
         number: How many episodes its env had played before it.
-        pictures: The checksum of the frames that were rendered, if its clips are not encoded while it runs.
+        pictures: The checksums of the frames that were rendered while it ran.
     """
 
     fault: str | None
@@ -56,6 +57,7 @@ class RunningEpisode:
         facts: Fields of its record that are known already.
         clips: Its clips so far. None: no frames are recorded.
         env: Its sub-env, for overlays and ``collect=``.
+        render: Returns the current frames. None: no frames are wanted.
         agents: The names of its agents; a view with such a name shows that agent.
         steps: Its trajectory so far. None: it is not kept.
         values: The values taken from its steps.
@@ -79,6 +81,7 @@ class RunningEpisode:
     tape: Tape | None = None
     recipe: str | None = None
     is_rendered_later: bool = False
+    render: Render | None = None
 
     @property
     def nbytes(self) -> int:
@@ -161,17 +164,27 @@ class RunningEpisode:
         }
         fields = {**own, **self.facts, **facts}
         fields["note"] = joined(fields.get("note"), self.note)
-        tape, record = self._packed_tape(), EpisodeRecord(**fields)
-        recipe = None if tape is None else self.recipe
-        return EpisodeData(record, self.values.series(), self.values.values(), tape=tape, recipe=recipe)
+        return EpisodeData(EpisodeRecord(**fields), self.values.series(), self.values.values())
 
-    def _packed_tape(self) -> bytes | None:
+    def has_whole_tape(self) -> bool:
+        """Return whether its tape has the whole episode."""
+        return self.tape is not None and self.tape.fault is None and len(self.tape) == self.episode_length
+
+    def note_pictures(self, how: str) -> None:
+        """Put the checksums of its frames on its tape.
+
+        Args:
+            how: How they were rendered, if not all from the reset on; see ``Pictures``.
+        """
+        if self.tape is not None and self.clips is not None:
+            pictures, is_part = self.clips.pictures, self.clips.begins_late or (how == ALONE and self.clips.are_part)
+            pictures.how, pictures.are_all = how if is_part else WHOLE, self.clips.are_all
+            self.tape.pictures = pictures
+
+    def packed_tape(self) -> bytes | None:
         """Return its tape as it is stored, if that has the whole episode."""
-        if self.tape is None or self.tape.fault is not None or len(self.tape) != self.episode_length:
+        if self.tape is None or not self.has_whole_tape():
             return None
-        if self.clips is not None and self.clips.frames is not Frames.ENCODED and not self.clips.are_cut:
-            are_all = self.clips.frames is Frames.CHECKED
-            self.tape.pictures = pictures_of(self.clips.checks(), are_all=are_all)
         try:
             return self.tape.packed()
         except TypeError as error:
@@ -185,16 +198,11 @@ class RunningEpisode:
 
     def candidate(self, record: EpisodeRecord) -> Candidate:
         """Finish its clips and return it as a candidate."""
-        checks = self.clips.checks() if self.clips is not None else {}
         clips = self.clips.finish() if self.clips is not None else {}
         steps = self.steps.finish() if self.steps is not None else None
         tape = self.tape if self.is_rendered_later else None
         step_bytes = 0 if self.steps is None else self.steps.nbytes
-        are_cut = self.clips is not None and self.clips.are_cut
-        media = self.values.media()
-        return Candidate(
-            record, clips, self.agents, media, steps, tape, step_bytes=step_bytes, are_cut=are_cut, checks=checks
-        )
+        return Candidate(record, clips, self.agents, self.values.media(), steps, tape, step_bytes=step_bytes)
 
 
 @dataclass(frozen=True)
@@ -210,8 +218,6 @@ class Candidate:
         tape: Its tape, if its clips may be made of it. It stays in its process.
         late: Its clips by view, which nobody has rendered yet, if it has no others.
         step_bytes: The memory that its trajectory takes, roughly.
-        checks: The checksums of the frames that were rendered while it ran, by view.
-        are_cut: Whether its clips lack frames that a replay has: there was no memory left for them.
     """
 
     record: EpisodeRecord
@@ -222,8 +228,6 @@ class Candidate:
     tape: Tape | None = None
     late: Mapping[str, Video] = field(default_factory=dict)
     step_bytes: int = 0
-    checks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    are_cut: bool = False
 
     @property
     def nbytes(self) -> int:

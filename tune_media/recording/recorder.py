@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Collection, Hashable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from typing_extensions import override
 
 from tune_media.recording.candidates import Candidates, MoreValues
-from tune_media.recording.clips import Clips, Frames, Render
+from tune_media.recording.clips import ENCODED, Clips, Render, Wanted
 from tune_media.recording.collector import Collector
 from tune_media.recording.episode import Candidate, RunningEpisode, Tape
 from tune_media.recording.plan import Plan
@@ -40,6 +40,20 @@ _NO_ROOM = (
 
 OnFinished = Callable[[Candidate], None]
 """Is told each candidate when its episode ends."""
+
+
+class Proof(Protocol):
+    """Puts on the tape of an episode that has just ended what proves its pictures."""
+
+    def __call__(self, episode: RunningEpisode, record: EpisodeRecord, *, leads: bool) -> None:
+        """Render the last frame, say, which the env still shows.
+
+        Args:
+            episode: The episode.
+            record: Its record.
+            leads: Whether a selector would choose it now.
+        """
+        ...
 
 
 class EpisodeRecorder:
@@ -97,7 +111,7 @@ class EpisodeRecorder:
         tape: Tape | None = None,
         recipe: str | None = None,
         rendered_later: bool = True,
-        frames_of: Callable[[Tape], Frames] | None = None,
+        frames_of: Callable[[Tape], Wanted | None] | None = None,
         are_enough: Callable[[Tape], bool] | None = None,
         **facts: Any,
     ) -> bool:
@@ -116,8 +130,8 @@ class EpisodeRecorder:
             no_clip: Why there are no frames although they are wanted; its record says so. None: there are.
             tape, recipe: Its tape, if it is recorded, and the hash of the recipe that makes its env again.
             rendered_later: Whether its clips may be made of its tape after it has ended; False: the tape is only kept.
-            frames_of: Returns what becomes of the frames of an episode with a tape that is wanted. None: they are
-                encoded.
+            frames_of: Returns which frames of an episode with a tape are rendered while it runs, if it is wanted. None:
+                all.
             are_enough: Returns whether no more of its frames need be rendered while it runs.
             **facts: Further fields of its ``EpisodeRecord``.
         """
@@ -128,6 +142,7 @@ class EpisodeRecorder:
         episode = RunningEpisode(
             facts, None, env, frozenset(agents), tape=tape, recipe=recipe, is_rendered_later=rendered_later
         )
+        episode.render = render if self.plan.video is not None else None
         if tape is not None and self.plan.video is not None:
             tape.every = self.plan.video.every
         with episode.guard_clip("trigger=", self.problems, strict=self.plan.strict):
@@ -138,12 +153,12 @@ class EpisodeRecorder:
         if not episode.is_candidate and self.collector.is_off:
             return False
         if episode.is_candidate and self.plan.video is not None and render is not None:
-            frames = Frames.ENCODED if tape is None or frames_of is None else frames_of(tape)
-            if frames is not Frames.LEFT_OUT:
+            wanted = ENCODED if tape is None or frames_of is None else frames_of(tape)
+            if wanted is not None:
                 is_alone = self.number_encoded() == 0
                 enough = functools.partial(are_enough, tape) if are_enough is not None and tape is not None else None
                 episode.clips = Clips(
-                    self.plan.video, render, fps, frames=frames, are_lean=not is_alone, are_enough=enough
+                    self.plan.video, render, fps, wanted=wanted, are_lean=not is_alone, are_enough=enough
                 )
         if episode.is_candidate and self.plan.trajectories:
             episode.steps = TrajectoryBuilder(vector_env if env is None else env)
@@ -232,6 +247,7 @@ class EpisodeRecorder:
         more: MoreValues | None = None,
         *,
         metrics: Mapping[str, float] | None = None,
+        proof: Proof | None = None,
         **facts: Any,
     ) -> EpisodeRecord | None:
         """Record the end of the episode in ``slot``, drop candidates that cannot win any more, and return its record.
@@ -242,6 +258,7 @@ class EpisodeRecorder:
         Args:
             more: Adds the values that user hooks put into it.
             metrics, **facts: Further numbers of it; further fields of its ``EpisodeRecord``.
+            proof: Decides what of its frames proves its tape. None: nothing does.
         """
         episode = self._running.pop(slot, None)
         if episode is None:
@@ -250,6 +267,12 @@ class EpisodeRecorder:
             episode.show_last(self.problems, strict=self.plan.strict)
         with self.guard(slot, "the end of an episode"):
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
+            if proof is not None and episode.has_whole_tape():
+                with self.clock.render(), contextlib.suppress(Exception):  # it costs the proof, and nothing else
+                    proof(episode, record, leads=episode.is_candidate and self.candidates.leads(record))
+            tape = episode.packed_tape()
+            if tape is not None:
+                self.candidates.add_tape(record.id, tape, episode.recipe)
             if not episode.is_candidate:
                 return None
             with self.clock.render():

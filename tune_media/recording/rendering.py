@@ -6,6 +6,7 @@ envs): all their frames are made by one call, which is made at most once a vecto
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import numbers
@@ -50,6 +51,7 @@ FRAME_MODE = "rgb_array"
 _VECTOR_CLASSES = frozenset({"VectorEnv", "VectorMultiAgentEnv"})  # Gymnasium's and RLlib's, neither imported here
 ONLY_VIEW = ""
 _MAX_WRAPPERS = 64
+_SPACES = ("observation_space", "observation_spaces", "possible_agents")  # one of them, an env has
 _OWN_ENTROPY = 2**63  # a generator that nobody seeded states 128 random bits
 
 
@@ -334,12 +336,34 @@ def _depth_of_frames(envs: Sequence[Any]) -> int:
 
 def inside(env: Any) -> Iterator[Any]:
     """Yield an env and, one after the other, the envs that it wraps."""
-    for _ in range(_MAX_WRAPPERS):
+    seen: set[int] = set()
+    while env is not None and id(env) not in seen and len(seen) < _MAX_WRAPPERS:
+        seen.add(id(env))
         yield env
-        inner = getattr(env, "par_env", None) or getattr(env, "env", None)
-        if inner is None or inner is env:
-            return
-        env = inner
+        env = _inner(env)
+
+
+def _inner(env: Any) -> Any:
+    """Return the env that an env wraps: its ``env``, or another attribute that is an env, as PettingZoo has it."""
+    for name in ("par_env", "env"):
+        with contextlib.suppress(Exception):  # whatever a property of the user's raises
+            inner = getattr(env, name, None)
+            if inner is not None and inner is not env:
+                return inner
+    own = getattr(env, "__dict__", None)
+    return next((one for one in list(own.values()) if one is not env and _is_env(one)), None) if own else None
+
+
+def _is_env(value: Any) -> bool:
+    """Return whether a value is an env, of whichever library; our own taps have ``step`` and ``reset``, too."""
+    return _acts_like_an_env(type(value).__mro__) and any(hasattr(value, name) for name in _SPACES)
+
+
+@functools.lru_cache(4096)
+def _acts_like_an_env(classes: tuple[type, ...]) -> bool:
+    kind = classes[0]
+    has_all = all(callable(getattr(kind, name, None)) for name in ("reset", "step", "render"))
+    return has_all and not str(kind.__module__).startswith("tune_media.")
 
 
 def _call_name(view: FrameFunction | str) -> str:

@@ -215,6 +215,8 @@ class BatchTaping(Batch):
                 slot.first = _NEVER
                 if slot.notes_states:
                     slot.recorder.note_state(slot.total)
+                if slot.state is _State.TAPES:
+                    slot.recorder.ended()
                 if slot.state is _State.COMPARES and slot.is_same():
                     slot.state = _State.AGREES
                 elif slot.state is _State.COMPARES:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 _AS_THEY_ARE = frozenset({type(None), bool, int, float, str})
+_COLLECTIONS: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def to_json(value: Any) -> str:
-    """Return a value as JSON: a number, text, bytes, an array, or nested dicts, lists and tuples of these.
+    """Return a value as JSON: a number, text, bytes, an array, or nested dicts, lists, tuples and sets of these.
 
     Raises:
         TypeError: It is, or holds, something else.
@@ -47,6 +48,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if kind is tuple:
         return {"tuple": [_plain(item) for item in value]}
+    if kind in (set, frozenset):
+        return {kind.__name__: sorted((_plain(item) for item in value), key=_encode)}
     if isinstance(value, dict):
         if _AS_THEY_ARE.issuperset(map(type, value)) and _AS_THEY_ARE.issuperset(map(type, value.values())):
             return {"dict": list(value.items())}  # JSON has a list for each pair, too
@@ -67,8 +70,8 @@ def _value(plain: Any) -> Any:
     if len(plain) != 1:
         raise ValueError(f"no plain data: {str(plain)[:100]}")
     ((name, content),) = plain.items()
-    if name == "tuple":
-        return tuple(_value(item) for item in content)
+    if name in _COLLECTIONS:
+        return _COLLECTIONS[name](_value(item) for item in content)
     if name == "dict":
         return {_value(key): _value(item) for key, item in content}
     if name == "bytes":

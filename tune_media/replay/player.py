@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tune_media.recording.seeding import seeded
+from tune_media.replay.env_state import Baseline, Digests, EnvState, of_env_alone
 from tune_media.replay.generators import set_states
+from tune_media.replay.leaves import Path, is_in
+from tune_media.replay.restoring import restore
 from tune_media.replay.simulator import Corrections, has_ended
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of, task_holder
@@ -40,19 +43,66 @@ class ReplayDiffers(Exception):
     """The env did not repeat the episode.
 
     Attributes:
-        step: The first step that differs; 0: the reset.
+        step: The first step that differs; 0: the reset. The last one, if it is only known that one does.
 
     Example:
         >>> print(ReplayDiffers(17, "has another observation"))
         at step 17, the replay has another observation
     """
 
-    def __init__(self, step: int, text: str) -> None:
-        super().__init__(f"at {'the reset' if step == 0 else f'step {step}'}, the replay {text}")
+    def __init__(self, step: int, text: str, *, is_told: bool = False) -> None:
+        super().__init__(text if is_told else f"at {'the reset' if step == 0 else f'step {step}'}, the replay {text}")
         self.step = step
 
 
-def replay(env: Any, tape: Tape, corrections: Corrections | None = None) -> Iterator[ReplayedStep]:
+class StateCheck:
+    """Restores the state that an env had before an episode, and compares it after the reset and at the end.
+
+    Args:
+        base: The baseline that the tape's states refer to.
+        is_same: Whether the env is made by the same code: then all of its state is restored, and states are compared.
+            If not, only what had changed since it was made is restored.
+
+    Attributes:
+        not_restored: What could not be restored, as text.
+        differing: The leaves at which the replay's state is another one, with its digest there; and where.
+    """
+
+    def __init__(self, base: Baseline, *, is_same: bool = True) -> None:
+        self._base, self._is_same = base, is_same
+        self._has_changed = False
+        self.not_restored: list[str] = []
+        self.differing: dict[tuple[str, Path], int] = {}
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether it has given an env another state than it had."""
+        return self._has_changed
+
+    def restore(self, env: Any, tape: Tape) -> None:
+        """Give a new env the state from before the reset."""
+        if tape.change is not None:
+            self._has_changed = True
+            self.not_restored = restore(env, self._base if self._is_same else None, tape.change)
+
+    def compare(self, env: Any, tape: Tape, when: str) -> None:
+        """Compare the env's state ``after`` the reset, or at the ``end``."""
+        wanted: Digests | None = tape.after if when == "after" else tape.end
+        if wanted is None or tape.change is None or not self._is_same:
+            return
+        state = EnvState.of(env, tape.change.left_out)
+        left_out, found = state.left_out | self._base.left_out, state.digests(self._base)
+        left_out |= state.not_to_compare(self._base)
+        if when == "end" and tape.change.is_shared:
+            found = of_env_alone(found)
+        for path in wanted.keys() | found.keys():
+            if wanted.get(path) != found.get(path) and not is_in(path, left_out):
+                self.differing[when, path] = found.get(path, -1)
+
+
+def replay(
+    env: Any, tape: Tape, corrections: Corrections | None = None, check: StateCheck | None = None
+) -> Iterator[ReplayedStep]:
     """Play an episode again, step by step; while a step is held, the env shows its frame.
 
     Args:
@@ -60,6 +110,7 @@ def replay(env: Any, tape: Tape, corrections: Corrections | None = None) -> Iter
         tape: The tape of the whole episode.
         corrections: Set the simulator of the env to the states on the tape. The steps are not compared one by one then,
             but the replay must come near to each state, and must not end before the episode. None: do not.
+        check: Restores and compares the env's own state. None: nobody does.
 
     Yields:
         The reset and each step, after it has been found to be the same.
@@ -84,9 +135,13 @@ def replay(env: Any, tape: Tape, corrections: Corrections | None = None) -> Iter
     if tape.fault is not None:
         raise ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
     taping = tape_recorder_of(env) or TapeRecorder(env)
+    if check is not None:
+        check.restore(env, tape)
     with _env_at(0):
         observation, info = _reset(env, tape)
     _compare(taping, tape, 0, corrections)
+    if check is not None:
+        check.compare(env, tape, "after")
     yield ReplayedStep(0, None, observation, info)
     for step in range(1, len(tape) + 1):
         action = tape.actions[step - 1]
@@ -95,6 +150,8 @@ def replay(env: Any, tape: Tape, corrections: Corrections | None = None) -> Iter
         if corrections is not None and step < len(tape) and has_ended(terminated, truncated):
             raise ReplayDiffers(step, "ends")
         _compare(taping, tape, step, corrections)
+        if check is not None and step == len(tape):
+            check.compare(env, tape, "end")
         yield ReplayedStep(step, action, observation, info, reward)
 
 

@@ -7,15 +7,18 @@ indices and episode data hold no pickles; they name a recipe by its hash.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import importlib.metadata
+import inspect
 import io
 import os
 import pickle
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +27,16 @@ from ray import cloudpickle
 from typing_extensions import override
 
 from tune_media._version import __version__
+from tune_media.ray_compat import share_value, shared_value
 from tune_media.recording.rendering import FrameSource, describe, inside
+from tune_media.replay.env_state import Baseline, EnvState
+from tune_media.replay.own_code import code_hashes
 from tune_media.values.options import VideoOptions
 
 MAX_BYTES = 2**20
 """The largest recipe; a larger ``env_config`` is no recipe, it holds data. It travels with the episodes of a round."""
-VERSION = 1
+VERSION = 2
+"""Version 1 has no baseline, and hashes of the source files."""
 ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "EGL_PLATFORM", "LIBGL_ALWAYS_SOFTWARE")
 """The environment variables that decide how an env renders."""
 _PACKAGES = ("numpy", "gymnasium", "ray", "mujoco", "ale_py", "pygame", "Box2D", "pettingzoo", "minigrid", "OpenGL")
@@ -127,6 +134,7 @@ class Recipe:
         num_workers: int = 0,
         frame: FrameSource = None,
         video: VideoOptions | None = None,
+        base: Baseline | None = None,
     ) -> Recipe:
         """Note a recipe.
 
@@ -137,6 +145,7 @@ class Recipe:
             num_workers: The number of remote env runners.
             frame: The source of frames that the recorder was given. None: ``render()``.
             video: Size, speed, quality and overlays of the recorder's clips. None: those of ``VideoOptions()``.
+            base: The state that those of the env are compared with. None: they are not.
 
         Raises:
             ValueError: It takes more than ``MAX_BYTES``.
@@ -149,7 +158,7 @@ class Recipe:
         """
         known = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers}
         known |= {"creator": _pickled(creator), "config": _pickled(dict(config)), "frame": _pickled(frame)}
-        known["video"] = _pickled(video)
+        known["video"], known["base"] = _pickled(video), None if base is None else base.packed()
         content = pickle.dumps(known, protocol=4)
         return cls(hashlib.sha256(content).hexdigest()[:16], content)
 
@@ -165,6 +174,7 @@ class LoadedRecipe:
         num_workers: The number of remote env runners.
         frame: The source of frames that the recorder was given. None: ``render()``.
         video: Size, speed, quality and overlays of the recorder's clips. None: not known.
+        base: The state that those of the env are compared with. None: not known.
     """
 
     facts: Mapping[str, Any]
@@ -173,6 +183,7 @@ class LoadedRecipe:
     num_workers: int = 0
     frame: FrameSource = None
     video: VideoOptions | None = None
+    base: Baseline | None = None
 
     @classmethod
     def of(cls, content: bytes, creator: Creator | None = None) -> LoadedRecipe:
@@ -197,7 +208,20 @@ class LoadedRecipe:
         make_env = cloudpickle.loads(known["creator"]) if creator is None else creator
         config, frame = cloudpickle.loads(known["config"]), cloudpickle.loads(known["frame"])
         video = cloudpickle.loads(known["video"]) if "video" in known else None
-        return cls(known["facts"], make_env, config, known["num_workers"], frame, video)
+        base = Baseline.unpacked(known["base"]) if known.get("base") else None
+        return cls(known["facts"], make_env, config, known["num_workers"], frame, video, base)
+
+    def edited(self, env: Any) -> list[str]:
+        """Return the user's modules of which a function is not the one with which an episode was recorded.
+
+        Args:
+            env: An env that was made, so that its modules are loaded.
+        """
+        if self.base is None or self.facts["versions"]["python"] != platform.python_version():
+            return []
+        then, now = self.facts["sources"], code_hashes(EnvState.of(env).classes)
+        edited = (name.partition(":")[0] for name in then if now.get(name, then[name]) != then[name])
+        return list(dict.fromkeys(edited))
 
     def make(self, env_runner: int = 0, env_index: int = 0, **overrides: Any) -> Any:
         """Return a new env, as the env runner with this index made its sub-env with this index.
@@ -236,7 +260,7 @@ def facts_here(env: Any = None) -> dict[str, Any]:
         "os": platform.platform(),
         "libm": " ".join(platform.libc_ver()),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
-        "sources": _sources(layers),
+        "sources": {} if env is None else code_hashes(EnvState.of(env).classes),
         "wrappers": [*(type(layer).__name__ for layer in layers[:-1]), *([describe(env)] if layers else [])],
         "path": [path for path in sys.path if Path(path).is_absolute() and not path.startswith(_INSTALLED)],
     }
@@ -271,20 +295,37 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return told
 
 
-def _sources(layers: Sequence[Any]) -> dict[str, str]:
-    """Return a hash of each file of the user's that has the code of a layer: edited code may play otherwise."""
-    found = {}
-    for module in {type(layer).__module__ for layer in layers}:
-        file = getattr(sys.modules.get(module), "__file__", None)
-        if file is not None and not file.startswith(_INSTALLED):
-            with contextlib.suppress(OSError):
-                found[module] = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
-    return dict(sorted(found.items()))
+def base_of(creator: Creator, config: Mapping[str, Any], env: Any) -> Baseline:
+    """Return the state that those of an env are compared with: that of the first env of its kind in the Ray job.
+
+    Args:
+        creator: Makes an env from the config.
+        config: The merged ``env_config``.
+        env: An env that was just made so.
+
+    Raises:
+        Exception: Whatever pickling raises.
+    """
+    name = f"state {hashlib.sha256(_pickled(creator) + _pickled(dict(config))).hexdigest()[:16]}"
+    own = EnvState.of(env).as_baseline()
+    text = base64.b64encode(zlib.compress(own.packed().encode())).decode()
+    if share_value(name, text, may_replace=False):
+        return own
+    shared = shared_value(name) or text
+    return Baseline.unpacked(zlib.decompress(base64.b64decode(shared)).decode())
+
+
+_PICKLED: dict[int, tuple[Any, bytes]] = {}  # by the id of a class or function, whose own state changes its pickle
 
 
 def _pickled(value: Any) -> bytes:
+    known = _PICKLED.get(id(value))
+    if known is not None:
+        return known[1]
     file = _BoundedFile()
     cloudpickle.dump(value, file)
+    if isinstance(value, type) or inspect.isroutine(value):
+        _PICKLED[id(value)] = value, file.getvalue()
     return file.getvalue()
 
 

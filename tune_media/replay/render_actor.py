@@ -11,6 +11,7 @@ from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from typing_extensions import override
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.replay.process import RenderError, RenderProcess
@@ -27,6 +28,11 @@ Failure = tuple[str, int | None, bool]
 
 class NoRoomError(RenderError):
     """No node of the cluster has room for the actor; this says nothing of the tape or the env."""
+
+    @property
+    @override
+    def is_of_tape(self) -> bool:
+        return False
 
 
 class RenderActor:
@@ -60,10 +66,19 @@ class RenderActor:
             RenderError: As for ``RenderProcess.render``; or the actor died.
             NoRoomError: No node has room for it.
         """
+        clips: dict[str, EncodedVideo] = self._asked("render", tape, **how)
+        return clips
+
+    def prove(self, tape: bytes, **how: Any) -> dict[str, Any]:
+        """Compare a replay with the episode; see ``RenderProcess.prove``."""
+        facts: dict[str, Any] = self._asked("prove", tape, **how)
+        return facts
+
+    def _asked(self, method: str, tape: bytes, **how: Any) -> Any:
         try:
             if self._actor is None:
                 self._start()
-            found: dict[str, EncodedVideo] | Failure = ray.get(self._actor.render.remote(tape, **how))
+            found: dict[str, Any] | Failure = ray.get(self._actor.call.remote(method, tape, **how))
         except ray.exceptions.RayError as error:  # the actor, its node or this Ray session is gone
             self._actor = None
             raise RenderError(f"the actor that renders died ({error_text(error)})", has_died=True) from error
@@ -115,9 +130,10 @@ class _Host:
     def begin(self) -> None:
         """Be there."""
 
-    def render(self, tape: bytes, **how: Any) -> dict[str, EncodedVideo] | Failure:
+    def call(self, method: str, tape: bytes, **how: Any) -> dict[str, Any] | Failure:
         try:
-            return self._process.render(tape, **how)
+            found: dict[str, Any] = getattr(self._process, method)(tape, **how)
+            return found
         except RenderError as error:
             return str(error), error.step, error.has_died
 

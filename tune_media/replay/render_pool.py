@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
@@ -75,16 +76,25 @@ class RenderPool:
                 ended two processes.
             NoRoomError: No node has room for the process.
         """
+        clips: dict[str, EncodedVideo] = self._asked("render", recipe, tape, node, **how)
+        return {view: replace(clip, recipe_hash=recipe.hash) for view, clip in clips.items()}
+
+    def prove(self, recipe: Recipe, tape: bytes, *, node: str = "", **how: Any) -> dict[str, Any]:
+        """Compare a replay with the episode; arguments and exceptions as of ``render``, see ``RenderProcess.prove``."""
+        facts: dict[str, Any] = self._asked("prove", recipe, tape, node, **how)
+        return facts
+
+    def _asked(self, method: str, recipe: Recipe, tape: bytes, node: str, **how: Any) -> Any:
         with self._lock:
             process = self._process_of(recipe, node)
             try:
-                return process.render(tape, **how)
+                return getattr(process, method)(tape, **how)
             except RenderError as error:
                 if not error.has_died or self.is_over:
                     raise
             finally:
                 self._used_at = time.monotonic()
-            return process.render(tape, **how)
+            return getattr(process, method)(tape, **how)
 
     def check(self, recipe: Recipe) -> str | None:
         """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.clips import Clips
+from tune_media.recording.pictures import SPARSE, Pictures
 from tune_media.recording.rendering import Renderer
-from tune_media.replay.player import replay
+from tune_media.replay.player import ReplayDiffers, StateCheck, replay
 from tune_media.replay.simulator import Corrections
 from tune_media.replay.tape import Tape
 from tune_media.steps import StepFacts
@@ -25,6 +27,8 @@ def render_tape(
     env_index: int = 0,
     on_step: Callable[[int], None] | None = None,
     corrections: Corrections | None = None,
+    check: StateCheck | None = None,
+    compares: bool = False,
 ) -> dict[str, EncodedVideo]:
     """Play a tape and return its clips by view; the name of the only view is the empty string.
 
@@ -38,7 +42,8 @@ def render_tape(
         video: Size, speed, quality, overlays, and which frames are kept. None: the frames of the tape's schedule.
         env_index: The sub-env that the episode was played on.
         on_step: Told the number of each step that has been played, from 0, the reset.
-        corrections: See ``replay``.
+        corrections, check: See ``replay``.
+        compares: Whether frames are compared with the checksums on the tape.
 
     Raises:
         ReplayDiffers: The replay is not the episode.
@@ -61,16 +66,21 @@ def render_tape(
         3
     """
     video = video or VideoOptions(every=tape.every)
-    shown = _Shown(renderer)
+    shown, pictures = _Shown(renderer), Pictures()
+    compares = compares and bool(tape.pictures) and tape.pictures.how != SPARSE
     clips = Clips(video, shown, renderer.fps(0))
     total = 0.0
     try:
-        for step in replay(renderer.env, tape, corrections):
+        for step in replay(renderer.env, tape, corrections, check):
             shown.is_old()
             reward = float(sum(step.reward.values()) if isinstance(step.reward, Mapping) else step.reward)
             total += reward
-            if (step.step % tape.every == 0 or step.step == len(tape)) and not clips.are_full:
+            is_due = step.step % tape.every == 0 or step.step == len(tape)
+            is_compared = compares and is_due and tape.pictures.wants(step.step)
+            if is_due and (is_compared or not clips.are_full):
                 shown()
+            if is_compared:
+                pictures.add(step.step, shown())
             info = step.info if step.step and step.info else {}  # direct recording has none at the reset, either
             clips.feed(
                 StepFacts(step.step, reward, total, step.action, renderer.env, info, step.observation, env_index)
@@ -78,6 +88,7 @@ def render_tape(
             if on_step is not None:
                 on_step(step.step)
         clips.feed_last()
+        raise_if_other(tape, pictures, compares=compares)
         finished = clips.finish()
     except BaseException:
         clips.cancel()
@@ -86,6 +97,47 @@ def render_tape(
         return finished
     note = f"render() was called at every {tape.every}th step while it was recorded: frames may have looked different"
     return {view: replace(clip, note=joined(clip.note, note)) for view, clip in finished.items()}
+
+
+def play_tape(
+    tape: Tape, renderer: Renderer, check: StateCheck | None, wants: Callable[[int], bool]
+) -> tuple[Pictures, tuple[float, float]]:
+    """Play a tape without a clip, and return the frames of some steps.
+
+    Args:
+        tape: The tape.
+        renderer: Renders the env in which the tape is played.
+        check: See ``replay``.
+        wants: Returns whether the frame of a step is rendered, if the tape's schedule has it.
+
+    Returns:
+        The frames, and the seconds that the first one and another one took.
+
+    Raises:
+        ReplayDiffers: The replay is not the episode.
+        FrameError: The env does not render.
+    """
+    pictures, seconds = Pictures(), list[float]()
+    for step in replay(renderer.env, tape, None, check):
+        renderer.new_step()
+        if (step.step % tape.every == 0 or step.step == len(tape)) and wants(step.step):
+            began = time.perf_counter()
+            frames = renderer.frames(0)
+            seconds.append(time.perf_counter() - began)
+            pictures.add(step.step, frames)
+    later = sorted(seconds[1:])
+    return pictures, (seconds[0] if seconds else 0.0, later[len(later) // 2] if later else 0.0)
+
+
+def raise_if_other(tape: Tape, pictures: Pictures, *, compares: bool = True) -> None:
+    """Compare the frames of a replay with the checksums on its tape.
+
+    Raises:
+        ReplayDiffers: They are others.
+    """
+    where = tape.pictures.difference(pictures) if compares and tape.pictures else None
+    if where is not None:
+        raise ReplayDiffers(len(tape), f"the replay shows other pictures than the episode, {where}", is_told=True)
 
 
 class _Shown:

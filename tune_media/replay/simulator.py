@@ -56,11 +56,15 @@ class Simulator:
 
 
 def has_ended(terminated: Any, truncated: Any) -> bool:
-    """Say whether a step has ended its episode; of several agents, nobody knows.
+    """Return whether a step has ended its episode; of several agents, that of all.
 
-    >>> has_ended(np.True_, False), has_ended({"a": False}, {"a": False})
-    (True, False)
+    >>> has_ended(np.True_, False), has_ended({"a": False}, {"a": False}), has_ended({"__all__": True}, {})
+    (True, False, True)
     """
+    if isinstance(terminated, dict) and isinstance(truncated, dict):
+        if "__all__" in terminated or "__all__" in truncated:
+            return bool(terminated.get("__all__") or truncated.get("__all__"))
+        return bool(terminated) and all(flag or truncated.get(agent) for agent, flag in terminated.items())
     return any(type(flag) in (bool, np.bool_) and bool(flag) for flag in (terminated, truncated))
 
 

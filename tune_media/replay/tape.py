@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from crc32c import crc32c
 
-from tune_media.recording.clips import Pictures
+from tune_media.recording.pictures import Pictures
+from tune_media.replay.env_state import Change, Digests
 from tune_media.replay.generators import Snapshot, States
 from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.simulator import State
@@ -243,7 +244,9 @@ class Tape:
         every: The stride of the steps after which ``render()`` was called, or is to be called, beginning with the
             reset; the last step is always among them. Calling it may change how the next frames look.
         number: How many episodes its env had played before it.
-        pictures: The checksum of the frames that were rendered while it ran, if they were not encoded.
+        pictures: The checksums of the frames that were rendered while it ran.
+        change: How the env's state differed from its baseline before the reset. None: it is not known.
+        after, end: The digests of the env's state after the reset, and after the last step. None: not known.
         states: The states of its physics simulator, if it has one that is known.
         fault: Why the episode cannot be replayed; None: it can.
 
@@ -269,7 +272,10 @@ class Tape:
         self.checks = Checks()
         self.states = SimulatorStates()
         self.every, self.number = 1, 0
-        self.pictures: Pictures = {}
+        self.pictures = Pictures()
+        self.change: Change | None = None
+        self.after: Digests | None = None
+        self.end: Digests | None = None
         self._snapshot = generators
         self._states: States | None = None
         is_known = seed is not None or generators is not None
@@ -355,7 +361,8 @@ class Tape:
             "generators": self.generators,
             "every": self.every,
             "number": self.number,
-            **({"pictures": self.pictures} if self.pictures else {}),
+            **({"pictures": self.pictures.packed()} if self.pictures else {}),
+            **self._packed_state(),
             **({"states": self.states.packed()} if len(self.states) else {}),
             "checks": [len(self.checks), len(checks)],
             "actions": facts,
@@ -363,6 +370,27 @@ class Tape:
         text = to_json(header).encode()
         content = struct.pack("<I", len(text)) + text + checks + actions
         return _MAGIC + bytes([VERSION]) + _compressed(content)
+
+    def _packed_state(self) -> dict[str, Any]:
+        if self.change is None:
+            return {}
+        digests = {"after": self.after, "end": self.end}
+        told = {
+            name: [[list(path), check] for path, check in one.items()]
+            for name, one in digests.items()
+            if one is not None
+        }
+        return {"state": {**self.change.packed(), **told}}
+
+    def _take_state(self, packed: Mapping[str, Any] | None) -> None:
+        if packed is not None:
+            self.change = Change.unpacked(packed)
+            digests = {name: packed.get(name) for name in ("after", "end")}
+            told = {
+                name: None if one is None else {tuple(path): int(check) for path, check in one}
+                for name, one in digests.items()
+            }
+            self.after, self.end = told["after"], told["end"]
 
     @classmethod
     def unpacked(cls, content: bytes) -> Tape:
@@ -390,11 +418,13 @@ class Tape:
             tape.checks = Checks.unpacked(count, inside[4 + size : 4 + size + nbytes])
             tape.actions = Actions.unpacked(header["actions"], inside[4 + size + nbytes :])
             tape.states = SimulatorStates.unpacked(header.get("states"))
+            tape._take_state(header.get("state"))
+            if isinstance(header.get("pictures"), dict) and "blocks" in header["pictures"]:
+                tape.pictures = Pictures.unpacked(header["pictures"])
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error, zlib.error) as error:
             raise ValueError(f"the tape cannot be read ({error_text(error)})") from error
         tape._states, tape.every, tape.fault = header["generators"], int(header["every"]), None
         tape.number = int(header.get("number", 0))
-        tape.pictures = {view: (count, check) for view, (count, check) in header.get("pictures", {}).items()}
         return tape
 
 

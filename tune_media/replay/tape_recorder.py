@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from crc32c import crc32c
@@ -13,11 +14,15 @@ from typing_extensions import override
 
 from tune_media.recording.rendering import inside
 from tune_media.recording.seeding import seeded
+from tune_media.replay.env_state import Baseline, EnvState, of_env_alone
 from tune_media.replay.generators import Snapshot
+from tune_media.replay.leaves import Path
 from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.simulator import STRIDE, Simulator, States, has_ended
 from tune_media.replay.tape import NUMBERS, Tape, checksum
 from tune_media.values.secrets import error_text
+
+T = TypeVar("T")
 
 _KEY = "tune_media_tape_recorder"
 _IN_MID_GAME = (
@@ -58,6 +63,8 @@ class TapeRecorder:
     Args:
         env: A single env, with its wrappers.
         seeds: Seeds for resets that are given none. None: such a reset stays as it is.
+        base: The state that those of the env are compared with. None: they are not put on the tapes.
+        is_alone: Whether no other env of this process shares the attributes of its classes and modules.
 
     Attributes:
         tape: The tape of the episode that runs, or that ended last; None before the first reset.
@@ -78,11 +85,22 @@ class TapeRecorder:
         (7, 3)
     """
 
-    def __init__(self, env: Any, seeds: Iterator[int] | None = None) -> None:
+    def __init__(
+        self,
+        env: Any,
+        seeds: Iterator[int] | None = None,
+        base: Baseline | None = None,
+        *,
+        is_alone: bool = True,
+    ) -> None:
         self.tape: Tape | None = None
         self.is_on = True
         self.refused: Exception | None = None
         self._env, self._seeds = env, seeds
+        self.base, self._is_alone = base, is_alone
+        self._left_out: set[Path] = set() if base is None else set(base.left_out)
+        self._is_watched = False
+        self._layers = [type(layer) for layer in inside(env)]
         self._users = 1
         self._number = 0  # of the episode that runs
         self._check = 0
@@ -139,10 +157,17 @@ class TapeRecorder:
         with_seed, generators = seed, None
         if seed is None and self._seeds is not None:
             with_seed = next(self._seeds, None) if self.refused is None else None
+        change = None
         try:
-            generators = Snapshot(self._env, with_emulator=with_seed is None)
+            state = EnvState.of(self._env, self._left_out)
+            generators = Snapshot(state, with_emulator=with_seed is None)
+            if self.base is not None:
+                self._left_out |= state.left_out
+                change = replace(state.change(self.base), is_shared=not self._is_alone)
         except Exception as error:  # the env's own thread changes it
-            self._fault = f"the states of its random generators cannot be read ({error_text(error)})"
+            self._fault = f"its state, or that of its random generators, cannot be read ({error_text(error)})"
+        if [type(layer) for layer in inside(self._env)] != self._layers:
+            self._fault = self._fault or "its wrappers were exchanged after it was made"
         self._is_inside, self._core_acted, self._core_began = True, False, False
         try:
             result = self._reset_with(with_seed, seed, options)
@@ -156,6 +181,8 @@ class TapeRecorder:
         own = seeded(self._env)
         used = own.last if own is not None else with_seed if self.refused is None else seed
         self.tape = Tape(used, kept, task, generators)
+        if change is not None and self._fault is None:
+            self.tape.change, self.tape.after = change, self._digests()
         self.tape.number = self._number
         if not self._core_acted:  # otherwise the checksums do not depend on the wrappers that RLlib adds
             self._add(result[0])
@@ -187,9 +214,44 @@ class TapeRecorder:
         if self._fault is not None:
             tape.fault = tape.fault or self._fault
         tape.has_stepped(self._check)
+        is_over = has_ended(result[2], result[3])
         if self._simulator is not None:
-            self._note_step(len(tape), is_over=has_ended(result[2], result[3]))
+            self._note_step(len(tape), is_over=is_over)
+        if is_over:
+            self.ended()
         return result
+
+    def ended(self) -> None:
+        """Put the digests of the env's state on the tape: its episode has just ended, and nobody has touched it."""
+        if self.tape is not None and self.tape.change is not None and self.base is not None:
+            self.tape.end, change = self._digests(is_end=True), self.tape.change
+            left_out = change.left_out | (self._left_out - self.base.left_out)  # what a frame has changed since
+            self.tape.change = replace(change, left_out=frozenset(left_out))
+
+    def _digests(self, *, is_end: bool = False) -> dict[Any, int] | None:
+        """Return the digests of the env's state; None if it cannot be read."""
+        assert self.base is not None
+        try:
+            state = EnvState.of(self._env, self._left_out)
+            digests = state.digests(self.base)
+        except Exception:
+            return None
+        return of_env_alone(digests) if is_end and not self._is_alone else digests  # the others have gone on meanwhile
+
+    def watch(self, render: Callable[[], T]) -> T:
+        """Render a frame; what the first one changes in the env's state is put on no tape any more.
+
+        Raises:
+            Exception: Whatever rendering raises.
+        """
+        if self._is_watched or self.base is None:
+            return render()
+        self._is_watched = True
+        before = EnvState.of(self._env, self._left_out)
+        try:
+            return render()
+        finally:
+            self._left_out |= EnvState.of(self._env, self._left_out).changed_since(before)
 
     def _note_step(self, step: int, *, is_over: bool) -> None:
         """Add the step's reward to the sum, and note the state of the simulator now and then."""

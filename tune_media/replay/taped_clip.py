@@ -10,6 +10,7 @@ from tune_media.encoding.encoder import EncodedVideo
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
+from tune_media.replay.verdicts import refuse
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import joined
 from tune_media.values.video import Video
@@ -94,8 +95,14 @@ class TapedClip(Video):
     def __getattr__(self, name: str) -> Any:
         if name not in _RENDERED:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        video = self.finished(self.clips_by(_HERE))
-        self._set(**{field: getattr(video, field) for field in _RENDERED}, note=video.note)
+        try:
+            video = self.finished(self.clips_by(_HERE))
+        except RenderError as error:
+            if error.is_of_tape:  # nobody else sees it, in a loop around algo.train()
+                refuse(self.recipe.hash, str(error), differs=error.step is not None)
+            raise
+        told = {"compared": video.compared, "recipe_hash": video.recipe_hash, "note": video.note}
+        self._set(**{field: getattr(video, field) for field in _RENDERED}, **told)
         return self.__dict__[name]
 
     def __repr__(self) -> str:

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import random
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from tune_media.recording.clips import Frames
+from tune_media.recording.clips import ENCODED, Render, Wanted
+from tune_media.recording.episode import RunningEpisode
 from tune_media.recording.episode import Tape as RunningTape
+from tune_media.recording.pictures import ALONE, SPARSE, Pictures
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import describe, sub_envs
+from tune_media.replay.env_state import Baseline
 from tune_media.replay.generators import has_emulator
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder, tape_recorder_of
-from tune_media.values.episode_record import DIRECT, REPLAY
+from tune_media.replay.verdicts import Verdict
+from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
 _DIRECTLY = "episodes are rendered while they run"
+_SHARE, _CREDIT = 0.02, 0.1  # of the time of sampling, and seconds before: for frames that prove tapes
+_MOST_FRAMES = 8  # of a part of an episode that is rendered while it runs
+_MOST_SAMPLES = 4  # of a round: one that is rendered as a whole, and the latest
 
 
 class Taping:
     """Puts the episodes of a recorder on tape. The thread that steps the envs calls everything here.
+
+    Once the env is known to repeat its episodes, frames are still rendered now and then where they run, at random
+    places and within a small share of the time: the last frame of an episode that would be chosen when it ends, and a
+    few frames in a row of others. Their checksums are on the tapes, and prove them.
 
     Args:
         recorder: The recorder, whose plan says when to render, and which is told of problems.
@@ -41,13 +54,22 @@ class Taping:
 
     def __init__(self, recorder: EpisodeRecorder) -> None:
         self._recorder = recorder
-        self.mode = recorder.plan.render if recorder.plan.video is not None else DIRECT
+        self.mode = self._first_mode
         self._tapings: dict[int, TapeRecorder] = {}  # by sub-env
+        self._budget = _Budget(recorder)
+        self._shows_alone = False
+        self._usual_length = 1
+        self._random = random.Random()
+        self._samples: dict[str, tuple[bool, int]] = {}  # by record: whether all frames are known, and its number
 
     @property
     def plan(self) -> Plan:
         """The recorder's plan."""
         return self._recorder.plan
+
+    @property
+    def _first_mode(self) -> str:
+        return self.plan.render if self.plan.video is not None else DIRECT
 
     @property
     def tapes(self) -> bool:
@@ -59,9 +81,54 @@ class Taping:
         """Whether the clips of episodes that start now may be made in a replay."""
         return self.mode != DIRECT
 
-    def frames_of(self, tape: RunningTape) -> Frames:
-        """Return what becomes of the frames of an episode that starts now, and is to be recorded."""
-        return Frames.LEFT_OUT if self.mode == REPLAY else Frames.ENCODED
+    def is_proven(self, verdict: Verdict) -> None:
+        """Make clips of tapes from now on: the env is known to repeat its episodes."""
+        if self.mode == AUTO:
+            self.mode, self._shows_alone = REPLAY, verdict.shows_alone
+            self._budget.begin(*verdict.frame_seconds)
+
+    def frames_of(self, tape: RunningTape) -> Wanted | None:
+        """Return which frames of an episode that starts now, and is to be recorded, are rendered while it runs."""
+        if self.mode != REPLAY:
+            return ENCODED
+        count = self._budget.frames(_MOST_FRAMES) if self.plan.render == AUTO else 0
+        return Wanted(False, self._random.randrange(self._usual_length), count) if count else None
+
+    def watched(self, env: Any, render: Render | None) -> Render | None:
+        """Return what renders a sub-env, and notes what the first frame changes in it."""
+        taping = tape_recorder_of(env)
+        return render if render is None or taping is None else functools.partial(taping.watch, render)
+
+    def proof(self, episode: RunningEpisode, record: EpisodeRecord, *, leads: bool) -> None:
+        """Put on the tape of an episode that has just ended what proves its pictures; see ``recorder.Proof``."""
+        tape = episode.tape
+        assert tape is not None
+        self._usual_length = max(1, (self._usual_length + len(tape)) // 2)
+        how = ALONE if self._shows_alone else SPARSE
+        episode.note_pictures(how)
+        if (
+            leads
+            and episode.is_rendered_later
+            and self._shows_alone
+            and self.mode == REPLAY
+            and self.plan.render == AUTO
+        ):
+            pictures = tape.pictures or Pictures(how)
+            if not pictures.at(len(tape)) and episode.render is not None and self._budget.allows_one():
+                pictures.add(len(tape), episode.render())
+                tape.pictures = pictures
+        if tape.pictures and self.mode != DIRECT:
+            self._samples[record.id] = tape.pictures.are_all, tape.number
+            if len(self._samples) > _MOST_SAMPLES:
+                del self._samples[min(self._samples, key=lambda id: self._samples[id])]
+
+    def samples(self) -> list[str]:
+        """Return the ids of the records of the episodes whose tapes have checksums of frames."""
+        return list(self._samples) if self.mode != DIRECT else []
+
+    def forget(self, id: str) -> None:
+        """An episode has been collected."""
+        self._samples.pop(id, None)
 
     def put_all_on_tape(
         self,
@@ -69,6 +136,7 @@ class Taping:
         indices: Collection[int] | None = None,
         entropy: Sequence[int | None] | None = (None,),
         first: int = 0,
+        base: Baseline | None = None,
     ) -> None:
         """Put the episodes of the sub-envs of an env on tape from now on.
 
@@ -79,6 +147,7 @@ class Taping:
                 none: the episodes stay those that they are without a recorder. Atari games are given none either.
                 None: no reset is given one.
             first: The index of the first sub-env in it.
+            base: The state that those of the envs are compared with. None: they are not.
         """
         reachable = sub_envs(env)
         if self.tapes and not reachable:
@@ -86,20 +155,30 @@ class Taping:
                 f"the sub-envs of {describe(env)} are in other processes or in one batch, out of reach of a replay; "
                 "use a synchronous vector env (gym_env_vectorize_mode='sync')"
             )
+        is_alone = len(reachable) == 1 and first == 0
         for index, inner in enumerate(reachable, start=first):
             if indices is None or index in indices:
                 seeds = None
                 if entropy is not None and self.plan.render == self.mode == REPLAY and not has_emulator(inner):
                     seeds = NewSeeds(*entropy, index)
-                self.put_on_tape(inner, seeds, index)
+                self.put_on_tape(inner, seeds, index, base=base, is_alone=is_alone)
 
-    def put_on_tape(self, env: Any, seeds: Iterator[int] | None = None, index: int = 0) -> None:
+    def put_on_tape(
+        self,
+        env: Any,
+        seeds: Iterator[int] | None = None,
+        index: int = 0,
+        *,
+        base: Baseline | None = None,
+        is_alone: bool = True,
+    ) -> None:
         """Put the episodes of an env on tape from now on.
 
         Args:
             env: The sub-env.
             seeds: Seeds for its resets that are given none; see ``TapeRecorder``.
             index: Its index.
+            base, is_alone: See ``TapeRecorder``.
         """
         taping = tape_recorder_of(env)
         if not self.tapes or (taping is not None and self._tapings.get(index) is taping):
@@ -109,7 +188,7 @@ class Taping:
             self._tapings[index] = taping
         elif hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__"):
             try:
-                self._tapings[index] = TapeRecorder(env, seeds)
+                self._tapings[index] = TapeRecorder(env, seeds, base, is_alone=is_alone)
             except Exception as error:  # its attributes cannot be set
                 self.give_up(f"{describe(env)} cannot be taped ({error_text(error)})")
         else:
@@ -143,7 +222,49 @@ class Taping:
         """Render the episodes that start from now on directly, without a problem."""
         self.mode = DIRECT
         if not self.plan.tapes:
-            for taping in self._tapings.values():
-                taping.leave()
-            self._tapings.clear()
+            self._leave_tapes()
         logger.info("recording %r: %s: %s", self.plan.name, _DIRECTLY, reason)
+
+    def start_over(self) -> None:
+        """New envs were made, perhaps in another way: whether they repeat their episodes is not known yet."""
+        self._leave_tapes()
+        self.mode, self._shows_alone = self._first_mode, False
+        self._samples.clear()
+
+    def _leave_tapes(self) -> None:
+        for taping in self._tapings.values():
+            taping.leave()
+        self._tapings.clear()
+
+
+class _Budget:
+    """The time that frames may take which prove tapes: a small share of the time of sampling so far.
+
+    Args:
+        recorder: Its clock measures both.
+    """
+
+    def __init__(self, recorder: EpisodeRecorder) -> None:
+        self._clock = recorder.clock
+        self._first = self._frame = 0.0
+        self._rendering = self._sampling = 0.0
+
+    def begin(self, first: float, frame: float) -> None:
+        """Begin to count; a first frame, and another one, take so many seconds elsewhere."""
+        self._first = 0.0 if self._clock.rendering else max(0.0, first - frame)
+        self._frame = max(frame, 1e-6)
+        self._rendering, self._sampling = self._clock.rendering, self._clock.sampling
+
+    def _left(self) -> float:
+        spent = self._clock.rendering - self._rendering
+        if spent:
+            self._first = 0.0
+        return _CREDIT + _SHARE * (self._clock.sampling - self._sampling) - spent - self._first
+
+    def allows_one(self) -> bool:
+        """Return whether there is time for a frame."""
+        return self._left() >= self._frame
+
+    def frames(self, most: int) -> int:
+        """Return how many frames of one episode there is time for, if three quarters are left for last frames."""
+        return max(0, min(most, int(self._left() / 4 / self._frame)))

@@ -1,12 +1,13 @@
 """What is known of a recipe: whether the episodes of its env can be played again, pictures included.
 
 A verdict is held in Ray's own key-value store, so that every env runner of a job reads it: an experiment proves an env
-once, not each of its trials.
+once, not each of its trials. That episodes cannot be played again is written once, under a name of its own, and stays.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 import time
 from dataclasses import asdict, dataclass
 
@@ -22,6 +23,10 @@ class Verdict:
     Attributes:
         repeats: Whether they can.
         reason: Why not; empty if they can.
+        shows_alone: Whether a frame looks the same if no other frame was rendered before it.
+        frame_seconds: How long rendering takes: the first frame, and another one.
+        differs: If they cannot, whether a replay was another episode. If not, the env cannot be made elsewhere, say,
+            and clips that were made before are right.
 
     Example:
         >>> Verdict(False, "at step 3, the replay shows another picture").repeats
@@ -30,6 +35,14 @@ class Verdict:
 
     repeats: bool
     reason: str = ""
+    shows_alone: bool = False
+    frame_seconds: tuple[float, float] = (0.0, 0.0)
+    differs: bool = True
+
+
+_REFUSED: dict[str, int] = {}  # in this process: how many clips could not be made of tapes of a recipe
+_SEEN: set[str] = set()
+_LOCK = threading.Lock()
 
 
 def verdict_on(recipe: str) -> Verdict | None:
@@ -38,8 +51,11 @@ def verdict_on(recipe: str) -> Verdict | None:
     Args:
         recipe: The recipe's hash.
     """
-    found = shared_value(f"verdict {recipe}")
-    return None if found is None else Verdict(**json.loads(found))
+    found = shared_value(f"refused {recipe}") or shared_value(f"verdict {recipe}")
+    if found is None:
+        return None
+    facts = json.loads(found)
+    return Verdict(**{**facts, "frame_seconds": tuple(facts.get("frame_seconds", (0.0, 0.0)))})
 
 
 def decide(recipe: str, verdict: Verdict) -> bool:
@@ -49,11 +65,40 @@ def decide(recipe: str, verdict: Verdict) -> bool:
         recipe: The recipe's hash.
         verdict: The verdict.
     """
-    before = verdict_on(recipe)
-    if before == verdict or (before is not None and not before.repeats):
-        return False
-    share_value(f"verdict {recipe}", json.dumps(asdict(verdict)), may_replace=True)
-    return True
+    if not verdict.repeats:
+        return share_value(f"refused {recipe}", json.dumps(asdict(verdict)), may_replace=False)
+    is_news = verdict_on(recipe) is None
+    if is_news:
+        share_value(f"verdict {recipe}", json.dumps(asdict(verdict)), may_replace=True)
+    return is_news
+
+
+def refuse(recipe: str, reason: str, *, differs: bool = True) -> bool:
+    """Note that a clip was not made of its tape; return whether that is news.
+
+    All env runners of the job render directly from their next round on, and the Algorithm of this process counts the
+    clip in the next result.
+
+    Args:
+        recipe: The recipe's hash.
+        reason: Why not.
+        differs: See ``Verdict``.
+    """
+    with _LOCK:
+        _REFUSED[recipe] = _REFUSED.get(recipe, 0) + 1
+        _SEEN.add(recipe)
+    return decide(recipe, Verdict(False, reason, differs=differs))
+
+
+def is_refused_here(recipe: str) -> bool:
+    """Return whether this process has refused a clip of a recipe; that is known without asking the store."""
+    return recipe in _SEEN
+
+
+def take_refused(recipe: str) -> int:
+    """Return how many clips of a recipe were refused in this process since the last call."""
+    with _LOCK:
+        return _REFUSED.pop(recipe, 0)
 
 
 def claim(what: str, recipe: str) -> bool:
@@ -68,8 +113,3 @@ def claim(what: str, recipe: str) -> bool:
     if before is not None and now - float(before) < _CLAIM_SECONDS:
         return False
     return share_value(name, repr(now), may_replace=before is not None)
-
-
-def is_first(what: str, recipe: str) -> bool:
-    """Say whether this is the only process of the Ray job that does something with a recipe."""
-    return share_value(f"{what} {recipe}", "", may_replace=False)

@@ -26,7 +26,6 @@ from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, index_of, section_of, stack_of, task_of
 from tune_media.rllib.sub_env_access import SubEnvAccess
 from tune_media.selection import RenderBudget
-from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id
 
 logger = logging.getLogger(__name__)
@@ -93,7 +92,7 @@ class EnvRunnerRecording:
             watch_fetches(env_runner, self._fetched.fetch)
             # these hold a winner, whatever number of episodes RLlib counts
             plan = dataclasses.replace(plan, selectors=tuple(map(self._fetched.choosing_from_each, plan.selectors)))
-        self.recorder = EpisodeRecorder(plan, self._has_finished, problems_are_collected=True)
+        self.recorder = EpisodeRecorder(plan, problems_are_collected=True)
         if isinstance(plan.trigger, RenderBudget):
             ray_names.watch_samples(env_runner, self.recorder.clock.resume)
         self._sub_envs = SubEnvAccess(settings, self._section, self._index, self.recorder)
@@ -155,10 +154,11 @@ class EnvRunnerRecording:
             if seed is None:
                 seed, is_known = begun.own_seed()
             self._running[index] = _Running(new_id())
+            render = functools.partial(renderer.frames, index) if renderer else None
             self.recorder.start(
                 index,
                 begun.id,
-                functools.partial(renderer.frames, index) if renderer else None,
+                self.replays.watched(inner, render),
                 renderer.fps(index) if renderer else 0.0,
                 env=inner,
                 vector_env=env,
@@ -228,10 +228,7 @@ class EnvRunnerRecording:
             self._fetched.ended(running.id)
             own = functools.partial(add_own_values, fields_of(episode))
             returns = agent_returns(episode, earlier_chunks, running.rewards)
-            self.recorder.end(index, own, metrics=returns, task=running.task, **facts)
-
-    def _has_finished(self, candidate: Candidate) -> None:
-        self.replays.has_finished(candidate)
+            self.recorder.end(index, own, metrics=returns, task=running.task, proof=self.replays.proof, **facts)
 
     def fail(self, index: int) -> None:
         """The sub-env has failed, and its episode with it."""
@@ -306,8 +303,8 @@ class EnvRunnerRecording:
             self.recorder.starts.counts(),
             kept=Winners(self._light_candidates(in_time)),
             unseen_ends=unseen_ends,
-            recipes=self._recipes(data),
-            frame_checks=self.replays.frame_checks(),
+            recipes=self.replays.recipes_of({episode.recipe for episode in data}),
+            samples=self.replays.samples(),
         )
         return self._last
 
@@ -315,12 +312,6 @@ class EnvRunnerRecording:
         """Return those of some candidates that hold neither clips nor steps nor pictures; they stay here, too."""
         found = [one for one in self.recorder.candidates.held() if one.record.id in ids and one.is_light]
         return {one.record.id: dataclasses.replace(one, tape=None) for one in found}
-
-    def _recipes(self, episodes: Sequence[EpisodeData]) -> dict[str, bytes]:
-        """Return the recipes that the tapes of some episodes refer to, by their hash."""
-        recipe = self.replays.recipe
-        is_used = recipe is not None and any(episode.recipe == recipe.hash for episode in episodes)
-        return {recipe.hash: recipe.content} if recipe is not None and is_used else {}
 
     def take(self, winners: Collection[str], seen: Collection[str]) -> Winners:
         """Hand over the winners, and drop all other episodes that took part."""

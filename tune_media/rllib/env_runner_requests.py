@@ -46,7 +46,7 @@ class Answer:
         starts: Number of episodes that each sub-env has begun.
         kept: The candidates that hold no clips; if they were asked for at once, all of them, with their clips.
         recipes: The recipes that the episodes' tapes refer to, by their hash.
-        frame_checks: The checksums of the frames of the episodes that prove their tapes, by record and by view.
+        samples: The ids of the records of the episodes whose tapes have checksums of frames.
         unseen_ends: Number of episodes whose end RLlib counted without calling its hooks.
         node: The id of its node.
     """
@@ -63,7 +63,7 @@ class Answer:
     starts: dict[int, int] = field(default_factory=dict)
     kept: Winners = field(default_factory=Winners)
     recipes: dict[str, bytes] = field(default_factory=dict)
-    frame_checks: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+    samples: list[str] = field(default_factory=list)
     unseen_ends: int = 0
     node: str = field(default_factory=this_node)
 

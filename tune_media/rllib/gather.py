@@ -346,14 +346,14 @@ class _Choice:
     def _samples(
         self, episodes: Mapping[str, EpisodeData], recipes: Mapping[str, bytes], nodes: Mapping[int, str]
     ) -> list[Sample]:
-        """Return the episodes that were rendered while they ran and whose frames prove their tapes."""
+        """Return the episodes of which frames were rendered while they ran, which prove their tapes."""
         found = []
-        for id, checks in ((id, checks) for answer in self._answers for id, checks in answer.frame_checks.items()):
+        for id in (id for answer in self._answers for id in answer.samples):
             recipe = _recipe_of(episodes[id], recipes) if id in episodes else None
             if recipe is not None and (tape := episodes[id].tape):
                 record = episodes[id].record
                 node = nodes.get(record.env_runner or 0, "")
-                found.append(Sample(recipe, tape, record, checks, self._plan.views, node))
+                found.append(Sample(recipe, tape, record, self._plan.views, node))
         return found
 
     def _episodes(self) -> list[EpisodeData]:

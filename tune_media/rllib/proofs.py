@@ -9,37 +9,36 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tune_media.recording.clips import has_all
 from tune_media.recording.rendering import ONLY_VIEW
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.render_actor import NoRoomError
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.tape import Tape
 from tune_media.replay.verdicts import Verdict, claim, decide, verdict_on
-from tune_media.values.episode_record import DIRECT, EpisodeRecord
+from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger(__name__)
 
 _MOST_SAMPLES = 4  # of a round
+_REST = 10.0  # times as long as a check of a proven env took, until the next one
 _IDLE_SECONDS = 1.0  # until the thread ends
 _CHECK_SECONDS = 20.0  # how long the first result waits for the frame check; it takes 2 s, beside the first iteration
 
 
 @dataclass(frozen=True)
 class Sample:
-    """An episode that was rendered while it ran, and its tape.
+    """The tape of an episode of which frames were rendered while it ran; it has their checksums.
 
     Attributes:
         recipe: How its env is made.
         tape: The tape as it is stored.
         record: Its record.
-        checks: The checksum of each frame that was rendered, by view.
         views: The names of the views, as far as they were known before the first frame.
         node: The id of the node of the cluster on which it was recorded; empty: not known.
     """
@@ -47,7 +46,6 @@ class Sample:
     recipe: Recipe
     tape: bytes
     record: EpisodeRecord
-    checks: Mapping[str, Sequence[int]]
     views: Sequence[str] = (ONLY_VIEW,)
     node: str = ""
 
@@ -66,7 +64,7 @@ class Prover:
         self._work: queue.SimpleQueue[Recipe | list[Sample]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self.is_busy = False
+        self.is_busy, self._rests_until = False, 0.0
         self._claimed: set[str] = set()  # recipes that no other trial proves meanwhile
         self._checking: threading.Event | None = None
         self._found: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -81,14 +79,15 @@ class Prover:
         """Have the tapes of some episodes proven; the first of a recipe, unless another trial does it."""
         if not samples:
             return
-        recipe = samples[0].recipe.hash
+        recipe = samples[-1].recipe.hash  # of several, that of the newest envs
+        samples = [sample for sample in samples if sample.recipe.hash == recipe]
         verdict = verdict_on(recipe)
         if verdict is None:
             may = not self.is_busy and (recipe in self._claimed or claim("proof", recipe))
             if may:
                 self._claimed.add(recipe)
         else:
-            may = verdict.repeats  # of all env runners of the job, one has rendered these
+            may = verdict.repeats and not self.is_busy and time.monotonic() >= self._rests_until
         if may:
             self._put(list(samples))
 
@@ -123,6 +122,7 @@ class Prover:
                         self._thread = None
                         return
                 continue
+            began = time.monotonic()
             try:
                 if isinstance(work, Recipe):
                     problem = self._pool.check(work)
@@ -132,55 +132,47 @@ class Prover:
                     self._decide(work)
             except Exception as error:
                 logger.info("proving tapes failed: %s", error_text(error), exc_info=True)
+            self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
             self.is_busy = not self._work.empty()
             if not self.is_busy and (checking := self._checking) is not None:
                 checking.set()
 
     def _decide(self, samples: Sequence[Sample]) -> None:
-        recipe = samples[0].recipe.hash
-        samples = _to_prove(samples)
-        for sample in samples:
-            reason = self._difference(sample)
-            if reason is not None:
-                reason = f"render='auto': episodes are rendered while they run, since the env {reason}"
-                if decide(recipe, Verdict(False, reason)):
+        recipe, tapes = samples[0].recipe.hash, {id(one): Tape.unpacked(one.tape) for one in samples}
+        is_first = verdict_on(recipe) is None
+        latest = sorted(samples, key=lambda one: -tapes[id(one)].number)
+        wholes = [one for one in latest if tapes[id(one)].pictures.are_all]
+        others = [one for one in latest if one not in wholes[:1]]
+        facts: dict[str, Any] = {}
+        for sample in [*wholes[:1], *others[: _MOST_SAMPLES - len(wholes[:1])]]:
+            try:
+                facts |= self._compared(sample, tapes[id(sample)], is_first=is_first)
+            except RenderError as error:
+                if not error.is_of_tape or self._pool.is_over:
+                    raise
+                reason = f"render='auto': episodes are rendered while they run, since the env {redacted(str(error))}"
+                if decide(recipe, Verdict(False, reason, differs=error.step is not None)):
                     self._found.put(reason)
                 return
-        if any(Tape.unpacked(sample.tape).number for sample in samples):  # first episodes alone prove little
-            decide(recipe, Verdict(True))
+        if is_first and facts and any(tape.number for tape in tapes.values()):  # first episodes alone prove little
+            decide(recipe, Verdict(True, **facts))
 
-    def _difference(self, sample: Sample) -> str | None:
-        """Return how a replay differs from an episode; None: it does not.
+    def _compared(self, sample: Sample, tape: Tape, *, is_first: bool) -> dict[str, Any]:
+        """Return the facts of a verdict that come from a replay which is the episode.
 
         Raises:
-            RenderError: The process died, was ended, or found no room; this says nothing of the env.
+            RenderError: It is not; or the process died, was ended, or found no room, which says nothing of the env.
         """
+        if tape.pictures.are_all and tape.pictures.views != set(sample.views):
+            names = ", ".join(sorted(tape.pictures.views))
+            raise RenderError(
+                f"shows several views ({names}); if they are always the same, name them: frame={{'front': ...}}"
+            )
         place: dict[str, Any] = {"env_runner": sample.record.env_runner or 0, "env_index": sample.record.env_index or 0}
         try:
-            clips = self._pool.render(sample.recipe, sample.tape, node=sample.node, only_checked=True, **place)
-        except NoRoomError:
-            raise
+            return self._pool.prove(sample.recipe, sample.tape, node=sample.node, is_first=is_first, **place)
         except RenderError as error:
-            if error.has_died or self._pool.is_over:
-                raise
-            return f"does not repeat its episodes in another process: {redacted(str(error))}"
-        if set(sample.checks) != set(sample.views):
-            names = ", ".join(sorted(sample.checks))
-            return f"shows several views ({names}); if they are always the same, name them: frame={{'front': ...}}"
-        for view, before in sample.checks.items():
-            again, of_view = clips[view].checks if view in clips else (), f" of view {view!r}" if view else ""
-            for frame, (one, other) in enumerate(zip(before, again, strict=False)):
-                if one != other:
-                    return f"shows other pictures{of_view} in a replay, from frame {frame} of {len(before)} on"
-            is_whole = sample.record.rendered == DIRECT or has_all(Tape.unpacked(sample.tape).pictures)
-            if len(before) > len(again) or (is_whole and len(before) < len(again)):
-                return f"shows {len(again)} frames{of_view} in a replay instead of {len(before)}"
-        return None
-
-
-def _to_prove(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the latest episodes, and one among them of which every frame was rendered, if there is any."""
-    latest = sorted(samples, key=lambda sample: -Tape.unpacked(sample.tape).number)
-    whole = next((sample for sample in latest if sample.record.rendered == DIRECT), None)
-    others = [sample for sample in latest if sample is not whole]
-    return others[:_MOST_SAMPLES] if whole is None else [whole, *others[: _MOST_SAMPLES - 1]]
+            if error.is_of_tape:
+                text = f"does not repeat its episodes in another process: {error}"
+                raise RenderError(text, error.step) from error
+            raise

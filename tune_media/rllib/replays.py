@@ -11,22 +11,23 @@ from typing import Any
 
 from typing_extensions import override
 
-from tune_media.recording.clips import Frames
-from tune_media.recording.episode import Candidate, Tape
+from tune_media.recording.clips import CHECKED, ENCODED, MOST_BEGUN, Wanted
+from tune_media.recording.episode import RunningEpisode, Tape
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import describe, inside, sub_env
+from tune_media.replay.env_state import Baseline
 from tune_media.replay.recipe import Recipe
+from tune_media.replay.tape import Tape as ReplayTape
 from tune_media.replay.taping import Taping
-from tune_media.replay.verdicts import is_first, verdict_on
+from tune_media.replay.verdicts import is_refused_here, verdict_on
 from tune_media.rllib.recipes import is_nondeterministic, recipe_of
 from tune_media.rllib.settings import EVALUATION, RecorderSettings
-from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
+from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
 _VERDICT_HOLDS = 1.0  # seconds: if a tape differs, that is found out seconds later anyway
-_MOST_PROOFS = 4  # of a round: one that is rendered as a whole, whatever it takes, and the latest
 _MOST_ENCODED = 8  # at once, until it is known whether the env repeats its episodes; an encoder takes 7 MB and more
 _HAS_CHILDREN = (
     "env {} has started processes of its own, such as a simulator with a port or a license; another env like it might "
@@ -42,9 +43,7 @@ class Replays(Taping):
     No env is made here. With ``auto``, episodes are rendered directly until the Algorithm has proven, in a process of
     its own, that the env repeats them; then they are taped only. Of many sub-envs, a few are encoded meanwhile, and of
     the others the frames' checksums are kept, so that a clip made of their tapes is known to be right. If rendering has
-    taken half a minute, one episode is rendered to its end, and of the others no more than the first frames. An env may
-    change only in later episodes, so in each Ray job the first frames of the 1st, 2nd, 4th, 8th ... episode of a
-    sub-env are rendered where it runs, too. They are not encoded: their checksums prove its tape.
+    taken half a minute, one episode is rendered to its end, and of the others no more than the first frames.
 
     Args:
         settings: The arguments of ``record_episodes``.
@@ -53,32 +52,41 @@ class Replays(Taping):
         recorder: Its recorder, which is told of problems.
 
     Attributes:
-        recipe: How its envs are made; None: not known, or nobody needs it.
+        recipe: How its envs are made; None: not known, or nobody needs it. Whenever envs are made, there is a new one.
+        recipes: That one, and those of earlier envs whose tapes have not been collected yet, by hash.
         may_be_made_elsewhere: Whether nothing speaks against making one like them in another process.
     """
 
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: EpisodeRecorder) -> None:
         super().__init__(recorder)
         self._settings, self._section, self._index = settings, section, env_runner
-        self._next_proof = 1  # which episode of a sub-env is proven next
-        self._checks: dict[str, tuple[tuple[bool, int], dict[str, tuple[int, ...]]]] = {}  # of frames, by record
         self._whole: Tape | None = None  # of the episode that is rendered as a whole, whatever it takes
         self._has_whole = False  # whether such a one has ended
         self._read_again_at = 0.0  # the verdict, by the monotonic clock
         self.recipe: Recipe | None = None
+        self.recipes: dict[str, Recipe] = {}
+        self._base: Baseline | None = None
+        self._children: set[int] | None = None  # those that were there before the first reset
         self.may_be_made_elsewhere = True
 
     @override
-    def frames_of(self, tape: Tape) -> Frames:
-        if self.mode == REPLAY:
-            return Frames.BEGUN if self._is_proof(tape) else Frames.LEFT_OUT
+    def frames_of(self, tape: Tape) -> Wanted | None:
         if not self._is_unproven:
-            return Frames.ENCODED
+            return super().frames_of(tape)
         if not self._has_whole and (self._whole is None or not self._recorder.records(self._whole)):
             self._whole = tape
         if self.are_enough(tape):
-            return Frames.BEGUN
-        return Frames.CHECKED if self._recorder.number_encoded() >= _MOST_ENCODED else Frames.ENCODED
+            return Wanted(False, count=MOST_BEGUN)
+        return CHECKED if self._recorder.number_encoded() >= _MOST_ENCODED else ENCODED
+
+    @override
+    def tape_of(self, env: Any) -> ReplayTape | None:
+        if self._children is not None and self.mode != DIRECT:  # the first reset may have started a simulator
+            started, self._children = child_processes() - self._children, None
+            if started:
+                self.may_be_made_elsewhere = False
+                self.give_up(_HAS_CHILDREN.format(describe(env)))
+        return super().tape_of(env)
 
     @property
     def _is_unproven(self) -> bool:
@@ -92,40 +100,23 @@ class Replays(Taping):
         is_long = self._recorder.clock.rendering > _MOST_RENDERING
         return is_long and self._is_unproven and tape is not self._whole and tape.fault is None
 
-    def _is_proof(self, tape: Tape) -> bool:
-        """Say whether an episode is to prove its tape; of all env runners of the job, one renders its first frames."""
-        count = tape.number + 1
-        if self.plan.render != AUTO or self.recipe is None or count < self._next_proof:
-            return False
-        self._next_proof = 2 ** count.bit_length()
-        return is_first(f"proof of episode {self._next_proof // 2}", self.recipe.hash)
-
-    def has_finished(self, candidate: Candidate) -> None:
-        """An episode has ended: if it was rendered where it ran, its frames prove its tape."""
-        if candidate.tape is not None and candidate.checks and not candidate.are_cut and self.mode != DIRECT:
-            is_whole = candidate.tape is self._whole
-            self._has_whole = self._has_whole or is_whole
-            self._checks[candidate.record.id] = ((is_whole, candidate.tape.number), dict(candidate.checks))
-            if len(self._checks) > _MOST_PROOFS:
-                del self._checks[min(self._checks, key=lambda id: self._checks[id][0])]
-
-    def frame_checks(self) -> dict[str, dict[str, tuple[int, ...]]]:
-        """Return the checksums of the frames of the episodes that prove their tapes, by the id of their record."""
-        return {id: checks for id, (_, checks) in self._checks.items()} if self.mode != DIRECT else {}
-
-    def forget(self, id: str) -> None:
-        """An episode has been collected."""
-        self._checks.pop(id, None)
+    @override
+    def proof(self, episode: RunningEpisode, record: EpisodeRecord, *, leads: bool) -> None:
+        self._has_whole = self._has_whole or episode.tape is self._whole
+        super().proof(episode, record, leads=leads)
 
     def begin_round(self) -> None:
         """A round begins: read what is known of the env by now, which takes a millisecond."""
-        if self.mode == DIRECT or self.recipe is None or time.monotonic() < self._read_again_at:
+        if self.mode == DIRECT or self.recipe is None:
+            return
+        if time.monotonic() < self._read_again_at and not is_refused_here(self.recipe.hash):
             return
         verdict = verdict_on(self.recipe.hash)
         if verdict is not None and not verdict.repeats:
             self.go_direct(verdict.reason)  # whoever found it out has said so
         elif verdict is not None and self.plan.render == AUTO:
-            self.mode, self._whole = REPLAY, None
+            self.is_proven(verdict)
+            self._whole = None
             self._read_again_at = time.monotonic() + _VERDICT_HOLDS
 
     def are_new(self, env_runner: Any, env: Any, first: int = 0, *, children: Collection[int] = ()) -> None:
@@ -137,16 +128,29 @@ class Replays(Taping):
             first: The index of the first sub-env in it.
             children: The child processes that were there before the first envs were made.
         """
-        if self.recipe is None and first == 0:
+        if first == 0:
+            self.start_over()
+            self._whole, self._has_whole, self._read_again_at = None, False, 0.0
+            self._children = child_processes()
             reason = self._why_not_elsewhere(env_runner, env, children)
             if reason is not None and self.mode != DIRECT:
                 self.give_up(reason)
-            self.may_be_made_elsewhere = reason is None
+            self.may_be_made_elsewhere, self.recipe, self._base = reason is None, None, None
             if self.tapes or (self._settings.check_frame and self.may_be_made_elsewhere):
                 self.recipe = self._noted_recipe(env_runner, env)
+            if self.recipe is not None:
+                self.recipes[self.recipe.hash] = self.recipe
         if self.tapes:
             entropy = (env_runner.config.seed, self._index) if self._section == EVALUATION else None
-            self.put_all_on_tape(env, self._settings.env_indices, entropy, first=first)
+            self.put_all_on_tape(env, self._settings.env_indices, entropy, first=first, base=self._base)
+        if first == 0:
+            self.begin_round()  # what an earlier env runner, or trial, has found out
+
+    def recipes_of(self, hashes: Collection[str | None]) -> dict[str, bytes]:
+        """Return the recipes that some tapes refer to, and forget those that no tape refers to any more."""
+        now = None if self.recipe is None else self.recipe.hash
+        self.recipes = {hash: one for hash, one in self.recipes.items() if hash in hashes or hash == now}
+        return {hash: one.content for hash, one in self.recipes.items() if hash in hashes}
 
     def _why_not_elsewhere(self, env_runner: Any, env: Any, children: Collection[int]) -> str | None:
         """Return why no env like these is made in another process; None: it may be."""
@@ -164,7 +168,7 @@ class Replays(Taping):
         """Return how the envs are made; if that cannot be stored, no clip can be made of a tape."""
         why, remedy = "", "its tapes need tune-media render --env module:function"
         try:
-            recipe = recipe_of(env_runner, env, self._settings.frame, self.plan.video)
+            recipe, self._base = recipe_of(env_runner, env, self._settings.frame, self.plan.video)
         except Exception as error:
             recipe, why = None, f" ({error_text(error)})"
         if recipe is None and self.tapes:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tune_media.ray_compat import experiment_of
 from tune_media.recording.choosing import DATA
-from tune_media.replay.verdicts import Verdict, decide, verdict_on
+from tune_media.replay.verdicts import Verdict, decide, take_refused, verdict_on
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.env_runner_requests import before_training, evaluates, go_on_from
@@ -186,6 +186,7 @@ class Rounds:
                 env_runners, key = self._place(result, collected.chosen)
                 env_runners.setdefault(key, {}).update(collected.chosen)
         batch = collected.chosen.get(DATA)
+        self._recipes |= set(batch.recipes) if batch else set()
         counted = batch.counted() if batch else []
         with self._guard("putting this round's numbers into the result"):
             self._put_metrics(result, {**collected.metrics, **self._window.add(of_round.section, counted)})
@@ -213,7 +214,18 @@ class Rounds:
         for text in self._prover.problems():
             self._problems.add(text)
         env_runners = self._env_runners(result)
-        self._problems.put(env_runners, found, _free_key(env_runners, self._plan.name, [PROBLEMS]))
+        self._problems.put(env_runners, [*found, *self._refused()], _free_key(env_runners, self._plan.name, [PROBLEMS]))
+
+    def _refused(self) -> list[RecordingProblem]:
+        """Return the clips that this process has not made of their tapes, because the replays were other episodes."""
+        found = []
+        for recipe in self._recipes:
+            lost, verdict = take_refused(recipe), verdict_on(recipe)
+            if lost and verdict is not None:
+                found.append(
+                    RecordingProblem(f"no clip: {verdict.reason}; later episodes are rendered as they run", lost)
+                )
+        return found
 
     def _place(self, result: dict[str, Any], keys: Iterable[str]) -> tuple[dict[str, Any], str]:
         """Return the dict and the key in it under which a result has room for these keys of ours.

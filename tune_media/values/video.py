@@ -57,6 +57,8 @@ class Video(Medium):
     note: str | None
     frame_stride: int | None
     id: str
+    compared: str | None = None
+    recipe_hash: str | None = None
 
     def __init__(
         self,
@@ -151,12 +153,14 @@ class Video(Medium):
     def facts(self) -> dict[str, Any]:
         own: dict[str, Any] = {"format": "mp4", "width": self.width, "height": self.height}
         own |= {"frames": self.frames, "fps": self.fps}
+        if self.compared is not None:
+            own |= {"compared": self.compared, "recipe": self.recipe_hash}
         if self.frame_stride is not None:
             own["frame_stride"] = self.frame_stride
         return own | (self.episode.facts() if self.episode else {})
 
     def _fill(self, encoded: EncodedVideo | Video, **others: Any) -> None:
-        names = ("data", "width", "height", "frames", "fps", "frame_stride")
+        names = ("data", "width", "height", "frames", "fps", "frame_stride", "compared", "recipe_hash")
         self._set(**{name: getattr(encoded, name) for name in names}, **others)
 
     def __repr__(self) -> str:

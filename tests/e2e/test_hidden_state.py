@@ -1,0 +1,35 @@
+"""Envs whose pictures depend on what no observation shows: each clip is its episode, or it is marked, or there is none.
+
+``python -m tests.hidden_state`` runs all kinds in all ways; these are a few that no earlier check has seen.
+"""
+
+import pytest
+
+from tests.support import hidden_state_runs
+from tests.support.hidden_state_runs import Cell
+
+CELLS = [
+    Cell("plain", "rllib-new"),
+    Cell("new-env-config", "rllib-new"),
+    Cell("set-before-evaluation", "rllib-new", 3),
+    Cell("theme-class", "rllib-new"),
+    Cell("from-frame-41", "gym"),
+    Cell("set-on-wrapper", "gym", 3),
+    Cell("theme-count", "gym"),
+    Cell("behind-aec-env", "gym"),
+]
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
+def test_each_clip_is_its_episode(cell, ray_session, tmp_path):
+    (outcome,) = hidden_state_runs.run([cell], tmp_path, evaluations=14)
+    assert outcome.is_good, outcome
+    if cell.kind == "plain":
+        assert outcome.replay > 0
+        assert outcome.right == outcome.clips
+
+
+def test_each_clip_of_a_sweep_is_its_episode(ray_session, tmp_path):
+    cells = [Cell("score-board", "tune"), Cell("new-env-config", "tune"), Cell("set-before-evaluation", "tune")]
+    outcomes = list(hidden_state_runs.run(cells, tmp_path, evaluations=14))
+    assert all(outcome.is_good for outcome in outcomes), outcomes

@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+
+from tune_media.recording.pictures import ALONE, BLOCK, WHOLE, Pictures
+
+
+def frame(shade):
+    return np.full((8, 8, 3), shade, np.uint8)
+
+
+def pictures_of(steps, shades=None, how=WHOLE, view="", are_all=False):
+    found = Pictures(how, are_all)
+    for step in steps:
+        found.add(step, {view: frame((shades or {}).get(step, step) % 256)})
+    return found
+
+
+def stored(pictures):
+    return Pictures.unpacked(pictures.packed())
+
+
+def test_a_frame_that_differs_anywhere_is_found_in_its_block():
+    tape, steps = stored(pictures_of(range(100))), range(100)
+    assert tape.difference(pictures_of(steps)) is None
+    assert tape.difference(pictures_of(steps, {40: 1})) == f"from step {BLOCK} to step {2 * BLOCK - 1}"
+    assert tape.difference(pictures_of(range(99))) == "from step 96 to step 99"
+    assert len(tape.blocks()[""]) == 4
+
+
+def test_single_frames_are_compared_one_by_one_and_frames_between_them_do_not_count():
+    tape = stored(pictures_of([7, 8, 30], how=ALONE))
+    assert tape.difference(pictures_of(range(40), {9: 0, 29: 0})) is None
+    assert tape.difference(pictures_of(range(40), {30: 0})) == "at step 30"
+    assert [tape.wants(step) for step in (6, 7, 9, 30)] == [False, True, False, True]
+
+
+def test_the_views_of_an_episode_are_compared_if_all_its_frames_are_known():
+    tape = stored(pictures_of(range(3), view="front", are_all=True))
+    assert tape.difference(pictures_of(range(3), view="side")) == "which has the views 'side' instead of 'front'"
+    part = stored(pictures_of(range(3), view="front"))
+    assert part.difference(pictures_of(range(3), view="side")) == "from step 0 to step 2 of view 'front'"
+
+
+def test_what_is_no_picture_is_refused():
+    with pytest.raises(ValueError):
+        Pictures().add(0, {"": np.zeros(3)})

@@ -1,0 +1,146 @@
+"""The user's code that an env consists of: which modules, which of their globals it names, and a hash of it.
+
+The hash is of the code as it is in memory. The file may have been edited since it was imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+import sysconfig
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+_INSTALLED = tuple({*sysconfig.get_paths().values(), os.path.dirname(os.__file__)})  # noqa: PTH120 - as they are written
+_PACKAGES = ("site-packages", "dist-packages")
+_MOST_FUNCTIONS = 4000
+_UNCHANGING = (type(None), bool, int, float, complex, str, bytes)
+
+
+@functools.lru_cache(4096)
+def is_installed(module: str) -> bool:
+    """Return whether a module is one that was installed, not a file of the user's.
+
+    >>> is_installed("numpy"), is_installed("__main__")
+    (True, False)
+    """
+    if module == "__main__" or module.partition(".")[0] == "tune_media":
+        return module != "__main__"
+    found = sys.modules.get(module)
+    if found is None:
+        return False  # a class that was pickled by its code
+    file = getattr(found, "__file__", None)
+    if file is None:
+        return module in sys.builtin_module_names or hasattr(found, "__path__")
+    return any(part in file for part in _PACKAGES) or file.startswith(_INSTALLED)
+
+
+def globals_of(classes: Iterable[type]) -> tuple[tuple[str, dict[str, Any], str], ...]:
+    """Return the globals that the code of the user's classes names, and that of the functions which it names.
+
+    Args:
+        classes: The classes.
+
+    Returns:
+        The name of the module, its globals, and the name in them. If a class was pickled by its code, its functions
+        have globals of their own.
+    """
+    return _globals_of(tuple(classes))
+
+
+@functools.lru_cache(256)
+def _globals_of(classes: tuple[type, ...]) -> tuple[tuple[str, dict[str, Any], str], ...]:
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for function in _functions_of(classes):
+        names = set(_names_in(function.__code__))
+        for module, holder in _reached(function, names):
+            for name in names & holder.keys():
+                if not name.startswith("__"):
+                    found.setdefault((module, name), holder)
+    return tuple((module, holder, name) for (module, name), holder in sorted(found.items(), key=lambda one: one[0]))
+
+
+def _functions_of(classes: Iterable[type]) -> Iterator[types.FunctionType]:
+    """Yield the functions of the user's classes, and those of the user's functions and classes that they name."""
+    todo: list[Any] = [one for one in classes if not is_installed(one.__module__)]
+    seen: set[int] = set()
+    while todo:
+        one = todo.pop()
+        if id(one) in seen or len(seen) > _MOST_FUNCTIONS:
+            continue
+        seen.add(id(one))
+        if isinstance(one, type):
+            todo += [
+                inner
+                for value in vars(one).values()
+                for inner in (value, getattr(value, "__func__", None), getattr(value, "fget", None))
+                if isinstance(inner, types.FunctionType)
+            ]
+            continue
+        yield one
+        names = set(_names_in(one.__code__))
+        for _, holder in _reached(one, names):
+            for name in names & holder.keys():
+                value = holder[name]
+                if isinstance(value, (types.FunctionType, type)) and not is_installed(str(value.__module__)):
+                    todo.append(value)
+
+
+def _reached(function: types.FunctionType, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the globals that a function reaches: its own, and those of the user's modules that it names."""
+    own = function.__globals__
+    yield str(function.__module__), own
+    for name in names:
+        value = own.get(name)
+        if isinstance(value, types.ModuleType) and not is_installed(value.__name__):
+            yield value.__name__, vars(value)
+
+
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names_in(constant)
+
+
+def code_hashes(classes: Iterable[type]) -> dict[str, str]:
+    """Return a hash of each function of the user's modules that is a part of some classes, or that theirs name.
+
+    Line numbers, comments and docstrings do not count. Classes of ``__main__``, and those that are pickled by their
+    code, travel with a recipe and have none.
+
+    Returns:
+        The hashes by ``module:function``.
+
+    Example:
+        >>> code_hashes([dict])
+        {}
+    """
+    found = {}
+    for function in _functions_of(tuple(classes)):
+        module = str(function.__module__)
+        loaded = sys.modules.get(module)
+        if module != "__main__" and loaded is not None and vars(loaded) is function.__globals__:
+            found[f"{module}:{function.__qualname__}"] = _hash_of(function)
+    return dict(sorted(found.items()))
+
+
+def _hash_of(function: types.FunctionType) -> str:
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    told = (_told(function.__code__), [repr(value) for value in defaults if isinstance(value, _UNCHANGING)])
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+
+
+def _told(code: types.CodeType) -> Any:
+    """Return what a code object does, without its lines and its docstring."""
+    first = code.co_consts[:1]
+    constants = code.co_consts[1:] if first and isinstance(first[0], str) else code.co_consts
+    told = [_told(one) if isinstance(one, types.CodeType) else _text(one) for one in constants]
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, told
+
+
+def _text(value: Any) -> str:
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)

@@ -1,0 +1,476 @@
+"""The process that plays tapes, from the inside: each tape is played in a new env, in a process of its own.
+
+``main`` reads the recipe once, and with it the user's modules. For each request it forks: what an env leaves behind in
+classes, modules, libraries and child processes ends with the fork, so no tape knows of another one.
+
+It imports RLlib only if the function that makes the envs does.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import dataclasses
+import functools
+import inspect
+import json
+import os
+import pickle
+import random
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from ray import cloudpickle
+
+from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.pictures import WHOLE, Pictures
+from tune_media.recording.problems import FrameError
+from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
+from tune_media.replay.env_state import EnvState, text_of
+from tune_media.replay.generators import Snapshot
+from tune_media.replay.leaves import Path as StatePath
+from tune_media.replay.plain import to_json
+from tune_media.replay.player import ReplayDiffers, StateCheck
+from tune_media.replay.process import RenderError
+from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, differences, facts_here
+from tune_media.replay.rendering import play_tape, raise_if_other, render_tape
+from tune_media.replay.simulator import STRIDE, Corrections, Simulator
+from tune_media.replay.tape import Tape
+from tune_media.values.medium import joined
+from tune_media.values.named_function import named_function
+from tune_media.values.options import VideoOptions
+from tune_media.values.secrets import error_text
+
+_STEPS_PER_LINE = 20
+_WATCH_SECONDS = 1.0
+_SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
+_NOT_THE_EPISODE = (
+    "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
+    "that no seed and no generator of its own reaches"
+)
+_DRAWS = "render() of the env draws random numbers, so episodes that are rendered are others"
+
+Tell = Callable[..., None]
+"""Writes an answer: the contents behind it, and its facts."""
+
+
+def run() -> None:
+    """Run ``main`` in a fork of this process; it ends with this one, and takes along what its envs have started.
+
+    Ray kills the processes that a worker has started when the worker ends, and not those that these have started.
+    """
+    asking, guard = os.getppid(), os.getpid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    renderer = os.fork()
+    if renderer:
+        while not (status := os.waitpid(renderer, os.WNOHANG))[0]:
+            if os.getppid() != asking:
+                os.kill(renderer, signal.SIGTERM)
+            signal.sigtimedwait({signal.SIGCHLD}, _WATCH_SECONDS)
+        code = os.waitstatus_to_exitcode(status[1])
+        if code < 0:
+            os.kill(guard, -code)
+        os._exit(code)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    os.setsid()
+    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
+    _prctl(_DIE_WITH_PARENT, signal.SIGTERM)
+    if os.getppid() == guard:
+        main()
+
+
+def main() -> None:
+    """Answer the requests of a ``RenderProcess``, until its end of the pipe is closed."""
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what envs print
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.path.insert(0, str(Path.cwd()))
+    _prctl(_SUBREAPER)
+    setup = _received(requests)
+    assert setup is not None
+    with contextlib.suppress(OSError):
+        os.nice(setup.pop("niceness"))
+    try:
+        stage: Stage | RenderError = Stage(**setup)
+    except Exception as error:
+        stage = RenderError(f"the env cannot be made again: {_told(error)}")
+
+    def tell(*contents: bytes, **facts: Any) -> None:
+        answers.write(json.dumps(facts).encode() + b"\n")
+        answers.writelines(contents)
+        answers.flush()
+
+    while (request := _received(requests)) is not None:
+        if isinstance(stage, RenderError):
+            tell(error=str(stage), at=stage.step)
+        elif _may_fork():
+            _answer_in_fork(stage, request, tell)
+        else:
+            stage.answer(request, tell)
+
+
+def _may_fork() -> bool:
+    """Return whether a fork can draw: not if importing MuJoCo has opened a display of the GPU by EGL."""
+    return "egl" not in (os.environ.get("MUJOCO_GL"), os.environ.get("PYOPENGL_PLATFORM"))
+
+
+def _answer_in_fork(stage: Stage, request: dict[str, Any], tell: Tell) -> None:
+    """Answer a request in a fork of this process, and end all processes that an env starts in it."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+            os.close(reader)
+            stage.answer(request, tell)
+            with os.fdopen(writer, "wb") as learned:
+                pickle.dump(stage.learned, learned)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as learned:
+        content = learned.read()
+    _, status = os.waitpid(child, 0)
+    _end_children()
+    if content and status == 0:
+        stage.learned |= pickle.loads(content)
+    else:
+        code = os.waitstatus_to_exitcode(status)
+        tell(error=f"the process that renders died (exit code {code})", at=None, has_died=True)
+
+
+def _end_children() -> None:
+    """End what the env of a fork has started and left behind; it is a child of this process by now."""
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in path.read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(child), signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _prctl(what: int, value: int = 1) -> None:
+    with contextlib.suppress(Exception):
+        ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
+
+
+class Stage:
+    """Plays the tapes of one recipe.
+
+    Args:
+        recipe, env, frame: See ``RenderProcess``.
+
+    Attributes:
+        learned: The leaves of the env's state that do not tell one episode from another.
+    """
+
+    def __init__(self, recipe: bytes | None, env: Creator | str | None, frame: FrameFunction | str | None) -> None:
+        own = named_function(env) if isinstance(env, str) else env
+        self._is_own, self._has_own_frame = own is not None, frame is not None
+        creator = None if own is None else _taking_config(own)
+        if recipe is not None:
+            self._recipe = LoadedRecipe.of(recipe, creator)
+        else:
+            assert creator is not None
+            self._recipe = LoadedRecipe(facts_here(), creator, {})
+        is_path = isinstance(frame, str) and ":" in frame
+        own_frame = named_function(frame) if isinstance(frame, str) and is_path else frame
+        self._frame = self._recipe.frame if own_frame is None else own_frame
+        self._name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
+        self._edited = ""
+        self.learned: set[tuple[str, StatePath]] = set()
+
+    def answer(self, request: dict[str, Any], tell: Tell) -> None:
+        """Do what is asked for, and write the answer."""
+        try:
+            if "check" in request:
+                tell(problem=self.problem())
+            elif "prove" in request:
+                tape = Tape.unpacked(request.pop("prove"))
+                tell(
+                    facts=self.prove(tape, (request["env_runner"], request["env_index"]), is_first=request["is_first"])
+                )
+            else:
+                tape, place = Tape.unpacked(request["tape"]), (request["env_runner"], request["env_index"])
+                clips = self.render(
+                    tape,
+                    request["video"],
+                    place,
+                    may_correct=request["may_correct"],
+                    on_step=lambda step, steps: tell(step=step, steps=steps),
+                )
+                tell(
+                    *(clip.data for clip in clips.values()),
+                    clips={view: _facts_of(clip) for view, clip in clips.items()},
+                )
+        except RenderError as error:
+            tell(error=str(error), at=error.step)
+        except Exception as error:
+            tell(error=_told(error), at=None)
+
+    def render(
+        self,
+        tape: Tape,
+        video: VideoOptions | None,
+        place: tuple[int, int],
+        *,
+        may_correct: bool,
+        on_step: Callable[[int, int], None],
+    ) -> dict[str, EncodedVideo]:
+        """Return the clips of a tape.
+
+        Raises:
+            RenderError: The replay is not the episode.
+            Exception: Whatever the env raises.
+        """
+        steps, video, notes = len(tape), video or self._recipe.video, list[str]()
+
+        def tell(step: int) -> None:
+            if step % _STEPS_PER_LINE == 0:
+                on_step(step, steps)
+
+        def play(check: StateCheck | None) -> dict[str, EncodedVideo]:
+            with self._new_env(place, notes if may_correct else None) as renderer:
+                how: dict[str, Any] = {"env_index": place[1], "on_step": tell, "check": check}
+                return render_tape(tape, renderer, video, **how, compares=self._shows_the_same)
+
+        check = self._check(tape)
+        try:
+            try:
+                clips = play(check)
+            except ReplayDiffers as error:
+                if check is None or error.step or not check.has_changed:
+                    raise
+                notes.append(f"its env's state from before the episode was not restored: {error}")
+                check = None
+                clips = play(None)
+            if check is not None:
+                self._compare_states(tape, place, check)
+        except ReplayDiffers as differs:
+            clips = self._corrected(tape, place, video, differs, tell, may_correct=may_correct)
+        compared = self._compared(tape, check)
+        return {
+            view: dataclasses.replace(clip, note=joined(clip.note, *notes), compared=compared)
+            for view, clip in clips.items()
+        }
+
+    def prove(self, tape: Tape, place: tuple[int, int], *, is_first: bool) -> dict[str, Any]:
+        """Compare a replay with the episode; the first time, find out what rendering changes, too.
+
+        Returns:
+            The facts of a ``Verdict``.
+
+        Raises:
+            RenderError: The replay is not the episode, or the env is another one if it is rendered.
+            Exception: Whatever the env raises.
+        """
+        try:
+            check, wants = self._check(tape), tape.pictures.wants
+            pictures, seconds, drawn = self._played(tape, place, check, wants)
+            raise_if_other(tape, pictures, compares=self._shows_the_same)
+            if check is not None:
+                self._compare_states(tape, place, check)
+            if not is_first or not tape.pictures.are_all:
+                return {}
+            last, steps = Pictures(), len(tape)
+            try:
+                last, _, not_drawn = self._played(tape, place, self._check(tape), lambda step: step == steps)
+            except ReplayDiffers as error:
+                raise ReplayDiffers(steps, f"{_DRAWS} ({error})", is_told=True) from error
+            if any(drawn[name] != not_drawn[name] for name in drawn.keys() & not_drawn.keys()):
+                raise ReplayDiffers(steps, _DRAWS, is_told=True)
+        except ReplayDiffers as error:
+            raise RenderError(self._why(error), error.step) from error
+        return {"shows_alone": last.at(steps) == pictures.at(steps), "frame_seconds": seconds}
+
+    def problem(self) -> str | None:
+        """Return why a new env shows no frame after a reset; None: it shows one.
+
+        Raises:
+            Exception: Whatever making or resetting it raises.
+        """
+        env = self._recipe.make()
+        try:
+            env.reset(seed=0)
+            Renderer(env, self._frame, name=self._name).frames(0)
+        except FrameError as error:
+            return str(error)
+        finally:
+            with contextlib.suppress(Exception):
+                env.close()
+        return None
+
+    @contextlib.contextmanager
+    def _new_env(self, place: tuple[int, int], notes: list[str] | None = None) -> Iterator[Renderer]:
+        """Make an env, and close it afterwards.
+
+        Args:
+            place: The env runner and the sub-env.
+            notes: Takes the note that its code was edited. None: it must not have been.
+        """
+        try:
+            env = self._recipe.make(*place)
+        except Exception as error:
+            raise RenderError(f"the env cannot be made again: {_told(error)}") from error
+        try:
+            edited = [] if self._is_own else self._recipe.edited(env)
+            if edited:
+                self._edited = f"the code of {', '.join(edited)} was edited since the episode was recorded"
+                if notes is None:
+                    raise RenderError(self._edited)
+                notes.append(self._edited) if self._edited not in notes else None
+            yield Renderer(env, self._frame)
+        finally:
+            with contextlib.suppress(Exception):
+                env.close()
+
+    def _check(self, tape: Tape) -> StateCheck | None:
+        base = self._recipe.base
+        return None if base is None or tape.change is None else StateCheck(base, is_same=self._shows_the_same)
+
+    def _played(
+        self, tape: Tape, place: tuple[int, int], check: StateCheck | None, wants: Callable[[int], bool]
+    ) -> tuple[Pictures, tuple[float, float], dict[str, str]]:
+        """Play a tape without a clip; return its frames, the seconds of a frame, and the generators' states at the end.
+
+        Raises:
+            ReplayDiffers: The replay is not the episode.
+        """
+        random.seed(0)
+        np.random.seed(0)
+        with self._new_env(place) as renderer:
+            pictures, seconds = play_tape(tape, renderer, check, wants)
+            states = Snapshot(EnvState.of(renderer.env), with_emulator=False).states
+        of_numpy: Any = np.random.get_state(legacy=False)["state"]
+        known = {name: to_json(state) for name, state in states.items()}
+        known |= {"random": repr(random.getstate()), "numpy": f"{of_numpy['pos']} {of_numpy['key'].tobytes().hex()}"}
+        return pictures, seconds, known
+
+    def _compare_states(self, tape: Tape, place: tuple[int, int], check: StateCheck) -> None:
+        """Compare the states of an env with those on the tape.
+
+        A difference counts if all replays have it. Of one that only a replay with frames has, rendering is the reason;
+        of one that two replays have among themselves, a clock, say.
+
+        Raises:
+            ReplayDiffers: The env has ended in another state, so frames may have been others.
+        """
+        left = check.differing.keys() - self.learned
+        if not left or (tape.pictures.are_all and tape.pictures.how == WHOLE and self._shows_the_same):
+            return
+        again = []
+        for _ in range(2):
+            one = self._check(tape)
+            assert one is not None
+            self._played(tape, place, one, tape.pictures.wants)  # as it was rendered while it was recorded
+            again.append(one.differing)
+        real = {path for path in left if again[0].get(path) == again[1].get(path) and path in again[0]}
+        self.learned |= left - real
+        if real:
+            when, path = min(real, key=repr)
+            with self._new_env(place) as renderer:
+                name = text_of(path[:2], EnvState.of(renderer.env).layers)
+            not_restored = f"; not restored: {', '.join(check.not_restored[:3])}" if check.not_restored else ""
+            step = 0 if when == "after" else len(tape)
+            raise ReplayDiffers(step, f"has another state than the episode, {name}{not_restored}")
+
+    def _compared(self, tape: Tape, check: StateCheck | None) -> str:
+        """Return what of a replay was compared with the episode."""
+        told, pictures = ["steps"], tape.pictures
+        if check is not None and self._shows_the_same and tape.end is not None:
+            base = self._recipe.base
+            is_part = check.not_restored or (tape.change and tape.change.left_out) or (base and base.left_out)
+            told.append("state in part" if is_part else "state")
+        if pictures and self._shows_the_same and pictures.how != "sparse":
+            count = sum(1 for _ in pictures.ranges)
+            told.append(
+                "all pictures"
+                if pictures.are_all
+                else "last picture"
+                if pictures.how != WHOLE and count == 1
+                else "pictures"
+            )
+        return ", ".join(told)
+
+    def _corrected(
+        self,
+        tape: Tape,
+        place: tuple[int, int],
+        video: VideoOptions | None,
+        differs: ReplayDiffers,
+        tell: Callable[[int], None],
+        *,
+        may_correct: bool,
+    ) -> dict[str, EncodedVideo]:
+        """Return the clips of a tape whose replay has drifted away, set from the states of its simulator.
+
+        Raises:
+            RenderError: That is not possible.
+        """
+        why = self._why(differs)
+        if not may_correct or not len(tape.states):
+            raise RenderError(why, differs.step) from differs
+        with self._new_env(place, []) as renderer:
+            simulator = Simulator.of(renderer.env)
+            if simulator is None:
+                raise RenderError(why, differs.step) from differs
+            corrections = Corrections(simulator, tape.states)
+            try:
+                clips = render_tape(tape, renderer, video, env_index=place[1], on_step=tell, corrections=corrections)
+            except ReplayDiffers as error:
+                text = f"{why}; nor can it be set to the states of the simulator that are on the tape: {error}"
+                raise RenderError(text, differs.step) from error
+        note = f"set from states every {STRIDE} steps, off by at most {corrections.farthest:.0e}, since {why}"
+        return {view: dataclasses.replace(clip, note=joined(clip.note, note)) for view, clip in clips.items()}
+
+    @functools.cached_property
+    def _shows_the_same(self) -> bool:
+        """Whether it has the env runner's env, frames, packages and kind of machine: pictures equal to the last bit."""
+        is_same = not self._is_own and not self._has_own_frame
+        return is_same and not differences(self._recipe.facts, facts_here())
+
+    def _why(self, error: ReplayDiffers) -> str:
+        if self._is_own:
+            return f"{error}: the env that env= makes does not play this episode"
+        changed = [*differences(self._recipe.facts, facts_here()), *filter(None, [self._edited])]
+        return f"{error}; {'; '.join(changed) if changed else _NOT_THE_EPISODE}"
+
+
+def _taking_config(creator: Any) -> Creator:
+    """Return a function that takes an ``env_config``, even if the one that it calls takes none."""
+    try:
+        inspect.signature(creator).bind({})
+    except TypeError:
+        return WithoutConfig(creator)
+    except ValueError:  # written in C
+        pass
+    found: Creator = creator
+    return found
+
+
+def _told(error: Exception) -> str:
+    return f"{error_text(error)}{remedy_for(error)}"
+
+
+def _facts_of(clip: EncodedVideo) -> dict[str, Any]:
+    """Return the facts of a clip, and how many bytes it takes."""
+    facts = {field.name: getattr(clip, field.name) for field in dataclasses.fields(clip) if field.name != "data"}
+    return {**facts, "nbytes": len(clip.data)}
+
+
+def _received(stream: IO[bytes]) -> dict[str, Any] | None:
+    """Return the next message of the process that started this one; None: there are no more."""
+    line = stream.readline()
+    message: dict[str, Any] | None = cloudpickle.loads(base64.b64decode(line)) if line else None
+    return message
