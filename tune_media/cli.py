@@ -12,10 +12,11 @@ import click
 from tune_media._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tune_media.callbacks.export import Exported
     from tune_media.viewing.catalog import Catalog
+    from tune_media.viewing.taped_episodes import Rendered
 
 _MAX_SHOWN = 20  # problems
 _MUCH = 10**9  # bytes that are copied only after a question
@@ -353,14 +354,14 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
 
 @main.command(short_help="Make clips of episodes that were recorded as tapes.")
 @click.argument("experiment")
-@click.option("--trial", help="best, all, or a trial's name. Default: best; all with --episodes waiting or an id.")
+@click.option("--trial", help="best, all, or a trial's name. Default: best; all with waiting, suspect or an id.")
 @click.option(
     "--episodes",
     "which",
     default="best",
     show_default=True,
-    help="best, worst, last, waiting (whose clips the sweep was to render and has not), an episode's id, or a "
-    "condition such as 'return < 20 and distance > 3'.",
+    help="best, worst, last, waiting (whose clips the sweep was to render and has not), suspect (whose clips may show "
+    "another episode), an episode's id, or a condition such as 'return < 20 and distance > 3'.",
 )
 @click.option("--height", type=click.IntRange(16), help="Height of the clips, pixels. Default: as recorded.")
 @click.option("--every", type=click.IntRange(1), help="Keep every n-th frame. Default: as recorded.")
@@ -392,14 +393,15 @@ def render(
       tune-media render ~/ray_results/my_sweep --trial all --episodes worst --overlay return
       tune-media render ~/ray_results/my_sweep --episodes 'return < 20 and length > 3' --height 720
       tune-media render ~/ray_results/my_sweep --episodes waiting --storage
+      tune-media render ~/ray_results/my_sweep --episodes suspect --storage
       tune-media render ~/ray_results/my_sweep --episodes 'return < 20' --trial all --storage
     """
     from tune_media.viewing.added_clips import AddedClips, check_no_driver
     from tune_media.viewing.catalog import load
     from tune_media.viewing.taped_episodes import (
+        SUSPECT,
         WAITING,
         ClipFolder,
-        Rendered,
         RenderOptions,
         choose,
         of_trial,
@@ -409,22 +411,23 @@ def render(
     if storage and output:
         raise click.UsageError("-o and --storage exclude each other: the clips go into a folder or to the experiment.")
     failed: list[Rendered] = []
+    settled: list[tuple[Rendered, str | None]] = []
     try:
         options = RenderOptions(env, frame, height, every, overlay)
-        if which == WAITING and storage and options.name:
+        if which in (WAITING, SUSPECT) and storage and options.name:
             raise click.UsageError(
-                "Clips that wait join the experiment as they would have been recorded: leave out the options that "
-                "change them, or write the clips into a folder with -o."
+                "Clips that wait join the experiment as they would have been recorded, and suspect clips are compared "
+                "with their episodes: leave out the options that change them, or write the clips into a folder with -o."
             )
         catalog = load(experiment)
         of_trials = of_trial(catalog, trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all"))
-        if which == WAITING and trial in (None, "all"):
+        if which in (WAITING, SUSPECT) and trial in (None, "all"):
             with_tapes = {episode.id for episodes in of_trials for episode in episodes}
-            if gone := sum(id not in with_tapes for one in catalog.trials for id in one.unrendered):
-                click.echo(
-                    f"{gone} episodes wait whose tapes are not on the storage; Tuner.restore(...) brings them.",
-                    err=True,
-                )
+            ids = [id for one in catalog.trials for id in (one.unrendered if which == WAITING else one.suspects)]
+            if gone := sum(id not in with_tapes for id in ids):
+                of = "episodes wait" if which == WAITING else "episodes have suspect clips"
+                why = "Tuner.restore(...) brings them" if which == WAITING else "these clips stay suspect"
+                click.echo(f"{gone} {of} whose tapes are not on the storage; {why}.", err=True)
         if not any(of_trials):
             raise click.ClickException(
                 f"No episode there has a tape. Episodes have tapes by default if their env can repeat them, and in any "
@@ -433,16 +436,20 @@ def render(
         chosen = choose(of_trials, which)
         if not chosen:
             nothing = f"None of {sum(map(len, of_trials))} episodes matches {which!r}."
-            raise click.ClickException("No clip waits to be rendered." if which == WAITING else nothing)
+            known = {WAITING: "No clip waits to be rendered.", SUSPECT: "No clip of an episode with a tape is suspect."}
+            raise click.ClickException(known.get(which, nothing))
         if storage:
             check_no_driver(chosen)
         folder = Path(output) if output else Path(f"{Path(catalog.path).name}_clips")
+        settles = storage and which == SUSPECT
         with AddedClips(options.name) if storage else ClipFolder(folder) as place:
-            missing = [episode for episode in chosen if not place.has(episode)]
+            missing = [episode for episode in chosen if settles or not place.has(episode)]
             steps = sum(int(episode.row["episode_length"]) for episode in missing)
             with click.progressbar(length=steps, label=f"{len(missing)} episodes") as bar:
-                for rendered in render_each(missing, options, bar.update):
-                    if rendered.problem:
+                for rendered in render_each(missing, options, bar.update, may_correct=not settles):
+                    if settles and isinstance(place, AddedClips):
+                        settled.append((rendered, place.settle(rendered)))
+                    elif rendered.problem:
                         failed.append(rendered)
                     else:
                         place.add(rendered)
@@ -450,12 +457,28 @@ def render(
         raise _Failure(error) from error
     for file in place.files:
         click.echo(file)
+    if settles:
+        _say_settled(settled)
     if len(missing) < len(chosen):
         click.echo(f"{len(chosen) - len(missing)} of {len(chosen)} episodes have their clips already.")
     for rendered in failed:
         click.echo(f"episode {rendered.episode.id}: {_in_shell(rendered.problem)}", err=True)
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(chosen)} episodes have no clip.")
+
+
+def _say_settled(settled: Sequence[tuple[Rendered, str | None]]) -> None:
+    """Print what has become of suspect clips.
+
+    Raises:
+        click.ClickException: Some stay suspect.
+    """
+    for rendered, why in settled:
+        found = why or ("another episode, so its clip is deleted: " + rendered.problem if rendered.problem else "")
+        told = _in_shell(found) if found else "its clip shows the episode, and is suspect no longer"
+        click.echo(f"episode {rendered.episode.id}: {told}", err=why is not None)
+    if left := sum(why is not None for _, why in settled):
+        raise click.ClickException(f"The clips of {left} of {len(settled)} episodes stay suspect.")
 
 
 @main.command(short_help="Play the checkpoints of a finished sweep on the same seeds.")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import tune_media as tm
+from tune_media.recording.pictures import ALONE, Pictures
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.replay.taped_clip import TapedClip
@@ -62,14 +63,34 @@ def make(config: dict[str, Any]) -> Gated:
 
 
 def taped_clip(
-    level: int = 1, episode_return: float = 0.0, creator: Any = make, frame: Any = None, **config: Any
+    level: int = 1,
+    episode_return: float = 0.0,
+    creator: Any = make,
+    frame: Any = None,
+    jump: int = 0,
+    shown: int | None = None,
+    **config: Any,
 ) -> TapedClip:
-    """Return the clip of an episode with the action ``level``, as an env runner hands it on."""
+    """Return the clip of an episode with the action ``level``, as an env runner hands it on.
+
+    Args:
+        level: The action.
+        episode_return: Its return.
+        creator: Makes the env.
+        frame: See ``Recipe.of``.
+        jump: Added to the env's count before the last step, which no replay does.
+        shown: Its last picture was rendered while it ran, so much brighter than a replay's. None: none was.
+        **config: The env's config.
+    """
     env = creator(config)
     recorder = TapeRecorder(env)
     env.reset(seed=3)
-    for _ in range(STEPS):
+    for step in range(STEPS):
+        env.count += jump if step == STEPS - 1 else 0
         env.step(level)
     assert recorder.tape is not None
+    if shown is not None:
+        recorder.tape.pictures = Pictures(ALONE)
+        recorder.tape.pictures.add(STEPS, {"": np.full((32, 32, 3), (20 * env.count + shown) % 256, np.uint8)})
     record = tm.EpisodeRecord(new_id(), episode_return, STEPS, seed=3)
     return TapedClip(recorder.tape.packed(), Recipe.of(creator, config, frame=frame), record)

@@ -250,6 +250,12 @@ class Backend:
         Only a backend that forgets what a trial leaves behind has anything to do.
         """
 
+    def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
+        """Take note that a clip, which ``media`` had before, may not show its episode; ``entry.medium.note`` says why.
+
+        It may be called after ``end``, and more than once for a clip.
+        """
+
     def checkpoint(self, trial: TrialInfo, path: str) -> None:
         """Log a checkpoint, a folder on this machine, if the callback hands over checkpoints."""
 

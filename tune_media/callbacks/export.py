@@ -29,6 +29,7 @@ from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.suspects import SUSPECT
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
@@ -221,6 +222,8 @@ def export_trial(backend: Backend, trial: FinishedTrial, exported: Exported) -> 
         else:
             with _problem(f"{info.name}, {call.path}", exported):
                 _call(backend, functools.partial(backend.media, info, call))
+                if call.medium.facts().get(SUSPECT):
+                    _call(backend, functools.partial(backend.suspect, info, call))
                 exported.media += 1
     with _problem(f"{info.name}, its end", exported):
         _call(backend, functools.partial(backend.end, info, trial.status))

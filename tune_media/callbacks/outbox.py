@@ -82,7 +82,8 @@ class NewRow:
 
     Attributes:
         trial: The trial's id.
-        kind: ``start``, ``result``, ``media``, ``tape``, ``episodes``, ``back``, ``again``, ``checkpoint`` or ``end``.
+        kind: ``start``, ``result``, ``media``, ``tape``, ``episodes``, ``back``, ``again``, ``suspect``,
+            ``checkpoint`` or ``end``.
         data: Plain data, as ``pack`` wrote it. If a row of ``DATA_KINDS`` has none, there was no room for it.
         content: A large part of it, which becomes a file beside the rows; None if there is none.
         ready: False if the content is still to be made; see ``Outbox.complete``.

@@ -6,6 +6,7 @@ A reader reads on from its cursor, does what the rows ask for, waits while its s
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -18,7 +19,10 @@ from typing import TYPE_CHECKING, Any
 from tune_media.callbacks.backend import Backend, Report, TrialInfo
 from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
+from tune_media.experiment.stored_media import entry_of_line
 from tune_media.storage.entry import entries_of
+from tune_media.storage.location import TrialLocation
+from tune_media.storage.suspects import SUSPECT
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import unpack
 
@@ -128,7 +132,7 @@ class BackendReader(Reader):
         name = backend.name or type(backend).__name__
         super().__init__(name, session.outbox, backend.niceness)
         self.backend, self._session, self._key = backend, session, key
-        methods = ("start", "metrics", "media", "checkpoint", "end")
+        methods = ("start", "metrics", "media", "suspect", "checkpoint", "end")
         own = (name for name in methods if getattr(type(backend), name) is not getattr(Backend, name))
         self.reads = any(name not in backend.in_loop for name in own)
         if self.reads:  # nobody would advance another one's cursor, and all rows would stay
@@ -331,6 +335,9 @@ class BackendReader(Reader):
 
     def _deliver(self, row: Row) -> None:
         """Call the backend with a row."""
+        if row.kind == SUSPECT:
+            self._tell_suspects(row)
+            return
         if row.seq <= self._left_out_to and (row.kind != "end" or row.trial in self._begun):
             return
         if row.kind in DATA_KINDS and (row.seq <= self._outbox.floor(self._key) or not row.data):
@@ -372,6 +379,17 @@ class BackendReader(Reader):
                 for entry in entries_of(facts, row.content(), row.seq)[self._part :]:
                     self.backend.media(trial, entry)
                     self._part += 1
+
+    def _tell_suspects(self, row: Row) -> None:
+        """Call the backend with clips that may not show their episodes; their trial may have ended."""
+        facts, known = row.facts(), self._outbox.trial(row.trial)
+        trial = self._trials.get(row.trial) or (None if known is None else self._session.trial_info(row.trial, known))
+        if trial is None or type(self.backend).suspect is Backend.suspect:
+            return
+        read = functools.partial(_read, trial.location)
+        for line in facts["lines"][self._part :]:
+            self.backend.suspect(trial, entry_of_line(line, read, float(line.get("time") or 0.0), row.seq))
+            self._part += 1
 
     def _start(self, trial_id: str, facts: dict[str, Any]) -> TrialInfo:
         trial = self._session.trial_info(trial_id, facts)
@@ -436,9 +454,17 @@ class BackendReader(Reader):
         return _DOING.get(row.kind, row.kind)
 
 
+def _read(location: TrialLocation, path: str) -> bytes:
+    """Return a file of a trial on its storage."""
+    with location.filesystem.open_input_stream(location.on_storage(path)) as stream:
+        return bytes(stream.read())
+
+
 _METHODS = {"start": "start", "result": "metrics", "media": "media", "episodes": "media", "end": "end"}
-_METHODS |= {"again": "media_again", "checkpoint": "checkpoint"}
+_METHODS |= {"again": "media_again", "checkpoint": "checkpoint", SUSPECT: "suspect"}
 _DOING = {"start": "starting a trial", "result": "logging metrics", "episodes": "logging episodes"}
 _DOING |= {"end": "ending a trial", "checkpoint": "logging a checkpoint", "again": "logging a medium again"}
+_DOING |= {SUSPECT: "marking clips as suspect"}
 _NAMES = {"start": "starting a trial", "metrics": "logging metrics", "media": "logging media", "end": "ending a trial"}
 _NOUNS = {"start": "start(s)", "result": "result(s)", "media": "media", "episodes": "media", "end": "end(s)"}
+_NOUNS |= {SUSPECT: "mark(s) of suspect clips"}

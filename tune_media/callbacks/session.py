@@ -442,6 +442,11 @@ class MediaSession:
                     self._renderer.interrupt()
                 else:
                     self._renderer.finish(self.time_left())
+        if (self._renderer is not None or self.storage.may_have_suspects) and not self.storage.is_away:
+            with self.faults.guard("the store", "marking suspect clips"):
+                begun = time.monotonic()
+                self.storage.look_for_suspects(self.time_left())
+                self._waited += time.monotonic() - begun
         with self.faults.guard("the outbox", "letting go of readers"):
             self._retire_readers()
 

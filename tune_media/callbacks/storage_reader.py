@@ -23,10 +23,11 @@ import pyarrow.fs
 
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.helpers import Helpers
-from tune_media.callbacks.outbox import STORAGE, TAPE, TAPE_DONE, Outbox, Row
+from tune_media.callbacks.outbox import STORAGE, TAPE, TAPE_DONE, NewRow, Outbox, Row
 from tune_media.callbacks.pruning import Pruner
 from tune_media.callbacks.readers import Reader
 from tune_media.callbacks.summary import Summary
+from tune_media.callbacks.suspects import Suspects
 from tune_media.storage.entry import (
     FAILED,
     KEPT_ON_DRIVER,
@@ -47,8 +48,10 @@ from tune_media.storage.index import event_line
 from tune_media.storage.index_lines import INDEX_PATH, Line, is_line, lines_of_trial
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.suspects import SUSPECT, changes_by, suspect_note
 from tune_media.storage.trial_store import TrialStore
 from tune_media.values.options import Retention
+from tune_media.values.plain import pack
 from tune_media.values.recording_problems import RecordingProblem
 from tune_media.values.secrets import error_text
 
@@ -61,6 +64,7 @@ _MAX_FAILURES = 5  # of one write, while others succeed
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _TURN_SECONDS = 1.0  # between two turns on a remote storage, so that a log part has several lines
 _CHECKPOINT_SECONDS = 2.0
+_SUSPECTS_A_ROW = 64
 _DRIVER_LOST = "not rendered: its driver was lost; `tune-media render` makes the clip of the tape"
 
 
@@ -90,8 +94,8 @@ class _Write:
 class StorageReader(Reader):
     """Writes the media of one experiment.
 
-    Tune's loop calls ``know``, ``set_retention``, ``put_chore``, ``wait``, ``close`` and ``keep_rest_here``; the
-    reader's own thread does the rest.
+    Tune's loop calls ``know``, ``set_retention``, ``put_chore``, ``wait``, ``look_for_suspects``, ``close`` and
+    ``keep_rest_here``; the reader's own thread does the rest.
 
     Args:
         outbox: The outbox.
@@ -135,6 +139,7 @@ class StorageReader(Reader):
         self._retention: Retention | None = None
         self._retention_changed = False
         self._to_prune: dict[str, TrialStore] = {}
+        self._suspects = Suspects()
         self._formers: list[str] = []  # trials that were the best until now
         self._has_looked = False  # for trials that ended before this process
         self._turned_at = self._checkpointed_at = 0.0
@@ -172,6 +177,18 @@ class StorageReader(Reader):
             time.sleep(0.005)
         return True
 
+    @property
+    def may_have_suspects(self) -> bool:
+        """Whether there are stored clips of which no picture was compared."""
+        return self._suspects.may_be
+
+    def look_for_suspects(self, seconds: float) -> None:
+        """Have the clips marked that may not show their episodes, by all that is known now; wait at most so long."""
+        until = time.monotonic() + seconds
+        if self.wait(seconds):
+            self.put_chore("marking suspect clips", functools.partial(self._mark_suspects, all_verdicts=True), SUSPECT)
+            self.wait(until - time.monotonic())
+
     def turn(self) -> bool:
         """Read what is known, log and write what waits, copy indexes, and tidy up."""
         with self._turning:
@@ -179,6 +196,7 @@ class StorageReader(Reader):
             self._read_known()
             if not self._may_turn():
                 return False
+            self._mark_suspects(all_verdicts=self._is_closing)
             may_be_more = self._read_rows()
             self._write_log()
             self._write_files()
@@ -203,6 +221,8 @@ class StorageReader(Reader):
     def finished(self) -> bool:
         """Say whether all is stored and every index is complete."""
         if self._writes or self._events or self._deletions or self._chores or self._read_to < self._outbox.last:
+            return False
+        if self._suspects.has_news:
             return False
         if not self._is_complete:
             for store in self._stores.values():
@@ -243,6 +263,9 @@ class StorageReader(Reader):
             self._earlier = read_log(self._filesystem, self.experiment, done=True)
             self._to_heal = read_log(self._filesystem, self.experiment) if self._earlier else {}
             self._log = log
+            for folder, events in self._earlier.items():
+                for line in filter(is_line, events):
+                    self._suspects.note(line, folder)
 
     def location(self, trial_id: str, folder: str) -> TrialLocation:
         """Return where a trial's files are, by the name of its folder."""
@@ -362,6 +385,9 @@ class StorageReader(Reader):
         """Take a row; return the size of the files that it becomes."""
         if row.kind in ("result", "checkpoint"):
             return 0
+        if row.kind == SUSPECT:
+            self._log_suspects(row)
+            return 0
         store = self._store(row.trial)
         if store is None:
             return 0
@@ -380,6 +406,15 @@ class StorageReader(Reader):
         else:
             return self._take_media(row, store)
         return 0
+
+    def _log_suspects(self, row: Row) -> None:
+        """Mark the clips of a row."""
+        facts = row.facts()
+        store = self._store_in(row.trial, facts["folder"])
+        ids = [line["id"] for line in facts["lines"]]
+        event = event_line(SUSPECT, store.name, row.trial, row.stamp, ids=ids, note=facts["note"])
+        store.apply(event)
+        self._events.append(event)
 
     def _list_waiting(self, row: Row, store: TrialStore) -> None:
         """List a clip that is still to be rendered."""
@@ -508,6 +543,8 @@ class StorageReader(Reader):
         store = write.store
         is_first = not store.index.has_file(write.files.path)  # other keys may share the file
         lines = [store.index.add(line) for line in write.files.lines]
+        for line in lines:
+            self._suspects.note(line, store.name)
         store.index.add_recorded(write.files.nbytes)
         store.files.add_lines(lines)
         store.waiting -= 1
@@ -550,9 +587,10 @@ class StorageReader(Reader):
         facts = row.facts()
         for entry in entries:
             own = entry.medium.facts() if "at" in facts else {}  # of a clip that was to be rendered
-            about = {**own, "status": status, "note": reason[:500]}
+            about = {**own, "status": status, "note": reason[:500], "recipe": facts.get("recipe")}
             line = line_of(entry, row.trial, stamp_of_row(row, facts), about)
             store.index.add(line)
+            self._suspects.note(line, store.name)
             self._events.append({**line, "trial": store.name})
 
     # -- after writing ------------------------------------------------------------------------------------------------
@@ -562,6 +600,45 @@ class StorageReader(Reader):
         self._at = min((write.row.seq - 1 for write in self._writes), default=self._read_to)
         if self._at > self._outbox.position(STORAGE):
             self._outbox.advance(STORAGE, self._at)
+
+    def _mark_suspects(self, *, all_verdicts: bool = False) -> None:
+        """Append rows of the clips that may not show their episodes: of recipes whose env does not repeat them.
+
+        A clip that is marked already gets no row, so this may be repeated, after a kill, too.
+
+        Raises:
+            OSError: The storage does not answer, or the driver's disk takes nothing.
+            sqlite3.Error: The driver's disk takes no rows.
+        """
+        for recipe, reason in self._suspects.due(all_verdicts=all_verdicts).items():
+            note, count = suspect_note(reason), 0
+            event = {"event": SUSPECT, "note": note}
+            for trial_id, folder in self._suspects.trials_of(recipe).items():
+                lines = [
+                    {**line, **changes}
+                    for line in self._store_in(trial_id, folder).index.lines()
+                    if (line.get("recipe"), line.get("trial_id")) == (recipe, trial_id)
+                    and (changes := changes_by(event, line)) is not None
+                ]
+                parts = [lines[at : at + _SUSPECTS_A_ROW] for at in range(0, len(lines), _SUSPECTS_A_ROW)]
+                facts = [{"folder": folder, "note": note, "lines": part} for part in parts]
+                if facts:
+                    self._outbox.append([NewRow(trial_id, SUSPECT, pack(each)) for each in facts])
+                count += len({line["path"] for line in lines})
+            self._suspects.are_marked(recipe)
+            self._summary.suspect(count, reason)
+
+    def _store_in(self, trial_id: str, folder: str) -> TrialStore:
+        """Return the store of a trial, which may have ended.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        store = self._stores.get(trial_id)
+        if store is None:
+            store = self._stores[trial_id] = self._opened(self.location(trial_id, folder))
+            store.is_over = True
+        return store
 
     def _apply_retention(self) -> None:
         """Delete the files that the policy does not keep.
@@ -596,9 +673,7 @@ class StorageReader(Reader):
         for folder in folders_in(self._filesystem, self.experiment):
             ids = {line.get("trial_id") for _, line in lines_of_trial(self._filesystem, folder) or ()}
             for trial_id in {id for id in ids if isinstance(id, str)} - self._stores.keys():
-                store = self._opened(self.location(trial_id, posixpath.basename(folder)))
-                store.is_over = True
-                self._stores[trial_id] = store
+                self._store_in(trial_id, posixpath.basename(folder))
         self._has_looked = True
 
     def _copy_indexes(self) -> None:
@@ -731,7 +806,8 @@ def _files_of(entries: Sequence[MediaEntry], row: Row, facts: Mapping[str, Any])
     """
     files = file_set(entries, row.trial, stamp_of_row(row, facts))
     if "at" in facts:
-        files.lines = [{**line, "row": row.seq} for line in files.lines]
+        recipe = {"recipe": facts["recipe"]} if "recipe" in facts else {}  # development versions have none
+        files.lines = [{**line, **recipe, "row": row.seq} for line in files.lines]
     return files
 
 

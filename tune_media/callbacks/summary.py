@@ -56,7 +56,7 @@ without a clip).
         self._folder = ""  # the experiment's
         self.experiment = ""  # the same, as the command line takes it
         self._files = self._episodes = self._lost = self._nbytes = 0
-        self._tapes = self._unrendered = 0
+        self._tapes = self._unrendered = self._suspects = 0
         self._lost_names: list[str] = []
         self._trials: set[str] = set()
         self._problems: Counter[str] = Counter()
@@ -97,6 +97,16 @@ without a clip).
         """Count a clip of which there is only the tape."""
         with self._lock:
             self._unrendered += 1
+
+    def suspect(self, count: int, reason: str) -> None:
+        """Count and name clips that may not show their episodes, since their env does not repeat them."""
+        if count:
+            with self._lock:
+                self._suspects += count
+            logger.warning("tune_media: %d clip(s) may not show their episodes: %s. %s", count, reason, self._settles())
+
+    def _settles(self) -> str:
+        return f"`tune-media render {self.experiment} --episodes suspect --storage` plays their tapes again"
 
     def waiting_text(self) -> str:
         """Return how many clips are tapes only, and how they are made; empty if there are none."""
@@ -149,6 +159,8 @@ without a clip).
             line += f" The data of {self._episodes} episodes is in <trial>/{FOLDER}."
         if self._unrendered:
             line += f" {self.waiting_text()}."
+        if self._suspects:
+            line += f" {self._suspects} clip(s) may not show their episodes: {self._settles()}."
         if self._lost:
             names = ", ".join(self._lost_names) + (", ..." if self._lost > len(self._lost_names) else "")
             line += (

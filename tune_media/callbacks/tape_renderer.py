@@ -26,13 +26,14 @@ from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_actor import NoRoomError
 from tune_media.replay.render_pool import RenderPool, background_niceness
+from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import Verdict, decide
+from tune_media.replay.verdicts import Verdict, decide, verdict_on
 from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry, entries_of, packed_medium, packed_name
 from tune_media.storage.retention import KeptFiles, StoredFile, value_of_line
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import pack, unpack
-from tune_media.values.secrets import error_text
+from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger("tune_media")
 
@@ -251,9 +252,8 @@ class TapeRenderer(OutboxThread):
         surplus = {file.path for file in files.take_surplus(is_best=False)}
         for waiting in self._all():
             if waiting.row.trial == trial_id and waiting.entry.path in surplus:
-                self._leave(
-                    waiting, "MediaOptions(retention=...) keeps newer or better ones", waits=False, surplus=True
-                )
+                why = "MediaOptions(retention=...) keeps newer or better ones"
+                self._leave(waiting, why, waits=False, is_surplus=True)
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 
@@ -314,6 +314,11 @@ class TapeRenderer(OutboxThread):
         """Render the tape of a clip, and append all clips of it that wait to the outbox, each under its key."""
         try:
             taped = self._taped(waiting)
+            verdict = verdict_on(waiting.row.recipe)
+            if verdict is not None and not verdict.repeats and not _has_pictures(taped.tape):
+                raise RenderError(
+                    verdict.reason, 0 if verdict.differs else None
+                )  # nothing would tell whether the clip is its episode
             clips = taped.clips_by(pool)
         except ContentLostError as error:
             self._lose(waiting, FAILED, str(error))
@@ -328,7 +333,7 @@ class TapeRenderer(OutboxThread):
 
     def _give_up(self, waiting: _Waiting, error: Exception) -> None:
         """Leave a clip that was not rendered; if that is for its tape, its env runners record directly from now on."""
-        if isinstance(error, RenderError) and not isinstance(error, NoRoomError) and not error.has_died:
+        if isinstance(error, RenderError) and error.is_of_tape:
             self._refuse(waiting, error)
             return
         self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
@@ -365,16 +370,28 @@ class TapeRenderer(OutboxThread):
             self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
             self._lose(waiting, DROPPED, no_room(error))
 
-    def _lose(self, waiting: _Waiting, status: str, reason: str, **own: bool) -> bool:
-        """Append that a clip has no file, and why; return whether that was not known."""
-        entry, facts = waiting.entry, {"lost": status, "note": reason, "at": list(waiting.row.stamp)}
+    def _lose(
+        self, waiting: _Waiting, status: str, reason: str, *, is_refused: bool = False, is_surplus: bool = False
+    ) -> bool:
+        """Append that a clip has no file, and why; return whether that was not known.
+
+        Args:
+            waiting: The clip.
+            status: Its status.
+            reason: Why.
+            is_refused: Whether its env does not repeat its episodes.
+            is_surplus: Whether retention would delete it.
+        """
+        entry, own = waiting.entry, {"surplus": True} if is_surplus else {}
+        facts = {"lost": status, "note": reason, "at": list(waiting.row.stamp)}
+        facts |= {"recipe": waiting.row.recipe} if is_refused else {}
         return self._append(waiting, packed_name(entry, {**entry.medium.facts(), **own}, **facts), None)
 
     def _refuse(self, waiting: _Waiting, error: RenderError) -> None:
         """Count a clip that cannot be rendered, and have the env runners record directly."""
-        entry, reason = waiting.entry, error_text(error)
+        entry, reason = waiting.entry, redacted(str(error))
         try:
-            decide(waiting.row.recipe, Verdict(False, reason))
+            decide(waiting.row.recipe, Verdict(False, reason, differs=error.step is not None))
         except Exception as fault:
             self._faults.report(_RENDERERS_NAME, "telling the env runners to record directly", fault)
         told = RuntimeError(
@@ -382,7 +399,7 @@ class TapeRenderer(OutboxThread):
             "to do so from the start, pass render='direct' to the recorder"
         )
         self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", told, kind=waiting.row.recipe)
-        self._lose(waiting, FAILED, reason)
+        self._lose(waiting, FAILED, reason, is_refused=error.step is not None)
 
     def _leave_stale(self) -> None:
         """Leave clips that have waited long, if newer ones of their keys wait: rendering is slower than recording."""
@@ -397,19 +414,19 @@ class TapeRenderer(OutboxThread):
                 self._leave(one, "rendering is slower than recording, and newer clips waited")
                 self._warn()
 
-    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True, **facts: bool) -> None:
+    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True, is_surplus: bool = False) -> None:
         """Leave a clip as it is, a tape.
 
         Args:
             waiting: The clip.
             why: Why it is not rendered.
             waits: Whether anybody may want it later.
-            **facts: More facts for its line.
+            is_surplus: Whether retention would delete it.
         """
         episode = waiting.entry.medium.facts().get("episode_id")
         note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes the clip of the tape"
         try:
-            is_new = self._lose(waiting, ONLY_TAPE, note, **facts)
+            is_new = self._lose(waiting, ONLY_TAPE, note, is_surplus=is_surplus)
         except (OSError, sqlite3.Error) as error:
             self._faults.report("the outbox", "listing a clip that is not rendered", error)
             return
@@ -454,3 +471,9 @@ class TapeRenderer(OutboxThread):
                 if status is not None:  # under the lock: no start of the trial comes between
                     self._outbox.end(trial, status, is_whole=is_whole)
                     del self._ends[trial]
+
+
+def _has_pictures(tape: bytes) -> bool:
+    """Return whether a tape has checksums of frames with which those of its replay can be compared."""
+    pictures = Tape.unpacked(tape).pictures
+    return bool(pictures) and pictures.how != "sparse"

@@ -8,7 +8,7 @@ import math
 import os
 import posixpath
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow.fs
@@ -31,6 +31,7 @@ from tune_media.storage.entry import ONLY_TAPE, STORED, may_be_rendered
 from tune_media.storage.filesystem import is_local, read_if_there
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import filesystem_of_trial, path_of
+from tune_media.storage.suspects import SUSPECT
 from tune_media.storage.trial_contents import TrialContents, read_trial
 from tune_media.values.checks import name_some
 from tune_media.values.episodes import EpisodeBatch
@@ -64,6 +65,7 @@ class TrialFiles:
         tapes: The line of the newest clip under each section and key of which there is only the tape.
         unrendered: The section and the key of each clip that is not rendered, and that the trial has not left behind,
             by the id of its episode.
+        suspects: The same of each clip that may not show its episode.
         contents: How many files its index does not list; without the lines.
         trial_ids: Tune's ids of the trials that wrote here, as the index has them: one, unless a folder was used again.
         newest: When its last medium was recorded, seconds since 1970; 0 if nobody knows.
@@ -90,6 +92,7 @@ class TrialFiles:
         self.media = self.reports = MediaColumns.of_lines([])
         self.tapes: list[Line] = []
         self.unrendered: dict[str, list[tuple[str, str]]] = {}
+        self.suspects: dict[str, list[tuple[str, str]]] = {}
         self.contents = TrialContents(path)
         self.trial_ids: frozenset[str] = frozenset()
         self.newest = 0.0
@@ -129,10 +132,8 @@ class TrialFiles:
         self.reports = MediaColumns.of_lines([item for item in stored if item[1].get("kind") == EpisodeBatch.kind])
         tapes = [line for _, line in contents.lines if line.get("status") == ONLY_TAPE]
         self.tapes = list({(line["section"], line["key"]): line for line in tapes}.values())
-        self.unrendered = {}
-        for _, line in contents.lines:
-            if may_be_rendered(line):
-                self.unrendered.setdefault(str(line.get("episode_id")), []).append((line["section"], line["key"]))
+        self.unrendered = _by_episode(line for _, line in contents.lines if may_be_rendered(line))
+        self.suspects = _by_episode(line for _, line in stored if line.get(SUSPECT))
         ids = (line.get("trial_id") for _, line in contents.lines)
         self.trial_ids = frozenset(id for id in ids if isinstance(id, str))
         times = (as_number(line.get("time")) for _, line in contents.lines)
@@ -350,6 +351,14 @@ class TrialFiles:
             "step": [step for _, step, _ in found],
             "metrics": {name: [row.get(name) for _, _, row in found] for name in names},
         }
+
+
+def _by_episode(lines: Iterable[Line]) -> dict[str, list[tuple[str, str]]]:
+    """Return the section and the key of each line, by the id of its episode."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in lines:
+        found.setdefault(str(line.get("episode_id")), []).append((line["section"], line["key"]))
+    return found
 
 
 def trials_named(name: str, trials: Sequence[TrialFiles]) -> list[TrialFiles]:

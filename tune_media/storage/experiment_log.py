@@ -3,8 +3,9 @@
 ``<experiment>/.tune_media_log/<outbox>-<generation>.jsonl``, on an object store ``<outbox>-<generation>-<part>.jsonl``,
 holds JSON lines: index lines, each with ``trial`` (the name of the trial's folder) and ``at`` (its stamp), and events:
 ``{"event": "back", "training_iteration": N}``, ``{"event": "deleted", "path": ...}``, ``{"event": "again", "id":
-...}``. A trial's ``media/index.jsonl`` is a view of them. When a driver has completed all indexes, its log ends in
-``.done.jsonl``, with all parts in one file; readers leave it out, unless a trial's index is lost, empty or damaged.
+...}``, and those of ``suspects.py``. A trial's ``media/index.jsonl`` is a view of them. When a driver has completed all
+indexes, its log ends in ``.done.jsonl``, with all parts in one file; readers leave it out, unless a trial's index is
+lost, empty or damaged.
 """
 
 from __future__ import annotations

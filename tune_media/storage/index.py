@@ -6,6 +6,7 @@ the experiment's log has each line before its file is written.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable
 
@@ -18,6 +19,7 @@ from tune_media.storage.filesystem import is_local, read_if_there, write_atomica
 from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Key, Line, changed_line, is_line, key_of
 from tune_media.storage.index_table import IndexTable
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.suspects import SETTLED, SUSPECT, changes_by
 from tune_media.values.strict_json import json_bytes
 
 
@@ -141,6 +143,10 @@ class Index:
             return self._change(keys, lambda line: {"rolled_back": None, "at": event["at"]}, event)
         if event["event"] == "deleted":
             return self._change(self._table.keys_of(event["path"]), lambda line: {"status": "deleted"}, event)
+        if event["event"] in (SUSPECT, SETTLED):
+            ids = set(event.get("ids") or ())
+            keys = [key for key in self._table.keys() if key[0] in ids]  # noqa: SIM118 - a table is no dict
+            return self._change(keys, functools.partial(changes_by, event), event)
         return []
 
     def add_recorded(self, nbytes: int) -> None:

@@ -144,6 +144,21 @@ def warn_of_unrendered(found: Iterable[tuple[str, TrialContents]]) -> None:
         )
 
 
+def warn_of_suspects(found: Mapping[str, int]) -> None:
+    """Say how many clips may not show their episodes, and how that is found out.
+
+    Args:
+        found: The number of such clips, by experiment as ``as_argument`` returns it.
+    """
+    for experiment, count in found.items():
+        logger.warning(
+            "tune_media: %d clip(s) may not show their episodes ('suspect' in their rows; 'note' says why). "
+            "`tune-media render %s --episodes suspect --storage` plays their tapes again.",
+            count,
+            experiment,
+        )
+
+
 def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, frozenset[str]]:
     """Return the folder of a trial's media, and the trial ids that its index must have.
 

@@ -19,14 +19,16 @@ import pyarrow.fs
 
 from tune_media.callbacks.outbox import is_held
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.entry import DELETED, LOST, STORED, UNRENDERED, MediaEntry, file_set
+from tune_media.storage.entry import DELETED, FAILED, LOST, STORED, UNRENDERED, MediaEntry, file_set
 from tune_media.storage.episode_files import parquet_name
 from tune_media.storage.experiment_log import ExperimentLog, stamp_of, unfinished_parts
 from tune_media.storage.filesystem import write_once
-from tune_media.storage.index import Index
+from tune_media.storage.index import Index, event_line
 from tune_media.storage.index_lines import Line
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.names import file_name, safe_key
+from tune_media.storage.own_files import delete_own
+from tune_media.storage.suspects import SETTLED, SUSPECT, has_pictures
 from tune_media.storage.trial_contents import opened_index
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.number import whole_number
@@ -116,6 +118,42 @@ class AddedClips:
             self.files.append(full)
         for line in lines:
             index.add(line)
+
+    def settle(self, rendered: Rendered) -> str | None:
+        """Say of the suspect clips of an episode what its replay shows; return why one stays suspect, or None.
+
+        If the replay is another episode, the clips are listed as failed, and their files are deleted. If pictures were
+        compared, they are suspect no longer.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        trial = rendered.episode.trial
+        lines = [line for line in self._lines_of(rendered.episode) if line.get(SUSPECT)]
+        if rendered.is_another:
+            self._log_settled(trial, lines, status=FAILED, note=rendered.problem[:500])
+            for path in dict.fromkeys(line["path"] for line in lines):
+                delete_own(trial.media_filesystem, trial.media_path, path)
+            return None
+        if rendered.problem:
+            return rendered.problem
+        compared = {view: clip.compared for view, clip in rendered.clips.items() if has_pictures(clip.compared)}
+        for view, what in compared.items():
+            self._log_settled(trial, [line for line in lines if (line.get("view") or "") == view], compared=what)
+        if all((line.get("view") or "") in compared for line in lines):
+            return None
+        same = next(iter(rendered.clips.values())).compared
+        return f"the same again ({same}), but nothing on its tape shows its pictures on this machine: it stays suspect"
+
+    def _log_settled(self, trial: TrialFiles, lines: Sequence[Line], **facts: str | None) -> None:
+        """Log and list what is known of clips by now; it is later than all that a driver has logged."""
+        now = int(1000 * time.time())
+        name = posixpath.basename(trial.media_path.rstrip("/"))
+        for trial_id in dict.fromkeys(str(line.get("trial_id")) for line in lines):
+            ids = list(dict.fromkeys(line["id"] for line in lines if line.get("trial_id") == trial_id))
+            event = event_line(SETTLED, name, trial_id, (now, now), ids=ids, **facts)
+            self._log(trial).append([event])
+            self._index(trial).apply(event)
 
     def close(self) -> None:
         """Complete the indexes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
@@ -22,7 +23,8 @@ from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
-from tune_media.storage.trial_contents import warn_of_unlisted, warn_of_unrendered
+from tune_media.storage.suspects import SUSPECT
+from tune_media.storage.trial_contents import warn_of_suspects, warn_of_unlisted, warn_of_unrendered
 from tune_media.values.checks import as_shown, check_text, did_you_mean, is_number, name_some, number_range
 from tune_media.values.deprecated import renamed
 from tune_media.values.image import Image
@@ -92,6 +94,7 @@ class CatalogRow(dict[str, Any]):
     def __repr__(self) -> str:
         place = f"{self.get('section')}/{self.get('key')} at step {self.get('step')}"
         told = f", return {self['episode_return']:g}" if is_number(self.get("episode_return")) else ""
+        told += ", suspect" if self.get(SUSPECT) else ""
         return f"{type(self).__name__}({self.get('trial')}: {self.get('kind')} {place}{told})"
 
     def read_bytes(self) -> bytes:
@@ -599,9 +602,12 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     for trial in trials:
         trial.searched = searched
     warn_of_unlisted({trial.path: trial.contents for trial in trials})
-    warn_of_unrendered(
-        (as_argument(trial.filesystem, posixpath.dirname(trial.path.rstrip("/"))), trial.contents) for trial in trials
-    )
+    experiments = [as_argument(trial.filesystem, posixpath.dirname(trial.path.rstrip("/"))) for trial in trials]
+    warn_of_unrendered((name, trial.contents) for name, trial in zip(experiments, trials, strict=True))
+    suspects = Counter[str]()
+    for name, trial in zip(experiments, trials, strict=True):
+        suspects[name] += sum(map(len, trial.suspects.values()))
+    warn_of_suspects(+suspects)
     _in_parallel(_look_for_results, trials)
     with contextlib.suppress(OSError):  # nobody knows which were abandoned, and everything else is there
         mark_abandoned(trials, Snapshots())

@@ -28,6 +28,7 @@ _PLACE = ("trial", "section", "key", "kind", "step", "training_iteration")
 _CLIP = ("episode_return", "episode_length", "frames", "fps", "width", "height", "bytes", "id", "path", "file")
 _EPISODE = ("episode_id", "seed", "terminated", "task", "metrics", "note")
 _POLICY = ("env_runner", "env_index", "env_steps", "explored", "weights_version", "rendered", "rolled_back", "lineage")
+_PROOF = ("recipe", "compared", "suspect")
 _FILE = (
     "frame_stride",
     "agent",
@@ -43,12 +44,13 @@ _FILE = (
     "row",
 )
 
-MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_FILE]
+MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_PROOF, *_FILE]
 """The columns of every DataFrame of media, in this order, even if nothing was recorded: all fields of the index."""
 
 _NUMBERS = {"step", "training_iteration", "episode_return", "episode_length", "frames", "fps", "width", "height"}
 _NUMBERS |= {"bytes", "seed", "env_index", "env_steps", "weights_version", "frame_stride", "time", "finished_at", "v"}
-_FLAGS = ("rolled_back", "abandoned")  # columns of truth values; False if a row says nothing
+_OF_EPISODES = ("rolled_back", "abandoned")
+_FLAGS = (*_OF_EPISODES, "suspect")  # columns of truth values; False if a row says nothing
 _Row = TypeVar("_Row", bound=dict[str, Any])
 
 
@@ -128,7 +130,9 @@ def of_episodes(trials: Sequence[TrialFiles], params: str, differing: Sequence[s
                 rows.extend({"trial": trial.name, **row, **added} for row in _episodes_in(trial, path))
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here
                 logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
-    return _data_frame(rows, ["trial", *EPISODE_COLUMNS, *_FLAGS], [name for config in configs for name in config])
+    return _data_frame(
+        rows, ["trial", *EPISODE_COLUMNS, *_OF_EPISODES], [name for config in configs for name in config]
+    )
 
 
 def _best_row(rows: Iterable[_Row], metric: str, sign: int) -> _Row | None:
@@ -214,10 +218,11 @@ def _data_frame(rows: list[dict[str, Any]], first: Sequence[str], last: Sequence
 
     names = dict.fromkeys([*first, *(name for row in rows for name in row)])
     columns = [*(name for name in names if name not in set(last)), *dict.fromkeys(last)]
+    flags = [name for name in _FLAGS if name in names]
     if not rows:  # numbers are numbers, so that the frame can be merged, grouped and plotted like any other
         numbers = [name for name in columns if name in _NUMBERS or name.startswith(("last/", "best/"))]
-        return pd.DataFrame(columns=columns).astype({**dict.fromkeys(numbers, float), **dict.fromkeys(_FLAGS, bool)})
-    rows = [{**row, **{name: bool(row.get(name)) for name in _FLAGS}} for row in rows]
+        return pd.DataFrame(columns=columns).astype({**dict.fromkeys(numbers, float), **dict.fromkeys(flags, bool)})
+    rows = [{**row, **{name: bool(row.get(name)) for name in flags}} for row in rows]
     try:
         return pd.DataFrame(rows, columns=columns)
     except UnicodeEncodeError:  # halves of characters, which no table of Arrow's takes

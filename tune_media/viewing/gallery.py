@@ -19,6 +19,7 @@ from tune_media.experiment.results import RESULTS
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
+from tune_media.storage.suspects import DOUBT, SUSPECT
 from tune_media.values.checks import did_you_mean
 from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
@@ -227,7 +228,8 @@ class Gallery:
 
     def _lines_of(self, trial: TrialFiles) -> list[Line]:
         if trial.id not in self.lines:
-            self.lines[trial.id] = [line for line in trial.lines if _is_wanted(line, self.only)]
+            lines = [line for line in trial.lines if _is_wanted(line, self.only)]
+            self.lines[trial.id] = [line | {"note": DOUBT} if line.get(SUSPECT) else line for line in lines]
         return self.lines[trial.id]
 
     def _curves(self, trial: TrialFiles) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def trial_table(catalog: Catalog, width: int | None = None) -> str:
         if best is None:
             rows.append([name, *told, "", "", "", clips, "no clip"])
             continue
+        clips += f" ({suspects} suspect)" if (suspects := sum(map(len, trial.suspects.values()))) else ""
         shown = [_short(best["episode_return"]), str(best.get("episode_length", "")), str(best.get("step", ""))]
         rows.append([name, *told, *shown, clips, _relative(best, catalog)])
     header = ["trial", *params, *([] if ranks_by_clip else [label])]
@@ -83,7 +84,8 @@ def media_table(catalog: Catalog) -> str:
     """Lay out one line a medium, however long; the files are relative to the experiment's folder."""
     lines = [["trial", "step", "key", "return", "frames", "file"]]
     for row in catalog:
-        facts = [row.get("step", ""), row["key"], _short(row.get("episode_return")), row.get("frames", "")]
+        key = f"{row['key']} (suspect)" if row.get("suspect") else row["key"]
+        facts = [row.get("step", ""), key, _short(row.get("episode_return")), row.get("frames", "")]
         lines.append([row["trial"], *map(str, facts), _relative(row, catalog)])
     return _laid_out(lines, 10_000)
 

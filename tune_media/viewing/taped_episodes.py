@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tune_media")
 
 _METRICS = "metrics/"  # begins the names of such columns
-BEST, WORST, LAST, ALL, WAITING = "best", "worst", "last", "all", "waiting"
+BEST, WORST, LAST, ALL, WAITING, SUSPECT = "best", "worst", "last", "all", "waiting", "suspect"
+_ONLY_STATE = "the replay has another state than the episode"  # in the text of a RenderError
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,17 @@ class TapedEpisode:
     @property
     def waits(self) -> bool:
         """Whether its recorder wanted a clip of it that is not rendered."""
+        return self._is_in(self.trial.unrendered)
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether a clip of it may show another episode."""
+        return self._is_in(self.trial.suspects)
+
+    def _is_in(self, clips: Mapping[str, Sequence[tuple[str, str]]]) -> bool:
+        """Return whether one of these clips, by the ids of their episodes, is its recorder's."""
         section, recorder = self.row["section"], self.row["recorder"]
-        clips = self.trial.unrendered.get(self.id, ())
-        return any(place == section and key.startswith(f"{recorder}/") for place, key in clips)
+        return any(place == section and key.startswith(f"{recorder}/") for place, key in clips.get(self.id, ()))
 
     def tape(self) -> bytes:
         """Return its tape as it is stored.
@@ -230,11 +239,13 @@ class Rendered:
         episode: The episode.
         clips: Its clip by view; the name of the only view is the empty string.
         problem: Why there is none; empty if there is.
+        is_another: Whether it was played, and its steps or its pictures were not those of the episode.
     """
 
     episode: TapedEpisode
     clips: Mapping[str, Video] = field(default_factory=dict)
     problem: str = ""
+    is_another: bool = False
 
 
 class ClipFolder:
@@ -278,6 +289,8 @@ def render_each(
     episodes: Iterable[TapedEpisode],
     options: RenderOptions,
     progress: Callable[[int], None] = lambda steps: None,
+    *,
+    may_correct: bool = True,
 ) -> Iterator[Rendered]:
     """Render episodes one after the other. Each recipe has a process of its own.
 
@@ -285,6 +298,7 @@ def render_each(
         episodes: The episodes.
         options: How they are rendered.
         progress: Told the number of steps that have been played since the last call.
+        may_correct: See ``RenderProcess.render``.
     """
     by_recipe: dict[Any, list[TapedEpisode]] = {}
     for episode in episodes:
@@ -297,7 +311,7 @@ def render_each(
             continue
         with process:
             for episode in of_recipe:
-                yield _rendered(episode, process, options, progress)
+                yield _rendered(episode, process, options, progress, may_correct=may_correct)
 
 
 def of_trial(catalog: Catalog, name: str) -> list[list[TapedEpisode]]:
@@ -325,8 +339,9 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
         of_trials: The episodes of each trial.
         which: ``"best"`` or ``"worst"`` (by return) or ``"last"`` of each trial, of its evaluations if these have
             tapes, and of episodes that it has not left behind, if there are any; ``"waiting"``: those whose clips the
-            sweep was to render and has not; the id of an episode, or its beginning; or comparisons such as
-            ``"return < 20 and distance > 3"``, with the columns and the metrics of the episodes as names.
+            sweep was to render and has not; ``"suspect"``: those whose clips may show others; the id of an episode, or
+            its beginning; or comparisons such as ``"return < 20 and distance > 3"``, with the columns and the metrics
+            of the episodes as names.
 
     Raises:
         ValueError: It is none of these, or a name that no episode of any trial has.
@@ -338,13 +353,15 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
         return []
     if which == WAITING:
         return [episode for episode in episodes if episode.waits]
+    if which == SUSPECT:
+        return [episode for episode in episodes if episode.is_suspect]
     if not re.search(r"[<>=]", which):
         try:
             return [by_id(episodes, which)]
         except KeyError as error:
             raise ValueError(
-                f"{which!r} is neither best, worst, last or waiting, nor a condition such as 'return < 20', nor the id "
-                "of one episode with a tape. `tune-media list --json` shows the ids of episodes with clips."
+                f"{which!r} is neither best, worst, last, waiting or suspect, nor a condition such as 'return < 20', "
+                "nor the id of one episode with a tape. `tune-media list --json` shows the ids of episodes with clips."
             ) from error
     matches = mask(which, _Rows([episode.row for episode in episodes]))
     return [episode for episode, is_wanted in zip(episodes, matches, strict=True) if is_wanted]
@@ -399,7 +416,12 @@ def _process(episode: TapedEpisode, env: Any, frame: Any) -> RenderProcess:
 
 
 def _rendered(
-    episode: TapedEpisode, process: RenderProcess, options: RenderOptions, progress: Callable[[int], None]
+    episode: TapedEpisode,
+    process: RenderProcess,
+    options: RenderOptions,
+    progress: Callable[[int], None],
+    *,
+    may_correct: bool,
 ) -> Rendered:
     done, steps = 0, int(episode.row["episode_length"])
 
@@ -410,10 +432,11 @@ def _rendered(
 
     try:
         tape = episode.tape()
-        clips = process.render(tape, options.video(tape), may_correct=True, on_step=tell, **episode.place())
+        clips = process.render(tape, options.video(tape), may_correct=may_correct, on_step=tell, **episode.place())
         rendered = Rendered(episode, episode.videos(clips))
     except (RenderError, OSError, KeyError, ValueError) as error:
-        rendered = Rendered(episode, problem=redacted(str(error)))
+        is_another = isinstance(error, RenderError) and error.step is not None and _ONLY_STATE not in str(error)
+        rendered = Rendered(episode, problem=redacted(str(error)), is_another=is_another)
     progress(steps - done)
     return rendered
 

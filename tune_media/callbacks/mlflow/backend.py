@@ -107,6 +107,14 @@ class MlflowBackend(Backend):
             run.log_medium(entry)
 
     @override
+    def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
+        if self._runs is None:
+            self._runs = self._open(trial)
+        run = self._runs.find(trial.trial_id)
+        if run is not None:
+            run.mark_suspect(entry)
+
+    @override
     def end(self, trial: TrialInfo, status: Status) -> None:
         run = self._started[trial.trial_id]
         if self._rays.log_params_on_trial_end:

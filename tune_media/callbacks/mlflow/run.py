@@ -33,7 +33,7 @@ from tune_media.values.histogram import Histogram
 from tune_media.values.image import Image
 from tune_media.values.strict_json import json_bytes
 
-BEST_TAG, SEARCHED_TAG = "tune_media.best_clip", "tune_media.searched"
+BEST_TAG, SEARCHED_TAG, SUSPECT_TAG = "tune_media.best_clip", "tune_media.searched", "tune_media.suspect"
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 _CONFIG = "config/"  # before the names of hyperparameters that are metrics
@@ -158,6 +158,12 @@ class MlflowRun:
         if clips.add(clip):
             self._log_best(clips, entry.step, entry.time, entry.row)
         self._best = clips
+
+    def mark_suspect(self, entry: MediaEntry) -> None:
+        """Put a text beside a clip that may not show its episode, and a tag on the run."""
+        text = str(entry.medium.note).encode()
+        self._log_file(f"{clip_path(entry.path, entry.medium.facts())}.suspect.txt", text)
+        self._client.set_tag(self.run_id, SUSPECT_TAG, "true")
 
     def log_episodes(self, entry: MediaEntry, batch: EpisodeBatch) -> None:
         """Log the data of some episodes: their file, histograms of all values, quantiles, and rows of the table."""

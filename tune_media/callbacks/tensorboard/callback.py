@@ -95,6 +95,7 @@ class TensorBoardBackend(Backend):
         self._events: dict[str, TrialEvents] = {}
         self._tables: dict[str, HparamsTable] = {}
         self._best: dict[str, dict[str, float]] = {}  # the largest returns of trials that are restored
+        self._marks: dict[str, EventWriter] = {}  # by trial: what came after the end of its events
         self._ended: list[tuple[Path, FileSystem, str]] = []  # files that Tune copies, too, and where to
         self._announced: Path | None = None  # the experiment whose command for TensorBoard was printed
 
@@ -200,6 +201,27 @@ class TensorBoardBackend(Backend):
         events.file.flush()
 
     @override
+    def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
+        if self._is_second:
+            return
+        events = self._open_events(trial)
+        writer = EventWriter(str(trial.location.local_path)) if events else self._marks.get(trial.trial_id)
+        if writer is None:
+            writer = self._marks[trial.trial_id] = EventWriter(str(trial.location.local_path))
+        writer.file_writer.wall_time = entry.time
+        writer.add_text(f"{entry.tag}/suspect", str(entry.medium.note), entry.step)
+        if events is not None:
+            events.file.add_again(writer.file_writer.take_waiting())
+            events.file.flush()
+            return
+        file = writer.file_writer
+        file.flush()
+        self._copy_later(trial, file)
+        ended = (file.path, trial.location.filesystem, trial.location.path)
+        if not self._in_segments and ended not in self._ended:
+            self._ended.append(ended)
+
+    @override
     def end(self, trial: TrialInfo, status: Status) -> None:
         if self._is_second:
             return
@@ -231,6 +253,7 @@ class TensorBoardBackend(Backend):
         for ended in self._ended:  # Tune's last sync is over, and may have put an older state in its place
             self.context.on_storage("copying events", functools.partial(copy_ended, *ended))
         self._ended.clear()
+        self._marks.clear()
         if self._last_trial is not None:
             sync_everything(self._last_trial.ray)
             self._last_trial = None

@@ -28,6 +28,7 @@ from tune_media.callbacks.wandb.offline_runs import copy_runs
 from tune_media.callbacks.wandb.values import as_item, is_excluded, is_logged
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.suspects import SUSPECT
 from tune_media.values.secrets import keep_secret
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class WandbBackend(Backend):
         self._locations: dict[str, TrialLocation] = {}  # of the trials whose run has not ended
         self._configs: dict[str, Mapping[str, Any]] = {}
         self._last_rows: dict[str, dict[str, int]] = {}
+        self._statuses: dict[str, Status] = {}  # of trials that have ended in this process
         self._to_write_anew: set[str] = set()  # trials that an earlier process began, and whose runs are offline
         self.use_key()
 
@@ -149,7 +151,22 @@ class WandbBackend(Backend):
                 self.metrics(trial, call)
             else:
                 self.media(trial, call)
+                if call.medium.facts().get(SUSPECT):
+                    self.suspect(trial, call)
         self._end(trial, status, is_anew=True)
+
+    @override
+    def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
+        id = trial.trial_id
+        if id in self._to_write_anew or is_excluded(entry, self._rays.excludes):
+            return
+        if self._helper is not None and self._helper.has(id):
+            self._helper.ask("suspect", id, entry.tag, entry.training_iteration, str(entry.medium.note))
+        elif id in self._statuses and is_offline(self._rays.kwargs):
+            write = functools.partial(self._write_from_files, trial, self._statuses[id])
+            self.context.later("writing a run anew", write, key=("anew", id))
+        else:  # W&B has the run, and takes nothing more for it
+            self.context.lacks(id, "mark(s) of suspect clips")
 
     @override
     def checkpoint(self, trial: TrialInfo, path: str) -> None:
@@ -158,21 +175,29 @@ class WandbBackend(Backend):
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
-        if trial.trial_id in self._to_write_anew:
-            wait_for_storage(self.context)
-            finished = FinishedTrial.of_driver(trial, status)
-            problems: list[str] = []
-            calls = calls_of(finished, problems)
-            self._to_write_anew.discard(trial.trial_id)
-            try:
-                self.write_anew(trial, calls, status)
-            except BaseException:
-                self._to_write_anew.add(trial.trial_id)
-                raise
-            for problem in problems:
-                self.context.fault("writing a run anew", ValueError(problem))
+        self._statuses[trial.trial_id] = status
+        if trial.trial_id not in self._to_write_anew:
+            self._end(trial, status, is_anew=self._exports)
             return
-        self._end(trial, status, is_anew=self._exports)
+        self._to_write_anew.discard(trial.trial_id)
+        try:
+            self._write_from_files(trial, status)
+        except BaseException:
+            self._to_write_anew.add(trial.trial_id)
+            raise
+
+    def _write_from_files(self, trial: TrialInfo, status: Status) -> None:
+        """Write a trial's whole offline run anew, of the files on the storage.
+
+        Raises:
+            Exception: As for ``write_anew``.
+        """
+        wait_for_storage(self.context)
+        problems: list[str] = []
+        calls = calls_of(FinishedTrial.of_driver(trial, status), problems)
+        self.write_anew(trial, calls, status)
+        for problem in problems:
+            self.context.fault("writing a run anew", ValueError(problem))
 
     def _end(self, trial: TrialInfo, status: Status, *, is_anew: bool = False) -> None:
         self._started.end(trial.trial_id, _EXIT_CODES[status])  # if it fails, finish() copies what there is
@@ -250,6 +275,7 @@ class WandbBackend(Backend):
             "_locations": {},
             "_configs": {},
             "_last_rows": {},
+            "_statuses": {},
             "_to_write_anew": set(),
         }
 

@@ -48,6 +48,10 @@ class WandbRuns:
         """Log a medium."""
         self._runs[trial_id].show(item)
 
+    def suspect(self, trial_id: str, key: str, media_step: int, note: str) -> None:
+        """Say that a clip may not show its episode."""
+        self._runs[trial_id].suspect(key, media_step, note)
+
     def checkpoint(self, trial_id: str, path: str) -> None:
         """Log a checkpoint."""
         self._runs[trial_id].checkpoint(path)

@@ -12,7 +12,7 @@
   const SERIES_COLORS = ["--accent", "--second", "--third", "--fourth"];
   const RECORD = [
     "episode_return", "episode_length", "step", "training_iteration", "terminated", "seed", "task", "explored", "weights_version", "rendered",
-    "env_steps", "env_runner", "env_index", "agent", "view", "frames", "fps", "frame_stride", "width", "height", "bytes", "note", "episode_id", "trial_id", "path",
+    "env_steps", "env_runner", "env_index", "agent", "view", "frames", "fps", "frame_stride", "width", "height", "bytes", "compared", "note", "episode_id", "trial_id", "path",
   ];
 
   const NAMES = new Set(["seed", "env runner", "env index", "weights version"]); // numbers that are names, not amounts
@@ -128,13 +128,14 @@
         <//>
         ${isGone && html`<p class="notice" role="status">The files of this clip have been deleted since you opened it, as the retention of the run says.
           <button class="link" onClick=${() => app.set({ clip: "", frame: 0 })}>Show the trial's newest clip</button></p>`}
+        ${clip.suspect && html`<p class="notice suspect-notice" role="alert"><b>Do not trust this clip:</b> it ${details?.record?.note || clip.note || "may not show its episode"}.</p>`}
         <div class="clip-columns">
           <section class="stage" key=${clip.path}>
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} />
             <p class="under" aria-live="off"><span>frame <b class="frame">${frame + 1}</b> of ${number(clip.frames)}</span>
               <span>env step <b>${number(stepOf(clip, frame))}</b></span>
               <span>return <b>${number(clip.return)}</b></span>
-              ${clip.note && html`<em>${clip.note}</em>`}</p>
+              ${clip.note && !clip.suspect && html`<em>${clip.note}</em>`}</p>
           </section>
           <section class="panel record" tabindex="0" aria-label="Record"><h3>Record</h3>
             <${Record} record=${details?.record || fallbackRecord(clip)} more=${{ ...details?.metrics, ...details?.values }} /></section>
