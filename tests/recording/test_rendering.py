@@ -55,7 +55,10 @@ def test_views_are_named_and_a_dict_of_frames_is_one_view_each():
     ("picture", "words"),
     [
         (None, r"'Shows' returned None from render\(\)\. Create it with render_mode='rgb_array'"),
-        ([FRAME], "returned a list"),
+        ([FRAME] * 2, "returned a list"),
+        (FRAME.astype(int) + 200, r"int64 of shape .*: pass frame=lambda env: env.render\(\).astype"),
+        (FRAME.astype(float) + 200, r"pass frame=lambda env: env.render\(\).astype"),
+        (FRAME > 0, r"in 0\.\.1, pass frame=lambda env: \(255 \*"),
         (np.zeros((8, 8, 3)), "float64 of shape"),
         (np.zeros((3, 8, 8), np.uint8), "transpose"),
         (np.zeros((0, 8, 3), np.uint8), "an array of shape"),
@@ -79,9 +82,49 @@ def test_an_env_can_be_named_after_another_in_messages():
         Renderer(Shows(None), name="'CountingEnv'").frames(0)
 
 
-@pytest.mark.parametrize(("stated", "fps"), [(12, 12.0), (None, 30.0), (0, 30.0), (float("inf"), 30.0), ("60", 30.0)])
+@pytest.mark.parametrize(
+    ("stated", "fps"),
+    [(12, 12.0), (None, 30.0), (0, 30.0), (float("inf"), 30.0), ("60", 60.0), ("fast", 30.0), (True, 30.0)],
+)
 def test_the_speed_is_the_envs_own_if_it_can_be(stated, fps):
     assert Renderer(Shows(FRAME, render_fps=stated)).fps(0) == fps
+    assert Renderer(Shows(FRAME, **{"video.frames_per_second": stated})).fps(0) == fps
+
+
+@pytest.mark.parametrize("picture", [[FRAME], (FRAME,), FRAME[None], [FRAME[None]]])
+def test_one_frame_in_a_list_or_in_a_batch_of_one_is_that_frame(picture):
+    assert Renderer(Shows(picture)).frames(0)[""].shape == (8, 8, 3)
+
+
+class OnePicture(Batch):
+    """A vector env that renders its sub-envs into one picture, or too few pictures."""
+
+    picture = FRAME
+
+    def render(self):
+        return self.picture
+
+
+@pytest.mark.parametrize("picture", [FRAME, [FRAME], FRAME[None], [FRAME] * 2, np.stack([FRAME] * 2)])
+def test_a_picture_of_a_whole_vector_env_is_not_taken_for_that_of_each_sub_env(picture):
+    env = OnePicture(3)
+    env.reset()
+    env.picture, renderer = picture, Renderer(env)
+    with pytest.raises(FrameError, match=r"returned (one picture|2 pictures) from render\(\) for its 3 sub-envs") as no:
+        renderer.frames(2)
+    assert ("env_indices=[0]" in str(no.value)) == (len(picture) != 2)
+    if len(picture) != 2:
+        assert renderer.frames(0)[""].shape == (8, 8, 3)
+
+
+def test_clips_of_a_vector_env_with_one_picture_are_those_of_its_first_sub_env(caplog):
+    env = RecordEpisodes(OnePicture(3, {"length": 3}), keep="all")
+    env.reset()
+    for _ in range(3):
+        env.step(np.zeros(3, int))
+    (clip,) = env.take()["all"]
+    assert clip.episode.env_index == 0
+    assert caplog.text.count("returned one picture from render() for its 3 sub-envs") == 1
 
 
 def test_a_seed_is_known_only_if_somebody_gave_it():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import numbers
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -47,6 +46,7 @@ _PACKAGE_OF = {
     "ale_py": "pip install ale-py",
 }
 DEFAULT_FPS = 30.0
+_FPS_KEYS = ("render_fps", "video.frames_per_second")  # of Gymnasium, and of old Gym
 FRAME_MODE = "rgb_array"
 _VECTOR_CLASSES = frozenset({"VectorEnv", "VectorMultiAgentEnv"})  # Gymnasium's and RLlib's, neither imported here
 ONLY_VIEW = ""
@@ -132,9 +132,12 @@ class Renderer:
         """Frames per second that the env's metadata state, else 30."""
         reachable = sub_env(self.env, index)
         for env in inside(self.env if reachable is None else reachable):
-            fps = (getattr(env, "metadata", None) or {}).get("render_fps")
-            if isinstance(fps, numbers.Real) and 0 < float(fps) < math.inf:
-                return float(fps)
+            metadata = getattr(env, "metadata", None)
+            stated = [metadata.get(key) for key in _FPS_KEYS] if isinstance(metadata, Mapping) else []
+            for fps in stated:
+                with contextlib.suppress(TypeError, ValueError):  # None, say
+                    if not isinstance(fps, (bool, np.bool_)) and 0 < float(fps) < math.inf:
+                        return float(fps)
         return DEFAULT_FPS
 
     def _picture(self, view: FrameFunction | str, index: int) -> Any:
@@ -155,11 +158,34 @@ class Renderer:
             return self._call(reachable, view, index)
         if view not in self._whole:
             self._whole[view] = _call_whole(self.env, view)
-        pictures = self._whole[view]
-        if isinstance(pictures, (list, tuple)):
-            return pictures[index] if index < len(pictures) else None
-        array = as_array(pictures)
-        return array[index] if array.ndim == 4 else pictures
+        return self._part_of(self._whole[view], index, view)
+
+    def _part_of(self, pictures: Any, index: int, method: str) -> Any:
+        """Return the picture of one sub-env, of all that one call of the vector env returned.
+
+        A single picture may show any of the sub-envs, or all: it is in the clips of sub-env 0 only.
+
+        Raises:
+            FrameError: Nothing says which picture shows this sub-env.
+        """
+        count = int(getattr(self.env, "num_envs", 1))
+        if pictures is None:
+            return None
+        if not isinstance(pictures, (list, tuple, Mapping)):
+            pictures = as_array(pictures)
+        is_many = isinstance(pictures, (list, tuple)) or (isinstance(pictures, np.ndarray) and pictures.ndim == 4)
+        number = len(pictures) if is_many else 1
+        if is_many and number == count:
+            return pictures[index]
+        if number == 1 and index == 0:
+            return pictures
+        came = "one picture" if number == 1 else f"{number} pictures"
+        raise FrameError(
+            f"env {self._name} returned {came} from {method}() for its {count} sub-envs, so nothing says what each "
+            f"of them looks like. Let {method}() return a list of {count} frames, or make the sub-envs one by one "
+            "(gymnasium.make_vec with vectorization_mode='sync', in RLlib gym_env_vectorize_mode='sync')."
+            + (" Only the clips of sub-env 0 show the one picture, as it is: env_indices=[0]." * (number == 1))
+        )
 
     def _call(self, env: Any, method: str, index: int) -> Any:
         """Call a method of an env, or of the first env inside it that has it and takes the call.
@@ -200,14 +226,23 @@ class Renderer:
         mode = f"Create it with render_mode='rgb_array', for example {self._example}"
         if picture is None:
             raise FrameError(f"{came.format('None')}. {mode}.{self._try_it()}")
+        if isinstance(picture, (list, tuple)) and len(picture) == 1:
+            picture = picture[0]
         if isinstance(picture, (list, tuple, str)):
             kind = type(picture).__name__
             raise FrameError(f"{came.format(f'a {kind}')} instead of one frame. {mode}.{self._try_it()}")
         array = as_array(picture)
+        if array.ndim == 4 and len(array) == 1:
+            array = array[0]
         if array.dtype != np.uint8:
+            most = array.max() if array.dtype.kind in "iuf" and array.size else 1
+            remedy = (
+                "pass frame=lambda env: env.render().astype('uint8')."
+                if most > 1
+                else "if the values are in 0..1, pass frame=lambda env: (255 * env.render()).astype('uint8')."
+            )
             raise FrameError(
-                f"{came.format(f'{array.dtype} of shape {array.shape}')}; a frame is uint8 in 0..255. If the values "
-                "are in 0..1, pass frame=lambda env: (255 * env.render()).astype('uint8')."
+                f"{came.format(f'{array.dtype} of shape {array.shape}')}; a frame is uint8 in 0..255: {remedy}"
             )
         if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)) or 0 in array.shape:
             raise FrameError(
