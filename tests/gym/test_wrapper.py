@@ -3,6 +3,7 @@ import inspect
 import pickle
 
 import gymnasium as gym
+import numpy as np
 import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics
 
@@ -255,3 +256,42 @@ def test_the_arguments_of_record_video_work_in_their_order(tmp_path):
     )
     play(again, 1)
     assert "x-episode-0.mp4" in names(tmp_path)
+
+
+class Road(CountingEnv):
+    """Simulates five frames a step, and hands each to the wrapper that records, as highway-env does."""
+
+    wrapper, shown = None, 0
+
+    def set_record_video_wrapper(self, wrapper):
+        self.wrapper, wrapper.frames_per_sec = wrapper, 5 * wrapper.frames_per_sec
+
+    def step(self, action):
+        for _ in range(5):
+            self.shown += 1
+            self.wrapper._capture_frame()
+        return super().step(action)
+
+    def render(self):
+        return np.full((32, 32, 3), 4 * self.shown, np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 10]),
+        ({"video": tm.VideoOptions(every=4)}, [0, 4, 7, 10]),
+        ({"video_length": 4}, [0, 1, 2, 3]),
+        ({"render": "auto", "env_fn": lambda: Road({"length": 2})}, [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 10]),
+    ],
+    ids=str,
+)
+def test_frames_within_a_step_are_recorded_if_the_env_asks_for_them(tmp_path, options, expected):
+    env = tm.gym.RecordEpisodes(Road({"length": 2}), None if "render" in options else tmp_path, **options)
+    env.unwrapped.set_record_video_wrapper(env)
+    assert env.frames_per_sec == 60
+    play(env, 1)
+    data = env.take()["last"].data if "render" in options else next(tmp_path.iterdir()).read_bytes()
+    shown = [round(frame.mean() / 4) for frame in decode_video(data)]
+    assert shown == expected
+    assert probe_video(data).fps == 60 / getattr(options.get("video"), "every", 1)

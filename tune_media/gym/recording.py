@@ -19,6 +19,7 @@ from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, reset_seed, sub_env
 from tune_media.recording.seeding import seeded
 from tune_media.selection import RenderBudget, Trigger, every
+from tune_media.values.checks import check_positive
 from tune_media.values.medium import new_id
 from tune_media.values.video import Video
 
@@ -89,6 +90,30 @@ class Recording:
         with self._guard("step_trigger="):
             if self._step_trigger(number):
                 self._due = f"step-{number}"
+
+    def capture(self) -> None:
+        """The only env is in the middle of a step, and asks for a frame of what it shows now."""
+        self._renderer.new_step()
+        self._replays.give_up(f"{describe(self._env)} asks for frames within its steps, which no tape has")
+        episode = self.recorder.running(0)
+        if episode is not None and episode.clips is not None:
+            with (
+                self.recorder.clock.render(),
+                episode.guard_clip("a frame", self.recorder.problems, strict=self._plan.strict),
+            ):
+                episode.clips.feed_between()
+        if self._clips is not None:
+            self._record_clip(0, None)
+
+    @property
+    def fps(self) -> float:
+        """Frames per second of the clips that begin from now on, if every frame is kept."""
+        return (self._plan.video and self._plan.video.fps) or self._renderer.fps(0)
+
+    @fps.setter
+    def fps(self, fps: float) -> None:
+        check_positive("frames_per_sec", fps, finite=True)
+        self._renderer.set_fps = float(fps)
 
     def start(self, index: int, seed: int | None = None, observation: Any = None) -> None:
         """The sub-env has been reset.

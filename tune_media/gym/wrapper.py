@@ -117,6 +117,22 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         """The number of steps so far of the episode that runs."""
         return self._recording.statistics.lengths[0]
 
+    @property
+    def frames_per_sec(self) -> float:
+        """Frames per second of the clips that begin from now on. An env may set it, as highway-env does.
+
+        ``fps=`` and ``VideoOptions(fps=...)`` win over what an env sets.
+        """
+        return self._recording.fps
+
+    @frames_per_sec.setter
+    def frames_per_sec(self, fps: float) -> None:
+        self._recording.fps = fps
+
+    def _capture_frame(self) -> None:
+        """Record a frame within a step. Envs that simulate several frames a step call it, as of ``RecordVideo``."""
+        self._recording.capture()
+
     @override
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the env. An episode that was running is unfinished."""

@@ -77,6 +77,8 @@ class Clips:
         self._left = wanted.count  # frames that are still to be rendered; None: all
         self._overlays: dict[str, Overlay] = {}
         self._skipped: StepFacts | None = None  # the last step, if its frame was not kept
+        self._last: StepFacts | None = None
+        self._between = 0  # frames inside of steps so far
         self.are_cut = False
 
     @property
@@ -107,11 +109,23 @@ class Clips:
         """
         if not self.are_encoded and (facts.step < self._wanted.first or self._left == 0):
             return
-        self._skipped = facts if picture and facts.step % self._options.every else None
+        self._last = facts
+        self._skipped = facts if picture and (facts.step + self._between) % self._options.every else None
         for overlay in self._overlays.values():
             overlay.follow(facts)
         if picture and self._skipped is None:
             self._encode(facts)
+
+    def feed_between(self) -> None:
+        """Render and encode a frame inside of a step, of an env that simulates several; ``every`` counts it.
+
+        Raises:
+            Exception: As of ``feed``.
+        """
+        if self._last is not None:
+            self._between += 1
+            if (self._last.step + self._between) % self._options.every == 0:
+                self._encode(self._last)
 
     def feed_last(self) -> None:
         """Encode the frame of the last step if it was skipped. The env must still show it.
@@ -189,7 +203,7 @@ class Clips:
 
     def finish(self) -> dict[str, EncodedVideo]:
         """Return the finished clips by view; none if they are not encoded."""
-        stride = self._options.every
+        stride = None if self._between else self._options.every
         return {view: replace(encoder.finish(), frame_stride=stride) for view, encoder in self._encoders.items()}
 
     def cancel(self) -> None:

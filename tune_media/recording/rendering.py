@@ -65,6 +65,9 @@ class Renderer:
         example: How a user of this framework sets the render mode, for messages.
         name: How messages name the env. None: as ``describe`` does.
 
+    Attributes:
+        set_fps: Frames per second instead of those of the env's metadata.
+
     Raises:
         FrameError: ``frame`` is a function and the sub-envs are out of reach.
 
@@ -93,6 +96,7 @@ class Renderer:
         self._whole: dict[str, Any] = {}  # by method: all frames of this vector step
         self._depth: dict[tuple[str, int], int] = {}  # by method and sub-env: how deep in its wrappers it works
         self._asked: int | None = None  # the sub-env that was asked for last
+        self.set_fps: float | None = None
         if any(not isinstance(view, str) for view in self._views.values()) and sub_env(env, 0) is None:
             raise FrameError(
                 f"frame= is a function of the sub-env, and the sub-envs of {describe(env)} are in other processes or "
@@ -129,11 +133,13 @@ class Renderer:
         self._asked = None
 
     def fps(self, index: int) -> float:
-        """Frames per second that the env's metadata state, else 30."""
+        """Frames per second: those that somebody has set, or that the env's metadata state, or 30."""
+        if self.set_fps is not None:
+            return self.set_fps
         reachable = sub_env(self.env, index)
         for env in inside(self.env if reachable is None else reachable):
             metadata = getattr(env, "metadata", None)
-            stated = [metadata.get(key) for key in _FPS_KEYS] if isinstance(metadata, Mapping) else []
+            stated: list[Any] = [metadata.get(key) for key in _FPS_KEYS] if isinstance(metadata, Mapping) else []
             for fps in stated:
                 with contextlib.suppress(TypeError, ValueError):  # None, say
                     if not isinstance(fps, (bool, np.bool_)) and 0 < float(fps) < math.inf:
