@@ -22,9 +22,8 @@ from tune_media.triggers import (
     every,
     first_episodes,
     sometimes,
-    takes_one,
 )
-from tune_media.values.checks import as_shown, check_text, did_you_mean, is_number
+from tune_media.values.checks import as_shown, check_text, did_you_mean, is_number, takes_one
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import new_id
 
@@ -41,7 +40,6 @@ __all__ = [
     "last",
     "median",
     "sometimes",
-    "takes_one",
     "where",
     "winners",
     "worst",
@@ -200,7 +198,7 @@ def failures(below: float, by: str = "episode_return", limit: int | None = None)
         >>> [episode.episode_id for episode in failures(below=0).choose(episodes)]
         ['a']
     """
-    if not is_number(below):
+    if not is_number(below) or below != below:
         raise TypeError(f"failures(below=...) takes a number, got {as_shown(below)}.")
     check_text("failures(by=...)", by, _BY, or_none=False)
     return where(functools.partial(_fails, below=below, by=by), "failures", limit)

@@ -5,7 +5,6 @@ They are public as ``tune_media.selection.every`` and so on.
 
 from __future__ import annotations
 
-import inspect
 import numbers
 import random
 from collections.abc import Callable
@@ -91,22 +90,6 @@ class RenderBudget:
     def allows(self, rendering_seconds: float, sampling_seconds: float) -> bool:
         """Return whether one more episode may be recorded; the first one may, since its cost is not known yet."""
         return rendering_seconds <= self.share * sampling_seconds
-
-
-def takes_one(function: Callable[..., Any]) -> bool:
-    """Say whether a function can be called with one argument; True if it does not tell.
-
-    Example:
-        >>> takes_one(lambda index: True), takes_one(lambda first, second: True), takes_one(bool)
-        (True, False, True)
-    """
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError:
-        return False
-    except ValueError:  # a builtin
-        return True
-    return True
 
 
 class _Sometimes:

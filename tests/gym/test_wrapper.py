@@ -284,7 +284,7 @@ class Road(CountingEnv):
         ({"video_length": 4}, [0, 1, 2, 3]),
         ({"render": "auto", "env_fn": lambda: Road({"length": 2})}, [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 10]),
     ],
-    ids=str,
+    ids=["whole", "every", "length", "tapes"],
 )
 def test_frames_within_a_step_are_recorded_if_the_env_asks_for_them(tmp_path, options, expected):
     env = tm.gym.RecordEpisodes(Road({"length": 2}), None if "render" in options else tmp_path, **options)
@@ -295,3 +295,20 @@ def test_frames_within_a_step_are_recorded_if_the_env_asks_for_them(tmp_path, op
     shown = [round(frame.mean() / 4) for frame in decode_video(data)]
     assert shown == expected
     assert probe_video(data).fps == 60 / getattr(options.get("video"), "every", 1)
+
+
+def test_a_folder_may_be_in_the_users_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    env = tm.gym.RecordEpisodes(CountingEnv(), "~/videos")
+    play(env, 1)
+    (path,) = (tmp_path / "videos").iterdir()
+    assert tm.Video.from_file(f"~/videos/{path.name}").frames > 1
+    assert tm.Artifact(f"~/videos/{path.name}").name == path.name
+
+
+def test_a_path_of_collect_that_no_step_has_is_named_once(caplog):
+    env = tm.gym.RecordEpisodes(CountingEnv(), collect="spped", keep="all")
+    play(env, 2)
+    env.take()
+    env.close()
+    assert caplog.text.count("collect='spped' takes nothing: no info of the first 2 episodes has it") == 1

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tune_media.recording.arguments import MAX_SEEDS
 from tune_media.rllib.checkpoint_player import CONNECTORS
 from tune_media.values.checks import as_shown
 from tune_media.values.names import name_digest, safe_name
@@ -170,8 +171,10 @@ def as_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
         raise ValueError("evaluate takes seeds= or episodes=, not both: each seed is one episode.")
     if seeds is None:
         count = 40 if episodes is None else episodes
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise ValueError(f"evaluate(episodes=...) takes a number of episodes, got {as_shown(episodes)}.")
+        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_SEEDS:
+            raise ValueError(
+                f"evaluate(episodes=...) takes a number of episodes, at most {MAX_SEEDS:,}, got {as_shown(episodes)}."
+            )
         return tuple(range(count))
     items = [seeds] if isinstance(seeds, (str, int)) else list(seeds) if isinstance(seeds, Iterable) else []
     found: list[int] = []
@@ -181,6 +184,8 @@ def as_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
     found = list(dict.fromkeys(found))
     if not found:
         raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', '3,7' or 7, got {as_shown(seeds)}.")
+    if len(found) > MAX_SEEDS:
+        raise ValueError(f"evaluate(seeds=...) takes at most {MAX_SEEDS:,} seeds, got {as_shown(seeds)}.")
     return tuple(found)
 
 
@@ -237,7 +242,7 @@ def _seeds_of(part: Any, given: Any) -> list[int]:
     try:
         if isinstance(part, str) and ":" in part:
             first, last = part.split(":")
-            seeds = list(range(int(first or 0), int(last)))
+            seeds = list(range(int(first or 0), int(last))[: MAX_SEEDS + 1])
         else:
             seeds = [int(part)]
     except (TypeError, ValueError):

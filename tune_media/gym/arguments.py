@@ -24,9 +24,9 @@ from tune_media.recording.rendering import (
     renders_inside,
     sub_env,
 )
-from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors, takes_one
+from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
 from tune_media.steps import Collect
-from tune_media.values.checks import as_shown, check_flag, check_names
+from tune_media.values.checks import as_shown, check_flag, check_names, local_path, takes_one
 from tune_media.values.episode_record import DIRECT
 from tune_media.values.options import VideoOptions
 
@@ -96,7 +96,7 @@ class Arguments:
     @property
     def folder(self) -> Path | None:
         """The folder for clips, if there is one."""
-        return None if self.video_folder is None else Path(self.video_folder)
+        return None if self.video_folder is None else local_path("RecordEpisodes(video_folder=...)", self.video_folder)
 
     def plan(self) -> Plan:
         """Return the arguments that a recorder needs.
@@ -199,7 +199,7 @@ def _check_types(given: Arguments) -> None:
         raise TypeError(f"RecordEpisodes(video_folder=...) takes a path or None, got {given.video_folder!r}.")
     if not isinstance(given.name_prefix, str):
         raise TypeError(f"RecordEpisodes(name_prefix=...) takes a text, got {given.name_prefix!r}.")
-    if "/" in given.name_prefix or "\\" in given.name_prefix:
+    if not {"/", "\\", "\0"}.isdisjoint(given.name_prefix):
         raise ValueError(
             f"RecordEpisodes(name_prefix=...) is part of a file name, got {given.name_prefix!r}; "
             "pass folders as video_folder=."

@@ -14,6 +14,7 @@ from tune_media.gym.fixed_length import FixedLengthClips
 from tune_media.gym.replays import Replays
 from tune_media.gym.statistics import EpisodeStatistics, Reward, by_objective, total
 from tune_media.gym.taking import Taking
+from tune_media.recording.collector import unmatched
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, reset_seed, sub_env
@@ -60,7 +61,7 @@ class Recording:
         self._episodes = [-1] * count
         self.recorder = EpisodeRecorder(self._plan, None if self._folder is None else self._save)
         self._replays = Replays(self.recorder, env, self._indices, arguments.env_fn, arguments.frame)
-        self.taking = Taking(self.recorder, self._replays)
+        self._taking, self._has_checked_paths = Taking(self.recorder, self._replays), False
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)
         self.writes_statistics = arguments.statistics
 
@@ -207,8 +208,22 @@ class Recording:
                 self._close_clip(index, whole=True)
         return ended
 
+    def take(self) -> dict[str, Any]:
+        """Return the chosen clips, and the data, of the episodes that ended since the last call."""
+        self._check_paths()
+        return self._taking.take()
+
+    def _check_paths(self) -> None:
+        """Report the paths of ``collect=`` that no step has had, once."""
+        episodes = self.statistics.episode_count
+        if episodes and not self._has_checked_paths:
+            self._has_checked_paths = True
+            for reason in unmatched(*self.recorder.collector.never_matched(), episodes):
+                self.recorder.problems.report(reason, "a value is missing")
+
     def close(self) -> None:
         """Save unfinished clips, marked as such, and end the process that renders."""
+        self._check_paths()
         self._replays.close()
         for index in range(self._count):
             self.show_last(index)
@@ -314,4 +329,4 @@ class RecordingWrapper:
             For ``tune.report``: by selector, the chosen clips; under ``data``, the records and values of all episodes;
             under ``custom_metrics``, the mean, minimum and maximum of their values. Empty if no episode has ended.
         """
-        return self._recording.taking.take()
+        return self._recording.take()

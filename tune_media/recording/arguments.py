@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tune_media.selection import RenderBudget, every, first_episodes, sometimes, takes_one
-from tune_media.values.checks import as_shown
+from tune_media.selection import RenderBudget, every, first_episodes, sometimes
+from tune_media.values.checks import as_shown, takes_one
 from tune_media.values.episode_record import RENDERS
 from tune_media.values.options import VideoOptions
+
+MAX_SEEDS = 100_000
 
 
 def check_recording(trigger: Any, video: Any, frame: Any) -> None:
@@ -38,6 +41,9 @@ def check_recording(trigger: Any, video: Any, frame: Any) -> None:
         raise ValueError("frame= makes frames and video=None wants none; leave one of them out.")
     if isinstance(frame, Mapping) and not frame:
         raise ValueError("frame= is an empty dict: name at least one view, or leave it out for env.render().")
+    for name in frame if isinstance(frame, Mapping) else ():
+        if not (isinstance(name, str) and name):
+            raise TypeError(f"frame= takes a dict of views by their names, for example 'top', got {as_shown(name)}.")
     for view in frame.values() if isinstance(frame, Mapping) else [frame]:
         if not (isinstance(view, str) and view) and not callable(view):
             got = as_shown(view)
@@ -70,10 +76,11 @@ def as_indices(argument: str, values: Iterable[int] | int | None, count: int | N
     if values is None:
         return None
     try:
-        indices = frozenset(map(_index, values if isinstance(values, Iterable) else [values]))
+        given = values if isinstance(values, Iterable) else [values]
+        indices = frozenset(map(_index, itertools.islice(given, MAX_SEEDS + 1)))
     except TypeError:
         indices = frozenset()
-    if not indices or min(indices) < 0 or (count is not None and max(indices) >= count):
+    if not 0 < len(indices) <= MAX_SEEDS or min(indices) < 0 or (count is not None and max(indices) >= count):
         which = "0, 1, ..." if count is None else f"from 0 to {count - 1}" if count > 1 else "of one sub-env: 0"
         raise ValueError(f"{argument}= takes indices {which}, or None for all; got {as_shown(values)}.")
     return indices
@@ -83,14 +90,20 @@ def as_seeds(seeds: Iterable[int] | int | None) -> tuple[int, ...]:
     """Return seeds as a tuple; a number n stands for 0, ..., n-1, None for none.
 
     Raises:
-        ValueError: They are no seeds.
+        ValueError: They are no seeds, or more than ``MAX_SEEDS``.
     """
     if seeds is None:
         return ()
     try:
-        chosen = tuple(map(_index, seeds if isinstance(seeds, Iterable) else range(_index(seeds))))
+        given = seeds if isinstance(seeds, Iterable) else range(_index(seeds))
+        chosen = tuple(map(_index, itertools.islice(given, MAX_SEEDS + 1)))
     except TypeError:
         chosen = ()
+    if len(chosen) > MAX_SEEDS:
+        raise ValueError(
+            f"seeds= takes at most {MAX_SEEDS:,} seeds, got {as_shown(seeds)}. A number n stands for the seeds 0, ..., "
+            "n-1; the seed n alone is seeds=[n]."
+        )
     if not chosen or min(chosen) < 0:
         raise ValueError(f"seeds= takes a positive number or seeds 0, 1, ...; got {as_shown(seeds)}.")
     return chosen

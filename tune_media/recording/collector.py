@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tune_media.recording.series import EpisodeValues
 from tune_media.steps import FINAL, SERIES, Collect, Named, Rule, StepFacts
+from tune_media.values.checks import as_shown, takes_one
 
 _MAX_INFO_NAMES = 12
 
@@ -31,6 +32,7 @@ class Collector:
         if collect is None or collect is False:
             pass
         elif callable(collect):
+            _check_takes_step(collect)
             self._function = collect
         elif isinstance(collect, Mapping) and collect:
             self._rules = [(str(name), _as_rule(source, collect)) for name, source in collect.items()]
@@ -133,6 +135,23 @@ def _may_follow_convention(info: Any) -> bool:
     return not _NEITHER.issuperset(map(type, info.values()))
 
 
+def unmatched(paths: Iterable[str], names: Iterable[str], episodes: int) -> Iterator[str]:
+    """Yield what is told of the paths of ``collect=`` that no step has had.
+
+    Args:
+        paths: The paths.
+        names: Some names that infos do have.
+        episodes: The number of episodes that ended.
+    """
+    has = f"Infos have: {', '.join(names)}." if names else "These infos are empty."
+    first = "the first episode" if episodes == 1 else f"the first {episodes} episodes"
+    for path in sorted(paths):
+        yield (
+            f"collect={path!r} takes nothing: no info of {first} has it. {has} If it is rare, give it a default: "
+            f"tune_media.steps.running({path!r}, default=0)."
+        )
+
+
 def _of_convention(facts: StepFacts) -> Iterator[Named]:
     return _by_convention(facts.info)
 
@@ -186,9 +205,18 @@ def _matches(
 
 def _as_rule(source: Any, collect: Any) -> Rule:
     rule = source if isinstance(source, Rule) else Rule(source)
-    if not callable(rule.source) and not (isinstance(rule.source, str) and rule.source):
+    if callable(rule.source):
+        _check_takes_step(rule.source)
+    elif not (isinstance(rule.source, str) and rule.source):
         raise _refused(collect)
     return rule
+
+
+def _check_takes_step(function: Callable[..., Any]) -> None:
+    if not takes_one(function):
+        raise TypeError(
+            f"collect= takes a function that is called with one argument, the step; {as_shown(function)} cannot be."
+        )
 
 
 def _as_path(source: Any, collect: Any) -> Rule:

@@ -120,9 +120,10 @@ def record_episodes(
     check_flag("record_episodes(strict=...)", strict)
     check_flag("record_episodes(check_frame=...)", check_frame)
     check_flag("record_episodes(tapes=...)", tapes)
-    if not re.fullmatch(r"[\w.-]{1,60}", name):
+    if not re.fullmatch(r"[\w.-]{1,60}", name) or not name.strip("."):
         raise ValueError(
-            f"record_episodes(name=...) takes letters, digits, '_', '-' and '.', at most 60, got {name!r}."
+            "record_episodes(name=...) takes letters, digits, '_', '-' and '.', at most 60, and not only dots, got "
+            f"{name!r}."
         )
     if _RLLIBS_KEY.fullmatch(name):
         raise ValueError(

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tune_media.recording.collector import unmatched
+
 
 @dataclass(frozen=True)
 class Unfinished:
@@ -46,14 +48,8 @@ it a default: tune_media.steps.running('spped', default=0).
         if self._has_checked_paths or not env_runners or not episodes:
             return
         self._has_checked_paths = True
-        names = ", ".join(dict.fromkeys(name for one in env_runners for name in one.info_names))
-        has = f"Infos have: {names}." if names else "These infos are empty."
-        first = "the first episode" if episodes == 1 else f"the first {episodes} episodes"
-        for path in sorted(frozenset.intersection(*(one.unmatched for one in env_runners))):
-            yield (
-                f"collect={path!r} takes nothing: no info of {first} has it. {has} If it is rare, give it a default: "
-                f"tune_media.steps.running({path!r}, default=0)."
-            )
+        names = dict.fromkeys(name for one in env_runners for name in one.info_names)
+        yield from unmatched(frozenset.intersection(*(one.unmatched for one in env_runners)), names, episodes)
 
     def endless(self, env_runners: Sequence[Unfinished], episodes: int, config: Any) -> Iterator[str]:
         """Yield the reason why an evaluation ended before any of its episodes did.

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from tune_media.values.checks import as_shown
+from tune_media.values.checks import as_shown, local_path
 from tune_media.values.medium import Medium, new_id
 
 
@@ -48,7 +48,7 @@ class Artifact(Medium):
                 "for example with json.dumps(...).encode() or pickle.dumps(...)."
             )
         else:
-            data, name = Path(source).read_bytes(), name or Path(source).name
+            data, name = local_path("Artifact(path)", source).read_bytes(), name or Path(source).name
         if not isinstance(name, str):
             raise ValueError(f"Artifact(name=...) must be text, got a {type(name).__name__}.")
         self._set(data=data, name=name, id=new_id())

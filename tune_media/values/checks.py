@@ -7,8 +7,10 @@ import functools
 import inspect
 import math
 import numbers
+import os
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tune_media.values.foreign import shown
@@ -185,6 +187,41 @@ def check_positive(
         raise ValueError(f"{argument} must be a whole number, got {value!r}.")
 
 
+def takes_one(function: Callable[..., Any]) -> bool:
+    """Say whether a function can be called with one argument; True if it does not tell.
+
+    Example:
+        >>> takes_one(lambda index: True), takes_one(lambda first, second: True), takes_one(bool)
+        (True, False, True)
+    """
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin
+        return True
+    return True
+
+
+def local_path(argument: str, path: str | os.PathLike[str]) -> Path:
+    """Return a path on this machine; a ``~`` at its beginning is the user's home.
+
+    Raises:
+        ValueError: No path can be this text.
+
+    Example:
+        >>> local_path("Video.from_file(path)", "clip\\0.mp4")
+        Traceback (most recent call last):
+        ValueError: Video.from_file(path) takes a path, and 'clip\\x00.mp4' holds a NUL character.
+    """
+    if "\0" in os.fspath(path):
+        raise ValueError(f"{argument} takes a path, and {os.fspath(path)!r} holds a NUL character.")
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # ~nobody
+        return Path(path)
+
+
 def check_between(
     argument: str, value: Any, lowest: float, highest: float, *, whole: bool = False, or_none: bool = False
 ) -> None:
@@ -230,7 +267,7 @@ def number_range(argument: str, value: Any) -> tuple[float, float] | None:
     except (TypeError, ValueError):
         first = last = None
     if is_number(first) and is_number(last):
-        if first > last:
+        if not first <= last:
             raise ValueError(f"{argument} takes the first and the last of a range, got {as_shown(value)}.")
         return first, last
     raise TypeError(f"{argument} takes a number, or the first and the last, got {as_shown(value)}.")

@@ -16,6 +16,8 @@ from tune_media.values.checks import as_shown
 from tune_media.values.medium import Medium, new_id
 from tune_media.values.strict_json import json_bytes
 
+_MAX_BINS = 100_000
+
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class Histogram(Medium):
@@ -173,6 +175,8 @@ def _check_heights(what: str, heights: npt.NDArray[np.float64]) -> None:
 
 def _check_bins(bins: Any) -> None:
     message = f"Histogram(bins=...) takes a number of bins, or two or more rising edges; got {as_shown(bins)}."
+    if isinstance(bins, numbers.Integral) and int(bins) > _MAX_BINS:
+        raise ValueError(f"Histogram(bins=...) takes at most {_MAX_BINS:,} bins, got {bins}.")
     if isinstance(bins, str) or (np.ndim(bins) == 0 and not isinstance(bins, numbers.Integral)):
         raise TypeError(message)
     if (np.ndim(bins) == 0 and bins < 1) or (np.ndim(bins) and (len(bins) < 2 or not np.all(np.diff(bins) >= 0))):

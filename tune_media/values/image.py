@@ -14,6 +14,7 @@ from tune_media.values.checks import as_shown, check_text
 from tune_media.values.medium import Medium, new_id
 
 _PNG = b"\x89PNG\r\n\x1a\n"
+_MAX_HEATMAP = 16384  # pixels of a side
 _HEAT = ((0, 0, 60), (90, 20, 130), (190, 50, 90), (245, 130, 30), (255, 250, 170))  # from smallest to largest
 
 
@@ -82,7 +83,8 @@ class Image(Medium):
             caption: A line of text to show with it.
 
         Raises:
-            ValueError: The values are no numbers with two axes, there are none, or ``scale`` is no whole number.
+            ValueError: The values are no numbers with two axes, there are none, ``scale`` is no whole number, or a
+                side has more than 16,384 pixels.
         """
         if not isinstance(scale, int) or isinstance(scale, bool) or scale < 1:
             raise ValueError(f"Image.heatmap(scale=...) takes a whole number of pixels from 1, got {as_shown(scale)}.")
@@ -94,6 +96,10 @@ class Image(Medium):
             ) from None
         if table.ndim != 2 or not table.size:
             raise ValueError(f"Image.heatmap takes a table of numbers (two axes), got shape {table.shape}.")
+        if scale * max(table.shape) > _MAX_HEATMAP:
+            raise ValueError(
+                f"Image.heatmap(scale={scale}) of shape {table.shape} has a side of more than {_MAX_HEATMAP} pixels."
+            )
         finite = np.isfinite(table)
         low, high = (table[finite].min(), table[finite].max()) if finite.any() else (0.0, 0.0)
         share = np.where(finite, (table - low) / ((high - low) or 1.0), 0.0)

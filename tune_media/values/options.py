@@ -16,6 +16,7 @@ from tune_media.values.checks import (
     did_you_mean,
     is_number,
     suggests_names,
+    takes_one,
 )
 from tune_media.values.deprecated import renamed
 
@@ -23,6 +24,11 @@ _PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "s
 OVERLAYS = ("step", "reward", "return", "action", "curve")
 """What can be drawn into the frames of recorded episodes, besides the text of a function."""
 
+_MOST = {
+    **dict.fromkeys(("height", "width", "gif_width"), 16384),  # pixels, of H.264
+    **dict.fromkeys(("fps", "raw_fps", "gif_fps"), 1000),
+    "renderers": 1000,  # each has a thread on the driver
+}
 _LEAST_RESOURCE = 0.0001  # that Ray takes
 
 
@@ -78,9 +84,17 @@ class VideoOptions:
                 raise ValueError(
                     f"VideoOptions(overlay=...) takes names and functions of the step, got {as_shown(part)}; {hint}"
                 )
+            if callable(part) and not takes_one(part):
+                raise TypeError(
+                    "VideoOptions(overlay=...) takes a function that is called with one argument, the step; "
+                    f"{as_shown(part)} cannot be."
+                )
         for name in ("fps", "height", "width", "max_frames"):
             value = getattr(self, name)
             check_positive(f"VideoOptions({name}=...)", value, whole=name != "fps", or_none=True, finite=True)
+            most = _MOST.get(name, math.inf)
+            if value is not None and value > most:
+                raise ValueError(f"VideoOptions({name}=...) is at most {most}, got {value!r}.")
         if not isinstance(self.every, numbers.Integral) or isinstance(self.every, bool) or self.every < 1:
             kind = ValueError if is_number(self.every) else TypeError
             raise kind(
@@ -219,6 +233,9 @@ class MediaOptions:
         whole = ("gif_width", "max_pending_bytes", "max_spilled_bytes", "renderers")
         for name in ("raw_fps", "gif_fps", "flush_seconds", *whole):
             check_positive(f"MediaOptions({name}=...)", getattr(self, name), whole=name in whole)
+            most = _MOST.get(name, math.inf)
+            if getattr(self, name) > most:
+                raise ValueError(f"MediaOptions({name}=...) is at most {most}, got {getattr(self, name)!r}.")
         if self.renderer_resources is not None:
             if not isinstance(self.renderer_resources, Mapping):
                 got = as_shown(self.renderer_resources)

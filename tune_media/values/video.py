@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy.typing as npt
 from typing_extensions import override
 
-from tune_media.values.checks import as_shown, check_text
+from tune_media.values.checks import as_shown, check_text, local_path
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import Medium, joined, new_id
 from tune_media.values.options import VideoOptions
@@ -123,7 +123,7 @@ class Video(Medium):
         """
         from tune_media import encoding
 
-        data = Path(path).read_bytes()
+        data = local_path("Video.from_file(path)", path).read_bytes()
         if data[4:8] != b"ftyp":
             raise ValueError(f"{str(path)!r} is no mp4, or no video at all; read its frames and make a Video of them.")
         if not is_whole_mp4(data):

@@ -16,6 +16,8 @@ import pyarrow.fs
 from tune_media.experiment.params import PARAMS
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
+from tune_media.values.checks import local_path
+from tune_media.values.secrets import redacted
 
 CHECKPOINT = re.compile(r"checkpoint_\d+$")
 """The names of the folders of checkpoints, which may hold many files."""
@@ -165,6 +167,9 @@ def allow_many_requests() -> int:
 def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None) -> Folder:
     """Return the folder at a local path, at a URI, or at a path on ``filesystem``, whether it exists or not.
 
+    Raises:
+        ValueError: No filesystem is known for the URI, or no path can be this text.
+
     >>> folder_at("/tmp/results").path
     '/tmp/results'
     """
@@ -173,8 +178,11 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
         return Folder(filesystem, text)
     if "://" in text:
         allow_many_requests()
-        return Folder(*pyarrow.fs.FileSystem.from_uri(text))
-    local = Path(path)
-    with contextlib.suppress(RuntimeError):  # ~nobody
-        local = local.expanduser()
-    return Folder(pyarrow.fs.LocalFileSystem(), str(local.resolve()))
+        try:
+            return Folder(*pyarrow.fs.FileSystem.from_uri(text))
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+            raise ValueError(
+                f"load() cannot open {redacted(text)!r} ({redacted(str(error))}): pass a local path, a URI such as "
+                "'s3://bucket/experiment' or 'gs://bucket/experiment', or a path and filesystem=, a pyarrow filesystem."
+            ) from error
+    return Folder(pyarrow.fs.LocalFileSystem(), str(local_path("load()", path).resolve()))

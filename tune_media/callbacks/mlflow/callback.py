@@ -106,3 +106,5 @@ def _check_types(given: dict[str, Any]) -> None:
     if given["tags"] is not None and not isinstance(given["tags"], dict):
         got = as_shown(given["tags"])
         raise TypeError(f"MLflowMediaLoggerCallback(tags=...) takes a dict, for example {{'team': 'a'}}, got {got}.")
+    for name in given["tags"] or ():
+        check_text("MLflowMediaLoggerCallback(tags={...}), a name,", name, "'team'", or_none=False)

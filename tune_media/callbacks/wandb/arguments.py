@@ -14,6 +14,11 @@ from tune_media.values.secrets import keep_secret, redacted
 
 _SECRETS = ("api_key", "azure_account_url_to_access_key", "x_extra_http_headers", "x_stats_open_metrics_http_headers")
 """The settings of W&B that are secrets, or may hold some. Others, such as proxies, may have a password in a URL."""
+_OURS = {
+    "dir": "each run's folder is in <trial>/wandb on the storage",
+    "reinit": "all runs of an experiment are open in one process",
+}
+"""The arguments of ``wandb.init`` that the callback sets itself, and why."""
 _NOT_ONLINE = ("offline", "disabled", "dryrun")
 
 
@@ -25,7 +30,7 @@ def check_names(arguments: dict[str, Any], own: Iterable[str] = ()) -> None:
         own: The names of those that it knows.
 
     Raises:
-        TypeError: ``wandb.init`` has no such argument.
+        TypeError: ``wandb.init`` has no such argument, or the callback sets it itself.
 
     Example:
         >>> check_names({"notes": "a first try"})
@@ -37,6 +42,8 @@ def check_names(arguments: dict[str, Any], own: Iterable[str] = ()) -> None:
 
     of_init = inspect.signature(wandb.init).parameters
     for name in arguments:
+        if name in _OURS and arguments[name] is not None:
+            raise TypeError(f"WandbMediaLoggerCallback(...) takes no {name}=: {_OURS[name]}; leave it out.")
         if name not in of_init:
             hint = did_you_mean(name, [*own, *of_init], "they have")
             raise TypeError(f"WandbMediaLoggerCallback: neither it nor wandb.init has an argument {name!r}; {hint}")
