@@ -284,6 +284,13 @@ def test_a_clip_that_is_not_its_episode_is_named_and_counted_and_the_others_are_
     assert "1 could not be stored" in capsys.readouterr().out
 
 
+def test_the_last_line_says_that_a_clip_shows_nothing(tmp_path, capsys):
+    sweep = Sweep(tmp_path)
+    sweep.report(1, best=taped_clip(0), median=taped_clip(1))
+    sweep.end()
+    assert capsys.readouterr().out.count("a clip shows nothing: every frame is black") == 1
+
+
 def test_retention_cancels_what_it_would_delete_and_nothing_asks_to_render_it(tmp_path, gate, capsys):
     sweep = Sweep(tmp_path, strict=True, retention=tm.Retention(last=1, best=1, by="episode_return"))
     for iteration, score in enumerate((9.0, 1.0, 2.0, 3.0), 1):

@@ -183,7 +183,7 @@ def test_an_env_is_named_as_its_user_named_it():
     [
         (ModuleNotFoundError("No module named 'mujoco.egl'", name="mujoco.egl"), "gymnasium[mujoco]"),
         (RuntimeError("Box2D is not installed"), "gymnasium[box2d]"),
-        (RuntimeError("cannot connect to X11"), "SDL_VIDEODRIVER=dummy"),
+        (RuntimeError("cannot connect to X11"), "SDL_VIDEODRIVER=offscreen"),
         (OSError("libOSMesa.so.8: cannot open shared object file"), "MUJOCO_GL=osmesa"),
         (OSError("libEGL.so.1: cannot open shared object file"), "MUJOCO_GL=egl"),
         (RuntimeError("anything else"), ""),

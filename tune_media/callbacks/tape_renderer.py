@@ -22,6 +22,7 @@ from tune_media.callbacks.outbox import TAPE, ContentLostError, NewRow, Outbox, 
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.summary import Summary
 from tune_media.encoding.encoder import EncodedVideo
+from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_actor import NoRoomError
@@ -33,6 +34,7 @@ from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry, ent
 from tune_media.storage.retention import KeptFiles, StoredFile, value_of_line
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import pack, unpack
+from tune_media.values.recording_problems import RecordingProblem
 from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger("tune_media")
@@ -154,6 +156,7 @@ class TapeRenderer(OutboxThread):
         super().__init__("render", outbox, self.niceness)
         self.options = MediaOptions()
         self._faults, self._summary = faults, summary
+        self._stills = Stills(lambda reason: summary.problems([RecordingProblem(f"{SHOWS_NOTHING}: {reason}")]))
         self._benches: list[_Bench] = []
         self._is_over = False  # nothing more is rendered
         self._waiting: dict[int, _Waiting] = {}
@@ -320,6 +323,7 @@ class TapeRenderer(OutboxThread):
                     verdict.reason, 0 if verdict.differs else None
                 )  # nothing would tell whether the clip is its episode
             clips = taped.clips_by(pool)
+            self._stills.look(clips.values())
         except ContentLostError as error:
             self._lose(waiting, FAILED, str(error))
             return

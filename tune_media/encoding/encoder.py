@@ -36,6 +36,10 @@ _BYTES, _BYTES_PER_PIXEL, _LEAN_BYTES_PER_PIXEL = 2 * 2**20, 120, 30
 600 x 400; measured."""
 
 
+SAME = "the same"
+"""What the frames of a still are that has a picture on it."""
+
+
 @dataclass(frozen=True)
 class EncodedVideo:
     """A finished mp4 and its properties.
@@ -48,6 +52,8 @@ class EncodedVideo:
         fps: Frames per second.
         codec: FFmpeg's name of the encoder.
         note: A remark for the viewer, for example that the clip was cut, or None.
+        still: What all its frames are, if it has several: ``black``, ``of one colour``, or ``the same``. None: they
+            differ.
         frame_stride: Env steps from one frame to the next; the final frame of an episode may follow sooner. None: not
             known.
         compared: What of a replay was compared with the episode that it shows. None: it is no replay.
@@ -56,7 +62,7 @@ class EncodedVideo:
     Example:
         >>> clip = encode_video(np.zeros((5, 48, 64, 3), np.uint8), fps=30)
         >>> clip.frames, clip.codec, clip.note
-        (5, 'libx264', 'a still: all frames are the same')
+        (5, 'libx264', 'a still: all frames are black')
     """
 
     data: bytes
@@ -69,6 +75,7 @@ class EncodedVideo:
     frame_stride: int | None = None
     compared: str | None = None
     recipe_hash: str | None = None
+    still: str | None = None
 
 
 class _State(enum.Enum):
@@ -145,11 +152,13 @@ class VideoEncoder:
         per_pixel = _LEAN_BYTES_PER_PIXEL if self._is_lean else _BYTES_PER_PIXEL
         return _BYTES + per_pixel * self._stream.width * self._stream.height + self._file.tell()
 
-    def feed(self, frame: npt.ArrayLike) -> None:
+    def feed(self, frame: npt.ArrayLike, undrawn: npt.ArrayLike | None = None) -> None:
         """Encode one frame. The array can be reused afterwards.
 
         Args:
             frame: Height x width x channels (RGB or RGBA), or height x width (grey); uint8.
+            undrawn: The frame before anything was drawn into it, which tells whether the clip is a still. None: the
+                frame is that.
 
         Raises:
             ValueError: The array is not a picture.
@@ -161,11 +170,13 @@ class VideoEncoder:
             self.cut()
             return
         rgb = as_rgb(frame)
+        seen = rgb if undrawn is None else as_rgb(undrawn)
         if self._state is _State.READY:
             self._open(rgb)
+            self._first = seen.copy()
         elif rgb.shape != self._source_shape:
             self.add_note("the frame size changed during the episode; later frames were scaled to the first one's")
-        if self._first is not None and (rgb.shape != self._first.shape or not np.array_equal(rgb, self._first)):
+        if self._first is not None and not np.array_equal(seen, self._first):
             self._first = None
         self._mux(self._picture(rgb))
         self._frames += 1
@@ -194,8 +205,9 @@ class VideoEncoder:
         self._mux(None)
         self._container.close()
         self._state = _State.FINISHED
-        if self._first is not None and self._frames > 1:
-            self.add_note("a still: all frames are the same")
+        still = None if self._first is None or self._frames < 2 else look_of(self._first)
+        if still is not None:
+            self.add_note(f"a still: all frames are {still}")
         video = EncodedVideo(
             data=self._file.getvalue(),
             width=self._stream.width,
@@ -204,6 +216,7 @@ class VideoEncoder:
             fps=self.fps,
             codec=self._stream.codec_context.name,
             note="; ".join(self._notes) or None,
+            still=still,
         )
         self._release()
         return video
@@ -224,7 +237,6 @@ class VideoEncoder:
 
     def _open(self, first: Frame) -> None:
         self._source_shape = first.shape
-        self._first = first.copy()
         width, height = target_size(first.shape[1], first.shape[0], self._width, self._height)
         codec = working_codec()
         self._container = av.open(
@@ -276,6 +288,17 @@ def _close_cancelled(container: OutputContainer) -> None:
         container.close()
     except Exception:  # a half-written file may fail to close; it is dropped in any case
         logger.debug("closing a cancelled clip failed", exc_info=True)
+
+
+def look_of(still: Frame) -> str:
+    """Return what all frames of a still are.
+
+    >>> look_of(np.full((2, 2, 3), 255, np.uint8))
+    'of one colour'
+    """
+    if (still != still[0, 0]).any():
+        return SAME
+    return "of one colour" if still.any() else "black"
 
 
 def _checked_fps(fps: Any) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.replay.process import RenderError, RenderProcess
 from tune_media.selection import Selector, winners
 from tune_media.values.options import VideoOptions
@@ -32,6 +33,7 @@ class ClipRenderer:
         self._processes: dict[str, RenderProcess] = {}
         self._useless: dict[str, str] = {}  # why the envs of a recipe show nothing, by its hash
         self.problems: list[str] = []
+        self._stills = Stills(self._say_once)
 
     def __enter__(self) -> ClipRenderer:
         return self
@@ -79,7 +81,13 @@ class ClipRenderer:
             if isinstance(error, RenderError) and error.step is None:  # its envs do not render, or cannot be made
                 self._useless[recipe] = told
             return {}
+        self._stills.look(clips.values())
         return episode.videos(clips)
+
+    def _say_once(self, reason: str) -> None:
+        text = f"{SHOWS_NOTHING}: {reason}"
+        if text not in self.problems:
+            self.problems.append(text)
 
     def _process(self, recipe: str, episode: TapedEpisode) -> RenderProcess:
         if recipe not in self._processes:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tune_media.encoding import VideoEncoder
+from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import Renderer
 from tune_media.values.options import VideoOptions
-from tune_media.values.video import Video
 
 
 class FixedLengthClips:
@@ -34,7 +34,7 @@ class FixedLengthClips:
     """
 
     def __init__(
-        self, renderer: Renderer, video: VideoOptions, length: int, save: Callable[[int, str, Video, bool], None]
+        self, renderer: Renderer, video: VideoOptions, length: int, save: Callable[[int, str, EncodedVideo, bool], None]
     ) -> None:
         self._renderer, self._video, self._length, self._save = renderer, video, length, save
         self._clips: dict[int, tuple[str, VideoEncoder]] = {}
@@ -109,4 +109,4 @@ class FixedLengthClips:
         """
         name, encoder = self._clips.pop(index, ("", None))
         if encoder is not None and encoder.frames > 0:
-            self._save(index, name, Video.from_encoded(encoder.finish()), whole)
+            self._save(index, name, encoder.finish(), whole)

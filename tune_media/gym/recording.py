@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from tune_media.encoding.encoder import EncodedVideo
 from tune_media.gym.arguments import Arguments
 from tune_media.gym.clip_folder import ClipFolder
 from tune_media.gym.fixed_length import FixedLengthClips
@@ -272,9 +273,10 @@ class Recording:
             for view, video in candidate.videos().items():
                 self._folder.write(index, f"episode-{self._episodes[index]}", video, view=view, whole=whole)
 
-    def _write(self, index: int, name: str, video: Video, whole: bool) -> None:
+    def _write(self, index: int, name: str, clip: EncodedVideo, whole: bool) -> None:
+        self.recorder.stills.look([clip])
         if self._folder is not None:
-            self._folder.write(index, name, video, whole=whole)
+            self._folder.write(index, name, Video.from_encoded(clip), whole=whole)
 
     @contextlib.contextmanager
     def _guard(self, what: str) -> Iterator[None]:

@@ -155,7 +155,9 @@ class Replays(Taping):
             reason = why
             if reason is None:
                 try:
-                    result.kept[id] = replace(winner, clips=self._rendered(winner), tape=None)
+                    clips = self._rendered(winner)
+                    self._recorder.stills.look(clips.values())
+                    result.kept[id] = replace(winner, clips=clips, tape=None)
                     continue
                 except Exception as error:
                     reason = self._reason(error)

@@ -161,7 +161,9 @@ class Clips:
                 self._overlays[view].follow(facts)
                 if facts.step:
                     self._encoders[view].add_note(f"this view began at step {facts.step}")
-            self._encoders[view].feed(self._drawn(view, picture, facts) if self._options.overlay else picture)
+            self._encoders[view].feed(
+                self._drawn(view, picture, facts) if self._options.overlay else picture, undrawn=picture
+            )
         for view in self._encoders.keys() - frames.keys():
             self._encoders[view].add_note("this view ended before the episode")
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
+from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.clips import ENCODED, Clips, Render, Wanted
 from tune_media.recording.collector import Collector
@@ -69,6 +70,7 @@ class EpisodeRecorder:
     Attributes:
         candidates: The episodes that ended since the last collection.
         problems: The reasons why episodes were not recorded.
+        stills: Reports the clips that show nothing.
         starts: Counts the episodes that begin, for the trigger.
         abandoned: Number of episodes that were being recorded and never ended.
         looks_at_info, looks_at_steps: Whether ``step`` needs the info; its action and observation, too.
@@ -80,6 +82,7 @@ class EpisodeRecorder:
     ) -> None:
         self.plan = plan
         self.problems = Problems(plan.name, are_collected=problems_are_collected)
+        self.stills = Stills(functools.partial(self.problems.report, consequence=SHOWS_NOTHING))
         self.candidates = Candidates(plan, self.problems)
         self.collector = Collector(plan.collect)
         self.clock = RenderClock()
@@ -277,6 +280,7 @@ class EpisodeRecorder:
                 return None
             with self.clock.render():
                 candidate = episode.candidate(record)
+            self.stills.look(candidate.clips.values())
             if self._on_finished is not None:
                 with self.guard(slot, "handing over an episode"):
                     self._on_finished(candidate)

@@ -303,7 +303,7 @@ def remedy_for(error: Exception) -> str:
     if _GL_WORDS.search(text) and not isinstance(error, _OF_ARRAYS):
         return (
             ". There is no display here: before Ray is started, set MUJOCO_GL=egl (GPU) or MUJOCO_GL=osmesa (Debian's "
-            "libosmesa6), or SDL_VIDEODRIVER=dummy for pygame"
+            "libosmesa6), or SDL_VIDEODRIVER=offscreen for pygame"
         )
     return ""
 

@@ -188,3 +188,18 @@ def _env_at(step: int) -> Iterator[None]:
         yield
     except Exception as error:
         raise ReplayDiffers(step, f"raised {error_text(error)}") from error
+
+
+def random_step(env: Any, observation: Any) -> Any:
+    """Take a random step, and reset the env if the episode is over; return the observation of those who act next."""
+    spaces = getattr(env, "action_spaces", None) or {}
+    if spaces and isinstance(observation, dict):
+        action = {agent: spaces[agent].sample() for agent in observation}  # RLlib's multi-agent envs
+    else:
+        action = env.action_space.sample()
+    observation, _, *over = env.step(action)[:4]
+    if any(flag.get("__all__") if isinstance(flag, dict) else flag for flag in over):
+        return env.reset()[0]
+    if spaces and isinstance(observation, dict):  # agents that have left must not act
+        return {agent: value for agent, value in observation.items() if not any(flags.get(agent) for flags in over)}
+    return observation

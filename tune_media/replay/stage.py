@@ -27,7 +27,9 @@ from typing import IO, Any
 import numpy as np
 from ray import cloudpickle
 
-from tune_media.encoding.encoder import EncodedVideo
+from tune_media.encoding.encoder import SAME, EncodedVideo, look_of
+from tune_media.encoding.frames import Frame, as_rgb
+from tune_media.encoding.stills import SHOWS_NOTHING, reason_of
 from tune_media.recording.pictures import WHOLE, Pictures
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
@@ -35,7 +37,7 @@ from tune_media.replay.env_state import EnvState, text_of
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.leaves import Path as StatePath
 from tune_media.replay.plain import to_json
-from tune_media.replay.player import ReplayDiffers, StateCheck
+from tune_media.replay.player import ReplayDiffers, StateCheck, random_step
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, differences, facts_here
 from tune_media.replay.rendering import play_tape, raise_if_other, render_tape
@@ -48,6 +50,7 @@ from tune_media.values.secrets import error_text
 
 _STEPS_PER_LINE = 20
 _WATCH_SECONDS = 1.0
+_DARK_STEPS = 10
 _SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
 _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
@@ -295,17 +298,26 @@ class Stage:
         return {"shows_alone": last.at(steps) == pictures.at(steps), "frame_seconds": seconds}
 
     def problem(self) -> str | None:
-        """Return why a new env shows no frame after a reset; None: it shows one.
+        """Return why a new env shows no frame after a reset, or nothing on it; None: it shows something.
 
         Raises:
             Exception: Whatever making or resetting it raises.
         """
         env = self._recipe.make()
         try:
-            env.reset(seed=0)
-            Renderer(env, self._frame, name=self._name).frames(0)
+            observation, _ = env.reset(seed=0)
+            renderer = Renderer(env, self._frame, name=self._name)
+            first = np.array(_picture_of(renderer))
+            if (look := look_of(first)) != SAME:
+                with contextlib.suppress(Exception):
+                    for _ in range(_DARK_STEPS):  # the first frame may be dark
+                        observation = random_step(env, observation)
+                        renderer.new_step()
+                        if not np.array_equal(_picture_of(renderer), first):
+                            return None
+                    return f"{SHOWS_NOTHING}: {reason_of(look)}"
         except FrameError as error:
-            return str(error)
+            return f"no clip: {error}"  # as the recording of an episode names it
         finally:
             with contextlib.suppress(Exception):
                 env.close()
@@ -461,6 +473,11 @@ def _taking_config(creator: Any) -> Creator:
 
 def _told(error: Exception) -> str:
     return f"{error_text(error)}{remedy_for(error)}"
+
+
+def _picture_of(renderer: Renderer) -> Frame:
+    """Return the current frame of the first view."""
+    return as_rgb(next(iter(renderer.frames(0).values())))
 
 
 def _facts_of(clip: EncodedVideo) -> dict[str, Any]:

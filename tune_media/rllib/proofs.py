@@ -127,7 +127,7 @@ class Prover:
                 if isinstance(work, Recipe):
                     problem = self._pool.check(work)
                     if problem is not None:
-                        self._found.put(f"no clip: {problem}")  # as the recording of an episode names it
+                        self._found.put(problem)
                 else:
                     self._decide(work)
             except Exception as error:

@@ -8,7 +8,6 @@ import inspect
 import os
 import re
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from tune_media.encoding import VideoEncoder, as_rgb
+from tune_media.encoding.encoder import SAME, look_of
+from tune_media.encoding.stills import reason_of
 from tune_media.ray_compat import check_version
 from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import Renderer, remedy_for
-from tune_media.replay.player import replay
+from tune_media.replay.player import random_step, replay
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder
 
@@ -104,7 +105,7 @@ def examine_in_actor(name: str, config: dict[str, Any]) -> Diagnosis:
     except ray.exceptions.RayActorError as error:
         problem = (
             f"the process died while the env was made or rendered ({type(error).__name__}); if it draws with OpenGL "
-            "or in a window, set MUJOCO_GL=egl or osmesa, or SDL_VIDEODRIVER=dummy, before Ray is started"
+            "or in a window, set MUJOCO_GL=egl or osmesa, or SDL_VIDEODRIVER=offscreen, before Ray is started"
         )
         return Diagnosis(problems=[problem])
     finally:
@@ -148,7 +149,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
             pictures.append(picture)
             if taping.tape is not None:
                 shown.setdefault(id(taping.tape), (taping.tape, []))[1].append(picture)
-            observation = _step(env, observation)
+            observation = random_step(env, observation)
     except Exception as error:
         report.problems.append(_told(error))
         return report
@@ -211,7 +212,7 @@ def _try_auto(make: Callable[[], Any]) -> str:
         tape = taping.tape
         assert tape is not None
         while taping.tape is tape and tape.fault is None and len(tape) < FRAMES:
-            observation = _step(envs[0], observation)
+            observation = random_step(envs[0], observation)
         envs.append(make())
         for _ in replay(envs[1], tape):
             pass
@@ -228,31 +229,11 @@ def _close(env: Any) -> None:
         env.close()
 
 
-def _step(env: Any, observation: Any) -> Any:
-    """Take a random step, and reset the env if the episode is over; return the observation of those who act next."""
-    spaces = getattr(env, "action_spaces", None) or {}
-    if spaces and isinstance(observation, dict):
-        action = {agent: spaces[agent].sample() for agent in observation}  # RLlib's multi-agent envs
-    else:
-        action = env.action_space.sample()
-    observation, _, *over = env.step(action)[:4]
-    if any(flag.get("__all__") if isinstance(flag, dict) else flag for flag in over):
-        return env.reset()[0]
-    if spaces and isinstance(observation, dict):  # agents that have left must not act
-        return {agent: value for agent, value in observation.items() if not any(flags.get(agent) for flags in over)}
-    return observation
-
-
 def _look_at(pictures: list[Any]) -> list[str]:
     """Say what is wrong with frames that could be encoded."""
-    if all(picture.max() == picture.min() for picture in pictures):
-        colour = "black" if pictures[0].max() == 0 else "of one colour"
-        remedy = (
-            "set MUJOCO_GL=egl or osmesa before Ray is started"
-            if "mujoco" in sys.modules
-            else "look at what env.render() draws before the first step"
-        )
-        return [f"every frame is {colour}: the renderer draws nothing; {remedy}"]
+    looks = {look_of(picture) for picture in pictures}
+    if SAME not in looks:
+        return [reason_of(min(looks))]
     if all(np.array_equal(picture, pictures[0]) for picture in pictures):
         return [
             f"all {len(pictures)} frames are the same, though random actions were taken: render() may return an old "

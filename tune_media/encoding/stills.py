@@ -1,0 +1,64 @@
+"""Finds clips that show nothing: all their frames are black, of one colour, or the same."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+
+from tune_media.encoding.encoder import SAME, EncodedVideo
+
+SHOWS_NOTHING = "a clip shows nothing"
+"""What a problem says that is told of such a clip, before its reason."""
+_STILLS_IN_A_ROW = 3  # an agent that stands before a wall moves in another episode
+
+
+class Stills:
+    """Reports the clips of one env that show nothing.
+
+    A still with a picture on it may be an agent that does not move: it is reported if the first clips all are.
+
+    Args:
+        report: Told the reason of each such clip, with the remedy.
+
+    Example:
+        >>> import numpy as np
+        >>> from tune_media.encoding.encoder import encode_video
+        >>> told = []
+        >>> Stills(told.append).look([encode_video(np.zeros((3, 32, 32, 3), np.uint8), 30)])
+        >>> print(told[0].partition(";")[0])
+        every frame is black: render() draws nothing
+    """
+
+    def __init__(self, report: Callable[[str], object]) -> None:
+        self._report = report
+        self._has_moved, self._in_a_row = False, 0
+
+    def look(self, clips: Iterable[EncodedVideo]) -> None:
+        """Report those of some clips that show nothing."""
+        for clip in clips:
+            self._has_moved |= clip.still is None and clip.frames > 1
+            self._in_a_row += clip.still == SAME
+            if clip.still is None or (clip.still == SAME and (self._has_moved or self._in_a_row < _STILLS_IN_A_ROW)):
+                continue
+            self._report(reason_of(clip.still))
+
+
+def reason_of(still: str) -> str:
+    """Return why clips show nothing, with the remedy.
+
+    Args:
+        still: What their frames are, as of ``EncodedVideo``.
+    """
+    if still == SAME:
+        return "all frames of each of the first clips are the same: render() may return an old picture"
+    if os.environ.get("SDL_VIDEODRIVER") == "dummy":
+        remedy = (
+            "SDL_VIDEODRIVER=dummy is set, with which some envs (highway-env) draw nothing: unset it before Ray is "
+            "started, or set it to offscreen"
+        )
+    elif "mujoco" in sys.modules:
+        remedy = "set MUJOCO_GL=egl or osmesa before Ray is started"
+    else:
+        remedy = "look at its pictures, and at what it needs to draw: tune-media doctor"
+    return f"every frame is {still}: render() draws nothing; {remedy}"
