@@ -88,3 +88,11 @@ def test_a_backend_passed_as_a_callback_says_how_to_make_one_of_it():
     with pytest.raises(TypeError, match=r"Backend is a backend, not a callback: .*MediaLoggerCallback\(Backend"):
         CallbackList([Backend()]).setup()
     CallbackList([tm.MediaLoggerCallback(Backend())]).setup()
+
+
+@pytest.mark.parametrize("has_json", [False, True])
+def test_a_sweep_whose_trials_will_have_no_params_is_told(monkeypatch, caplog, has_json):
+    monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+    own = [tm.JsonMediaLoggerCallback()] if has_json else []
+    CallbackList([tm.TBXMediaLoggerCallback(), tm.MediaLoggerCallback(Backend()), *own]).setup()
+    assert caplog.text.count("will have no hyperparameters") == (0 if has_json else 1)

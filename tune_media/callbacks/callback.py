@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 from ray import cloudpickle
-from ray.tune.logger import LoggerCallback
+from ray.tune.logger import JsonLoggerCallback, LoggerCallback
 from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 logger = logging.getLogger("tune_media")
+
+_NO_LOGGERS = "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"  # of Tune: it adds no logger by itself
 
 
 @suggests_names
@@ -89,8 +92,17 @@ class MediaLoggerCallback(LoggerCallback):
                 "example callbacks=[tune_media.JsonMediaLoggerCallback()]."
             )
         outbox_root()  # raises if there is no place for it
-        together = [other for other in callbacks_of_experiment() if isinstance(other, MediaLoggerCallback)]
+        everyone = callbacks_of_experiment()
+        together = [other for other in everyone if isinstance(other, MediaLoggerCallback)]
         self._family = together if self in together else [self]
+        has_json = not everyone or any(isinstance(other, JsonLoggerCallback) for other in everyone)
+        if self._family[0] is self and not has_json and os.environ.get(_NO_LOGGERS) == "1":
+            logger.warning(
+                "tune_media: with %s=1 and without a JSON logger, trials have no params.json and no result.json, so "
+                "the viewer and tune_media.load will have no hyperparameters and no results. Add "
+                "tune_media.JsonMediaLoggerCallback() to callbacks=[...].",
+                _NO_LOGGERS,
+            )
         self._leave_files_to_others()
         self.backend.setup(**info)
 
