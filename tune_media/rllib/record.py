@@ -77,8 +77,8 @@ def record_episodes(
         name: The key of the clips in the result, on disk and in the trackers.
         seeds: Seeds for the resets of the evaluation envs, used in turn, from the first at the start of every
             evaluation, and shared out over all env runners and sub-envs. A number n stands for 0, ..., n-1; there are
-            at most 100,000. With the same seeds in every trial, clips can be compared. The sub-envs must be in the env runner's own process;
-            otherwise wrap each env in ``tune_media.gym.FixedSeeds``.
+            at most 100,000. With the same seeds in every trial, clips can be compared. The sub-envs must be in the env
+            runner's own process; otherwise wrap each env in ``tune_media.gym.FixedSeeds``.
         window: The number of last episodes whose custom metrics are also averaged, as ``<metric>_windowed_mean``.
             None: there are only the means over the episodes of the round.
         trajectories: Whether to keep observations, actions, rewards and infos of the chosen episodes, as Parquet. They
