@@ -18,7 +18,7 @@ from tests.support.index_lines import parse_index
 from tune_media.callbacks.outbox import Outbox
 from tune_media.callbacks.storage_reader import StorageReader
 from tune_media.storage import filesystem
-from tune_media.storage.experiment_log import read_log
+from tune_media.storage.experiment_log import FOLDER, read_log
 
 pytestmark = pytest.mark.usefixtures("sessions_end")
 
@@ -248,6 +248,21 @@ def test_an_index_that_has_lost_lines_has_them_again_before_trackers_read_it(tmp
     restored.settle()
     assert index.read_bytes().splitlines(keepends=True) == whole
     restored.end()
+
+
+def test_a_line_of_the_log_that_is_no_whole_event_costs_a_restored_sweep_nothing_else(tmp_path, caplog):
+    """One such line, of any trial, and a restored sweep stored nothing more of all trials."""
+    sweep = Sweep(tmp_path)
+    sweep.report(1, weights=blob(1))
+    state = sweep.end()
+    (log,) = (tmp_path / "storage" / FOLDER).iterdir()
+    log.write_bytes(b'{"trial":"t1","event":"back"}\n' + log.read_bytes())
+    restored = Sweep(tmp_path, state, last=1)
+    restored.report(2, weights=blob(2))
+    restored.end()
+    assert status(restored.lines()) == [(1, "stored"), (2, "stored")]
+    assert "1 line(s) that are not a line of the log" in caplog.text
+    assert len(tm.load(tmp_path / "storage")) == 2
 
 
 def test_a_file_is_in_the_log_before_it_is_there_and_its_deletion_before_it_is_gone(tmp_path, monkeypatch):

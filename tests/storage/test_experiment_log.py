@@ -76,12 +76,28 @@ def test_the_log_of_a_driver_that_was_idle_and_goes_on_is_whole(storage):
     assert ids(read_log(*storage, done=True)) == ["1.1", "1.2", "2.1"]
 
 
-def test_a_half_written_line_and_lines_of_others_are_left_out(storage):
+BROKEN = [
+    b'{"trial": "t1", "event"',
+    b"[1]",
+    b'{"trial": 3}',
+    b"\xff",
+    b'{"trial":"t1","event":"back"}',
+    b'{"trial":"t1","event":"back","training_iteration":"3","at":[1,2]}',
+    b'{"trial":"t1","event":"deleted","path":["x"],"at":[1,2]}',
+    b'{"trial":"t1","event":"again","id":"x"}',
+    b'{"trial":"t1","event":"suspect","ids":[{}],"at":[1,2]}',
+    b'{"trial":"t1","event":{}}',
+    b'{"trial":"t1","id":"x","at":[0,1]}',
+]
+
+
+def test_broken_lines_and_events_are_passed_over_and_counted_and_a_half_written_one_is_not(storage, caplog):
     log = ExperimentLog(*storage, "box-1")
     log.append([event(1)])
     filesystem, experiment = storage
     with filesystem.open_output_stream(f"{experiment}/{FOLDER}/box-0.jsonl") as stream:
-        stream.write(
-            b'{"trial": "t1", "event"\n[1]\n{"trial": 3}\n\xff\n{"trial": "t1", "id": "x", "at": [0, 1]}\n{"tri'
-        )
+        stream.write(b"\n".join([*BROKEN, b'{"trial":"t1","event":"again","id":"x","at":[0,1]}', b'{"tri']))
     assert ids(read_log(*storage)) == ["x", "1.1"]
+    told = f"{len(BROKEN)} line(s) that are not a line of the log, the first is line 1"
+    assert caplog.text.count(told) == 1
+    assert "box-0.jsonl" in caplog.text

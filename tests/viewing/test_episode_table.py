@@ -11,6 +11,7 @@ from tests.support.stores import StoredTrial
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.episode_files import EpisodeFiles
 from tune_media.viewing.episode_table import robust_z
+from tune_media.viewing.gallery import Gallery
 
 scipy_stats = pytest.importorskip("scipy.stats")
 
@@ -131,15 +132,27 @@ def test_a_new_report_is_read_and_a_rolled_back_one_is_left_out(tmp_path):
     assert files.table(tm.load(tmp_path / "exp").trials).rows()["rows"] == []
 
 
-def test_a_file_with_episodes_of_other_types_is_left_out_with_a_warning(tmp_path, caplog):
+@pytest.mark.parametrize(
+    ("column", "wrong"),
+    [
+        ("seed", pa.array(["many"])),
+        ("section", pa.array([[3]])),
+        ("episode_id", pa.array([{"a": 1}])),
+        ("clips", pa.array([1.5])),
+        ("metrics", pa.array(["x"])),
+    ],
+)
+def test_a_file_with_episodes_of_other_types_is_left_out_with_a_warning(tmp_path, caplog, column, wrong):
+    """Texts of another type were error 500 for all episodes, and ended a gallery."""
     for name in ("a", "b"):
         store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / name, {}, {}))
         store.add(EpisodeBatch((EpisodeData(tm.EpisodeRecord(name, 1.0, 2), {}),)), "train", "x/data", 10)
         store.finish()
     (file,) = (tmp_path / "exp" / "a").rglob("data-*.parquet")
     table = pyarrow.parquet.read_table(file)
-    wrong = pa.array(["many"] * len(table))
-    pyarrow.parquet.write_table(table.set_column(table.column_names.index("seed"), "seed", wrong), file)
+    pyarrow.parquet.write_table(table.set_column(table.column_names.index(column), column, wrong), file)
     found = EpisodeFiles().table(tm.load(tmp_path / "exp").trials).rows()
     assert ([row[0] for row in found["rows"]], found["read"]) == (["b"], 1.0)
-    assert "are left out" in caplog.text
+    assert "cannot read the episodes in 'episode_data/data-00000010.json'" in caplog.text
+    Gallery.of(str(tmp_path / "exp")).write(tmp_path / "gallery")
+    assert tm.load(tmp_path / "exp").episodes()["episode_id"].tolist() == ["b"]

@@ -1,5 +1,8 @@
 import gzip
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
@@ -227,6 +230,30 @@ def test_a_file_that_is_gone_is_not_found(client, clip, experiment):
     for file in experiment.glob("*/media/evaluation/*/*/*.mp4"):
         file.unlink()
     assert client.get(clip).status_code == 404
+
+
+def test_what_is_no_file_in_the_place_of_a_clip_is_not_found(client, clip, experiment):
+    """A request for a pipe never got an answer, and one for a link to itself got error 500."""
+    (file,) = experiment.glob(f"*/{'/'.join(clip.split('/')[3:])}")
+    for make in (os.mkfifo, lambda path: path.symlink_to(path.name), Path.mkdir):
+        file.unlink()
+        make(file)
+        with ThreadPoolExecutor() as pool:
+            answer = pool.submit(client.get, clip).result(20)
+        assert answer.status_code == 404
+        assert "not a file" in answer.text
+        if file.is_dir():
+            file.rmdir()
+            file.touch()
+
+
+def test_a_filter_that_is_nested_too_deep_is_refused(client):
+    client.get("/data/episodes.json")
+    for where in ("(" * 5000, "not " * 5000):
+        answer = client.get("/data/episodes.json", query_string={"where": f"{where}return>1"})
+        assert (answer.status_code, "more than 100 parentheses" in answer.text) == (400, True)
+    where = "(" * 90 + "return>1" + ")" * 90
+    assert client.get("/data/episodes.json", query_string={"where": where}).json["count"] > 0
 
 
 def test_only_reading_is_allowed_and_failures_are_told(client, monkeypatch):

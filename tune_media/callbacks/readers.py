@@ -23,6 +23,7 @@ from tune_media.experiment.stored_media import entry_of_line
 from tune_media.storage.entry import entries_of
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.suspects import SUSPECT
+from tune_media.values.number import as_number
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import unpack
 
@@ -388,7 +389,7 @@ class BackendReader(Reader):
             return
         read = functools.partial(_read, trial.location)
         for line in facts["lines"][self._part :]:
-            self.backend.suspect(trial, entry_of_line(line, read, float(line.get("time") or 0.0), row.seq))
+            self.backend.suspect(trial, entry_of_line(line, read, as_number(line.get("time")), row.seq))
             self._part += 1
 
     def _start(self, trial_id: str, facts: dict[str, Any]) -> TrialInfo:

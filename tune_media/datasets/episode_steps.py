@@ -24,6 +24,7 @@ from tune_media.replay.player import ReplayDiffers, replay
 from tune_media.replay.recipe import LoadedRecipe
 from tune_media.replay.tape import Tape
 from tune_media.storage.episode_files import FOLDER
+from tune_media.storage.filesystem import open_file
 from tune_media.values.secrets import error_text
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.taped_episodes import TapedEpisode
@@ -222,7 +223,7 @@ def _step_tables(catalog: Catalog) -> Iterator[pa.Table]:
             filesystem = trial.media_filesystem
             for info in filesystem.get_file_info(pyarrow.fs.FileSelector(folder)):
                 if posixpath.basename(folder) == FOLDER and info.base_name.startswith("steps-"):
-                    with filesystem.open_input_file(info.path) as file:
+                    with open_file(filesystem, info.path) as file:
                         yield pyarrow.parquet.read_table(file)
 
 

@@ -14,7 +14,7 @@ from tune_media.evaluation.evaluation import Evaluation, Progress
 from tune_media.evaluation.jobs import Job, played_by_tasks, played_here
 from tune_media.evaluation.part import Part, parts_of
 from tune_media.evaluation.request import ALL, Request, check_name
-from tune_media.experiment.results import json_object
+from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.rllib.checkpoint_player import PlayerSettings
 from tune_media.selection import Selector, as_selectors
@@ -210,7 +210,7 @@ def _experiment_of(trials: Sequence[TrialFiles]) -> str:
 def _note_request(found: Evaluation, request: Request) -> None:
     """Write what was asked for; raise if an evaluation of this name was asked for something else."""
     path = posixpath.join(found.path, _FACTS_FILE)
-    before = json_object(read_if_there(found.filesystem, path))
+    before = json_file(found.filesystem, path)
     facts = request.facts()
     if before:
         changed = [key for key in facts if before.get(key) != facts[key]]

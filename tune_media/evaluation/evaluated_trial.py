@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
-from tune_media.experiment.results import RESULTS, json_object
+from tune_media.experiment.results import RESULTS, json_file, json_object
 from tune_media.storage.entry import MediaEntry, file_set
 from tune_media.storage.episode_files import (
     DATA_KEY,
@@ -84,7 +84,7 @@ class EvaluatedTrial:
 
     def played_as(self, training_iteration: int) -> dict[str, Any] | None:
         """Return what the episodes of a checkpoint were played with; None if it has none."""
-        found = json_object(read_if_there(self._filesystem, self._path(_PLAYED_AS))).get(str(training_iteration))
+        found = json_file(self._filesystem, self._path(_PLAYED_AS)).get(str(training_iteration))
         return found if isinstance(found, dict) else None
 
     def note_played_as(self, training_iteration: int, facts: Mapping[str, Any]) -> None:
@@ -93,7 +93,7 @@ class EvaluatedTrial:
         Raises:
             OSError: The storage does not answer.
         """
-        known = json_object(read_if_there(self._filesystem, self._path(_PLAYED_AS)))
+        known = json_file(self._filesystem, self._path(_PLAYED_AS))
         changed = {**known, str(training_iteration): dict(facts)}
         if changed != known:
             write_atomically(self._filesystem, self._path(_PLAYED_AS), json_bytes(changed) + b"\n")

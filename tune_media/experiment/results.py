@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.fs
 
-from tune_media.storage.filesystem import read_if_there
+from tune_media.storage.filesystem import file_info, open_file, read_if_there
+from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
 from tune_media.values.number import as_number, whole_number
 from tune_media.values.strict_json import parse_json
 
@@ -106,8 +107,8 @@ def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, driver: Pat
     else:
         content = read_if_there(filesystem, path) or b""
     lines, iterations = [], []
-    for line in content.split(b"\n"):
-        result = json_object(line)
+    split = content.split(b"\n")
+    for line, result in zip(split, parsed_results(path, split), strict=True):
         if result:
             lines.append(line)
             iterations.append(result.get("training_iteration"))
@@ -148,11 +149,11 @@ def read_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, Me
 
     Results that were rolled back do not count. Of a file above 64 MB only the end is read.
     """
-    lines = _tail(filesystem, posixpath.join(folder, RESULTS)).split(b"\n")
+    path = posixpath.join(folder, RESULTS)
+    lines = _tail(filesystem, path)
     metrics: dict[str, Metric] = {}
     iterations = []
-    for line in lines:
-        result = json_object(line)
+    for result in parsed_results(path, lines):
         iterations.append(result.get("training_iteration"))
         _add(metrics, result)
     counts = counting(iterations)
@@ -191,10 +192,11 @@ def last_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, fl
         {}
     """
     path = posixpath.join(folder, RESULTS)
-    size = filesystem.get_file_info(path).size or 0
+    info = file_info(filesystem, path)
+    size = info.size if info else 0
     if not size:
         return {}
-    with filesystem.open_input_file(path) as file:
+    with open_file(filesystem, path) as file:
         length = _TAIL
         while True:
             start = max(0, size - length)
@@ -239,6 +241,38 @@ def finite_metrics(result: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in _numbers(result, "") if math.isfinite(as_number(value))}
 
 
+def parsed_results(path: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the result in each line of a trial's results; of a line that has none an empty one, with a warning.
+
+    The last line is left out without a word if it is not whole: Tune may be writing it.
+
+    Args:
+        path: The file.
+        lines: Its lines.
+    """
+    broken: list[int] = []
+    last = 0
+    for last, line in enumerate(lines, 1):
+        result = json_object(line)
+        if not result and line.strip():
+            broken.append(last)
+        yield result
+    warn_of_broken_lines(path, [number for number in broken if number < last], "a result")
+
+
+def json_file(filesystem: pyarrow.fs.FileSystem, path: str) -> dict[str, Any]:
+    """Return the JSON object in a file; an empty one if there is no such file, or, with a warning, if it has none.
+
+    Raises:
+        OSError: The filesystem does not answer.
+    """
+    content = read_if_there(filesystem, path)
+    found = json_object(content)
+    if content is not None and not found and content.strip() != b"{}":
+        warn_passed_over(path, "it is no JSON object")
+    return found
+
+
 def json_object(content: bytes | None) -> dict[str, Any]:
     """Return a JSON object; an empty one if the content is anything else.
 
@@ -262,12 +296,14 @@ def _numbers(result: dict[str, Any], prefix: str) -> Iterator[tuple[str, float]]
             yield f"{prefix}{name}", value
 
 
-def _tail(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes:
+def _tail(filesystem: pyarrow.fs.FileSystem, path: str) -> list[bytes]:
+    """Return the lines at the end of a file; none if there is no such file."""
     try:
-        with filesystem.open_input_file(path) as file:
-            file.seek(max(0, file.size() - _MAX_BYTES))
-            return bytes(file.read())
+        with open_file(filesystem, path) as file:
+            start = max(0, file.size() - _MAX_BYTES)
+            file.seek(start)
+            return bytes(file.read()).split(b"\n")[1 if start else 0 :]  # the first line is cut off
     except OSError:
-        if filesystem.get_file_info(path).is_file:
+        if file_info(filesystem, path) is not None:
             raise
-        return b""  # there is none, or a folder
+        return []

@@ -10,8 +10,9 @@ from typing import Any
 
 import pyarrow.fs
 
-from tune_media.experiment.results import json_object
-from tune_media.storage.filesystem import read_if_there
+from tune_media.experiment.results import json_file, json_object
+from tune_media.storage.filesystem import file_info
+from tune_media.storage.passed_over import warn_passed_over
 
 _PREFIX, _SUFFIX = "experiment_state-", ".json"
 
@@ -94,7 +95,7 @@ class Snapshots:
         for info in _files(filesystem, experiment):
             version = (info.size, info.mtime_ns)
             if self._read.get(info.path, (None,))[0] != version:
-                self._read[info.path] = version, _trials(read_if_there(filesystem, info.path))
+                self._read[info.path] = version, _trials(filesystem, info.path)
             trials |= {trial.trial_id: trial for trial in self._read[info.path][1]}
             written_at = max(written_at, (info.mtime_ns or 0) / 1e9)
         return ExperimentState(trials, written_at)
@@ -107,14 +108,19 @@ def _files(filesystem: pyarrow.fs.FileSystem, experiment: str) -> list[pyarrow.f
     for info in infos:
         with contextlib.suppress(UnicodeDecodeError):  # a name that is no text is none of Tune's
             name = str(info.base_name)
-            if info.is_file and name.startswith(_PREFIX) and name.endswith(_SUFFIX):
+            is_ours = name.startswith(_PREFIX) and name.endswith(_SUFFIX)
+            if is_ours and (info.is_file or file_info(filesystem, info.path)):
                 found.append((name, info))
     return [info for _, info in sorted(found, key=lambda item: item[0])]
 
 
-def _trials(content: bytes | None) -> list[TrialState]:
-    rows = json_object(content).get("trial_data")
-    return [found for found in map(_trial, rows if isinstance(rows, list) else []) if found is not None]
+def _trials(filesystem: pyarrow.fs.FileSystem, path: str) -> list[TrialState]:
+    rows = json_file(filesystem, path).get("trial_data")
+    read = [_trial(row) for row in (rows if isinstance(rows, list) else [])]
+    found = [trial for trial in read if trial is not None]
+    if len(found) < len(read):
+        warn_passed_over(path, f"{len(read) - len(found)} of its {len(read)} trials, which have no trial_id")
+    return found
 
 
 def _trial(row: Any) -> TrialState | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import math
 import os
 import posixpath
@@ -20,15 +21,16 @@ from tune_media.experiment.results import (
     Metric,
     counting,
     finite_metrics,
-    json_object,
+    json_file,
     last_metrics,
+    parsed_results,
     read_metrics,
     result_step,
 )
 from tune_media.experiment.searched import SearchedParams
 from tune_media.experiment.state import ExperimentState, Snapshots
 from tune_media.storage.entry import ONLY_TAPE, STORED, may_be_rendered
-from tune_media.storage.filesystem import is_local, read_if_there
+from tune_media.storage.filesystem import file_info, is_local, open_file
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.suspects import SUSPECT
@@ -195,7 +197,7 @@ class TrialFiles:
 
     def read_config(self) -> dict[str, Any]:
         """Return its ``params.json`` as it is: the hyperparameters that it had last."""
-        return json_object(read_if_there(self.filesystem, posixpath.join(self.path, PARAMS)))
+        return json_file(self.filesystem, posixpath.join(self.path, PARAMS))
 
     @property
     def metrics(self) -> dict[str, Metric]:
@@ -282,8 +284,8 @@ class TrialFiles:
         is_ours = path.startswith((*_MEDIA_FOLDERS, _EPISODE_FOLDER))
         if not is_ours or (is_local(filesystem) and not _is_inside(full, folder, path.partition("/")[0])):
             raise FileNotFoundError(f"the trial's folder {folder!r} has no media file {path!r}")
-        with filesystem.open_input_stream(full) as stream:
-            return bytes(stream.read())
+        with open_file(filesystem, full) as file:
+            return bytes(file.read())
 
     def media_file(self, path: str) -> tuple[pyarrow.fs.FileSystem, str] | None:
         """Return the filesystem and the full path of a media file.
@@ -333,14 +335,13 @@ class TrialFiles:
         Of results beyond 64 MB, every second line is read, or every third, and so on.
         """
         path = posixpath.join(self.path, RESULTS)
-        info = self.filesystem.get_file_info(path)
-        if not info.is_file:
+        info = file_info(self.filesystem, path)
+        if info is None:
             return {"step": [], "metrics": {}}
         stride = math.ceil((info.size or 1) / _MAX_PARSED)
         rows: list[tuple[Any, int, dict[str, float]]] = []
         with self.filesystem.open_input_stream(path) as stream:
-            for number, raw in enumerate(_lines_of(stream)):
-                result = json_object(raw) if number % stride == 0 else {}
+            for result in parsed_results(path, itertools.islice(_lines_of(stream), 0, None, stride)):
                 step = result_step(result)
                 if step and math.isfinite(as_number(step)):
                     rows.append((result.get("training_iteration"), step, finite_metrics(result)))

@@ -102,11 +102,31 @@ def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
         ValueError: It is none, or not whole.
     """
     try:
-        table = pa.parquet.read_table(io.BytesIO(content), schema=_EPISODES, columns=_WITHOUT_TAPES)
+        table = pa.parquet.read_table(io.BytesIO(content), schema=_EPISODES, columns=WITHOUT_TAPES)
         rows: list[dict[str, Any]] = table.to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
     return rows
+
+
+def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
+    """Return columns of a report's Parquet file, those that it has, each of the type that this package gives it.
+
+    Args:
+        file: The open file.
+        columns: Their names.
+
+    Raises:
+        OSError: It cannot be read.
+        pyarrow.ArrowException: It is no Parquet file, or a column cannot be of its type.
+        ValueError: It has no ``episode_id``.
+    """
+    parquet = pyarrow.parquet.ParquetFile(file)  # read_table would load pyarrow.dataset
+    there = parquet.schema_arrow.names
+    if "episode_id" not in there:
+        raise ValueError("it has no column 'episode_id', so it is no report of episodes")
+    names = [name for name in columns if name in there]
+    return parquet.read(columns=names).select(names).cast(pa.schema([_EPISODES.field(name) for name in names]))
 
 
 def parquet_name(path: str) -> str:
@@ -148,10 +168,9 @@ def taped_rows(file: Any) -> list[dict[str, Any]]:
     Raises:
         ValueError: It is none, or not whole.
     """
-    names = set(parquet_columns(file))
-    if "tape_bytes" not in names:  # of an earlier version
+    table = episode_table(file, _OF_TAPES)
+    if "tape_bytes" not in table.column_names:  # of an earlier version
         return []
-    table = pa.parquet.read_table(file, columns=sorted(names - {"series", "lists", "values", "every", "clips"}))
     rows = table.filter(pa.compute.is_valid(table["tape_bytes"])).to_pylist()
     return [{**row, "metrics": dict(row["metrics"])} for row in rows]
 
@@ -249,13 +268,10 @@ _EPISODES = pa.schema(
 )
 
 
-_WITHOUT_TAPES = [name for name in _EPISODES.names if name != "tape"]
-EPISODE_COLUMNS = [name for name in _WITHOUT_TAPES if name not in ("metrics", "lists")]
-
-
-def parquet_columns(content: Any) -> list[str]:
-    """Return the columns of a report's Parquet file but for the tapes, which few readers need."""
-    return [name for name in pa.parquet.read_schema(content).names if name != "tape"]
+_OF_TAPES = [name for name in _EPISODES.names if name not in ("series", "lists", "values", "every", "clips", "tape")]
+WITHOUT_TAPES = [name for name in _EPISODES.names if name != "tape"]
+"""The columns of a report's Parquet file but for the tapes, which few readers need."""
+EPISODE_COLUMNS = [name for name in WITHOUT_TAPES if name not in ("metrics", "lists")]
 
 
 def _episodes(report: EpisodeReport) -> Iterator[tuple[RecorderEpisodes, EpisodeData]]:

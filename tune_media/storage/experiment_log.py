@@ -14,11 +14,14 @@ import contextlib
 import posixpath
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import pyarrow.fs
 
-from tune_media.storage.filesystem import append_whole, read_if_there, write_atomically
+from tune_media.storage.filesystem import append_whole, file_info, read_if_there, write_atomically
+from tune_media.storage.index_lines import is_line
+from tune_media.storage.passed_over import warn_of_broken_lines
 from tune_media.values.strict_json import json_bytes, parse_json
 
 FOLDER = ".tune_media_log"
@@ -131,6 +134,8 @@ class ExperimentLog:
 def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool = False) -> dict[str, list[Event]]:
     """Return the lines of an experiment's log by the name of the trial's folder, in the order of their stamps.
 
+    Lines and events that are not whole are passed over, with a warning.
+
     Args:
         filesystem: The storage.
         experiment: The experiment's folder on it.
@@ -141,10 +146,15 @@ def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool =
     """
     events: dict[str, dict[bytes, Event]] = {}
     for info in _parts_in(filesystem, posixpath.join(experiment, FOLDER), done=done):
-        for raw in (read_if_there(filesystem, info.path) or b"").split(b"\n"):
+        broken = []
+        *lines, half = (read_if_there(filesystem, info.path) or b"").split(b"\n")  # a writer may be at the last one
+        for number, raw in enumerate([*lines, half], 1):
             event = _parsed(raw)
             if event is not None:
                 events.setdefault(event["trial"], {})[raw] = event
+            elif raw and number <= len(lines):
+                broken.append(number)
+        warn_of_broken_lines(info.path, broken, "a line of the log")
     return {trial: sorted(lines.values(), key=stamp_of) for trial, lines in events.items()}
 
 
@@ -159,8 +169,8 @@ def unfinished_parts(filesystem: pyarrow.fs.FileSystem, experiment: str) -> list
 
 def _parts_in(filesystem: pyarrow.fs.FileSystem, folder: str, *, done: bool = False) -> list[pyarrow.fs.FileInfo]:
     found = filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True))
-    parts = [info for info in found if info.is_file and info.path.endswith(_PART)]
-    return [info for info in parts if done or not info.path.endswith(_DONE)]
+    parts = [info for info in found if info.path.endswith(_PART) and (done or not info.path.endswith(_DONE))]
+    return [info for info in parts if info.is_file or file_info(filesystem, info.path)]
 
 
 def stamp_of(line: Mapping[str, Any]) -> tuple[int, int]:
@@ -190,4 +200,19 @@ def _parsed(raw: bytes) -> Event | None:
         event = parse_json(raw) if raw else None
     except (ValueError, RecursionError):
         return None
-    return event if isinstance(event, dict) and isinstance(event.get("trial"), str) else None
+    if not isinstance(event, dict) or not isinstance(event.get("trial"), str):
+        return None
+    return event if is_line(event) or _is_event(event) else None
+
+
+def _is_event(event: Event) -> bool:
+    """Say whether it has a stamp and the field that ``Index.apply`` needs; unknown events, of a later version, have."""
+    kind, at = event.get("event"), stamp_of(event) != (0, 0)
+    if kind == "back":
+        return at and type(event.get("training_iteration")) is int
+    if kind in ("again", "deleted"):
+        return at and isinstance(event.get("id" if kind == "again" else "path"), str)
+    if kind in ("suspect", "settled"):
+        ids, note = event.get("ids"), event.get("note")
+        return isinstance(ids, list) and all(isinstance(id, str) for id in ids) and isinstance(note, (str, NoneType))
+    return isinstance(kind, str)

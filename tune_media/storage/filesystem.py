@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import posixpath
 import shlex
@@ -13,6 +14,8 @@ from collections import deque
 from pathlib import Path
 
 import pyarrow.fs
+
+from tune_media.storage.passed_over import warn_passed_over
 
 PARTIAL = ".partial"
 
@@ -156,22 +159,83 @@ def append_whole(path: Path, content: bytes) -> None:
 
 
 def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
-    """Return the content of a file, or None if there is no such file.
+    """Return the content of a file, or None if there is no such file; a folder or a pipe of this name is a warning.
 
-    It is opened without asking first whether it is there: each request to an object store takes tens of milliseconds.
+    On other machines it is opened without asking first whether it is there: each request to an object store takes tens
+    of milliseconds.
 
     Raises:
         OSError: The storage does not answer.
     """
     try:
+        check_is_file(filesystem, path)
         with filesystem.open_input_stream(path) as stream:
             return bytes(stream.read())
+    except NotAFileError as error:
+        warn_passed_over(path, str(error))
+        return None
     except FileNotFoundError:
         return None
     except OSError:
         if filesystem.get_file_info(path).type == pyarrow.fs.FileType.File:
             raise
         return None  # a folder
+
+
+class NotAFileError(FileNotFoundError):
+    """In the place of a file there is something else: a folder, a pipe, a device, or a link to itself."""
+
+
+def check_is_file(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
+    """Raise unless there is a file at a path of this machine: whoever opens a pipe waits until somebody writes to it.
+
+    Raises:
+        FileNotFoundError: There is nothing.
+        NotAFileError: There is something else.
+        OSError: The file cannot be looked at.
+    """
+    here = local_path(filesystem, path)
+    if here is None:
+        return
+    try:
+        mode = os.stat(here).st_mode  # noqa: PTH116 - pathlib takes twice as long
+    except NotADirectoryError as error:
+        raise FileNotFoundError(errno.ENOENT, "there is no such file", path) from error
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotAFileError("it is a link to itself, not a file") from error
+        raise
+    if not stat.S_ISREG(mode):
+        raise NotAFileError(f"it is a {'folder' if stat.S_ISDIR(mode) else 'pipe or a device'}, not a file")
+
+
+def file_info(filesystem: pyarrow.fs.FileSystem, path: str) -> pyarrow.fs.FileInfo | None:
+    """Return the facts of a file, or None if there is no such file; a folder or a pipe of this name is a warning.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    info = filesystem.get_file_info(path)
+    if info.is_file:
+        return info
+    try:
+        check_is_file(filesystem, path)
+    except NotAFileError as error:
+        warn_passed_over(path, str(error))
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def open_file(filesystem: pyarrow.fs.FileSystem, path: str) -> pyarrow.NativeFile:
+    """Open a file, and nothing else, at any place of it.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        OSError: The storage does not answer.
+    """
+    check_is_file(filesystem, path)
+    return filesystem.open_input_file(path)
 
 
 def folders_in(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:

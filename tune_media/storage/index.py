@@ -19,6 +19,7 @@ from tune_media.storage.filesystem import is_local, read_if_there, write_atomica
 from tune_media.storage.index_lines import INDEX_PATH, INDEX_VERSION, Key, Line, changed_line, is_line, key_of
 from tune_media.storage.index_table import IndexTable
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.passed_over import warn_of_broken_lines
 from tune_media.storage.suspects import SETTLED, SUSPECT, changes_by
 from tune_media.values.strict_json import json_bytes
 
@@ -55,7 +56,8 @@ class Index:
         content = read_if_there(self._filesystem, self._path) or b""
         table = IndexTable()
         table.add_all(content)
-        self._table, self.is_damaged = table, table.has_others or not table.keys()
+        self._table, self.is_damaged = table, bool(table.others) or not table.keys()
+        warn_of_broken_lines(self._path, table.others, "an index line")
         new = [event for event in events if "event" in event or (is_line(event) and self._is_new(event))]
         there = self._files_there(event["path"] for event in new if event.get("status") == STORED)
         for event in new:

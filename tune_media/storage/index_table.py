@@ -27,7 +27,7 @@ class IndexTable:
         self.nbytes = 0
         self._lines: dict[Key, bytes] = {}
         self._keys: dict[str, list[Key]] = {}  # of each file
-        self._foreign: dict[bytes, None] = {}  # lines of the file that are no index lines; they are kept
+        self._foreign: dict[bytes, int] = {}  # lines of the file that are no index lines, with their numbers
 
     def add(self, raw: bytes, line: Line) -> None:
         """Add a line, which replaces an earlier one of its key.
@@ -48,16 +48,16 @@ class IndexTable:
 
     def add_all(self, content: bytes) -> None:
         """Add the lines of a file; lines that are no index lines are kept as they are."""
-        for raw, line in raw_lines(content):
+        for number, (raw, line) in enumerate(raw_lines(content), 1):
             if line is None:
-                self._foreign[raw] = None
+                self._foreign[raw] = number
             else:
                 self.add(raw, line)
 
     @property
-    def has_others(self) -> bool:
-        """Whether the file had lines that are no index lines."""
-        return bool(self._foreign)
+    def others(self) -> list[int]:
+        """The numbers of the file's lines that are no index lines; they are kept as they are."""
+        return list(self._foreign.values())
 
     def keys_of(self, path: str) -> list[Key]:
         """Return the keys of the lines that name a file."""

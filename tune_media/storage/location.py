@@ -14,6 +14,7 @@ import pyarrow.fs
 
 from tune_media.storage.filesystem import is_local, read_if_there
 from tune_media.storage.index_lines import lines_of_trial
+from tune_media.storage.passed_over import warn_passed_over
 
 LOCATION_FILE = ".tune_media.json"
 """A file in the trial's folder on the driver that says where the trial's media are."""
@@ -84,6 +85,7 @@ def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Coll
             path.startswith(_URIS) or is_of_trial(filesystem, path, trial_ids or {trial_id})
         )
     except (ValueError, AttributeError, RecursionError):
+        warn_passed_over(posixpath.join(folder, LOCATION_FILE), "it does not say where the trial's media are")
         return folder
     is_here = is_ours and not is_local(filesystem) and path_of(path).rstrip("/") == folder.strip("/")
     return path if is_ours and not is_here else folder  # Tune copies the pointer to the storage, too

@@ -195,7 +195,7 @@ def _log_of(
     ``done`` is as for ``read_log``.
     """
     selector = pyarrow.fs.FileSelector(posixpath.join(experiment, FOLDER), allow_not_found=True)
-    found = sorted((info.path, info.size, info.mtime_ns) for info in filesystem.get_file_info(selector) if info.is_file)
+    found = sorted((info.path, info.size, info.mtime_ns) for info in filesystem.get_file_info(selector))
     key, version = (str(filesystem.type_name), experiment, done), tuple(found)
     newest = max(((nanoseconds or 0) / 1e9 for _, _, nanoseconds in found), default=0.0)
     with _lock:

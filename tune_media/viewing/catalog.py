@@ -21,7 +21,7 @@ from tune_media.experiment.searched import SearchedParams
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
-from tune_media.storage.filesystem import as_argument, is_local
+from tune_media.storage.filesystem import as_argument, is_local, open_file
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.suspects import SUSPECT
 from tune_media.storage.trial_contents import warn_of_suspects, warn_of_unlisted, warn_of_unrendered
@@ -104,7 +104,7 @@ class CatalogRow(dict[str, Any]):
             FileNotFoundError: The file has been deleted since the index was read. Or the trial's folder on the driver
                 names a folder on an object store that is not this trial's.
         """
-        with self._open_filesystem().open_input_file(self["file"]) as file:
+        with open_file(self._open_filesystem(), self["file"]) as file:
             return bytes(file.read())
 
     def save(self, path: str | Path, *, width: int | None = None, fps: float | None = None) -> Path:
@@ -653,14 +653,14 @@ def _read_trials(folders: Sequence[Folder]) -> tuple[list[Folder], list[TrialFil
     """
     places: list[Folder] = []
     experiments: dict[str, list[TrialFiles]] = {}
-    errors: dict[str, OSError] = {}
+    errors: dict[str, Exception] = {}
     for folder, read in zip(folders, _read_folders(folders), strict=True):
         inside = [] if read else experiments_in(folder)
         if not read and not inside and not is_experiment(folder):
             raise no_experiment(folder)
         places.append(inside[0] if len(inside) == 1 else folder)
         for experiment, found in zip(inside or [folder], _read_folders(inside) or [read], strict=True):
-            errors |= {path: error for path, error in found.items() if isinstance(error, OSError)}
+            errors |= {path: error for path, error in found.items() if isinstance(error, Exception)}
             own = [trial for trial in found.values() if isinstance(trial, TrialFiles)]
             path = experiment.path.rstrip("/")
             is_trial_itself = list(found) == [experiment.path]
@@ -673,7 +673,7 @@ def _read_trials(folders: Sequence[Folder]) -> tuple[list[Folder], list[TrialFil
     return places, trials
 
 
-def _read_folders(folders: Sequence[Folder]) -> list[dict[str, TrialFiles | OSError]]:
+def _read_folders(folders: Sequence[Folder]) -> list[dict[str, TrialFiles | Exception]]:
     """Return for each folder the trials that it is or has directly inside, by their paths, or why one is not read."""
     candidates = [[folder, *_candidates(folder)] for folder in folders]
     read = iter(_in_parallel(_read_trial, [inner for several in candidates for inner in several]))
@@ -695,11 +695,11 @@ def _candidates(folder: Folder) -> list[Folder]:
     return [inner for inner in folder.subfolders() if not CHECKPOINT.match(inner.name)]
 
 
-def _read_trial(folder: Folder) -> TrialFiles | OSError | None:
+def _read_trial(folder: Folder) -> TrialFiles | Exception | None:
     try:
         trial = TrialFiles(folder.name, folder.filesystem, folder.path).read()
         return trial if len(trial.media) or len(trial.reports) or is_trial(folder) else None
-    except OSError as error:
+    except Exception as error:  # of one trial; the others are read
         return error
 
 
@@ -708,7 +708,7 @@ def _look_for_results(trial: TrialFiles) -> None:
         _ = trial.has_results
 
 
-def _warn_of_errors(errors: dict[str, OSError], trials: Sequence[TrialFiles]) -> None:
+def _warn_of_errors(errors: dict[str, Exception], trials: Sequence[TrialFiles]) -> None:
     """Name the trials that cannot be read; if there are no others, raise the first error."""
     if not errors:
         return

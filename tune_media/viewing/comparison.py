@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 
 from tune_media.experiment.status import FAILED, TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
-from tune_media.storage.episode_files import parquet_name
+from tune_media.storage.episode_files import episode_table, parquet_name
+from tune_media.storage.filesystem import open_file
 from tune_media.values.checks import did_you_mean
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
@@ -139,7 +138,7 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
             continue
         try:
             rows = _seeded_rows(trial, line)
-        except (OSError, ValueError, pa.ArrowException) as error:
+        except Exception as error:  # of one file: it is gone, or broken
             logger.warning("tune_media: cannot read the episodes in %r: %s", line["path"], error_text(error))
             continue
         for row in rows:
@@ -150,6 +149,6 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
 
 def _seeded_rows(trial: TrialFiles, line: Line) -> list[Mapping[str, Any]]:
     filesystem, folder = trial.place
-    with filesystem.open_input_file(posixpath.join(folder, parquet_name(line["path"]))) as file:
-        rows: list[Mapping[str, Any]] = pyarrow.parquet.ParquetFile(file).read(columns=_SEEDED).to_pylist()
+    with open_file(filesystem, posixpath.join(folder, parquet_name(line["path"]))) as file:
+        rows: list[Mapping[str, Any]] = episode_table(file, _SEEDED).to_pylist()
     return rows

@@ -23,6 +23,7 @@ Rows = npt.NDArray[np.int64]
 _TOKEN = re.compile(r'\s*(?:([()])|(<=|>=|!=|==|=|<|>)|((?:"[^"]*"|[^\s()<>=!"])+))')
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})?\.\.({_NUMBER})?")
+_MOST_LEVELS = 100  # far below Python's limit of 1,000 calls
 _OR, _AND = ("or", "|", "||"), ("and", "&", "&&")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": np.less,
@@ -137,6 +138,7 @@ class _Filter:
     def __init__(self, text: str, columns: Columns) -> None:
         self._columns = columns
         self._tokens: list[str] = []
+        self._level = 0
         at = 0
         while at < len(text.rstrip()):
             match = _TOKEN.match(text, at)
@@ -171,6 +173,14 @@ class _Filter:
         return found
 
     def _one(self) -> Mask:
+        self._level += 1
+        if self._level > _MOST_LEVELS:
+            raise ValueError(f"the filter has more than {_MOST_LEVELS} parentheses and 'not' inside each other.")
+        found = self._part()
+        self._level -= 1
+        return found
+
+    def _part(self) -> Mask:
         if self._next("not"):
             return ~self._one()
         if self._next("("):

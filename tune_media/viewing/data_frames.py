@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.episode_files import EPISODE_COLUMNS, parquet_columns, parquet_name
+from tune_media.storage.episode_files import EPISODE_COLUMNS, WITHOUT_TAPES, episode_table, parquet_name
+from tune_media.storage.filesystem import open_file
 from tune_media.values.checks import did_you_mean, name_some
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
@@ -170,10 +171,8 @@ def _number_named(rows: Sequence[dict[str, Any]], name: str) -> str:
 
 
 def _episodes_in(trial: TrialFiles, path: str) -> Iterator[dict[str, Any]]:
-    import pyarrow.parquet
-
-    with trial.media_filesystem.open_input_file(path) as file:
-        table = pyarrow.parquet.read_table(file, columns=parquet_columns(file))
+    with open_file(trial.media_filesystem, path) as file:
+        table = episode_table(file, WITHOUT_TAPES)
     for row in table.to_pylist():
         if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
             continue

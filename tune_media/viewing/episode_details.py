@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import posixpath
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow.parquet
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.replay.tape import Tape
 from tune_media.storage.episode_files import parquet_name, steps_name
-from tune_media.storage.filesystem import read_if_there
+from tune_media.storage.filesystem import file_info, open_file, read_if_there
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
 from tune_media.viewing.payload import finite
@@ -53,21 +54,26 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
     episode = line.get("episode_id")
     if not isinstance(episode, str):
         return details
-    for report in (r for r in trial.report_lines if all(r.get(name) == line.get(name) for name in _ROUND)):
-        path = report["path"]
-        try:
-            filesystem, folder = trial.place
-            path = posixpath.join(folder, path)
-            row = _from_parquet(filesystem, path, episode) or _from_json(filesystem, path, episode)
-        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-            logger.warning("tune_media: cannot read the episodes in %r: %s", path, error_text(error))
-            continue
+    for report in (r["path"] for r in trial.report_lines if all(r.get(name) == line.get(name) for name in _ROUND)):
+        row = _read(_from_parquet, trial, report, episode) or _read(_from_json, trial, report, episode)
         if row:
-            details |= row
-            if with_steps:
-                details |= _steps(filesystem, posixpath.join(folder, steps_name(report["path"])), episode)
+            details |= row | (_read(_steps, trial, steps_name(report), episode) if with_steps else {})
             break
     return details
+
+
+def _read(
+    read: Callable[[pyarrow.fs.FileSystem, str, str], dict[str, Any] | None], trial: TrialFiles, name: str, episode: str
+) -> dict[str, Any]:
+    """Return what a file says of an episode; nothing, with a warning, if it is gone or broken."""
+    path = name
+    try:
+        filesystem, folder = trial.place
+        path = posixpath.join(folder, name)
+        return read(filesystem, path, episode) or {}
+    except Exception as error:
+        logger.warning("tune_media: cannot read the episodes in %r: %s", path, error_text(error))
+        return {}
 
 
 def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
@@ -128,9 +134,9 @@ def _rows(
     filesystem: pyarrow.fs.FileSystem, path: str, episode: str, columns: list[str] | None = None
 ) -> list[dict[str, Any]]:
     """Return the rows of an episode in a Parquet file; none if there is no such file."""
-    if not filesystem.get_file_info(path).is_file:
+    if file_info(filesystem, path) is None:
         return []
-    with filesystem.open_input_file(path) as file:
+    with open_file(filesystem, path) as file:
         table = pyarrow.parquet.ParquetFile(file).read(columns=columns)  # read_table would load pyarrow.dataset
     rows: list[dict[str, Any]] = table.filter(pa.compute.equal(table["episode_id"], episode)).to_pylist()
     return rows

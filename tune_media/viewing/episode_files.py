@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.episode_files import parquet_name
+from tune_media.storage.episode_files import episode_table, parquet_name
+from tune_media.storage.filesystem import open_file
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.secrets import error_text
 from tune_media.viewing.conditions import Mask, Texts, as_numpy
@@ -292,8 +292,8 @@ def _read(trial: TrialFiles, report: str) -> pa.Table | None:
     try:
         filesystem, folder = trial.place
         path = posixpath.join(folder, parquet_name(report))
-        with filesystem.open_input_file(path) as file:
-            return pyarrow.parquet.ParquetFile(file).read(columns=_READ)  # read_table would load pyarrow.dataset
-    except (OSError, ValueError, pa.ArrowException) as error:
+        with open_file(filesystem, path) as file:
+            return episode_table(file, _READ)
+    except Exception as error:  # of one file: it is gone, or broken
         logger.warning("tune_media: cannot read the episodes in %r: %s", report, error_text(error))
         return None

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tune_media.experiment.status import TrialStatus
+from tune_media.values.number import whole_number
 from tune_media.viewing.front_end import PRELOAD, SHOWN, STATIC
 from tune_media.viewing.payload import json_content, shown_lines
 
@@ -72,7 +73,7 @@ def _chosen(catalog: Catalog, trials: list[str]) -> tuple[dict[str, list[Line]],
         if name not in media:
             if len(media) == _MAX_CLIPS:
                 break
-            if size + int(row.get("bytes", 0)) > _MAX_BYTES:  # a smaller one may have room
+            if size + whole_number(row.get("bytes")) > _MAX_BYTES:  # a smaller one may have room
                 continue
             try:
                 content = row.read_bytes()

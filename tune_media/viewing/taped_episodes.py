@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.experiment.trial_files import TrialFiles, trials_named
@@ -21,7 +20,7 @@ from tune_media.replay.process import RenderError, RenderProcess
 from tune_media.replay.recipe import Creator
 from tune_media.replay.tape import Tape
 from tune_media.storage.episode_files import parquet_name, recipe_name, record_of, tape_of, taped_rows
-from tune_media.storage.filesystem import read_if_there
+from tune_media.storage.filesystem import open_file, read_if_there
 from tune_media.values.checks import did_you_mean
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.names import full_name
@@ -63,7 +62,7 @@ class TapedEpisode:
         for report, is_rolled_back in trial.report_files.items():
             try:
                 found += cls.of_report(trial, report, is_rolled_back=is_rolled_back)
-            except (OSError, pa.ArrowException, KeyError) as error:
+            except Exception as error:  # of one file: it is gone, or broken
                 logger.warning("tune_media: %r is left out (%s)", report, error_text(error))
         return found
 
@@ -82,7 +81,7 @@ class TapedEpisode:
         """
         path = posixpath.join(trial.media_path, parquet_name(report))
         more = {"rolled_back": is_rolled_back, "abandoned": trial.is_abandoned}
-        with trial.media_filesystem.open_input_file(path) as file:
+        with open_file(trial.media_filesystem, path) as file:
             return [cls(trial, path, row | more) for row in taped_rows(file)]
 
     @property
@@ -116,7 +115,7 @@ class TapedEpisode:
         Raises:
             OSError: The storage does not answer, or the file is gone.
         """
-        with self.trial.media_filesystem.open_input_file(self.path) as file:
+        with open_file(self.trial.media_filesystem, self.path) as file:
             return tape_of(file, self.row["section"], self.row["recorder"], self.id)
 
     def recipe(self) -> bytes:

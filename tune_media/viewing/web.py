@@ -43,7 +43,7 @@ from werkzeug.wsgi import wrap_file
 
 from tune_media.experiment.status import tracebacks
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.filesystem import is_local
+from tune_media.storage.filesystem import NotAFileError, check_is_file, is_local, open_file
 from tune_media.values.secrets import error_text, redacted
 from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.episode_files import EpisodeFiles
@@ -233,6 +233,8 @@ class ViewerApp:
         mimetype = SHOWN.get(suffix, "application/octet-stream")
         try:
             response = _file_response(request, filesystem, full, mimetype)
+        except NotAFileError as error:
+            raise NotFound(f"{posixpath.basename(path)}: {error}.") from error
         except (FileNotFoundError, IsADirectoryError) as error:
             raise NotFound(f"{posixpath.basename(path)} is gone.") from error
         except RequestedRangeNotSatisfiable as error:  # of the file as it is now: not for ever
@@ -272,10 +274,11 @@ def _file_response(request: Request, filesystem: Any, path: str, mimetype: str) 
     """
     environ = dict(request.environ)
     if is_local(filesystem) and Path(path).is_absolute():
+        check_is_file(filesystem, path)
         _keep_one_range(environ, Path(path).stat().st_size)
         response = send_file(path, environ, mimetype=mimetype, conditional=True)
     else:
-        file = filesystem.open_input_file(path)
+        file = open_file(filesystem, path)
         size = file.size()
         _keep_one_range(environ, size)
         response = Response(wrap_file(environ, file, _CHUNK), direct_passthrough=True, mimetype=mimetype)

@@ -4,6 +4,7 @@
 
   const TOKEN = /\s*(?:([()])|((?:[^\s"()]|"[^"]*")+))/y;
   const COMPARISON = /^((?:[^"<>=!]|"[^"]*")+)(!=|<=|>=|==|=|<|>)(.*)$/;
+  const MOST_LEVELS = 100; // parentheses and "not" inside each other
   const RANGE = /^(-?[\d.]*\d(?:e[-+]?\d+)?)?\.\.(-?[\d.]*\d(?:e[-+]?\d+)?)?$/i;
   const WORDS = { or: "or", "|": "or", "||": "or", and: "and", "&": "and", "&&": "and", not: "not" };
   const unquoted = (text) => text.replace(/"/g, "");
@@ -26,6 +27,7 @@
   function parse(text, find, describe, known) {
     const tokens = tokensOf(text);
     let at = 0;
+    let level = 0;
     let problem = null;
     const word = () => (at < tokens.length ? WORDS[tokens[at].toLowerCase()] || tokens[at] : null);
 
@@ -48,6 +50,19 @@
     }
 
     function one() {
+      level++;
+      const test = level > MOST_LEVELS ? tooDeep() : part();
+      level--;
+      return test;
+    }
+
+    function tooDeep() {
+      problem = `more than ${MOST_LEVELS} parentheses and “not” are inside each other`;
+      at++;
+      return () => true;
+    }
+
+    function part() {
       if (word() === "not") {
         at++;
         if (word() == null) return () => true; // still being typed

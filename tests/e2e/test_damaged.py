@@ -1,0 +1,97 @@
+"""Damaged files of an experiment: each costs itself, is named, and everything else is read by everybody."""
+
+import random
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from click.testing import CliRunner
+from werkzeug.test import Client
+
+import tune_media as tm
+from tests.support.damage import WAYS
+from tests.support.index_lines import valid_lines
+from tests.support.stores import LOCAL
+from tests.support.viewing import write_snapshot, write_trial
+from tune_media.cli import main
+from tune_media.storage.experiment_log import ExperimentLog
+from tune_media.viewing.gallery import Gallery
+from tune_media.viewing.payload import url_path
+from tune_media.viewing.trials import LogDirectory, Trials
+from tune_media.viewing.web import ViewerApp
+
+pytestmark = pytest.mark.slow
+
+FILES = {
+    "index.jsonl": "bad/media/index.jsonl",
+    "params.json": "bad/params.json",
+    "result.json": "bad/result.json",
+    "snapshot": "experiment_state-*.json",
+    "log": ".tune_media_log/*.jsonl",
+    "episodes": "bad/episode_data/data-00000020.parquet",
+    "clip": "bad/media/evaluation/episodes/best/step_000000020-*.mp4",
+}
+PAGES = [
+    *("first.json", "index.json", "metrics.json", "curves.json?metric=episode_return_mean"),
+    *("configurations.json?metric=episode_return_mean", "episodes.json?sort=return", "episodes.json?strangest=3"),
+]
+NAMED = {  # by the way of damage: the files whose readers must say so
+    **dict.fromkeys(("a folder", "a pipe", "noise"), FILES.keys() - {"clip"}),
+    **dict.fromkeys(("a link to itself", "a link to a folder"), FILES.keys() - {"clip", "snapshot", "log"}),
+    "odd lines": {"index.jsonl", "params.json", "result.json", "snapshot", "log"},
+    "truncated": {"params.json", "snapshot", "episodes"},
+    "empty": {"params.json", "snapshot", "episodes"},
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Three trials, with the log of a driver that was killed."""
+    experiment = tmp_path_factory.mktemp("whole") / "exp"
+    log = []
+    for number, name in enumerate(("bad", "good", "other")):
+        folder = write_trial(experiment / name, number)
+        log += [line | {"trial": name} for line in valid_lines((folder / "media" / "index.jsonl").read_bytes())]
+    write_snapshot(experiment, bad="ERROR", good="TERMINATED", other="TERMINATED")
+    ExperimentLog(LOCAL, str(experiment), "box-1").append(log)
+    return experiment
+
+
+def look(experiment, folder):
+    """Read an experiment in all ways; return the trials whose clips are all there, by the page and by the catalog."""
+    catalog = tm.load(experiment)
+    frame = catalog.to_pandas(params="all")
+    assert (frame["trial"] == "good").sum() == 4
+    assert (catalog.episodes()["trial"] == "other").sum() == 4
+    assert {"good", "other"} <= {name for names in catalog.compare()["trials"] for name in names}
+    assert catalog.best()["trial"] == "other"
+    assert catalog.taped_episodes() == []
+    assert "iframe" in catalog._repr_html_()
+    result = CliRunner().invoke(main, ["list", str(experiment)])
+    assert (result.exit_code, "other" in result.output) == (0, True), result.output
+    Gallery.of(str(experiment)).write(folder, steps=True)
+    app = ViewerApp(Trials([LogDirectory.of(str(experiment))]), "sweep")
+    client = Client(app)
+    for page in PAGES:
+        assert client.get(f"/data/{page}").status_code == 200, page
+    assert client.get("/data/episodes.json").json["total"] >= 8
+    for trial in app.trials.all():
+        assert client.get("/data/trial.json", query_string={"trial": trial.id}).status_code == 200
+        for line in trial.lines:
+            query = {"trial": trial.id, "path": line["path"]}
+            assert client.get("/data/clip.json", query_string=query).status_code == 200
+            answer = client.get(f"/media/{trial.id}/{url_path(line['path'])}")
+            assert answer.status_code in ((200, 404) if trial.name == "bad" else (200,))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_damaged_file_costs_itself_and_is_named(whole, tmp_path, caplog, way):
+    luck = random.Random(way)
+    for kind, pattern in FILES.items():
+        experiment = shutil.copytree(whole, tmp_path / kind / "exp")
+        (file,) = experiment.glob(pattern)
+        WAYS[way](file, luck)
+        caplog.clear()
+        with ThreadPoolExecutor() as pool:  # nobody waits for ever
+            pool.submit(look, experiment, tmp_path / kind / "gallery").result(60)
+        assert kind not in NAMED.get(way, ()) or file.name.removesuffix(".parquet") in caplog.text, (kind, caplog.text)
