@@ -95,12 +95,16 @@ def test_a_key_of_wandb_is_in_no_pickle_and_no_message(monkeypatch, place):
     given = {"argument": {"api_key": key}, "settings": {"settings": given}, "object": {"settings": given}}[place]
     if place == "object":
         given = {"settings": wandb.Settings(**given["settings"])}
+    given |= {"config": {"lr": 0.1, "deep": {"hub_token": KEY}}, "notes": f"data: s3://me:{KEY}@bucket", "tags": ["a"]}
     callback = tm.WandbMediaLoggerCallback(project="my/walkers", mode="online", **given)
     assert place != "argument" or os.environ["WANDB_API_KEY"] == key  # W&B looks for it there
     again = pickle.loads(cloudpickle.dumps(callback))
     for pickled in (pickle.dumps(callback), cloudpickle.dumps(again)):
         assert key.encode() not in pickled
         assert KEY.encode() not in pickled
+    assert again.kwargs["config"] == {"lr": 0.1, "deep": {"hub_token": "***"}}
+    assert (again.kwargs["notes"], again.kwargs["tags"]) == ("data: s3://***@bucket", ["a"])
+    assert callback.kwargs["config"]["deep"]["hub_token"] == KEY  # of this process's runs
     with pytest.raises(ValueError, match="my/walkers") as raised:
         callback.setup()
     assert key not in str(raised.value)

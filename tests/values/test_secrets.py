@@ -28,6 +28,31 @@ KEY = "Zm9vYmFy0123"
         "invalid bearer {key}",
         "connect(password='{key}')",
         "--tracking_token={key}",
+        "api_key = {key}",
+        'SECRET_KEY = "{key}"',
+        "password = {key}",
+        "{{'private_key': '{key} and more', 'type': 'service_account'}}",
+        "private_key={key}",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEow{key}\n{key}==\n-----END RSA PRIVATE KEY-----",
+        "{{'cert': '-----BEGIN PRIVATE KEY-----\\nMIIEow{key}\\n-----END PRIVATE KEY-----\\n'}}",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\n{key} and the text ends",
+        "Cookie: theme=dark; session={key}; lang=en",
+        "set-cookie: sid={key}; HttpOnly",
+        "{{'Cookie': 'session={key}'}}",
+        "headers={{'Authorization': b'Basic {key}'}}",
+        "Authorization: Token {key}",
+        "Authorization: AWS4-HMAC-SHA256 Credential=me/20240101, Signature={key}",
+        "GET https://maps.example.com/tile?z=3&key={key}: 403",
+        "GET https://example.com/cb?code={key}&state=1",
+        "tool --user me --password {key} --verbose: exit code 1",
+        "['tool', '--api-key', '{key}', '-v'] returned 1",
+        "curl -u me:{key} https://example.com: 401",
+        "redirect=https%3A%2F%2Fhost%2Fcb%3Ftoken%3D{key}%26x",
+        "q=password%3A{key}",
+        "url=postgresql%3A%2F%2Fme%3A{key}%40host%2Fruns",
+        "rediss://:{key}@host:6380/0: timeout",
+        "Server=host;User Id=me;Pwd={key};",
+        "API key: {key}1",
     ],
 )
 def test_the_values_of_secret_names_are_left_out(text):
@@ -46,6 +71,10 @@ def test_the_values_of_secret_names_are_left_out(text):
         "the token has expired, token: expired, api_key=None, Basic authentication failed",
         "keep='best' raised KeyError: 'speed'; seed=3, num_tokens=5, signature (x, y)",
         "file:///home/me@work/clip.mp4",
+        "media/train/best/step_000000040-2ede2a059848.mp4, sha256=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c",
+        "risk-aware-policy-v2-with-20-million-steps at task-0123456789abcdef, hf_hub_download(repo_id='me/walker-2d')",
+        "sort = key, token = next(tokens), cookie: none, --token is missing; filter(key='best', lr=x)",
+        "GET /data/curves.json?metric=episode_return_mean&by=lr",
         "",
     ],
 )
@@ -61,6 +90,52 @@ def test_keys_of_the_environment_and_those_that_were_named_are_left_out(monkeypa
     assert redacted("this is one-long-secret, t0psecret-and-more") == "this is ***, ***"
 
 
+TOKENS = [
+    "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+    "github_pat_11ABCDEFG0_abcdefghijklmnop1234567890",
+    "hf_abcdefghijKLMNOPQRSTuvwxyz01234567",
+    "sk-proj-abcd1234efgh5678ijkl9012",
+    "sk-ant-api03-abcd1234efgh5678",
+    "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+    "glpat-abcd1234efgh5678ijkl",
+    "xoxb-123456789012-abcdefghijkl",
+    "AKIAIOSFODNN7EXAMPLE",
+    "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+    "npm_abcdefghijklmnopqrstuvwxyz0123456789",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+]
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_keys_of_well_known_forms_are_left_out_wherever_they_stand(token):
+    for text in ("{}", "denied for {}.", "('{}', 3)", "https://host/{}/x", "got {}\nand more"):
+        assert token not in redacted(text.format(token))
+        assert "***" in redacted(text.format(token))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("AZURE_DEVOPS_PAT", "abcdefgh12345", "denied for abcdefgh12345"),
+        ("DATABASE_URL", "postgresql://me:hunter22x@host/runs", "authentication failed: hunter22x"),
+        ("SENTRY_DSN", "https://abcdefgh12345@host/1", "no project of abcdefgh12345"),
+        ("HTTPS_PROXY", "http://me:hunter22x@proxy:3128", "proxy refused me and hunter22x"),
+        ("STORAGE_CONNECTION_STRING", "Endpoint=x;Shared=abcdefgh", "bad: Endpoint=x;Shared=abcdefgh"),
+        ("MY_PASSPHRASE", "one of two & three", "refused one+of+two+%26+three and one%20of%20two%20%26%20three"),
+    ],
+)
+def test_more_variables_hold_secrets_also_as_urls_spell_them(monkeypatch, name, value, text):
+    monkeypatch.setenv(name, value)
+    assert not {"abcdefgh", "hunter22x", "of+two", "of%20two"} & set(redacted(text).replace("12345", "").split())
+    assert "***" in redacted(text)
+
+
+def test_the_working_folder_is_no_secret(monkeypatch):
+    monkeypatch.setenv("PWD", "/home/me/project")
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/tmp/agent.1234")
+    assert redacted("/home/me/project/a.py, /tmp/agent.1234") == "/home/me/project/a.py, /tmp/agent.1234"
+
+
 def test_an_error_without_a_text_has_a_text():
     class MuteError(Exception):
         def __str__(self):
@@ -69,6 +144,12 @@ def test_an_error_without_a_text_has_a_text():
     assert error_text(MuteError()) == "MuteError: <MuteError>"
 
 
-@pytest.mark.parametrize("part", ["a", "token", "x=", "https://", "a:", "'", "sig='"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("a", "token", "x=", "https://", "a:", "'", "sig='", "-----BEGIN PRIVATE KEY-----", "Cookie: ", "eyJ.", "-"),
+        *("--password ", "?key=", "https%3A%2F%2F", " -u a", "sk-", "api key = "),
+    ],
+)
 def test_a_page_that_a_server_answers_takes_no_minutes(part):
     assert len(redacted(part * 10**6)) < 20_000

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
+from urllib.parse import quote, quote_plus
 
 from tune_media.values.foreign import shown
 
@@ -11,26 +13,53 @@ _HIDDEN = "***"
 _MIN_LENGTH = 8  # of an environment variable's value: a shorter one may be any word of a message
 _MAX_TEXT = 10_000  # characters: some patterns take the square of it
 _kept: set[str] = set()
-_IN_ENVIRONMENT = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+_IN_ENVIRONMENT = re.compile(
+    r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE|CONN(ECTION)?_STR(ING)?|WEBHOOK(_URL)?"
+    r"|(^|_)(PAT|PASS|PW|AUTH|DSN))\d*$",
+    re.IGNORECASE,
+)
+_URI_WITH_PASSWORD = re.compile(r"\w+://[^/:@\s]*:([^\s]+)@|https?://([^/:@\s]+)@")
 
 # A password in a URI ends at the last @: of the host's part for http, which has no "/" in it, and of all for databases.
-_PASSWORD = re.compile(r"""(https?://)[^/\s'"]*@|(\b\w+://)[^/:@\s'"]*(?::[^\s'"]*)?@""")
+_PASSWORD = re.compile(
+    r"""(https?://)[^/\s'"]*@|(\b\w+://)[^/:@\s'"]*(?::[^\s'"]*)?@|(\b\w+%3A%2F%2F)[^\s'"&/]*%40""", re.IGNORECASE
+)
+_PRIVATE_KEY = re.compile(r"(-----BEGIN [\w ]*PRIVATE KEY[\w ]*-----).*?(?=-----END|\Z)", re.DOTALL)
+_HEADER = re.compile(
+    r"""(?i)(?<![\w-])((?:proxy-)?authorization|(?:set-)?cookie)(:\s*)(?!\*\*\*)"""
+    r"""(?=[^\s=;,'"]{1,200}=|(?:(?!cookie)[^\r\n'"]){0,200}\d)[^\r\n'"]{4,}"""
+)
 
 # The name of a secret, and what stands between it and its value: `sig=`, `api_key='`, `"token": "`, `X-Api-Key: `.
-_NAME = r"""(?<![\w-])[\w-]*?
-    (?:sig|signature|api-?_?key|apikey|access_?-?key|account_?key|secret|secret_?-?key|token|passw(?:or)?d|pwd
-    |credentials?|authorization)"""
+_WORD = r"""(?:sig|signature|api[-_ ]?key|access_?-?key|account_?key|private_?-?key|secret|secret_?-?key|token
+    |passw(?:or)?d|passphrase|pwd|credentials?|authorization|cookie)"""
+_NAME = rf"(?<![\w-])[\w-]*?{_WORD}"
 _CHARACTER = r"""[^\s&"'<>,;)\]}]"""
 _VALUE = r"""(?!None\b|null\b|\*\*\*)(?:(?:Basic|Bearer)\s+)?"""
 _ASSIGNED = re.compile(
     rf"""(?ix)
-    ({_NAME}\\?["']?\s*[=:]\s*\\?")(?!\\?")[^"]+ |           # in quotes, whatever is in it
-    ({_NAME}\\?["']?\s*[=:]\s*')(?!')[^']+ |
+    ({_NAME}\\?["']?\s*[=:]\s*b?\\?")(?!\\?")[^"]+ |           # in quotes, whatever is in it
+    ({_NAME}\\?["']?\s*[=:]\s*b?')(?!')[^']+ |
     ({_NAME}=){_VALUE}{_CHARACTER}*(?![:.]){_CHARACTER} |
-    ({_NAME}\\?["']?:\s*){_VALUE}(?=\S*\d){_CHARACTER}{{{_MIN_LENGTH},}}   # `token: expired` says no secret
+    ({_NAME}(?:\\?["']?:\s*|\s*=\s*)){_VALUE}(?=\S*\d){_CHARACTER}{{{_MIN_LENGTH},}} |   # not of `token: expired`
+    ({_NAME}%3[AD]\+?){_CHARACTER}+ |                               # URL-encoded
+    ([?&](?:key|auth|code|pass|jwt|sid|session(?:_?id)?)=){_CHARACTER}{{6,}} |
+    ((?<!-)--(?!-)[\w-]{{0,40}}?{_WORD}(?:["']?,\s*|\s+)["']?)(?![-'"])(?=\S*\d|\S{{6,}})[^\s"',\]]+ |  # a command's
+    (\s-u\s+["']?[^\s:'"]+:)[^\s"']+
     """
 )
 _BEARER = re.compile(r"(?i)(\b(?:Basic|Bearer)\s+)(?=\S*\d)[\w.~+/=-]{8,}")
+
+# Keys of well-known forms: of GitHub, Hugging Face, OpenAI, Anthropic, Stripe, GitLab, Slack, AWS, Google, npm, PyPI,
+# W&B, and JSON web tokens.
+_TOKEN = re.compile(
+    r"""(?x)(?<![\w-])(?:
+    gh[a-z]_\w{16,} | github_pat_\w{16,} | hf_[A-Za-z0-9]{16,} | [sr]k[-_](?=[\w-]*\d)[\w-]{16,} | glpat-[\w-]{16,}
+    | xox[a-z]-[\w-]{10,} | (?:AKIA|ASIA)[A-Z0-9]{16} | AIza[\w-]{30,} | ya29\.[\w-]{16,} | npm_[A-Za-z0-9]{30,}
+    | pypi-[\w-]{30,} | wandb_v\d_[\w-]{16,} | eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)*
+    )"""
+)
+_SECRET_NAME = re.compile(rf"(?ix)[\w-]*?{_WORD}")
 
 
 def keep_secret(*secrets: str | None) -> None:
@@ -42,8 +71,10 @@ def redacted(text: str) -> str:
     """Return a text without the keys and passwords that it may repeat.
 
     Left out are: what ``keep_secret`` was given; the values of environment variables whose names end like
-    ``AWS_SECRET_ACCESS_KEY`` or ``HF_TOKEN``; passwords in URIs; and the values of names such as ``sig``, ``token`` and
-    ``api_key``, in a query, a header, an argument or a dict. A text above 10,000 characters is cut.
+    ``AWS_SECRET_ACCESS_KEY``, ``HF_TOKEN`` or ``AZURE_PAT``, and passwords in others such as ``DATABASE_URL``, also
+    URL-encoded; passwords in URIs; private keys; the values of names such as ``sig``, ``token`` and ``api_key``, in a
+    query, a header, an argument, a command or a dict; and keys of well-known forms, such as ``ghp_...``. A text above
+    10,000 characters is cut.
 
     Example:
         >>> redacted("postgresql://me:se/c@ret@host/runs and http://me:secret@host/a@b")
@@ -54,12 +85,32 @@ def redacted(text: str) -> str:
         's3://bucket/a@b and file:///home/me@work'
     """
     for secret in sorted(_kept | _secrets_of_environment(), key=len, reverse=True):
-        text = text.replace(secret, _HIDDEN)
+        for spelling in {secret, quote(secret, safe=""), quote_plus(secret)}:
+            text = text.replace(spelling, _HIDDEN)
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}…"
-    text = _PASSWORD.sub(lambda found: f"{found[1] or found[2]}{_HIDDEN}@", text)
+    text = _PRIVATE_KEY.sub(rf"\1{_HIDDEN}", text)
+    text = _PASSWORD.sub(lambda found: f"{found[1] or found[2] or found[3]}{_HIDDEN}{'%40' if found[3] else '@'}", text)
+    text = _HEADER.sub(rf"\1\2{_HIDDEN}", text)
     text = _ASSIGNED.sub(lambda found: f"{next(filter(None, found.groups()))}{_HIDDEN}", text)
-    return _BEARER.sub(rf"\1{_HIDDEN}", text)
+    return _TOKEN.sub(_HIDDEN, _BEARER.sub(rf"\1{_HIDDEN}", text))
+
+
+def redacted_values(value: Any, name: str = "") -> Any:
+    """Return a value with the texts in it redacted, those whole that the name of a secret names, for a pickle.
+
+    Example:
+        >>> redacted_values({"api_key": "abc", "notes": ["s3://me:abc@bucket", 3]})
+        {'api_key': '***', 'notes': ['s3://***@bucket', 3]}
+    """
+    if isinstance(value, str):
+        parts = (value[at : at + _MAX_TEXT] for at in range(0, len(value), _MAX_TEXT))
+        return _HIDDEN if value and _SECRET_NAME.fullmatch(name) else "".join(map(redacted, parts))
+    if type(value) is dict:
+        return {key: redacted_values(item, str(key)) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(redacted_values(item, name) for item in value)
+    return value
 
 
 def error_text(error: BaseException) -> str:
@@ -73,4 +124,6 @@ def error_text(error: BaseException) -> str:
 
 
 def _secrets_of_environment() -> set[str]:
-    return {value for name, value in os.environ.items() if len(value) >= _MIN_LENGTH and _IN_ENVIRONMENT.search(name)}
+    whole = {value for name, value in os.environ.items() if _IN_ENVIRONMENT.search(name)}
+    parts = {next(filter(None, found)) for value in os.environ.values() for found in _URI_WITH_PASSWORD.findall(value)}
+    return {value for value in whole | parts if len(value) >= _MIN_LENGTH}

@@ -97,16 +97,20 @@ def test_a_password_and_a_token_are_not_pickled_and_the_password_is_asked_for_in
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
     uri = "http://me:hunter2@127.0.0.1:9"
-    pickled = cloudpickle.dumps(tm.MLflowMediaLoggerCallback(tracking_uri=uri, tracking_token="t0psecret"))
+    more = {"artifact_location": "s3://me:hunter2@bucket/runs", "tags": {"team": "a", "db_password": "hunter2"}}
+    pickled = cloudpickle.dumps(tm.MLflowMediaLoggerCallback(tracking_uri=uri, tracking_token="t0psecret", **more))
     assert os.environ["MLFLOW_TRACKING_TOKEN"] == "t0psecret"  # MLflow looks for it there
     assert b"hunter2" not in pickled
     assert b"t0psecret" not in pickled
     restored = cloudpickle.loads(pickled)
     restored.setup()
     assert restored.tracking_uri == uri
+    assert connection.known(restored.artifact_location) == more["artifact_location"]
+    assert restored.tags == {"team": "a", "db_password": "***"}
     monkeypatch.setattr(connection, "_HIDDEN", {})
     monkeypatch.delenv("MLFLOW_TRACKING_URI")  # MLflow sets it
     restored = cloudpickle.loads(pickled)
+    assert connection.known(restored.artifact_location) is None  # MLflow's default, if the experiment is gone
     with pytest.raises(ValueError, match=r"Set MLFLOW_TRACKING_URI to the whole URI before Tuner.restore"):
         restored.setup()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)

@@ -21,7 +21,7 @@ from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.secrets import keep_secret
 
 if TYPE_CHECKING:
-    from ray.air.integrations.mlflow import MLflowLoggerCallback
+    from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
 
 _HTTP_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 _CHECK_SECONDS = 10.0  # how long the start of the experiment waits for MLflow's first answer
@@ -34,15 +34,14 @@ class MlflowBackend(Backend):
     A message that MLflow's server does not answer is delivered again until it is there.
 
     Args:
-        rays: Ray's callback, which has the user's arguments.
+        rays: The callback, which has the user's arguments.
         nested: Whether the trials' runs are under a parent run.
-        artifact_location: Where a new MLflow experiment keeps artifacts. None: MLflow's own default.
     """
 
     name = "MLflow"
 
-    def __init__(self, rays: MLflowLoggerCallback, *, nested: bool, artifact_location: str | None) -> None:
-        self._rays, self._nested, self._artifact_location = rays, nested, artifact_location
+    def __init__(self, rays: MLflowMediaLoggerCallback, *, nested: bool) -> None:
+        self._rays, self._nested = rays, nested
         self._runs: MlflowRuns | None = None
         self._folder: Path | None = None  # where a file is until MLflow has it
         self._is_interrupted = False
@@ -157,7 +156,7 @@ class MlflowBackend(Backend):
         experiment = self._rays.experiment_name or os.environ.get("MLFLOW_EXPERIMENT_NAME") or trial.experiment
         return MlflowRuns(
             {"tracking_uri": self._rays.tracking_uri, "registry_uri": self._rays.registry_uri},
-            {"name": experiment, "artifact_location": self._artifact_location},
+            {"name": experiment, "artifact_location": connection.known(self._rays.artifact_location)},
             trial.experiment,
             nested=self._nested,
             folder=self._folder,

@@ -12,6 +12,9 @@ from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.connection import hide_password
 from tune_media.values.checks import as_shown, check_flag, check_text, suggests_names
 from tune_media.values.options import MediaOptions
+from tune_media.values.secrets import redacted_values
+
+_ARTIFACTS = "artifact_location"
 
 
 @suggests_names
@@ -37,13 +40,14 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
         registry_uri: The model registry, if it is elsewhere.
         experiment_name: The MLflow experiment, which is created if it does not exist. None: ``MLFLOW_EXPERIMENT_NAME``,
             else the name of the Tune experiment.
-        tags: Tags of each run.
+        tags: Tags of each run. Secrets in them are not pickled with the callback: a restored sweep's new runs have
+            ``***`` instead.
         tracking_token: The token for the server. It is not pickled with the callback.
         save_artifact: Upload the trial's local folder when the trial ends.
         log_params_on_trial_end: Log the hyperparameters at the end of the trial instead of at its start.
         nested: Put the trials' runs under one parent run for the sweep.
         artifact_location: Where a new MLflow experiment keeps artifacts. None: MLflow's own default, which without a
-            server is ``./mlruns``.
+            server is ``./mlruns``. A password in it is not pickled with the callback.
         media: Options, shared by all callbacks of the family in one experiment.
 
     Raises:
@@ -87,13 +91,13 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
             raise ImportError("MLflowMediaLoggerCallback needs MLflow: pip install 'tune-media[mlflow]'") from error
         self.nested = nested
         self.artifact_location = artifact_location
-        backend = MlflowBackend(self, nested=nested, artifact_location=artifact_location)
+        backend = MlflowBackend(self, nested=nested)
         MediaLoggerCallback.__init__(self, backend, media)
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        uris = {name: hide_password(getattr(self, name)) for name in ("tracking_uri", "registry_uri")}
-        return {**super().__getstate__(), **uris, "tracking_token": None}
+        uris = {name: hide_password(getattr(self, name)) for name in ("tracking_uri", "registry_uri", _ARTIFACTS)}
+        return {**super().__getstate__(), **uris, "tags": redacted_values(self.tags), "tracking_token": None}
 
 
 def _check_types(given: dict[str, Any]) -> None:

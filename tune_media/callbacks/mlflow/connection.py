@@ -38,6 +38,16 @@ def hide_password(uri: str | None) -> str | None:
     return hidden
 
 
+def known(uri: str | None) -> str | None:
+    """Return a URI with its password, or None if only another process knew the password.
+
+    Example:
+        >>> known("s3://bucket/runs"), known("s3://***@elsewhere/runs")
+        ('s3://bucket/runs', None)
+    """
+    return uri if uri is None or "***" not in uri else _HIDDEN.get(uri)
+
+
 def with_password(uri: str | None, variable: str) -> str | None:
     """Return a URI with its password.
 
@@ -48,9 +58,9 @@ def with_password(uri: str | None, variable: str) -> str | None:
     Raises:
         ValueError: The password is not known.
     """
-    if uri is None or "***" not in uri:
-        return uri
-    found = _HIDDEN.get(uri) or os.environ.get(variable)
+    if uri is None:
+        return None
+    found = known(uri) or os.environ.get(variable)
     if found is None:
         raise ValueError(
             f"MLflowMediaLoggerCallback: the password of {uri} is not stored with the experiment. Set {variable} to "

@@ -21,6 +21,7 @@ from tune_media.callbacks.wandb.arguments import check_mode, check_names, take_k
 from tune_media.callbacks.wandb.backend import WandbBackend
 from tune_media.values.checks import check_positive, check_text
 from tune_media.values.options import MediaOptions
+from tune_media.values.secrets import redacted_values
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -56,7 +57,8 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         media: Options, shared by all callbacks of the family in one experiment.
         **kwargs: For ``wandb.init``, but for ``dir`` and ``reinit``, which are ours. Secrets in ``settings`` (the API
             key, HTTP headers, a proxy's password) are not pickled with the callback: set the environment variables of
-            these settings before ``Tuner.restore``.
+            these settings before ``Tuner.restore``. Secrets in other arguments, such as ``config`` and ``notes``, are
+            pickled as ``***``.
 
     Raises:
         ImportError: W&B is not installed.
@@ -136,7 +138,7 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        kwargs = dict(self.kwargs)
+        kwargs = {name: redacted_values(value) for name, value in self.kwargs.items()}
         if "settings" in kwargs:
-            kwargs["settings"] = without_secrets(kwargs["settings"])
+            kwargs["settings"] = without_secrets(self.kwargs["settings"])
         return {**super().__getstate__(), "api_key": None, "kwargs": kwargs}
