@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,7 +61,10 @@ class Viewer:
 
     def wait(self, condition: str, argument: Any = None) -> None:
         """Wait until an expression of JavaScript is true."""
-        self.frame.wait_for_function(condition, arg=argument, timeout=WAIT_MS)
+        deadline = time.monotonic() + WAIT_MS / 1000
+        while not self.frame.evaluate(condition, argument):  # the page's policy lets no wait_for_function run
+            assert time.monotonic() < deadline, f"waited for {condition}"
+            self.page.wait_for_timeout(30)
 
     def press(self, key: str) -> None:
         """Press a key in the viewer."""

@@ -446,3 +446,25 @@ def test_axe_finds_nothing_on_any_view_and_none_is_wider_than_its_screen(browser
                 for fault in result["violations"]:
                     found[f"{name}, {theme}: {fault['help']}"] = [node["html"] for node in fault["nodes"]][:3]
         assert (found, viewer.errors) == ({}, [])
+
+
+def test_the_page_loads_its_own_files_only_and_no_other_site_may_frame_it(browser, seeds, tmp_path):
+    with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        answer = viewer.page.goto(url)
+        policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+        assert (policy["default-src"], policy["script-src"], policy["base-uri"]) == ("'none'", "'self'", "'none'")
+        assert policy["frame-ancestors"].split()[0] == "'self'"
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('.card video').length > 0")
+        assert viewer.errors == []
+        ran = """() => new Promise((done) => {
+            document.addEventListener("securitypolicyviolation", () => done(false));
+            const script = document.createElement("script");
+            script.textContent = "window.ran = true";
+            document.body.append(script);
+            setTimeout(() => done(window.ran === true), 500);
+        })"""
+        assert viewer.frame.evaluate(ran) is False
+        elsewhere = f"data:text/html,<iframe src='{url}'></iframe>"
+        viewer.page.goto(elsewhere)
+        assert not any(frame.query_selector("#viewer") for frame in viewer.page.frames)

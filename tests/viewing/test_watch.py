@@ -35,8 +35,11 @@ def test_the_page_and_the_data_are_served_on_localhost_and_to_no_other_host(tmp_
     with served(tmp_path / "exp") as get:
         assert b"static/app.js" in get("/")
         assert b'"title":"exp"' in get("/data/index.json")
-        with pytest.raises(urllib.error.HTTPError, match="403"):
-            get("/data/index.json", Host="evil.example")
+        for host in ("[::1]", "[::1]:6007", "localhost", "LOCALHOST:1", "127.0.0.1"):
+            assert b'"title":"exp"' in get("/data/index.json", Host=host)
+        for host in ("evil.example", "evil.example:6007", "[::1].evil.example", "localhost:x", "localhost.", "::1:80"):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                get("/data/index.json", Host=host)
 
 
 def test_a_folder_may_come_later(tmp_path):

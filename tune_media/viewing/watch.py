@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+_HOST = re.compile(r"(?:\[([^\[\]]+)\]|([^:\[\]]+))(?::\d+)?")  # of a request, with or without a port
 
 
 def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait: bool = False) -> BaseWSGIServer:
@@ -71,8 +73,8 @@ def only_local(app: WSGIApplication) -> WSGIApplication:
     """
 
     def checked(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        name = str(environ.get("HTTP_HOST", "")).rpartition(":")[0] or str(environ.get("HTTP_HOST", ""))
-        if name.strip("[]") not in LOCAL_HOSTS:
+        host = _HOST.fullmatch(str(environ.get("HTTP_HOST", "")))
+        if not host or (host[1] or host[2]).lower() not in LOCAL_HOSTS:
             refusal = Response(
                 "This server answers on localhost only; pass --host to open it.", 403, mimetype="text/plain"
             )

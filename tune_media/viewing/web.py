@@ -58,6 +58,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; "
+    "media-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self' http://localhost:* http://127.0.0.1:*"
+)
+"""What the page may load: its own files, and styles that it sets. Only pages of this machine may show it in a frame."""
 _FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
 _CHUNK = 65536
 _MAX_ROWS = 1000  # of a page of episodes
@@ -91,6 +97,8 @@ class ViewerApp:
         """Answer a request."""
         response = self._answer(Request(environ))
         response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Content-Security-Policy"] = POLICY
+        response.headers["Referrer-Policy"] = "no-referrer"  # a shared link names trials
         return response(environ, start_response)
 
     def read_ahead(self) -> None:
