@@ -444,6 +444,8 @@ def render(
         settles = storage and which == SUSPECT
         with AddedClips(options.name) if storage else ClipFolder(folder) as place:
             missing = [episode for episode in chosen if settles or not place.has(episode)]
+            if missing and not env:
+                _say_whose_code_runs(experiment, "the recipes of its envs")
             steps = sum(int(episode.row["episode_length"]) for episode in missing)
             with click.progressbar(length=steps, label=f"{len(missing)} episodes") as bar:
                 for rendered in render_each(missing, options, bar.update, may_correct=not settles):
@@ -465,6 +467,12 @@ def render(
         click.echo(f"episode {rendered.episode.id}: {_in_shell(rendered.problem)}", err=True)
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(chosen)} episodes have no clip.")
+
+
+def _say_whose_code_runs(experiment: str, place: str) -> None:
+    """Warn, before it happens, that files of an experiment are executable."""
+    trust = "go on only if you trust the people who made it."
+    click.echo(f"This runs code that is stored in {experiment}, in {place}: {trust}", err=True)
 
 
 def _say_settled(settled: Sequence[tuple[Rendered, str | None]]) -> None:
@@ -537,6 +545,9 @@ def evaluate(
     class Shown(Progress):
         """Prints a line for each checkpoint, and how many episodes have been played."""
 
+        def reads_checkpoints(self, path: str) -> None:
+            _say_whose_code_runs(path, "its checkpoints")
+
         def begin(self, name: str, episodes: int, missing: int) -> None:
             self.total, self.done = missing, 0
             there = f"; {episodes - missing} are there already" if missing < episodes else ""
@@ -559,7 +570,7 @@ def evaluate(
     try:
         found = play(
             experiment,
-            trials=[one for text in trials for one in text.split(" ")],
+            trials=trials,
             checkpoint=checkpoint,
             episodes=episodes,
             seeds=seeds,

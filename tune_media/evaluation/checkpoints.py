@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import posixpath
 import re
 import tempfile
@@ -19,8 +18,10 @@ from tune_media.evaluation.request import ALL, BEST, LAST
 from tune_media.experiment.results import finite_metrics, json_object, result_step, results_of_trial
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import folders_in, local_path, read_if_there
+from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.number import whole_number
 from tune_media.values.score import known_returns
+from tune_media.values.secrets import error_text
 
 _FOLDER = re.compile(r"checkpoint_(\d+)")
 _STATE = "algorithm_state.pkl"
@@ -101,9 +102,18 @@ def checkpoints_of(trial: TrialFiles, which: str) -> list[StoredCheckpoint]:
 
 
 def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) -> StoredCheckpoint:
-    """Return a checkpoint with its iteration; of another library's trainable it is guessed from the number."""
-    content = read_if_there(checkpoint.filesystem, posixpath.join(checkpoint.path, _STATE))
-    state = {} if content is None else cloudpickle.load(io.BytesIO(content))
+    """Return a checkpoint with its iteration; of another library's trainable, or a broken one, it is guessed."""
+    path = posixpath.join(checkpoint.path, _STATE)
+    content = read_if_there(checkpoint.filesystem, path)
+    state: Any = {}
+    try:
+        state = {} if content is None else cloudpickle.loads(content)
+        why = "" if isinstance(state, dict) else f"it holds a {type(state).__name__} instead of a dict"
+    except Exception as error:  # of one checkpoint; whoever plays it says whether it can be played
+        why = error_text(error)
+    if why:
+        warn_passed_over(path, f"{why}; the iteration of the checkpoint is guessed from its number")
+        state = {}
     iteration = whole_number(state.get("training_iteration")) or checkpoint.number + 1
     step = result_step(results.get(iteration, {})) or iteration
     return replace(checkpoint, training_iteration=iteration, step=step)

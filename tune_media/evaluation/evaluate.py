@@ -117,6 +117,8 @@ def evaluate(
     chosen = _chosen_trials(load(source, filesystem), trials)
     name = check_name(request.default_name if name is None else name)
     found = Evaluation(name, posixpath.join(_experiment_of(chosen), FOLDER, name), chosen[0].filesystem)
+    progress = progress or Progress()
+    progress.reads_checkpoints(_experiment_of(chosen))
     parts = list(parts_of(chosen, request, name, found.path))
     if not parts:
         numbers = sorted({one.number for trial in chosen for one in checkpoints_of(trial, ALL)})
@@ -129,7 +131,7 @@ def evaluate(
     found.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in without]
     _note_request(found, request)
     jobs = _missing(parts, request, _function("env", env), _function("policy", policy))
-    _play(parts, jobs, workers, progress or Progress(), name, len(parts) * len(request.seeds))
+    _play(parts, jobs, workers, progress, name, len(parts) * len(request.seeds))
     with ClipRenderer(selectors, video) as renderer:
         finished = {part.folder for part in parts if not part.missing(request.seeds) and part.finish(renderer)}
     found.problems += renderer.problems

@@ -102,6 +102,9 @@ class Evaluation:
 class Progress:
     """Told how far an evaluation is; this one says nothing."""
 
+    def reads_checkpoints(self, path: str) -> None:
+        """Checkpoints of the experiment at this path are read next, which runs code in them."""
+
     def begin(self, name: str, episodes: int, missing: int) -> None:
         """The evaluation with this name has so many episodes, of which some are missing yet."""
 

@@ -30,6 +30,7 @@ from tune_media.rllib.settings import SECTIONS, RecorderSettings
 from tune_media.selection import as_selectors
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import joined
+from tune_media.values.secrets import error_text
 
 _NAME = "tune_media.evaluation"  # of the recorder: no name that record_episodes takes
 EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")
@@ -160,7 +161,13 @@ class NewStackPlayer(CheckpointPlayer):
         folder = checkpoint / _FOLDERS[connectors]
         evaluated = checkpoint / _FOLDERS[EVALUATED] / _CONSTRUCTOR
         # the policy as trained is played in the envs of the evaluations, too
-        made_by = _unpickled(evaluated if evaluated.is_file() else folder / _CONSTRUCTOR)
+        file = evaluated if evaluated.is_file() else folder / _CONSTRUCTOR
+        made_by = _unpickled(file)
+        if not isinstance(made_by, dict):
+            raise CheckpointError(
+                f"{file.name} of the checkpoint holds a {type(made_by).__name__}, not what makes an env runner: it is "
+                "damaged. Copy the checkpoint again, or evaluate another one: checkpoint=, or --checkpoint"
+            )
         before = ray_names.config_of_env_runner(made_by)
         config = _for_one_env(before, settings)
         config.callbacks_class = _with_recorder(config.callbacks_class, ())
@@ -361,6 +368,11 @@ def _unpickled(file: Path) -> Any:
         raise CheckpointError(
             f"the checkpoint needs a module that is not here ({error}); run where the training script's modules can be "
             "imported, for example in its folder"
+        ) from error
+    except Exception as error:
+        raise CheckpointError(
+            f"{file.name} of the checkpoint cannot be read ({error_text(error)}): it is damaged, or of another release "
+            "of Ray. Copy the checkpoint again, or evaluate another one: checkpoint=, or --checkpoint"
         ) from error
 
 

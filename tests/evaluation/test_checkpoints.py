@@ -1,0 +1,72 @@
+"""Checkpoints that are damaged, or of people whom nobody knows, and trials with odd names."""
+
+import pickle
+
+import pytest
+from click.testing import CliRunner
+
+import tune_media as tm
+from tests.support import pushes
+from tests.support.viewing import write_trial
+from tune_media.cli import main
+from tune_media.rllib.checkpoint_player import CheckpointError, PlayerSettings, player_of
+
+FUNCTIONS = {"env": f"{pushes.__name__}:make_env", "policy": f"{pushes.__name__}:load_policy"}
+STATES = {"a list": pickle.dumps([1]), "noise": b"\x80\x04\xff", "empty": b"", "another module's": b"cnowhere\nx\n."}
+
+
+def checkpoint(trial, state):
+    folder = trial / "checkpoint_000003"
+    folder.mkdir()
+    (folder / "push.txt").write_text("1")
+    (folder / "algorithm_state.pkl").write_bytes(state)
+    return folder
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_state_that_is_none_costs_no_evaluation_and_is_named(tmp_path, caplog, state):
+    """It was ``AttributeError: 'list' object has no attribute 'get'``, for all trials."""
+    checkpoint(write_trial(tmp_path / "exp" / "bad", 0), STATES[state])
+    checkpoint(write_trial(tmp_path / "exp" / "good", 1), pickle.dumps({"training_iteration": 20}))
+    found = tm.evaluate(tmp_path / "exp", episodes=1, clips=None, **FUNCTIONS)
+    assert [one.training_iteration for one in found.checkpoints] == [4, 20]
+    assert not [one.error for one in found.checkpoints if one.error]
+    assert "bad/checkpoint_000003/algorithm_state.pkl" in caplog.text
+    assert "guessed from its number" in caplog.text
+
+
+@pytest.mark.parametrize("content", STATES.values())
+def test_an_env_runner_that_cannot_be_read_is_a_message_that_names_its_file(tmp_path, content):
+    folder = checkpoint(write_trial(tmp_path / "exp" / "bad", 0), pickle.dumps({}))
+    (folder / "learner_group" / "learner" / "rl_module").mkdir(parents=True)
+    for name in ("env_runner", "eval_env_runner"):
+        (folder / name).mkdir()
+        (folder / name / "class_and_ctor_args.pkl").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"class_and_ctor_args.pkl of the checkpoint|needs a module"):
+        player_of(folder, PlayerSettings(None, None, None, {}), [0])
+
+
+def test_the_command_says_whose_code_runs_before_it_reads_a_checkpoint_and_takes_names_with_blanks(tmp_path):
+    """Without a word, the code in a stranger's checkpoint ran; a name was split at its blanks."""
+    ran = tmp_path / "ran"
+    code = f"import pathlib; pathlib.Path({str(ran)!r}).touch()"
+
+    class Runs:
+        def __reduce__(self):
+            return exec, (code,)
+
+    checkpoint(write_trial(tmp_path / "exp" / "a b, c", 0), pickle.dumps(Runs()))
+    functions = [part for name, text in FUNCTIONS.items() for part in (f"--{name}", text)]
+    command = ["evaluate", str(tmp_path / "exp"), "--trials", "a b, c", "--episodes", "1", "--no-clips", *functions]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    first, second = result.output.splitlines()[:2]
+    assert first == (
+        f"This runs code that is stored in {tmp_path / 'exp'}, in its checkpoints: go on only if you trust the people "
+        "who made it."
+    )
+    assert second.startswith("Evaluation ")
+    assert ran.exists()
+    result = CliRunner().invoke(main, [*command[:3], "nobody", *command[4:]])
+    assert "There is no trial 'nobody'" in result.output
+    assert "This runs code" not in result.output
