@@ -1,5 +1,7 @@
 """Chosen episodes as a Minari dataset."""
 
+from pathlib import Path
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ def train(config):
         tune.report(env.take())
 
 
-def test_a_dataset_holds_the_steps_of_the_chosen_episodes(ray_session, tmp_path, monkeypatch):
+def test_a_dataset_holds_the_steps_of_the_chosen_episodes(ray_session, tmp_path, monkeypatch, caplog):
     pytest.importorskip("minari")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
     run_config = tune.RunConfig(
@@ -42,6 +44,10 @@ def test_a_dataset_holds_the_steps_of_the_chosen_episodes(ray_session, tmp_path,
         assert episode.observations.shape == (len(episode.rewards) + 1, 4)
         assert episode.observations.dtype == np.float32
         assert episode.terminations[-1]
+    next(Path(results.experiment_path).rglob("steps-*.parquet")).write_bytes(b"noise")
+    whole = {"where": lambda episode: episode["seed"] == 1, "env": gym.make("CartPole-v1")}
+    assert len(tm.export.to_minari(results.experiment_path, "cartpole/half-v0", **whole)) == 1
+    assert "passed over" in caplog.text
     with pytest.raises(ValueError, match="env="):
         tm.export.to_minari(results.experiment_path, "cartpole/random-v1")
     with pytest.raises(ValueError, match="trajectories=True"):

@@ -11,7 +11,7 @@ from werkzeug.test import Client
 import tune_media as tm
 from tests.support.damage import WAYS
 from tests.support.index_lines import valid_lines
-from tests.support.stores import LOCAL
+from tests.support.stores import LOCAL, StoredTrial
 from tests.support.viewing import write_snapshot, write_trial
 from tune_media.cli import main
 from tune_media.storage.experiment_log import ExperimentLog
@@ -82,6 +82,17 @@ def look(experiment, folder):
             assert client.get("/data/clip.json", query_string=query).status_code == 200
             answer = client.get(f"/media/{trial.id}/{url_path(line['path'])}")
             assert answer.status_code in ((200, 404) if trial.name == "bad" else (200,))
+
+
+@pytest.mark.parametrize("content", [b"[1]", b"{}", b'{"edges": 3, "counts": null}', b"noise"])
+def test_a_damaged_histogram_ends_no_export_and_is_named(whole, tmp_path, content):
+    experiment = shutil.copytree(whole, tmp_path / "exp")
+    store = StoredTrial.in_folder(experiment / "good")
+    path = store.add(tm.Histogram([1.0, 2.0]), "train", "angles", 20)
+    store.finish()
+    (experiment / "good" / path).write_bytes(content)
+    done = tm.export.to_tensorboard(experiment, tmp_path / "exported")
+    assert (done.trials, [path in problem for problem in done.problems]) == (3, [True])
 
 
 @pytest.mark.parametrize("way", WAYS)

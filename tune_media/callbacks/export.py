@@ -246,7 +246,7 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[Report | Med
         for number, line in enumerate(some, row + 1):
             try:
                 yield entry_of_line(line, files.read_media, at, number)
-            except (OSError, ValueError) as error:
+            except Exception as error:  # of one file: it is gone, or broken
                 problems.append(f"{trial.info.name}, {line['path']}: {error_text(error)}")
 
     for result in map(json_object, trial.results):

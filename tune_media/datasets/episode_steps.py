@@ -25,6 +25,7 @@ from tune_media.replay.recipe import LoadedRecipe
 from tune_media.replay.tape import Tape
 from tune_media.storage.episode_files import FOLDER
 from tune_media.storage.filesystem import open_file
+from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.secrets import error_text
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.taped_episodes import TapedEpisode
@@ -193,21 +194,40 @@ def recorded_steps(catalog: Catalog, rows: Mapping[str, Mapping[str, Any]]) -> I
         rows: The facts of the episodes that are wanted, by their ids.
     """
     taken: set[str] = set()
-    for table in _step_tables(catalog):
-        pairs = zip(table["recorder"].to_pylist(), table["episode_id"].to_pylist(), strict=True)
-        for recorder, id in dict.fromkeys(pairs):
-            if id not in rows or id in taken:
-                continue
-            taken.add(id)  # two recorders may have kept the same episode
+    for filesystem, path in _step_files(catalog):
+        try:
+            found = _episodes_in(filesystem, path, rows)
+        except Exception as error:  # of one file: it is gone, or broken
+            warn_passed_over(path, error_text(error))
+            continue
+        for episode in found:
+            if episode.row["episode_id"] not in taken:  # two recorders may have kept the same episode
+                taken.add(episode.row["episode_id"])
+                yield episode
+
+
+def _episodes_in(
+    filesystem: pyarrow.fs.FileSystem, path: str, rows: Mapping[str, Mapping[str, Any]]
+) -> list[EpisodeSteps]:
+    with open_file(filesystem, path) as file:
+        table = pyarrow.parquet.read_table(file)
+    found = []
+    for recorder, id in dict.fromkeys(
+        zip(*(table[name].to_pylist() for name in ("recorder", "episode_id")), strict=True)
+    ):
+        if id in rows:
             of_recorder = pa.compute.equal(table["recorder"], recorder)
             steps = table.filter(pa.compute.and_(of_recorder, pa.compute.equal(table["episode_id"], id)))
-            yield EpisodeSteps(
-                rows[id],
-                _values(steps, "observation"),
-                _values(steps.slice(1), "action"),
-                steps["reward"].to_pylist()[1:],
-                bool(steps["terminated"].to_pylist()[-1]),
+            found.append(
+                EpisodeSteps(
+                    rows[id],
+                    _values(steps, "observation"),
+                    _values(steps.slice(1), "action"),
+                    steps["reward"].to_pylist()[1:],
+                    bool(steps["terminated"].to_pylist()[-1]),
+                )
             )
+    return found
 
 
 def chosen_rows(catalog: Catalog, where: Callable[[dict[str, Any]], bool] | None) -> dict[str, dict[str, Any]]:
@@ -216,15 +236,14 @@ def chosen_rows(catalog: Catalog, where: Callable[[dict[str, Any]], bool] | None
     return {row["episode_id"]: row for row in rows if where is None or where(row)}
 
 
-def _step_tables(catalog: Catalog) -> Iterator[pa.Table]:
-    """Yield the files of steps of an experiment."""
+def _step_files(catalog: Catalog) -> Iterator[tuple[pyarrow.fs.FileSystem, str]]:
+    """Yield the files of steps of an experiment, each with its filesystem."""
     for trial in catalog.trials:
         for folder in dict.fromkeys(map(posixpath.dirname, trial.report_paths)):
             filesystem = trial.media_filesystem
             for info in filesystem.get_file_info(pyarrow.fs.FileSelector(folder)):
                 if posixpath.basename(folder) == FOLDER and info.base_name.startswith("steps-"):
-                    with open_file(filesystem, info.path) as file:
-                        yield pyarrow.parquet.read_table(file)
+                    yield filesystem, info.path
 
 
 def _values(steps: pa.Table, name: str) -> Any:
