@@ -76,6 +76,14 @@ def test_a_filter_knows_hyperparameters_first_then_the_clips_facts_none_ranges_a
     assert viewer.all(".filter", "e.value") == ['"my name"=3']
 
 
+def test_a_filter_that_is_nested_too_deep_says_so_and_breaks_no_page(viewer):
+    show(viewer)
+    problem = "(text) => tuneMedia.filter.parse(text, () => () => 1, () => '', []).problem"
+    for text in ("(" * 50_000 + "a", "not " * 50_000 + "a"):
+        assert "more than 100 parentheses" in viewer.frame.evaluate(problem, text)
+    assert viewer.frame.evaluate(problem, "(" * 90 + "a=1" + ")" * 90) is None
+
+
 def test_hyperparameters_are_shown_so_that_different_ones_differ(viewer):
     show(viewer)
     chips = viewer.frame.evaluate(
