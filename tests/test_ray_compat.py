@@ -17,6 +17,7 @@ from ray.train._internal.storage import StorageContext, _FilesystemSyncer
 from ray.tune.callback import Callback, CallbackList
 from ray.tune.execution import tune_controller
 from ray.tune.experiment import Trial
+from ray.tune.impl.placeholder import _FunctionResolver, _RefResolver
 from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
 from ray.tune.registry import _Registry
 from ray.tune.schedulers import PopulationBasedTraining
@@ -237,3 +238,11 @@ def test_all_processes_of_a_job_share_values(ray_session):
     assert ray_session.get(there.remote(name)) == (False, "one")
     assert ray_compat.share_value(name, "two", may_replace=True)
     assert ray_compat.shared_value(name) == "two"
+
+
+def test_a_trial_has_its_config_before_objects_and_sampled_values_were_put_in():
+    trial = Trial("trainable", config={"f": ("__ref_ph", "1b3f24bb"), "lr": 0.1}, stub=True)
+    trial.resolve_config_placeholders({("f",): [_RefResolver("1b3f24bb", len)]})
+    assert trial.config == {"f": len, "lr": 0.1}, changed("Trial", "resolve_config_placeholders")
+    assert ray_compat.unresolved_config(trial)["f"] == ("__ref_ph", "1b3f24bb"), changed("Trial", "__unresolved_config")
+    assert (_RefResolver.TOKEN, _FunctionResolver.TOKEN) == ("__ref_ph", "__fn_ph"), changed("placeholder", "TOKEN")

@@ -40,3 +40,8 @@ def test_tune_gives_the_folders_these_names(ray_session, tmp_path):
         run_config=tune.RunConfig(storage_path=str(tmp_path), name="exp"),
     ).fit()
     assert {result.path.rpartition("/")[2] for result in results} == {"lr=0.1_0", "lr=0.2_1"}
+
+
+def test_an_object_that_tune_has_not_put_in_yet_is_named_by_its_id():
+    """The folder was called `f=__ref_ph_1b3f24bb_`, with brackets and quotes as underscores."""
+    assert named(f=("__ref_ph", "1b3f24bb")) == "f=1b3f24bb_3"

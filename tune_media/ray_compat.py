@@ -44,6 +44,11 @@ def latest_checkpoint_metrics(trial: Any) -> dict[str, Any] | None:
     return latest.metrics if latest is not None and isinstance(latest.metrics, dict) else None
 
 
+def unresolved_config(trial: Any) -> dict[str, Any]:
+    """Return a trial's config before Tune put objects and sampled values in; {} if it does not say."""
+    return dict(getattr(trial, "_Trial__unresolved_config", None) or {})
+
+
 def experiment_timestamp(trial: Any) -> str:
     """Return Tune's own time stamp of a trial's experiment, which a restore keeps."""
     return str(getattr(trial.storage, "_timestamp", ""))

@@ -40,6 +40,8 @@ def short_trial_names(trial: Trial) -> str:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) == 2 and value[0] == "__ref_ph":  # Tune puts the object in later
+        return str(value[1])
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

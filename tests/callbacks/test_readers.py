@@ -10,6 +10,8 @@ import tune_media as tm
 from tests.support.driven_sweep import Sweep, blob
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import wait_until
+from tune_media.callbacks.outbox import Outbox
+from tune_media.callbacks.outbox_thread import OutboxThread
 
 pytestmark = pytest.mark.usefixtures("sessions_end")
 
@@ -254,3 +256,28 @@ def test_a_row_is_not_passed_before_the_storage_has_copied_what_it_asked_for(tmp
     wait_until(lambda: outbox.position("notes") == outbox.last)
     sweep.callback.on_experiment_end([sweep.trial])
     assert notes.calls == ["start", "metrics 1", "media 1 clip", "end", "finish"]
+
+
+def test_a_thread_whose_last_look_fails_looks_again(tmp_path):
+    """The storage raised while the last index was completed: the thread died, and the outbox went as delivered."""
+    looks = []
+
+    class Thread(OutboxThread):
+        def turn(self):
+            return False
+
+        def failed(self, error):
+            looks.append(str(error))
+            return True
+
+        def finished(self):
+            if len(looks) < 2:
+                raise OSError("the storage is away")
+            return True
+
+    outbox = Outbox.create(tmp_path, {})
+    thread = Thread("last look", outbox)
+    thread.begin()
+    assert thread.close(30)
+    assert looks == ["the storage is away"] * 2
+    outbox.close(remove=True)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.recorded import make_trial
 from tests.support.viewing import write_trial
-from tune_media.experiment.params import differing, flat_values
+from tune_media.experiment.params import differing, flat_values, nested_choice, plain_config, searched_params
 from tune_media.experiment.trial_files import TrialFiles, index_path, version_of
 
 LOCAL = pyarrow.fs.LocalFileSystem()
@@ -79,9 +79,9 @@ def test_a_trial_without_files_is_empty_and_no_error(tmp_path):
     assert trial.media_file("media/x.mp4") is None
 
 
-def test_hyperparameters_in_a_table_are_scalars_and_short_lists():
-    values = {"a": [1, 2], "long": list(range(9)), "deep": {"b": None, "c": [[1]]}, "object": object()}
-    assert dict(flat_values(values)) == {"a": "[1, 2]", "deep/b": None}
+def test_hyperparameters_in_a_table_are_scalars_and_lists():
+    values = {"a": [1, 2], "deep": {"b": None, "c": [[1]]}, "object": object()}
+    assert dict(flat_values(values)) == {"a": "[1, 2]", "deep/b": None, "deep/c": "[[1]]"}
 
 
 def test_memory_addresses_are_no_difference_and_missing_values_are_one():
@@ -108,3 +108,17 @@ def test_files_of_episodes_are_reports_and_no_media(tmp_path):
     trial = of(folder)
     assert trial.report_paths == [f"{folder}/{path}"]
     assert len(trial.media) == 1
+
+
+def test_objects_are_named_by_tunes_ids_wherever_they_are():
+    ids = {"f": ["__ref_ph", "aaaaaaaa"], "pair": [1, ["__ref_ph", "bbbbbbbb"]], "a/b": ["__ref_ph", "cccccccc"]}
+    chosen = nested_choice({**ids, "n": ["__ref_ph", "dddddddd"], "l/0": 0.5}, {"s": ["__fn_ph", "eeeeeeee"]})
+    texts = {"f": "<function f at 0x7f01>", "pair": [1, "<x.A object at 0x7f02>"], "a": {"b": "<b at 0x7f03>"}}
+    config = plain_config({**texts, "n": 3, "l": [0.5, 2], "s": 0.25, "fixed": "<c at 0x7f04>"}, chosen)
+    assert config == {
+        **{"f": "<function f aaaaaaaa>", "pair": [1, "<x.A object bbbbbbbb>"], "a": {"b": "<b cccccccc>"}},
+        **{"n": 3, "l": [0.5, 2], "s": 0.25, "fixed": "<c at 0x7f04>"},
+    }
+    searched = {"f": config["f"], "pair": config["pair"], "a/b": "<b cccccccc>", "n": 3, "l/0": 0.5, "s": 0.25}
+    assert searched_params(config, chosen) == searched
+    assert searched_params({}, chosen)["f"] == "<object aaaaaaaa>"  # no params.json

@@ -8,14 +8,13 @@ import logging
 import posixpath
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ray.tune.utils import flatten_dict
-
 from tune_media.callbacks.backend import STATUS_OF, Backend, Report, Status, TrialInfo
+from tune_media.experiment.params import plain_config, searched_params
 from tune_media.experiment.results import (
     json_object,
     result_step,
@@ -135,12 +134,14 @@ class FinishedTrial:
         results: The lines of its results that count.
         info: The trial, as Tune started it.
         status: How it ended.
+        chosen: What Tune chose for it, see ``nested_choice``.
     """
 
     files: TrialFiles
     results: Sequence[bytes] = field(repr=False)
     info: TrialInfo
     status: Status
+    chosen: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, files: TrialFiles, differing: Sequence[str], state: ExperimentState) -> FinishedTrial:
@@ -161,25 +162,28 @@ class FinishedTrial:
         by_folder = next((known.trial_id for known in state.trials.values() if known.folder == folder), None)
         id = str(first.get("trial_id") or by_folder or next(iter(sorted(files.trial_ids)), None) or folder)
         known = state.trials.get(id)
-        if known is not None and known.searched:
-            searched = flatten_dict(dict(known.searched), delimiter="/")
+        chosen = known.searched if known is not None else {}
+        config = first.get("config")
+        config = plain_config(config if isinstance(config, dict) and config else files.read_config(), chosen)
+        if chosen:
+            searched = searched_params(config, chosen)
         else:
             searched = {name: files.config[name] for name in differing if name in files.config}
-        config = first.get("config")
         info = TrialInfo(
             id,
             known.name if known else trial_name(folder, id) or folder,
             posixpath.basename(posixpath.dirname(files.path.rstrip("/"))),
-            config if isinstance(config, dict) and config else files.read_config(),
+            config,
             TrialLocation(files.filesystem, files.path, Path(files.path), id),
             searched=searched,
             time=result_time(first) or files.newest,
         )
         if known is not None and known.status in STATUS_OF:
-            return cls(files, results, info, STATUS_OF[known.status])
+            return cls(files, results, info, STATUS_OF[known.status], chosen)
         if read_if_there(files.filesystem, posixpath.join(files.path, "error.txt")) is not None:
-            return cls(files, results, info, "failed")
-        return cls(files, results, info, "finished" if last.get("done") is True else "interrupted")
+            return cls(files, results, info, "failed", chosen)
+        status: Status = "finished" if last.get("done") is True else "interrupted"
+        return cls(files, results, info, status, chosen)
 
     @classmethod
     def of_driver(cls, info: TrialInfo, status: Status) -> FinishedTrial:
@@ -256,7 +260,7 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[Report | Med
         yield Report(
             result_step(result),
             iteration,
-            {**without_lists(result), "config": result.get("config") or {}},
+            {**without_lists(result), "config": plain_config(result.get("config") or {}, trial.chosen)},
             time=at,
             changed=functools.partial(bool, before and config != before),
             row=row,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Report
+from tune_media.callbacks.hyperparameters import hyperparameters
 from tune_media.callbacks.outbox import TAPE, NewRow, OutboxFullError, no_room
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
@@ -158,7 +159,7 @@ class Intake:
         live: dict[str, Any] = {}
         if result is not None and session.wants_results:
             with session.faults.guard("the outbox", "reading a result"):
-                row, live = self._result_row(trial_id, result, at)
+                row, live = self._result_row(trial, result, at)
                 rows.append(row)
         media_at = len(rows)
         media = self._media_rows(trial_id, entries)
@@ -195,11 +196,12 @@ class Intake:
             rows = [NewRow(row.trial, row.kind) if row.kind == "result" else row for row in rows]
             return self._session.append(rows, is_bounded=False)
 
-    def _result_row(self, trial_id: str, result: dict[str, Any], at: float) -> tuple[NewRow, dict[str, Any]]:
+    def _result_row(self, trial: Trial, result: dict[str, Any], at: float) -> tuple[NewRow, dict[str, Any]]:
+        trial_id = trial.trial_id
         iteration = whole_number(result.get("training_iteration"))
         changed = functools.partial(self._has_other_config, trial_id, result)
         report = Report(result_step(result), iteration, result, changed=changed)
-        config = None if report.config is None else plain_config(dict(report.config))
+        config = None if report.config is None else hyperparameters(trial, report.config)[0]
         flat, live = pack_each(report.flat)
         facts = {"step": report.step, "training_iteration": iteration, "time": at, "live": sorted(map(str, live))}
         data = pack({**facts, "config": config, "packed": flat})
@@ -287,24 +289,3 @@ def _without_content(row: NewRow, reason: str) -> NewRow:
     if row.kind not in ("media", TAPE, "episodes"):
         return row
     return NewRow(row.trial, "media" if row.kind == TAPE else row.kind, as_lost(row.data, DROPPED, reason))
-
-
-def plain_config(config: Any) -> Any:
-    """Return hyperparameters as plain data: functions, classes and other objects become their text.
-
-    >>> plain_config({"lr": 0.1, "env": {"reward": len}, "sizes": (64, 64)})
-    {'lr': 0.1, 'env': {'reward': '<built-in function len>'}, 'sizes': (64, 64)}
-    """
-    if isinstance(config, dict):
-        return {shown(key, str): plain_config(value) for key, value in config.items()}
-    if isinstance(config, (list, tuple)):
-        return (
-            type(config)(map(plain_config, config))
-            if type(config) in (list, tuple)
-            else list(map(plain_config, config))
-        )
-    try:
-        pack(config)
-    except Exception:
-        return without_address(shown(config, str))
-    return config

@@ -86,6 +86,8 @@ class OutboxThread:
             self._hurried.clear()
             try:
                 is_busy = self.turn()
+                if not is_busy and self._is_closing and self.finished():
+                    return
             except BaseException as raised:  # SystemExit, too: a thread that ends would leave all the rest undone
                 error = raised if isinstance(raised, Exception) else RuntimeError(f"{type(raised).__name__}: {raised}")
                 if self._gave_up:
@@ -99,8 +101,6 @@ class OutboxThread:
             self.is_away, self._pause = False, 0.0
             if is_busy:
                 continue
-            if self._is_closing and self.finished():
-                return
             self._outbox.wait(version, _LOOK_SECONDS)
             if not self._is_closing:
                 self._hurried.wait(self.gather_seconds)

@@ -15,14 +15,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ray.tune.utils import flatten_dict
-
 from tune_media.callbacks.backend import STATUS_OF, Backend, Report, Status, TrialInfo
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.intake import KILLED, Intake, plain_config
+from tune_media.callbacks.hyperparameters import hyperparameters
+from tune_media.callbacks.intake import KILLED, Intake
 from tune_media.callbacks.maker import Maker
 from tune_media.callbacks.outbox import (
     STORAGE,
@@ -175,13 +175,12 @@ class MediaSession:
         if trial_id not in self._restored:
             has_reported = bool((trial.last_result or {}).get("training_iteration"))  # Tune puts other things there
             self._restored[trial_id] = has_reported or self.outbox.trial(trial_id) is not None
-        searched = flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
-        config = {name: value for name, value in dict(trial.config or {}).items() if name != "callbacks"}
+        config, searched = hyperparameters(trial, trial.config)
         return {
             "name": str(trial),
             "folder": str(trial.storage.trial_dir_name),
-            "config": plain_config(config),
-            "searched": plain_config(searched),
+            "config": config,
+            "searched": searched,
             "time": time.time(),
             "restored": self._restored[trial_id],
             "generation": self.outbox.generation,
@@ -342,10 +341,7 @@ class MediaSession:
 
     def live_info(self, trial: Trial) -> TrialInfo:
         """Return a trial as Tune's loop hands it to a backend."""
-        config = dict(trial.config or {})
-        searched = flatten_dict(dict(trial.evaluated_params or {}), delimiter="/")
-        place = self.storage.location(trial.trial_id, trial.storage.trial_dir_name)
-        return TrialInfo(trial.trial_id, str(trial), trial.experiment_dir_name, config, place, trial, searched)
+        return replace(self.trial_info(trial.trial_id, self._facts_of(trial)), ray=trial)
 
     def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
         """Queue work for the storage's thread; while the storage is away it is tried again."""

@@ -2,18 +2,146 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tune_media.values.foreign import without_address
+from tune_media.values.foreign import shown, without_address
+from tune_media.values.plain import pack
 
 PARAMS = "params.json"
-_MAX_LIST = 8  # longer lists are no hyperparameter that anyone reads in a table
+_SAMPLED = "__fn_ph"  # Tune's mark of a value that a function makes
+_OBJECT = "__ref_ph"  # and of an object, before its id
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_MAX_LIST_CHARACTERS = 80
+
+
+def plain_config(config: Any, chosen: Any = None) -> Any:
+    """Return hyperparameters as plain data: functions, classes and other objects become their text.
+
+    A text that does not tell an object from others, since it has an address or names a local class, gets Tune's id of
+    the object: it is the same in all trials, trackers and readers, also after a restore.
+
+    Args:
+        config: The hyperparameters.
+        chosen: What Tune chose for them, see ``nested_choice``.
+
+    >>> plain_config({"lr": 0.1, "env": {"reward": len}, "sizes": (64, 64)})
+    {'lr': 0.1, 'env': {'reward': '<built-in function len>'}, 'sizes': (64, 64)}
+    >>> plain_config({"make": lambda: 1}, {"make": ("__ref_ph", "1b3f24bb")})
+    {'make': '<function <lambda> 1b3f24bb>'}
+    """
+    if isinstance(config, dict):
+        named = ((_whole_characters(shown(key, str)), value) for key, value in config.items())
+        return {name: plain_config(value, _at(chosen, name)) for name, value in named}
+    if isinstance(config, (list, tuple)):
+        kind = type(config) if type(config) in (list, tuple) else list
+        return kind(plain_config(value, _at(chosen, number)) for number, value in enumerate(config))
+    if isinstance(config, str):
+        text = _whole_characters(config)
+        return _object_text(text, chosen) if _is_object(chosen) else text
+    try:
+        pack(config)
+    except Exception:
+        return _object_text(_whole_characters(shown(config, str)), chosen)
+    return config
+
+
+def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
+    """Return what Tune chose for a trial as a tree, with Tune's stand-ins for objects and sampled values.
+
+    Args:
+        evaluated: Tune's ``evaluated_params``, by path.
+        unresolved: The trial's config before Tune put objects and sampled values in: only there is said what a function
+            samples.
+
+    >>> nested_choice({"lr": 0.1, "env/size": 8}, {"decay": ("__fn_ph", "1b3f24bb"), "lr": 0.1})
+    {'decay': ('__fn_ph', '1b3f24bb'), 'lr': 0.1, 'env': {'size': 8}}
+    """
+    tree: dict[str, Any] = _sampled(unresolved if isinstance(unresolved, Mapping) else {})
+    for name, value in (evaluated if isinstance(evaluated, Mapping) else {}).items():
+        *outer, last = _whole_characters(name).split("/")
+        at = tree
+        for part in outer:
+            inner = at.get(part)
+            at[part] = at = dict(inner) if isinstance(inner, Mapping) else {}
+        at[last] = value
+    return tree
+
+
+def _sampled(config: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name, value in config.items():
+        inner = _sampled(value) if isinstance(value, Mapping) else value
+        if (_is_stand_in(inner) and inner[0] == _SAMPLED) or (isinstance(inner, dict) and inner):
+            found[_whole_characters(shown(name, str))] = inner
+    return found
+
+
+def searched_params(config: Mapping[str, Any], chosen: Any) -> dict[str, Any]:
+    """Return the hyperparameters that Tune chose, by path, with the values that the trial has.
+
+    Args:
+        config: All hyperparameters of the trial, as ``plain_config`` returned them.
+        chosen: What Tune chose, as ``nested_choice`` returned it.
+
+    >>> searched_params({"lr": 0.1, "make": "<function <lambda> 1b3f24bb>"}, {"make": ("__ref_ph", "1b3f24bb")})
+    {'make': '<function <lambda> 1b3f24bb>'}
+    """
+    found: dict[str, Any] = {}
+    _add_searched(found, "", config, chosen)
+    return found
+
+
+def _add_searched(found: dict[str, Any], name: str, value: Any, chosen: Any) -> None:
+    if isinstance(chosen, Mapping) and chosen:
+        for part, inner in chosen.items():
+            _add_searched(found, f"{name}/{part}" if name else str(part), _at(value, part), inner)
+    elif isinstance(value, Mapping) and value:  # one object was chosen that is a dict
+        for part, inner in value.items():
+            _add_searched(found, f"{name}/{part}", inner, None)
+    elif value is not None or not _is_stand_in(chosen):
+        found[name] = chosen if value is None else value
+    elif _is_object(chosen):
+        found[name] = f"<object {chosen[1]}>"
+
+
+def _at(tree: Any, key: Any) -> Any:
+    """Return what is at a key of a dict or a place of a list; None if there is nothing. A key may hold a ``/``."""
+    if isinstance(tree, Mapping) and key in tree:
+        return tree[key]
+    for part in shown(key, str).split("/"):
+        if isinstance(tree, Mapping):
+            tree = tree.get(part)
+        elif isinstance(tree, (list, tuple)) and part.isdecimal() and int(part) < len(tree) and not _is_stand_in(tree):
+            tree = tree[int(part)]
+        else:
+            return None
+    return tree
+
+
+def _is_stand_in(chosen: Any) -> bool:
+    return isinstance(chosen, (list, tuple)) and len(chosen) == 2 and chosen[0] in (_OBJECT, _SAMPLED)
+
+
+def _is_object(chosen: Any) -> bool:
+    return _is_stand_in(chosen) and chosen[0] == _OBJECT
+
+
+def _object_text(text: str, chosen: Any) -> str:
+    if _is_object(chosen):
+        text, count = _ADDRESS.subn(f" {chosen[1]}", text, count=1)
+        if not count and "<locals>" in text:
+            text = f"{text[:-1]} {chosen[1]}>" if text.endswith(">") else f"{text} {chosen[1]}"
+    return without_address(text)
 
 
 def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield scalars and short lists of scalars by name, nested ones as ``outer/inner``; reprs without addresses.
+    """Yield scalars and lists by name, nested ones as ``outer/inner``; reprs without addresses.
+
+    A long list is cut, and ends with a checksum of the whole.
 
     Example:
         >>> dict(flat_values({"lr": 0.1, "model": {"hiddens": [64, 64], "module": object()}}))
@@ -29,8 +157,8 @@ def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
             yield f"{prefix}{name}", _whole_characters(without_address(value))
         elif _is_scalar(value):
             yield f"{prefix}{name}", _whole_characters(value) if isinstance(value, str) else value
-        elif isinstance(value, list) and len(value) <= _MAX_LIST and all(map(_is_scalar, value)):
-            yield f"{prefix}{name}", json.dumps(value)
+        elif isinstance(value, list):
+            yield f"{prefix}{name}", _list_text(without_address(json.dumps(value)))
 
 
 def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -43,7 +171,7 @@ def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
         ['lr']
     """
     names = dict.fromkeys(name for found in params for name in found)
-    differ = [name for name in names if len({_comparable(found.get(name)) for found in params}) > 1]
+    differ = [name for name in names if len({comparable(found.get(name)) for found in params}) > 1]
     return sorted(differ, key=lambda name: (name.count("/"), name))
 
 
@@ -51,7 +179,19 @@ def _is_scalar(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 
-def _comparable(value: Any) -> str:
+def _list_text(text: str) -> str:
+    """Return the JSON of a list as one reads it in a table; two lists never have the same text.
+
+    >>> _list_text("[1, 2]"), _list_text(str([0] * 100))
+    ('[1, 2]', '[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,... 6113edeb')
+    """
+    if len(text) <= _MAX_LIST_CHARACTERS:
+        return text
+    return f"{text[: _MAX_LIST_CHARACTERS - 20]}... {hashlib.blake2s(text.encode(), digest_size=4).hexdigest()}"
+
+
+def comparable(value: Any) -> str:
+    """Return a text that is the same for the same hyperparameter, in whatever process it was written."""
     return without_address(repr(value))
 
 

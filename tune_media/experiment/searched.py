@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import posixpath
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tune_media.experiment.params import differing, flat_values
+from tune_media.experiment.params import differing, flat_values, searched_params
 from tune_media.experiment.state import ExperimentState, Snapshots
 
 if TYPE_CHECKING:
@@ -28,24 +29,29 @@ class SearchedParams:
 
     def __init__(self, trials: Sequence[TrialFiles]) -> None:
         self.trials = list(trials)
-        self._snapshots = Snapshots()
+        self._snapshots, self._lock = Snapshots(), threading.Lock()
         self._states: dict[str, ExperimentState] = {}
         self._differing: list[str] | None = None
 
     def of(self, trial: TrialFiles) -> dict[str, Any]:
         """Return those of one trial, nested ones as ``outer/inner``, with the values that it had last."""
-        chosen = dict(flat_values(self._state_of(trial).searched_by(trial.trial_ids, trial.path)))
+        chosen = self.chosen(trial)
         if not chosen:
             if self._differing is None:
                 self._differing = differing([one.config for one in self.trials])
             return {name: trial.config.get(name) for name in self._differing}
-        return {name: trial.config.get(name, value) for name, value in chosen.items()}
+        return dict(flat_values(searched_params(trial.read_config(), chosen)))
+
+    def chosen(self, trial: TrialFiles) -> dict[str, Any]:
+        """Return what Tune chose for a trial, see ``nested_choice``; empty if no snapshot has it."""
+        return dict(self._state_of(trial).searched_by(trial.trial_ids, trial.path))
 
     def _state_of(self, trial: TrialFiles) -> ExperimentState:
         experiment = posixpath.dirname(trial.path.rstrip("/"))
-        if experiment not in self._states:
-            try:
-                self._states[experiment] = self._snapshots.of(trial.filesystem, experiment)
-            except OSError:  # the storage is away; the trials themselves have been read
-                self._states[experiment] = ExperimentState()
-        return self._states[experiment]
+        with self._lock:
+            if experiment not in self._states:
+                try:
+                    self._states[experiment] = self._snapshots.of(trial.filesystem, experiment)
+                except OSError:  # the storage is away; the trials themselves have been read
+                    self._states[experiment] = ExperimentState()
+            return self._states[experiment]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.fs
 
+from tune_media.experiment.params import nested_choice
 from tune_media.experiment.results import json_file, json_object
 from tune_media.storage.filesystem import file_info
 from tune_media.storage.passed_over import warn_passed_over
@@ -26,7 +27,7 @@ class TrialState:
         name: Tune's name of the trial, for example ``PPO_CartPole-v1_49541_00000``.
         folder: The name of its folder; empty if the snapshot does not say.
         status: Tune's word: ``PENDING``, ``RUNNING``, ``PAUSED``, ``TERMINATED`` or ``ERROR``.
-        searched: The hyperparameters that Tune chose for it.
+        searched: What Tune chose for it, see ``nested_choice``.
     """
 
     trial_id: str
@@ -58,7 +59,7 @@ class ExperimentState:
         return {trial.folder for trial in self.trials.values()}
 
     def searched_by(self, trial_ids: Iterable[str], path: str) -> Mapping[str, Any]:
-        """Return the hyperparameters that Tune chose for the trial in a folder; empty if no snapshot has it.
+        """Return what Tune chose for the trial in a folder, see ``nested_choice``; empty if no snapshot has it.
 
         Args:
             trial_ids: Its ids, if they are known.
@@ -131,13 +132,13 @@ def _trial(row: Any) -> TrialState | None:
     if not isinstance(id, str):
         return None
     folder, own = str(values.get("relative_logdir") or ""), values.get("custom_trial_name")
-    searched = values.get("evaluated_params")
+    chosen = nested_choice(values.get("evaluated_params"), values.get("_Trial__unresolved_config"))
     return TrialState(
         trial_id=id,
         name=own if isinstance(own, str) and own else trial_name(folder, id) or f"{values.get('trainable_name')}_{id}",
         folder=folder,
         status=str(values.get("status") or ""),
-        searched={name: _plain(value) for name, value in searched.items()} if isinstance(searched, dict) else {},
+        searched={name: _plain(value) for name, value in chosen.items()},
     )
 
 
@@ -154,6 +155,7 @@ def trial_name(folder: str, trial_id: str) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a hyperparameter; a value that Tune could not write as JSON is named by that."""
-    if isinstance(value, dict) and value.get("_type") == "CLOUDPICKLE_FALLBACK":
-        return "<object>"
+    if isinstance(value, dict):
+        is_pickled = value.get("_type") == "CLOUDPICKLE_FALLBACK"
+        return "<object>" if is_pickled else {name: _plain(inner) for name, inner in value.items()}
     return value

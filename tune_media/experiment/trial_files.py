@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.experiment.media_columns import MediaColumns
-from tune_media.experiment.params import PARAMS, flat_values
+from tune_media.experiment.params import PARAMS, flat_values, plain_config
 from tune_media.experiment.results import (
     RESULTS,
     Metric,
@@ -43,6 +43,7 @@ from tune_media.values.video import Video
 _MAX_PARSED = 64 * 1024 * 1024  # bytes of results that are parsed for one chart
 _MEDIA_FOLDERS = ("media/",)
 _EPISODE_FOLDER = "episode_data/"
+_OBJECTS = (" at 0x", "<locals>")  # in the texts of objects that do not tell one from another
 _LISTING_PAUSE = 30.0  # seconds until a trial on remote storage is listed again though its index is the same
 _SHARE_OF_AGE = 0.1  # of the time since its last result: the same for a trial that has ended
 
@@ -196,8 +197,13 @@ class TrialFiles:
         return self.config if self.searched is None else self.searched.of(self)
 
     def read_config(self) -> dict[str, Any]:
-        """Return its ``params.json`` as it is: the hyperparameters that it had last."""
-        return json_file(self.filesystem, posixpath.join(self.path, PARAMS))
+        """Return its ``params.json``, the hyperparameters that it had last; objects are named by Tune's ids."""
+        config = json_file(self.filesystem, posixpath.join(self.path, PARAMS))
+        text = str(config)
+        if self.searched is None or not any(part in text for part in _OBJECTS):
+            return config
+        named: dict[str, Any] = plain_config(config, self.searched.chosen(self))
+        return named
 
     @property
     def metrics(self) -> dict[str, Metric]:

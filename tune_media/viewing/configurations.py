@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.experiment.params import differing
+from tune_media.experiment.params import comparable, differing
 from tune_media.values.checks import did_you_mean
-from tune_media.values.foreign import without_address
 from tune_media.values.names import full_name
 from tune_media.viewing.statistics import Estimate, Scores, difference, estimate, interquartile_mean
 
@@ -112,7 +111,7 @@ def configurations(params: Sequence[Mapping[str, Any]], by: Sequence[str] | None
     names = [name for name in differing(params) if not is_seed(name)] if by is None else _full_names("by=", params, by)
     groups: dict[tuple[str, ...], list[int]] = {}
     for number, found in enumerate(params):
-        groups.setdefault(tuple(_comparable(found.get(name)) for name in names), []).append(number)
+        groups.setdefault(tuple(comparable(found.get(name)) for name in names), []).append(number)
     return [Configuration({name: params[own[0]].get(name) for name in names}, own) for own in groups.values()]
 
 
@@ -182,12 +181,12 @@ def table_of(one: Configuration, scores: Sequence[float | None], tasks: Sequence
 def short(value: Any, digits: int = 5) -> str:
     """Return a hyperparameter as a table shows it.
 
-    >>> short(0.1), short("<function warm>"), short(None)
-    ('0.1', 'warm', 'None')
+    >>> short(0.1), short("<function warm>"), short("<function warm 1b3f24bb>"), short(None)
+    ('0.1', 'warm', 'warm 1b3f24bb', 'None')
     """
     if isinstance(value, float):
         return f"{value:.{digits}g}"
-    return re.sub(r"^<(?:function|class) '?(.+?)'?>$", r"\1", str(value))
+    return re.sub(r"^<(?:function|class) '?(.+?)'?( [0-9a-f]{8})?>$", r"\1\2", str(value))
 
 
 def _title(params: Mapping[str, Any], as_text: Callable[[Any], str]) -> str:
@@ -204,7 +203,3 @@ def _full_names(argument: str, params: Sequence[Mapping[str, Any]], wanted_names
             raise ValueError(f"{argument} has {wanted!r}, which is no hyperparameter; {did_you_mean(wanted, known)}")
         names.append(full)
     return names
-
-
-def _comparable(value: Any) -> str:
-    return without_address(repr(value))

@@ -17,6 +17,7 @@ from typing import TypeVar
 import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
+from tune_media.experiment.searched import SearchedParams
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import (
@@ -183,6 +184,7 @@ class Trials:
         fresh: list[tuple[TrialFiles, Version]] = []
         found: list[TrialFiles] = []
         known = {trial.path: trial for trial in self._trials.values() if trial.filesystem is root.folder.filesystem}
+        searched = SearchedParams(())  # a new one reads Tune's snapshots again, if a trial asks
         while level and depth <= _MAX_DEPTH:
             versions = _versions(root.folder.filesystem, level, known.keys(), pool)
             for path, version in versions.items():
@@ -194,6 +196,7 @@ class Trials:
                 if trial is None:
                     name = posixpath.join(root.prefix, posixpath.relpath(path, root.folder.path))
                     trial = TrialFiles(name, root.folder.filesystem, path)
+                trial.searched = searched
                 found.append(trial)
                 fresh.append((trial, version))
             others = [path for path in level if path not in versions]

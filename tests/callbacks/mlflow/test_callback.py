@@ -178,3 +178,30 @@ def test_a_clip_plays_in_mlflows_page(tmp_path, server):
             "() => { const v = document.querySelector('video'); return [v.error, v.videoWidth, v.videoHeight] }"
         )
     assert shown == [None, 24, 16]
+
+
+@pytest.mark.parametrize("name", ["mlflow.runName", "mlflow.parentRunId"])
+def test_a_tag_that_mlflow_sets_itself_is_refused_before_the_sweep(name):
+    """MLflow refused each run, and a sweep had no MLflow log at all."""
+    with pytest.raises(ValueError, match=rf"tags=\.\.\.\) holds '{name}', which .*; (name trials|pass nested=True)"):
+        tm.MLflowMediaLoggerCallback(tags={"team": "a", name: "mine"})
+
+
+def test_a_hyperparameter_that_is_no_whole_text_does_not_leave_the_run_running(tmp_path, caplog):
+    """Half of a character raised while the run was started: it stayed RUNNING, without its metrics."""
+    uri = mlflow_store(tmp_path)
+    callback = tm.MLflowMediaLoggerCallback(uri, artifact_location=f"file://{tmp_path}/mlruns")
+    run([callback], FakeTrial(tmp_path, lr=0.5, text="half \ud800", **{"na\ud800me": 1}), [{"score": 2.0}])
+    _, (found,) = runs_of(uri, "experiment")
+    assert (found.info.status, found.data.metrics["score"]) == ("FINISHED", 2.0)
+    assert (found.data.params["lr"], found.data.params["text"]) == ("0.5", "half ?")
+
+
+def test_hyperparameters_that_mlflow_cannot_hold_cost_themselves_alone(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("tune_media.callbacks.mlflow.run.MlflowRun.log_params", lambda run, config: 1 / 0)
+    uri = mlflow_store(tmp_path)
+    callback = tm.MLflowMediaLoggerCallback(uri, artifact_location=f"file://{tmp_path}/mlruns")
+    run([callback], FakeTrial(tmp_path, lr=0.5), [{"score": 2.0}])
+    _, (found,) = runs_of(uri, "experiment")
+    assert (found.info.status, found.data.metrics["score"]) == ("FINISHED", 2.0)
+    assert "logging hyperparameters" in caplog.text

@@ -26,6 +26,7 @@ def error_of(uri, monkeypatch):
     ("theirs", "ours"),
     [
         ("MLFLOW_PARENT_RUN_ID", private_names.PARENT_TAG),
+        ("MLFLOW_RUN_NAME", private_names.RUN_NAME_TAG),
         ("MLFLOW_RUN_NOTE", private_names.NOTE_TAG),
         ("MLFLOW_LOGGED_IMAGES", private_names.IMAGES_TAG),
         ("MLFLOW_LOGGED_ARTIFACTS", private_names.TABLES_TAG),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,10 +118,10 @@ class MlflowBackend(Backend):
         run = self._started[trial.trial_id]
         if self._rays.log_params_on_trial_end:
             self._log_params(run, trial.config)
-        run.log_table()
-        run.describe(trial.searched)
+        self._try("logging the table of episodes", run.log_table)
+        self._try("describing a run", lambda: run.describe(trial.searched))
         if self._rays.should_save_artifact:
-            run.log_folder(str(trial.location.local_path))
+            self._try("logging a trial's folder", lambda: run.log_folder(str(trial.location.local_path)))
         run.end(_STATUS[status])
         self._started.forget(trial.trial_id)
         self._is_interrupted |= status == "interrupted"
@@ -140,11 +140,16 @@ class MlflowBackend(Backend):
         return connection.is_away(error)
 
     def _log_params(self, run: MlflowRun, config: Mapping[str, Any]) -> None:
-        """Log hyperparameters; one that MLflow refuses costs itself."""
+        self._try("logging hyperparameters", lambda: run.log_params(config))
+
+    def _try(self, what: str, work: Callable[[], None]) -> None:
+        """Do something that a run can do without: if it fails for good, the run still goes on and ends."""
         try:
-            run.log_params(config)
-        except RefusedError as error:
-            self.context.fault("logging hyperparameters", error)
+            work()
+        except Exception as error:
+            if self.is_away(error):
+                raise
+            self.context.fault(what, error)
 
     @property
     def _started(self) -> MlflowRuns:

@@ -10,6 +10,7 @@ from typing_extensions import override
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.connection import hide_password
+from tune_media.callbacks.mlflow.private_names import PARENT_TAG, RUN_NAME_TAG
 from tune_media.values.checks import as_shown, check_flag, check_text, suggests_names
 from tune_media.values.options import MediaOptions
 from tune_media.values.secrets import redacted_values
@@ -53,6 +54,7 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
     Raises:
         ImportError: MLflow is not installed.
         TypeError: An argument of the wrong type.
+        ValueError: A tag that MLflow itself sets.
         ValueError: At setup, before the first trial starts: MLflow cannot use the URI. A server that does not answer
             is no error: it may answer later.
 
@@ -100,6 +102,12 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
         return {**super().__getstate__(), **uris, "tags": redacted_values(self.tags), "tracking_token": None}
 
 
+_TAKEN_TAGS = {
+    RUN_NAME_TAG: "is the trial's name in MLflow; name trials by tune.TuneConfig(trial_name_creator=...)",
+    PARENT_TAG: "puts a run under another one; pass nested=True for one parent run of the sweep",
+}
+
+
 def _check_types(given: dict[str, Any]) -> None:
     """Refuse arguments of the wrong type, which MLflow would meet in a background thread."""
     examples = {"tracking_uri": "'sqlite:///mlflow.db'", "registry_uri": "'sqlite:///mlflow.db'"}
@@ -112,3 +120,5 @@ def _check_types(given: dict[str, Any]) -> None:
         raise TypeError(f"MLflowMediaLoggerCallback(tags=...) takes a dict, for example {{'team': 'a'}}, got {got}.")
     for name in given["tags"] or ():
         check_text("MLflowMediaLoggerCallback(tags={...}), a name,", name, "'team'", or_none=False)
+    for name in _TAKEN_TAGS.keys() & (given["tags"] or {}).keys():
+        raise ValueError(f"MLflowMediaLoggerCallback(tags=...) holds {name!r}, which {_TAKEN_TAGS[name]}.")

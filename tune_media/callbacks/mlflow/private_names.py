@@ -10,6 +10,9 @@ import re
 PARENT_TAG = "mlflow.parentRunId"
 """The tag that puts a run under another one."""
 
+RUN_NAME_TAG = "mlflow.runName"
+"""The tag that is a run's name."""
+
 NOTE_TAG = "mlflow.note.content"
 """The tag that is a run's description, in Markdown."""
 
