@@ -12,6 +12,7 @@ from tune_media.callbacks.backend import Report
 from tune_media.callbacks.hyperparameters import hyperparameters
 from tune_media.callbacks.outbox import TAPE, NewRow, OutboxFullError, no_room
 from tune_media.experiment.results import result_step, result_time
+from tune_media.results.clean import clean_result
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.raw_clips import RawVideo
 from tune_media.results.reader import FoundMedium, replace_media
@@ -68,6 +69,7 @@ class Intake:
         if self._last is not None and self._last.result is result:
             return self._last
         session, trial_id = self._session, trial.trial_id
+        self._clean(result)
         known = session.known_of(trial)
         iteration, now = whole_number(result.get("training_iteration")), result_time(result) or time.time()
         rows: list[NewRow] = []
@@ -133,6 +135,8 @@ class Intake:
                 return placed.path
             return f"not stored: {medium.kind} {found.section}/{found.key}"
 
+        if not is_new:
+            self._clean(result)
         try:
             replace_media(result, place, session.options.raw_fps, self._report_unread)
             if is_new:
@@ -276,6 +280,15 @@ class Intake:
 
     def _report_unstored(self, what: str) -> None:
         self._session.faults.report("episode data", "storing a value", TypeError(what), kind=what)
+
+    def _clean(self, result: dict[str, Any]) -> None:
+        """Make a result one that every logger can write; what it cost is counted."""
+        with self._session.faults.guard("the reader", "reading a result"):
+            clean_result(result, self._report_unclean)
+
+    def _report_unclean(self, place: str, reason: str) -> None:
+        error = ValueError(f"{place!r} {reason}; the result is logged with text in its place")
+        self._session.faults.report("the reader", "reading a result", error, kind=f"unclean {place}")
 
     def _report_unread(self, key: str, reason: str) -> None:
         self._session.faults.report("the reader", f"reading {key!r}", ValueError(reason), kind=key)

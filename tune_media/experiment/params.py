@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tune_media.values.foreign import shown, without_address
+from tune_media.values.foreign import shown, whole_characters, without_address
 from tune_media.values.plain import pack
 
 PARAMS = "params.json"
@@ -34,18 +34,18 @@ def plain_config(config: Any, chosen: Any = None) -> Any:
     {'make': '<function <lambda> 1b3f24bb>'}
     """
     if isinstance(config, dict):
-        named = ((_whole_characters(shown(key, str)), value) for key, value in config.items())
+        named = ((whole_characters(shown(key, str)), value) for key, value in config.items())
         return {name: plain_config(value, _at(chosen, name)) for name, value in named}
     if isinstance(config, (list, tuple)):
         kind = type(config) if type(config) in (list, tuple) else list
         return kind(plain_config(value, _at(chosen, number)) for number, value in enumerate(config))
     if isinstance(config, str):
-        text = _whole_characters(config)
+        text = whole_characters(config)
         return _object_text(text, chosen) if _is_object(chosen) else text
     try:
         pack(config)
     except Exception:
-        return _object_text(_whole_characters(shown(config, str)), chosen)
+        return _object_text(whole_characters(shown(config, str)), chosen)
     return config
 
 
@@ -62,7 +62,7 @@ def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
     """
     tree: dict[str, Any] = _sampled(unresolved if isinstance(unresolved, Mapping) else {})
     for name, value in (evaluated if isinstance(evaluated, Mapping) else {}).items():
-        *outer, last = _whole_characters(name).split("/")
+        *outer, last = whole_characters(name).split("/")
         at = tree
         for part in outer:
             inner = at.get(part)
@@ -76,7 +76,7 @@ def _sampled(config: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in config.items():
         inner = _sampled(value) if isinstance(value, Mapping) else value
         if (_is_stand_in(inner) and inner[0] == _SAMPLED) or (isinstance(inner, dict) and inner):
-            found[_whole_characters(shown(name, str))] = inner
+            found[whole_characters(shown(name, str))] = inner
     return found
 
 
@@ -150,13 +150,13 @@ def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
         {'schedule': '<function warm>'}
     """
     for key, value in values.items():
-        name = _whole_characters(key)
+        name = whole_characters(key)
         if isinstance(value, Mapping):
             yield from flat_values(value, f"{prefix}{name}/")
         elif isinstance(value, str) and value.startswith("<"):  # Tune writes an object as its repr
-            yield f"{prefix}{name}", _whole_characters(without_address(value))
+            yield f"{prefix}{name}", whole_characters(without_address(value))
         elif _is_scalar(value):
-            yield f"{prefix}{name}", _whole_characters(value) if isinstance(value, str) else value
+            yield f"{prefix}{name}", whole_characters(value) if isinstance(value, str) else value
         elif isinstance(value, list):
             yield f"{prefix}{name}", _list_text(without_address(json.dumps(value)))
 
@@ -193,12 +193,3 @@ def _list_text(text: str) -> str:
 def comparable(value: Any) -> str:
     """Return a text that is the same for the same hyperparameter, in whatever process it was written."""
     return without_address(repr(value))
-
-
-def _whole_characters(text: Any) -> str:
-    """Return text without halves of characters, which no page, table or terminal takes.
-
-    >>> _whole_characters(f"a half: {chr(0xD800)}")
-    'a half: ?'
-    """
-    return text if isinstance(text, str) and text.isascii() else str(text).encode("utf-8", "replace").decode()

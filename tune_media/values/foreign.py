@@ -20,8 +20,33 @@ def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
     """
     try:
         return text(value)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # SystemExit, too
         return f"<{type(value).__name__}>"
+
+
+def is_shown(value: Any) -> bool:
+    """Say whether a value can be turned into text, as ``str`` and as ``repr``, which loggers do.
+
+    >>> is_shown(3)
+    True
+    """
+    try:
+        return str(value) is not None and repr(value) is not None
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return False
+
+
+def whole_characters(text: str) -> str:
+    """Return text without halves of characters, which no page, table, terminal or tracker takes.
+
+    >>> whole_characters(f"a half: {chr(0xD800)}")
+    'a half: ?'
+    """
+    return text if type(text) is str and text.isascii() else str(text).encode("utf-8", "replace").decode()
 
 
 def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:

@@ -1,0 +1,117 @@
+"""Results that loggers cannot write as they are: all get the same cleaned one, and the rest of it arrives."""
+
+import enum
+import json
+
+import numpy as np
+import pytest
+
+import tune_media as tm
+from tests.support.experiment import tensorboard_events
+from tests.support.fake_trial import FakeTrial, run
+from tests.support.pictures import clip
+
+
+class Kind(enum.Enum):
+    LEFT = 1
+
+
+class NoText:
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+class Exits:
+    def __repr__(self):
+        raise SystemExit(3)
+
+
+def cyclic_dict():
+    value = {"inner": 2.0}
+    value["itself"] = {"again": value}
+    return value
+
+
+def cyclic_list():
+    value = [1.0]
+    value.append(value)
+    return value
+
+
+def shared(levels):
+    """A value that is small in memory, and has ten to the power of its levels leaves when it is written."""
+    value = [1.0, 2.0]
+    for _ in range(levels):
+        value = [value] * 10
+    return value
+
+
+def deep(levels):
+    value = {"bottom": 1.0}
+    for _ in range(levels):
+        value = {"down": value}
+    return value
+
+
+ODD = {
+    "bytes key": {b"left": 1.0},
+    "tuple key": {(1, 2): 1.0},
+    "enum key": {Kind.LEFT: 1.0},
+    "None key": {None: 1.0},
+    "NaN key": {float("nan"): 1.0},
+    "key without text": {NoText(): 1.0},
+    "dict in itself": cyclic_dict(),
+    "list in itself": cyclic_list(),
+    "no text": NoText(),
+    "no text in an array": np.array([NoText(), 1], object),
+    "exits": [Exits()],
+    "shared": shared(9),
+    "deep": deep(900),
+    "large number": 10**5000,
+}
+
+
+class Own(tm.Backend):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.flat = []
+
+    def metrics(self, trial, report):
+        self.flat.append(report.flat)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_value_costs_itself_alone_in_all_loggers_and_is_counted(tmp_path, capsys, caplog, name):
+    """`result.json` had no such line, TensorBoard half of it, a backend of one's own nothing; or Tune's loop hung."""
+    own = Own()
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), tm.MediaLoggerCallback(own)]
+    results = [{"before": 1.0, "of": {"odd": ODD[name]}, "score": 2.0, "rollout": clip()}, {"score": 3.0}]
+    trial = FakeTrial(tmp_path, lr=0.1)
+    run(callbacks, trial, results)
+    lines = [json.loads(line) for line in (tmp_path / "driver/staging/t1/result.json").read_text().splitlines()]
+    assert [(line.get("before"), line["score"]) for line in lines] == [(1.0, 2.0), (None, 3.0)]
+    assert lines[0]["rollout"].endswith(".mp4")
+    assert [flat["score"] for flat in own.flat] == [2.0, 3.0]
+    events = tensorboard_events(tmp_path / "driver/staging/t1")
+    assert [event.value for event in events.Scalars("ray/tune/score")] == [2.0, 3.0]
+    assert [event.value for event in events.Scalars("ray/tune/before")] == [1.0]
+    assert "fault(s) were met on the way" in capsys.readouterr().out
+    assert "of/odd" in caplog.text
+
+
+def test_whole_numbers_as_keys_and_other_ordinary_results_are_not_counted(tmp_path, capsys, caplog):
+    result = {1: 2.0, "of": {np.int64(3): "text", True: [1, "a", None]}, "text": "größer", "list": [1.0] * 300_000}
+    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [result])
+    (line,) = map(json.loads, (tmp_path / "driver/staging/t1/result.json").read_text().splitlines())
+    assert (line["1"], line["of"], line["text"]) == (2.0, {"3": "text", "True": [1, "a", None]}, "größer")
+    assert "fault" not in capsys.readouterr().out
+
+
+def test_a_hyperparameter_whose_repr_exits_does_not_reach_tunes_loop(tmp_path):
+    own = Own()
+    results = [{"score": 1.0, "config": {"odd": Exits()}}, {"score": 2.0, "config": {"odd": Exits()}}]
+    run([tm.JsonMediaLoggerCallback(), tm.MediaLoggerCallback(own)], FakeTrial(tmp_path), results)
+    assert [flat["score"] for flat in own.flat] == [1.0, 2.0]

@@ -1,0 +1,116 @@
+"""Makes a result that every logger can write: text as keys, no value that contains itself or cannot be shown."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tune_media.values.foreign import is_a, is_shown, shown, whole_characters
+from tune_media.values.medium import Medium
+
+_MAX_DEPTH = 32
+_MAX_CONTAINERS = 100_000  # of a result, each counted wherever it is
+_MAX_INT_BITS = 1000  # Python itself refuses to write much larger integers
+_PLAIN = frozenset({float, bool, complex, bytes, type(None), *np.sctypeDict.values()} - {np.object_, np.str_})
+_QUIET_KEYS = (bool, int, np.integer)  # become text without a word, as in JSON
+_SEQUENCES = (list, tuple, set, frozenset, deque)
+
+
+def clean_result(result: dict[str, Any], told: Callable[[str, str], None] = lambda place, reason: None) -> None:
+    """Make all keys of a result text, and replace what no logger can write by text; in place.
+
+    One walk, with a bound of depth and size: after it, whoever flattens or writes the result comes to an end.
+
+    >>> result = {"score": 1.0, "of": {(1, 2): 3, None: 4}}
+    >>> result["of"]["itself"] = result
+    >>> clean_result(result)
+    >>> result
+    {'score': 1.0, 'of': {'(1, 2)': 3, 'None': 4, 'itself': '<contains itself>'}}
+
+    Args:
+        result: The result. It is changed.
+        told: Called with the place of each change and what was wrong there.
+    """
+    _Cleaner(told).clean(result, "", ())
+
+
+class _Cleaner:
+    """One walk through a result."""
+
+    def __init__(self, told: Callable[[str, str], None]) -> None:
+        self._told = told
+        self._containers = 0
+
+    def clean(self, value: Any, at: str, around: tuple[int, ...]) -> Any:
+        """Return a value, changed in place, or what replaces it."""
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is str:
+            return value if value.isascii() else whole_characters(value)
+        if kind is int:
+            return value if value.bit_length() <= _MAX_INT_BITS else self._replaced(value, at, "is too large a number")
+        if is_a(value, np.ndarray) and not value.dtype.hasobject:
+            return value
+        if is_a(value, Medium):
+            return value
+        if not is_a(value, (dict, np.ndarray, *_SEQUENCES)):
+            return value if is_shown(value) else self._replaced(value, at, "raises when it is turned into text")
+        if id(value) in around:
+            return self._replaced("<contains itself>", at, "contains itself")
+        self._containers += 1
+        if len(around) >= _MAX_DEPTH:
+            return self._replaced("<too deep>", at, f"is more than {_MAX_DEPTH} levels down")
+        if self._containers > _MAX_CONTAINERS:
+            return self._replaced("<too many>", at, f"comes after {_MAX_CONTAINERS} other lists and dicts")
+        try:
+            clean = self._dict if is_a(value, dict) else self._sequence
+            return clean(value, at, (*around, id(value)))
+        except Exception as error:  # a container that raises when it is read
+            return self._replaced(value, at, f"cannot be read ({type(error).__name__})")
+
+    def _dict(self, mapping: Any, at: str, around: tuple[int, ...]) -> Any:
+        has_other_keys = False
+        for key, value in list(dict.items(mapping)):
+            if type(key) is not str or not key.isascii():
+                has_other_keys = True
+            elif type(value) is not float:
+                cleaned = self.clean(value, f"{at}/{key}" if at else key, around)
+                if cleaned is not value:
+                    dict.__setitem__(mapping, key, cleaned)
+        if has_other_keys:
+            items = list(dict.items(mapping))
+            dict.clear(mapping)
+            for key, value in items:
+                self._put(mapping, key, value, at, around)
+        return mapping
+
+    def _put(self, mapping: Any, key: Any, value: Any, at: str, around: tuple[int, ...]) -> None:
+        text = whole_characters(shown(key, str))
+        place = f"{at}/{text}" if at else text
+        if text in mapping:
+            self._told(place, "is the text of two keys; the first one is kept")
+            return
+        if type(key) is not str and not is_a(key, _QUIET_KEYS):
+            self._told(place, f"is the text of a key of type {type(key).__name__}; keys must be text")
+        is_clean = type(key) is str and key.isascii()
+        dict.__setitem__(mapping, text, value if is_clean else self.clean(value, place, around))
+
+    def _sequence(self, values: Any, at: str, around: tuple[int, ...]) -> Any:
+        items = values.ravel().tolist() if is_a(values, np.ndarray) else list(values)
+        if _PLAIN.issuperset(map(type, items)):
+            return values
+        cleaned = [self.clean(item, at, around) for item in items]
+        if all(new is item for new, item in zip(cleaned, items, strict=True)):
+            return values
+        if type(values) is list:
+            values[:] = cleaned
+            return values
+        return tuple(cleaned) if is_a(values, tuple) else cleaned
+
+    def _replaced(self, value: Any, at: str, reason: str) -> str:
+        self._told(at, reason)
+        return value if type(value) is str else f"<{type(value).__name__}>"
