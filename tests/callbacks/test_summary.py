@@ -8,6 +8,7 @@ import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.pictures import clip
 from tune_media.callbacks.faults import Faults
+from tune_media.callbacks.session import MediaSession
 from tune_media.callbacks.summary import Summary
 from tune_media.values.recording_problems import RecordingProblem
 
@@ -76,3 +77,70 @@ def test_what_was_lost_is_counted_and_the_first_are_named(count):
         summary.lost(f"media/{number}.mp4")
     assert f"{count} could not be stored (media/0.mp4" in summary.line()
     assert (", ..." in summary.line()) == (count > 5)
+
+
+def ended(trial, state=None, *, results=(), failed=False):
+    """Run a trial, and return the callback's state before its end."""
+    callback = tm.JsonMediaLoggerCallback()
+    if state:
+        callback.set_state(state)
+    callback.log_trial_start(trial)
+    for result in results:
+        callback.log_trial_result(result["training_iteration"], trial, result)
+        trial.last_result = result
+    callback.log_trial_end(trial, failed=failed)
+    state = callback.get_state()
+    callback.on_experiment_end([trial])
+    return state
+
+
+def test_trials_that_fail_before_their_first_result_are_the_reason(tmp_path, capsys):
+    """The line asked for record_episodes(...), which was there."""
+    ended(FakeTrial(tmp_path), failed=True)
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line == (
+        "tune_media: nothing was recorded, because: 1 trial(s) failed before their first result; the error is in "
+        "error.txt in the trial's folder."
+    )
+    ended(FakeTrial(tmp_path / "other"))
+    assert "nothing was recorded, because: no trial reported a result." in capsys.readouterr().out
+
+
+def test_a_restored_run_that_records_nothing_new_says_where_the_rest_is(tmp_path, capsys):
+    """It said that nothing was recorded, and asked for record_episodes(...)."""
+    state = ended(FakeTrial(tmp_path), results=[{"training_iteration": 1, "clip": clip()}])
+    assert "stored 1 media" in capsys.readouterr().out
+    again = ended(FakeTrial(tmp_path), state, results=[{"training_iteration": 2}])
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert "nothing new was recorded since the restore; what was recorded before is in " in line
+    assert f"{tmp_path}/storage/<trial>/media" in line
+    callback = tm.JsonMediaLoggerCallback()  # a second restore, with no trial left to run
+    callback.set_state(again)
+    callback.on_experiment_end([FakeTrial(tmp_path)])
+    assert "nothing new was recorded since the restore" in capsys.readouterr().out
+
+
+def test_media_that_were_all_lost_are_counted_and_named(tmp_path, capsys, monkeypatch):
+    """The driver's disk took not even their names, and the line said that no result held any media."""
+
+    def full(session, rows, *, is_bounded=True):
+        if any(row.kind == "media" for row in rows):
+            raise OSError(28, "No space left on device")
+        return append(session, rows, is_bounded=is_bounded)
+
+    append = MediaSession.append
+    monkeypatch.setattr(MediaSession, "append", full)
+    line = last_line(tmp_path, capsys, [{"clip": clip()}])
+    assert line.startswith("tune_media: nothing was stored: 1 could not be stored (media/train/clip/step_")
+
+
+class Recorder:
+    """What a recorder looks like to the driver."""
+
+    records_episodes = True
+
+
+def test_a_recorder_that_saw_no_episode_end_is_not_asked_for_again(tmp_path, capsys):
+    trial = FakeTrial(tmp_path, callbacks_class=Recorder())
+    line = ended(trial, results=[{"training_iteration": 1}]) and capsys.readouterr().out.splitlines()[-1]
+    assert "though the config has record_episodes(...): no episode of its sections= has ended" in line

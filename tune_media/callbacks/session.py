@@ -95,6 +95,7 @@ class MediaSession:
         is_adopted = str(self.outbox.folder) == known.get("path")
         reached = {} if is_adopted else dict(known.get("media") or {})
         self.summary.experiment = as_argument(filesystem, experiment)
+        self.summary.had_media = bool(known.get("has_media"))
         self.storage = StorageReader(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key), reached)
         self._maker = Maker(self.outbox, self.faults)
         self._renderer: TapeRenderer | None = None  # from the first clip on that came as a tape
@@ -159,6 +160,7 @@ class MediaSession:
         if self._renderer is not None:
             self._renderer.keep_open(trial.trial_id)
         self.running[trial.trial_id] = trial
+        self.summary.has_recorder |= _has_recorder(trial.config)
         if _has_recorder(trial.config.get("evaluation_config")) and not _has_recorder(trial.config):
             self.summary.problems([RecordingProblem(_ONLY_IN_EVALUATION)])
         with self.faults.guard("the recorders", "telling them that a logger callback runs"):
@@ -215,6 +217,7 @@ class MediaSession:
             self._has_results = True
             self._retire_readers()
         self._is_settled = False
+        self.summary.reported(trial.trial_id)
         return self._intake.read(trial, result)
 
     def extract_media(self, trial: Trial, result: dict[str, Any]) -> None:
@@ -228,8 +231,11 @@ class MediaSession:
 
     def end_trial(self, trial_id: str, status: Status) -> None:
         """A trial is over: one row, whichever callback is told first; hold nothing of it any longer."""
-        if self.running.pop(trial_id, None) is None:
+        trial = self.running.pop(trial_id, None)
+        if trial is None:
             return
+        if status == "failed" and not (trial.last_result or {}).get("training_iteration"):
+            self.summary.failed_early(trial_id)
         self._append_end(trial_id, status)
 
     def _append_end(self, trial_id: str, status: Status) -> None:
@@ -382,6 +388,7 @@ class MediaSession:
             "host": socket.gethostname(),
             "generation": self.outbox.generation,
             "media": dict(self._last_media),
+            "has_media": self.summary.has_media,
         }
         return {"best": pruner.best if pruner is not None else None, "outbox": outbox}
 

@@ -34,6 +34,8 @@ class Summary:
 
     Attributes:
         experiment: The experiment's folder, as the command line takes it.
+        had_media: Whether media were recorded before the experiment was restored.
+        has_recorder: Whether a trial's config has a recorder.
 
     Example:
         >>> from tune_media.callbacks.faults import Faults
@@ -55,6 +57,8 @@ without a clip).
         self._lock = threading.Lock()
         self._folder = ""  # the experiment's
         self.experiment = ""  # the same, as the command line takes it
+        self.had_media = self.has_recorder = self._has_results = False
+        self._without_result: set[str] = set()  # trials that failed before their first result
         self._files = self._episodes = self._lost = self._nbytes = 0
         self._tapes = self._unrendered = self._suspects = 0
         self._lost_names: list[str] = []
@@ -65,6 +69,20 @@ without a clip).
     def begins(self, folder: str) -> None:
         """Take note that media have come, which are to be stored in an experiment's folder."""
         self._folder = folder
+
+    @property
+    def has_media(self) -> bool:
+        """Whether media have come, now or before the experiment was restored."""
+        return bool(self._folder) or self.had_media
+
+    def reported(self, trial_id: str) -> None:
+        """Take note that a trial has reported a result."""
+        self._has_results = True
+        self._without_result.discard(trial_id)
+
+    def failed_early(self, trial_id: str) -> None:
+        """Take note that a trial failed before its first result."""
+        self._without_result.add(trial_id)
 
     def stored(self, trial_id: str, folder: str, nbytes: int) -> None:
         """Count a file that is on the storage; once, whatever number of keys share it."""
@@ -147,10 +165,14 @@ without a clip).
                 f"episodes of {late[NUM_UNANSWERED]} env runner(s), which still played the last evaluation when their "
                 "trials ended"
             )
+        if self._without_result:
+            texts.append(
+                f"{len(self._without_result)} trial(s) failed before their first result; the error is in error.txt in "
+                "the trial's folder"
+            )
         reasons = "; ".join(texts)
         if not self._folder:
-            line = f"tune_media: nothing was recorded, because: {reasons or _not_asked()}."
-            return line + self._fault_text()
+            return self._line_without_media(reasons) + self._fault_text()
         line = (
             f"tune_media: stored {self._files} media of {len(self._trials)} trial(s), {self._nbytes / 1e6:.2g} MB, in "
             f"{self._folder}/<trial>/media, listed in its index.jsonl."
@@ -162,13 +184,33 @@ without a clip).
         if self._suspects:
             line += f" {self._suspects} clip(s) may not show their episodes: {self._settles()}."
         if self._lost:
-            names = ", ".join(self._lost_names) + (", ..." if self._lost > len(self._lost_names) else "")
-            line += (
-                f" {self._lost} could not be stored ({names}): see the lines of the index whose status is not 'stored'."
-            )
+            line += f" {self._lost_text()}: see the lines of the index whose status is not 'stored'."
         if reasons:
             line += f" Not recorded: {reasons}."
         return line + self._fault_text()
+
+    def _line_without_media(self, reasons: str) -> str:
+        if self._lost:
+            line = f"tune_media: nothing was stored: {self._lost_text()}; not even their names, which no index has."
+            return f"{line} Not recorded: {reasons}." if reasons else line
+        if self.had_media:
+            line = (
+                "tune_media: nothing new was recorded since the restore; what was recorded before is in "
+                f"{self.experiment}/<trial>/media."
+            )
+            return f"{line} Not recorded: {reasons}." if reasons else line
+        if not reasons and not self._has_results:
+            reasons = "no trial reported a result"
+        if not reasons and self.has_recorder:
+            reasons = (
+                "no result held any media, though the config has record_episodes(...): no episode of its sections= has "
+                "ended. With sections=\"evaluation\", set evaluation_interval= so that the sweep reaches one"
+            )
+        return f"tune_media: nothing was recorded, because: {reasons or _not_asked()}."
+
+    def _lost_text(self) -> str:
+        names = ", ".join(self._lost_names) + (", ..." if self._lost > len(self._lost_names) else "")
+        return f"{self._lost} could not be stored ({names})"
 
     def _fault_text(self) -> str:
         if not self._faults.count:

@@ -63,7 +63,7 @@ def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
     tree: dict[str, Any] = _sampled(unresolved if isinstance(unresolved, Mapping) else {})
     for name, value in (evaluated if isinstance(evaluated, Mapping) else {}).items():
         *outer, last = whole_characters(name).split("/")
-        at = tree
+        at: Any = tree
         for part in outer:
             inner = at.get(part)
             at[part] = at = dict(inner) if isinstance(inner, Mapping) else {}
