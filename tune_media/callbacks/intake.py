@@ -177,6 +177,7 @@ class Intake:
             media = []
             try:
                 last = self._append_names(rows, no_room(error))
+                live = {} if session.outbox.held() else live
             except (OSError, sqlite3.Error) as worse:
                 self._lose(trial, entries, worse)
                 return

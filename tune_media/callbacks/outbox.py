@@ -7,6 +7,7 @@ holds what is still to do, so that a killed driver loses nothing that Tune's loo
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -18,10 +19,10 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tune_media.storage.filesystem import write_new
 from tune_media.values.plain import pack, unpack
@@ -43,6 +44,7 @@ _DISK_SECONDS = 1.0  # how often the disk is asked for its free space
 _TIDY_ROWS = 64  # deleted in one transaction
 TAPE, TAPE_DONE = "tape", "tape done"
 """The kinds of rows of clips that are still to be rendered, and of those of which nothing more comes."""
+_MOST_HELD = 10_000  # rows in memory
 _MOST_INSERTED = 99  # rows in one statement: SQLite takes 999 values
 DATA_KINDS = ("result", "media", "episodes")
 """The kinds of rows that may be dropped if there is no room; all others are needed to keep order."""
@@ -74,6 +76,7 @@ class ContentLostError(Exception):
 
 
 Stamp = tuple[int, int]
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,7 @@ class Outbox:
         # comes after the generation in which the outbox was made.
         self.last = max(last or 0, 0, *self._cursors.values()) or self.generation
         self.nbytes = int(nbytes)
+        self._held: list[NewRow] = []  # rows that wait in memory until the disk takes them
         self._floors: dict[str, int] = {}  # up to there a reader gets no data: there was no room for it
         self._tidied_to = self._emptied_to = 0
         self._checkpoints = sqlite3.connect(folder / "outbox.sqlite", check_same_thread=False, isolation_level=None)
@@ -262,16 +266,47 @@ class Outbox:
 
         Args:
             rows: The rows.
-            most_bytes: How many bytes the outbox may hold. None: as many as the disk takes.
+            most_bytes: How many bytes the outbox may hold. None: they must be kept, so if the disk is full, they wait
+                in memory until it takes them, with the next rows or when ``tidy`` is called.
 
         Returns:
             The number of the last one.
 
         Raises:
             OutboxFullError: There is no room for them.
-            sqlite3.Error: The disk does not take the rows.
-            OSError: The disk does not take a content.
+            sqlite3.Error: The disk does not take the rows, for another reason.
+            OSError: The disk does not take a content, for another reason.
         """
+        try:
+            return self._with_room(lambda: self._append(rows, most_bytes))
+        except OutboxFullError:
+            if most_bytes is not None or len(self._held) + len(rows) > _MOST_HELD:
+                raise
+            with self._lock:
+                self._held += rows
+                return self.last
+
+    def _with_room(self, work: Callable[[], Done]) -> Done:
+        """Write something; if the disk is full, the data of slow readers goes first, as at the bound.
+
+        Raises:
+            OutboxFullError: There is no room, and nothing can go.
+        """
+        while True:
+            try:
+                return work()
+            except (OSError, sqlite3.Error) as error:
+                if not _is_full(error):
+                    raise
+                if not self._delete_contents() and not self._raise_a_floor():
+                    raise OutboxFullError(f"the disk of {self.folder} is full ({error_text(error)})") from error
+
+    def held(self) -> list[NewRow]:
+        """Return the rows that wait in memory for the disk."""
+        with self._lock:
+            return list(self._held)
+
+    def _append(self, rows: Sequence[NewRow], most_bytes: float | None) -> int:
         nbytes = sum(_cost(row.kind, row.data, row.content) for row in rows)
         if nbytes and most_bytes is not None:
             self._make_room(nbytes, most_bytes)
@@ -280,14 +315,17 @@ class Outbox:
         files: list[Path] = []
         try:
             values = [self._values(row, files) for row in rows]
-            is_one_statement = not recipes and len(values) <= _MOST_INSERTED
             with self._lock:
+                held = [self._values(row, files) for row in self._held]
+                nbytes += sum(_cost(row.kind, row.data, row.content) for row in self._held)
+                values = [*held, *values]
+                is_one_statement = not recipes and len(values) <= _MOST_INSERTED
                 with contextlib.nullcontext() if is_one_statement else self._transaction():
                     for recipe in recipes.items():
                         cursor = self._database.execute("INSERT OR IGNORE INTO recipes VALUES (?, ?)", recipe)
                         added += cursor.rowcount * len(recipe[1])
                     last = self._insert(values)
-                self.last = last
+                self.last, self._held = last, []
         except BaseException:
             for file in files:
                 file.unlink(missing_ok=True)
@@ -314,6 +352,9 @@ class Outbox:
             sqlite3.Error: The disk does not take the row.
             OSError: The disk does not take the content.
         """
+        return self._with_room(lambda: self._replace_tape(seq, row, most_bytes))
+
+    def _replace_tape(self, seq: int, row: NewRow, most_bytes: float) -> bool:
         if row.content is not None:
             self._make_room(len(row.content), most_bytes)
         files: list[Path] = []
@@ -411,6 +452,9 @@ class Outbox:
             sqlite3.Error: The disk does not take the data.
             OSError: The disk does not take the content.
         """
+        self._with_room(lambda: self._complete(seq, data, content, most_bytes))
+
+    def _complete(self, seq: int, data: bytes, content: bytes | None, most_bytes: float) -> None:
         if content is not None:
             self._make_room(len(content), most_bytes)
         files: list[Path] = []
@@ -489,11 +533,15 @@ class Outbox:
         return self._cursors.get(reader, self.last)
 
     def advance(self, reader: str, seq: int) -> None:
-        """Move a reader's cursor; it never goes back."""
+        """Move a reader's cursor; it never goes back. A full disk has it later: the next time that it moves."""
         with self._lock:
             if not self._is_closed and seq > self._cursors.get(reader, 0):
                 self._cursors[reader] = seq
-                self._save_cursor(reader)
+                try:
+                    self._save_cursor(reader)
+                except sqlite3.Error as error:
+                    if not _is_full(error):
+                        raise
 
     def floor(self, reader: str) -> int:
         """Return the number of the last row whose data a reader does not get, because there was no room for it."""
@@ -546,6 +594,9 @@ class Outbox:
         Tapes that are still to be rendered stay.
         """
         self._delete_contents()
+        if self._held:
+            with contextlib.suppress(OSError, sqlite3.Error):
+                self._append([], None)
         with self._lock:
             passed = min([self._emptied_to, *self._cursors.values()])
             if self._is_closed or passed <= self._tidied_to:
@@ -711,9 +762,17 @@ class Outbox:
         try:
             yield
         except BaseException:
-            self._database.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):  # a full disk may have done so
+                self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
+
+
+def _is_full(error: Exception) -> bool:
+    """Say whether the disk did not take something since it is full."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def no_room(error: Exception) -> str:

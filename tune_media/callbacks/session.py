@@ -25,6 +25,7 @@ from tune_media.callbacks.hyperparameters import hyperparameters
 from tune_media.callbacks.intake import KILLED, Intake
 from tune_media.callbacks.maker import Maker
 from tune_media.callbacks.outbox import (
+    DATA_KINDS,
     STORAGE,
     TAPE,
     NewRow,
@@ -44,7 +45,7 @@ from tune_media.storage.entry import DROPPED, FAILED, MediaEntry
 from tune_media.storage.filesystem import as_argument, for_small_files
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.options import MediaOptions
-from tune_media.values.plain import pack
+from tune_media.values.plain import pack, unpack
 from tune_media.values.recording_problems import RecordingProblem
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class MediaSession:
         with self.faults.guard("the outbox", "beginning a trial"):
             facts = self._facts_of(trial)
             self.outbox.remember(trial.trial_id, facts)
-            self.append([NewRow(trial.trial_id, "start", pack(facts))])
+            self.append([NewRow(trial.trial_id, "start", pack(facts))], is_bounded=False)
             self._look_for_donor(trial, self.known_of(trial))
 
     def _facts_of(self, trial: Trial) -> dict[str, Any]:
@@ -491,6 +492,9 @@ class MediaSession:
         self._waited += time.monotonic() - begun
         is_all_delivered = is_stored and all(reader.is_done for reader in self._readers.values())
         is_all_delivered &= self._renderer is None or self._renderer.is_empty
+        for row in self.outbox.held():  # the driver's disk is full to the end
+            if row.kind in DATA_KINDS and row.kind != "result":
+                self.summary.lost(unpack(row.data)["path"])
         with contextlib.suppress(OSError, ValueError):  # nobody reads the standard output, or it is closed
             print(self.summary.line(), flush=True)
         self.outbox.close(remove=is_all_delivered)

@@ -204,7 +204,7 @@ without a clip).
         if not reasons and self.has_recorder:
             reasons = (
                 "no result held any media, though the config has record_episodes(...): no episode of its sections= has "
-                "ended. With sections=\"evaluation\", set evaluation_interval= so that the sweep reaches one"
+                'ended. With sections="evaluation", set evaluation_interval= so that the sweep reaches one'
             )
         return f"tune_media: nothing was recorded, because: {reasons or _not_asked()}."
 
