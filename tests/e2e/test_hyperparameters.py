@@ -87,7 +87,7 @@ def test_trackers_and_readers_are_told_the_same(ray_session, tmp_path):
     uri = mlflow_store(tmp_path)
     tracker = tm.MLflowMediaLoggerCallback(uri, artifact_location=f"file://{tmp_path}/mlruns")
     space = {"f": tune.grid_search([schedule(1), schedule(2)]), "n": tune.choice([np.int64(3)])}
-    space["env"] = {"kind": tune.choice([Schedule]), "sizes": tune.choice([(4, 4)])}
+    space["of"] = {"kind": tune.choice([Schedule]), "sizes": tune.choice([(4, 4)])}
     own = tm.MediaLoggerCallback(Told(tmp_path))
     fit(tmp_path, space, tm.TBXMediaLoggerCallback(), tracker, own)
     runs = MlflowClient(uri).search_runs(["1"])
@@ -98,8 +98,8 @@ def test_trackers_and_readers_are_told_the_same(ray_session, tmp_path):
     for id, trial in trials.items():
         told = json.loads((tmp_path / f"{id}.told").read_text())
         kind = f"<class '{Schedule.__module__}.Schedule'>"
-        assert set(told["searched"]) == {"f", "n", "gamma", "env/kind", "env/sizes"} == set(trial.params)
-        assert (told["searched"]["n"], told["searched"]["gamma"], told["searched"]["env/kind"]) == (3, 0.5, kind)
+        assert set(told["searched"]) == {"f", "n", "gamma", "of/kind", "of/sizes"} == set(trial.params)
+        assert (told["searched"]["n"], told["searched"]["gamma"], told["searched"]["of/kind"]) == (3, 0.5, kind)
         assert told["config"]["f"] == told["searched"]["f"] == trial.config["f"] == trial.params["f"]
         assert told["searched"]["f"].startswith("<function schedule.<locals>.at ")
         assert by_name[id].params["f"] == trial.config["f"]

@@ -74,7 +74,7 @@ def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
 def _sampled(config: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in config.items():
-        inner = _sampled(value) if isinstance(value, Mapping) else value
+        inner: Any = _sampled(value) if isinstance(value, Mapping) else value
         if (_is_stand_in(inner) and inner[0] == _SAMPLED) or (isinstance(inner, dict) and inner):
             found[whole_characters(shown(name, str))] = inner
     return found
