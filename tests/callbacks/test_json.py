@@ -125,7 +125,7 @@ class Odd:
 def test_a_line_is_the_one_that_rays_logger_writes_and_nothing_is_said(tmp_path, caplog):
     def result():
         numbers = {"a": np.float32(0.1), "b": np.float64(1e16), "c": np.int64(3), "d": np.bool_(True), "e": 2**70}
-        texts = {"ä\u2028\ud800": "\n", 1: None, 1.5: True, None: False, False: Odd(), "set": {1}, "bytes": b"x"}
+        texts = {"ä\u2028": "\n\ud800", 1: None, 1.5: True, None: False, False: Odd(), "set": {1}, "bytes": b"x"}
         nested = [(1, [np.arange(3), {"x": np.zeros((2, 2))}]), float("nan"), float("-inf"), np.float32("nan"), {}]
         return {"score": 1, "numbers": numbers, "texts": texts, "nested": nested, "class": Odd, "training_iteration": 1}
 
@@ -139,10 +139,10 @@ def test_a_line_is_the_one_that_rays_logger_writes_and_nothing_is_said(tmp_path,
     assert not caplog.records
 
 
-def test_of_a_result_that_is_no_json_there_is_no_half_line(tmp_path):
-    results = [{"score": 1}, {"score": 2, "by place": {(1, 2): 3}}, {"score": 3}]
-    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), results)
-    assert scores(tmp_path) == [1, 3]
+def test_of_a_result_that_is_no_json_there_is_no_half_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("tune_media.callbacks.json.result_line", lambda result: 1 / (result["score"] - 2) and "{}\n")
+    run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"score": 1}, {"score": 2}, {"score": 3}])
+    assert (Path(FakeTrial(tmp_path).local_path) / "result.json").read_text() == "{}\n{}\n"
 
 
 def test_rays_own_tensorboard_logger_survives_a_raw_clip_as_people_report_it_first(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ _MAX_DEPTH = 32
 _MAX_CONTAINERS = 100_000  # of a result, each counted wherever it is
 _MAX_INT_BITS = 1000  # Python itself refuses to write much larger integers
 _PLAIN = frozenset({float, bool, complex, bytes, type(None), *np.sctypeDict.values()} - {np.object_, np.str_})
-_QUIET_KEYS = (bool, int, np.integer)  # become text without a word, as in JSON
+_JSON_KEYS = (bool, int, float, type(None))  # become text without a word
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 
 
@@ -28,7 +29,7 @@ def clean_result(result: dict[str, Any], told: Callable[[str, str], None] = lamb
     >>> result["of"]["itself"] = result
     >>> clean_result(result)
     >>> result
-    {'score': 1.0, 'of': {'(1, 2)': 3, 'None': 4, 'itself': '<contains itself>'}}
+    {'score': 1.0, 'of': {'(1, 2)': 3, 'null': 4, 'itself': '<contains itself>'}}
 
     Args:
         result: The result. It is changed.
@@ -50,7 +51,7 @@ class _Cleaner:
         if kind in _PLAIN:
             return value
         if kind is str:
-            return value if value.isascii() else whole_characters(value)
+            return value
         if kind is int:
             return value if value.bit_length() <= _MAX_INT_BITS else self._replaced(value, at, "is too large a number")
         if is_a(value, np.ndarray) and not value.dtype.hasobject:
@@ -89,13 +90,14 @@ class _Cleaner:
         return mapping
 
     def _put(self, mapping: Any, key: Any, value: Any, at: str, around: tuple[int, ...]) -> None:
-        text = whole_characters(shown(key, str))
+        text = _key_text(key)
         place = f"{at}/{text}" if at else text
         if text in mapping:
             self._told(place, "is the text of two keys; the first one is kept")
             return
-        if type(key) is not str and not is_a(key, _QUIET_KEYS):
-            self._told(place, f"is the text of a key of type {type(key).__name__}; keys must be text")
+        is_same = type(key) is str and text == key
+        if not is_same and type(key) not in _JSON_KEYS and not is_a(key, np.integer):
+            self._told(place, f"is the text of a key of type {type(key).__name__}; keys must be whole text")
         is_clean = type(key) is str and key.isascii()
         dict.__setitem__(mapping, text, value if is_clean else self.clean(value, place, around))
 
@@ -114,3 +116,12 @@ class _Cleaner:
     def _replaced(self, value: Any, at: str, reason: str) -> str:
         self._told(at, reason)
         return value if type(value) is str else f"<{type(value).__name__}>"
+
+
+def _key_text(key: Any) -> str:
+    """Return a key as text, as JSON has it.
+
+    >>> _key_text(1.5), _key_text(None), _key_text((1, 2))
+    ('1.5', 'null', '(1, 2)')
+    """
+    return json.dumps(key) if type(key) in _JSON_KEYS else whole_characters(shown(key, str))
