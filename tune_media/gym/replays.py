@@ -22,7 +22,7 @@ from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape import Tape
 from tune_media.replay.taping import Taping
-from tune_media.replay.verdicts import Verdict, refuse
+from tune_media.replay.verdicts import Verdict, has_unproven, note_unproven, refuse, take_suspects
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.episodes import LEFT_OUT, EpisodeData
 from tune_media.values.secrets import error_text
@@ -107,6 +107,7 @@ class Replays(Taping):
                     "holding an env, a lock or large data; or pass render='direct'"
                 )
         self.put_all_on_tape(env, indices, base=base)
+        self.watch_children()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the process: a copy starts its own."""
@@ -126,12 +127,14 @@ class Replays(Taping):
         direct = [winner for winner in winners.values() if winner.tape is not None and winner.clips]
         checked = [one for one in episodes if one.record.id in self.samples() and one.record.id not in winners]
         taped = {id: winner for id, winner in winners.items() if winner.tape is not None and not winner.clips}
-        with self._recorder.clock.render():
+        clock, before = self._recorder.clock, self._recorder.clock.rendering
+        with clock.render():
             if self.mode == AUTO:
                 self._prove(direct)
             elif self.mode == REPLAY and checked:
                 self._check(checked[-1])
             self._render_all(taped, result)
+        self._budget.leave_out(clock.rendering - before)
         for one in episodes:
             self.forget(one.record.id)
         if self._is_closed or self.mode == DIRECT:
@@ -158,6 +161,9 @@ class Replays(Taping):
                     clips = self._rendered(winner)
                     self._recorder.stills.look(clips.values())
                     result.kept[id] = replace(winner, clips=clips, tape=None)
+                    for video in result.kept[id].videos().values():
+                        if "picture" not in str(video.compared):
+                            note_unproven(str(video.recipe_hash), video.id)
                     continue
                 except Exception as error:
                     reason = self._reason(error)
@@ -204,6 +210,8 @@ class Replays(Taping):
         """Let the driver of a sweep know, which marks the clips that it has."""
         assert self.recipe is not None
         refuse(self.recipe.hash, str(error), differs=error.step is not None)
+        if error.step is not None and has_unproven(self.recipe.hash):
+            self._recorder.problems.report(take_suspects(self.recipe.hash), "the env does not repeat its episodes")
 
     def _compared(self, tape: bytes, record: EpisodeRecord, *, is_first: bool = False) -> dict[str, Any]:
         assert self.recipe is not None

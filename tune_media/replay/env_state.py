@@ -207,6 +207,7 @@ class EnvState:
         self._sizes: dict[Attribute, list[int]] = {}  # leaves and bytes, of attributes that may be large
         self._drops = False
         self._known: dict[int, Path] = {id(layer): (number,) for number, layer in enumerate(self.layers)}
+        self._layer_ids = frozenset(self._known)
         self._queue: deque[tuple[Path, Any]] = deque()
         self._own = own_types_of(tuple(map(type, self.layers)))
         self._classes: dict[type, None] = {}
@@ -273,7 +274,7 @@ class EnvState:
         own = getattr(owner, "__dict__", None)
         if own:
             for name in sorted(own):
-                if name not in _SKIPPED_NAMES and type(name) is str:
+                if type(name) is str and (name not in _SKIPPED_NAMES or id(owner) not in self._layer_ids):
                     yield name, own[name]
         for name in slots_of(kind.__mro__):
             with contextlib.suppress(AttributeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Collection, Mapping
@@ -158,6 +159,8 @@ class _Setter:
         if len(path) == 2 and path[0] != () and isinstance(owner, dict) and not isinstance(step, tuple):
             step = ("key", step)
         now = _part_of(owner, step, _MISSING)
+        if kind == VALUE and _names_a_file(value) and not (type(now) is type(value) and now == value):
+            raise TypeError("it names a file, which is the recorded env's own")
         new = self._made(now, kind, value)
         if new is not now:
             _set_part(owner, step, new)
@@ -218,6 +221,14 @@ class _Setter:
             if not isinstance(found, type) or not self._state._own.is_own(found):
                 raise TypeError(f"{module}.{name} is no class of the env's")
         return found
+
+
+def _names_a_file(value: Any) -> bool:
+    """Return whether plain data hold the path of a file that exists: a replay must not write to it."""
+    if isinstance(value, str):
+        return value.startswith(os.sep) and os.path.lexists(value)
+    items = [*value, *value.values()] if isinstance(value, dict) else value
+    return isinstance(value, (list, tuple, set, frozenset, dict)) and any(map(_names_a_file, items))
 
 
 def _part_of(owner: Any, step: Any, otherwise: Any = None) -> Any:

@@ -16,7 +16,6 @@ import functools
 import inspect
 import json
 import os
-import pickle
 import random
 import signal
 import sys
@@ -36,7 +35,7 @@ from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.env_state import EnvState, text_of
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.leaves import Path as StatePath
-from tune_media.replay.plain import to_json
+from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.player import ReplayDiffers, StateCheck, random_step
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, differences, facts_here
@@ -134,18 +133,18 @@ def _answer_in_fork(stage: Stage, request: dict[str, Any], tell: Tell) -> None:
             _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
             os.close(reader)
             stage.answer(request, tell)
-            with os.fdopen(writer, "wb") as learned:
-                pickle.dump(stage.learned, learned)
+            with os.fdopen(writer, "w") as learned:
+                learned.write(to_json(sorted(stage.learned, key=repr)))
             code = 0
         finally:
             os._exit(code)
     os.close(writer)
-    with os.fdopen(reader, "rb") as learned:
+    with os.fdopen(reader) as learned:
         content = learned.read()
     _, status = os.waitpid(child, 0)
     _end_children()
     if content and status == 0:
-        stage.learned |= pickle.loads(content)
+        stage.learned |= set(from_json(content))
     else:
         code = os.waitstatus_to_exitcode(status)
         tell(error=f"the process that renders died (exit code {code})", at=None, has_died=True)

@@ -10,7 +10,7 @@ from tune_media.encoding.encoder import EncodedVideo
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
-from tune_media.replay.verdicts import refuse
+from tune_media.replay.verdicts import note_unproven, refuse
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import joined
 from tune_media.values.video import Video
@@ -101,6 +101,8 @@ class TapedClip(Video):
             if error.is_of_tape:  # nobody else sees it, in a loop around algo.train()
                 refuse(self.recipe.hash, str(error), differs=error.step is not None)
             raise
+        if "picture" not in str(video.compared):
+            note_unproven(self.recipe.hash, self.id)
         told = {"compared": video.compared, "recipe_hash": video.recipe_hash, "note": video.note}
         self._set(**{field: getattr(video, field) for field in _RENDERED}, **told)
         return self.__dict__[name]

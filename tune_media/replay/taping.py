@@ -15,6 +15,7 @@ from tune_media.recording.pictures import ALONE, SPARSE, Pictures
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import describe, sub_envs
+from tune_media.replay.child_processes import HAS_CHILDREN, child_processes
 from tune_media.replay.env_state import Baseline
 from tune_media.replay.generators import has_emulator
 from tune_media.replay.tape import Tape
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 _DIRECTLY = "episodes are rendered while they run"
 _SHARE, _CREDIT = 0.02, 0.1  # of the time of sampling, and seconds before: for frames that prove tapes
+_LEAST = 64  # one of so many last frames is rendered, whatever it takes
 _MOST_FRAMES = 8  # of a part of an episode that is rendered while it runs
 _MOST_SAMPLES = 4  # of a round: one that is rendered as a whole, and the latest
 
@@ -58,6 +60,7 @@ class Taping:
         self._tapings: dict[int, TapeRecorder] = {}  # by sub-env
         self._budget = _Budget(recorder)
         self._shows_alone = False
+        self._children: set[int] | None = None  # those that were there before the first reset
         self._usual_length = 1
         self._random = random.Random()
         self._samples: dict[str, tuple[bool, int]] = {}  # by record: whether all frames are known, and its number
@@ -194,8 +197,16 @@ class Taping:
         else:
             self.give_up(f"nobody steps {describe(env)} here: its simulator is outside")
 
+    def watch_children(self) -> None:
+        """Look, at the first episode that starts from now on, whether a reset has started processes."""
+        self._children = child_processes()
+
     def tape_of(self, env: Any) -> Tape | None:
         """Return the tape of the episode that starts on a sub-env; None if it has none."""
+        if self._children is not None and self.mode != DIRECT:
+            started, self._children = child_processes() - self._children, None
+            if started:
+                self.give_up(HAS_CHILDREN.format(describe(env)))
         taping = tape_recorder_of(env) if self.tapes else None
         if taping is None or taping.tape is None:
             return None
@@ -248,6 +259,7 @@ class _Budget:
         self._clock = recorder.clock
         self._first = self._frame = 0.0
         self._rendering = self._sampling = 0.0
+        self._asked = 0  # times since it allowed a last frame
 
     def begin(self, first: float, frame: float) -> None:
         """Begin to count; a first frame, and another one, take so many seconds elsewhere."""
@@ -261,9 +273,14 @@ class _Budget:
             self._first = 0.0
         return _CREDIT + _SHARE * (self._clock.sampling - self._sampling) - spent - self._first
 
+    def leave_out(self, seconds: float) -> None:
+        """Do not count rendering that is for clips, of tapes."""
+        self._rendering += seconds
+
     def allows_one(self) -> bool:
-        """Return whether there is time for a frame."""
-        return self._left() >= self._frame
+        """Return whether there is time for a frame; however long it takes, one of many is rendered."""
+        self._asked = 0 if (allowed := self._left() >= self._frame or self._asked >= _LEAST) else self._asked + 1
+        return allowed
 
     def frames(self, most: int) -> int:
         """Return how many frames of one episode there is time for, if three quarters are left for last frames."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import deque
 from dataclasses import asdict, dataclass
 
 from tune_media.ray_compat import share_value, shared_value
@@ -42,6 +43,8 @@ class Verdict:
 
 _REFUSED: dict[str, int] = {}  # in this process: how many clips could not be made of tapes of a recipe
 _SEEN: set[str] = set()
+_UNPROVEN: dict[str, deque[str]] = {}  # in this process: clips whose bytes somebody has, by recipe
+_MOST_UNPROVEN = 1000
 _LOCK = threading.Lock()
 
 
@@ -93,6 +96,35 @@ def refuse(recipe: str, reason: str, *, differs: bool = True) -> bool:
 def is_refused_here(recipe: str) -> bool:
     """Return whether this process has refused a clip of a recipe; that is known without asking the store."""
     return recipe in _SEEN
+
+
+def note_unproven(recipe: str, clip: str) -> None:
+    """Note that this process has handed out a clip that was made of a tape, and of which no picture was compared."""
+    with _LOCK:
+        _UNPROVEN.setdefault(recipe, deque(maxlen=_MOST_UNPROVEN)).append(clip)
+
+
+def has_unproven(recipe: str) -> bool:
+    """Return whether this process has handed out such clips of a recipe."""
+    return recipe in _UNPROVEN
+
+
+def take_suspects(recipe: str) -> str:
+    """Return a sentence that names the clips which were handed out before a recipe was refused; empty: there are none.
+
+    >>> note_unproven("a recipe", "0123456789abcdef")
+    >>> take_suspects("a recipe")
+    '1 clip that was made before, of which no picture was compared, is suspect: 01234567'
+    """
+    with _LOCK:
+        clips = _UNPROVEN.pop(recipe, ())
+    if not clips:
+        return ""
+    count = "1 clip that was" if len(clips) == 1 else f"{len(clips)} clips that were"
+    named = ", ".join(clip[:8] for clip in clips)
+    return (
+        f"{count} made before, of which no picture was compared, {'is' if len(clips) == 1 else 'are'} suspect: {named}"
+    )
 
 
 def take_refused(recipe: str) -> int:

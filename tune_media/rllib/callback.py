@@ -15,9 +15,9 @@ from typing import Any
 from typing_extensions import override
 
 from tune_media.ray_compat import check_version
+from tune_media.replay.child_processes import child_processes
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.env_runner_requests import recordings_of
-from tune_media.rllib.replays import child_processes
 from tune_media.rllib.rounds import Rounds
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.stacks import index_of, section_of

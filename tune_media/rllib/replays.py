@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
@@ -15,9 +13,9 @@ from tune_media.recording.clips import CHECKED, ENCODED, MOST_BEGUN, Wanted
 from tune_media.recording.episode import RunningEpisode, Tape
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import describe, inside, sub_env
+from tune_media.replay.child_processes import HAS_CHILDREN, child_processes
 from tune_media.replay.env_state import Baseline
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.tape import Tape as ReplayTape
 from tune_media.replay.taping import Taping
 from tune_media.replay.verdicts import is_refused_here, verdict_on
 from tune_media.rllib.recipes import is_nondeterministic, recipe_of
@@ -29,12 +27,7 @@ logger = logging.getLogger(__name__)
 
 _VERDICT_HOLDS = 1.0  # seconds: if a tape differs, that is found out seconds later anyway
 _MOST_ENCODED = 8  # at once, until it is known whether the env repeats its episodes; an encoder takes 7 MB and more
-_HAS_CHILDREN = (
-    "env {} has started processes of its own, such as a simulator with a port or a license; another env like it might "
-    "take that"
-)
 _MOST_RENDERING = 30.0  # seconds, until it is known whether the env repeats its episodes; then they only begin here
-_NO_SIMULATORS = (b"tune_media.replay.process", b"multiprocessing.resource_tracker")
 
 
 class Replays(Taping):
@@ -66,7 +59,6 @@ class Replays(Taping):
         self.recipe: Recipe | None = None
         self.recipes: dict[str, Recipe] = {}
         self._base: Baseline | None = None
-        self._children: set[int] | None = None  # those that were there before the first reset
         self.may_be_made_elsewhere = True
 
     @override
@@ -78,15 +70,6 @@ class Replays(Taping):
         if self.are_enough(tape):
             return Wanted(False, count=MOST_BEGUN)
         return CHECKED if self._recorder.number_encoded() >= _MOST_ENCODED else ENCODED
-
-    @override
-    def tape_of(self, env: Any) -> ReplayTape | None:
-        if self._children is not None and self.mode != DIRECT:  # the first reset may have started a simulator
-            started, self._children = child_processes() - self._children, None
-            if started:
-                self.may_be_made_elsewhere = False
-                self.give_up(_HAS_CHILDREN.format(describe(env)))
-        return super().tape_of(env)
 
     @property
     def _is_unproven(self) -> bool:
@@ -131,7 +114,7 @@ class Replays(Taping):
         if first == 0:
             self.start_over()
             self._whole, self._has_whole, self._read_again_at = None, False, 0.0
-            self._children = child_processes()
+            self.watch_children()
             reason = self._why_not_elsewhere(env_runner, env, children)
             if reason is not None and self.mode != DIRECT:
                 self.give_up(reason)
@@ -161,7 +144,7 @@ class Replays(Taping):
             if (getattr(layer, "metadata", None) or {}).get("tune_media") == DIRECT:
                 return f"the metadata of env {describe(env)} say 'tune_media': 'direct'"
         if sub_env(env, 0) is not None and child_processes() - set(children):
-            return _HAS_CHILDREN.format(describe(env))
+            return HAS_CHILDREN.format(describe(env))
         return None
 
     def _noted_recipe(self, env_runner: Any, env: Any) -> Recipe | None:
@@ -180,19 +163,3 @@ class Replays(Taping):
             if self.plan.tapes:
                 self._recorder.problems.report(reason, remedy, kind="recipe")
         return recipe
-
-
-def child_processes() -> set[int]:
-    """Return the ids of this process's child processes, without our own; on Linux only, elsewhere none are found."""
-    found: set[int] = set()
-    for task in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found |= {int(child) for child in task.read_text().split()}
-    return {child for child in found if not _is_known(child)}
-
-
-def _is_known(process: int) -> bool:
-    with contextlib.suppress(OSError):
-        command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ")
-        return any(name in command for name in _NO_SIMULATORS)
-    return True  # it has ended

@@ -12,7 +12,7 @@ from typing import Any
 
 from tune_media.ray_compat import experiment_of
 from tune_media.recording.choosing import DATA
-from tune_media.replay.verdicts import Verdict, decide, take_refused, verdict_on
+from tune_media.replay.verdicts import Verdict, decide, has_unproven, take_refused, take_suspects, verdict_on
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.env_runner_requests import before_training, evaluates, go_on_from
@@ -217,14 +217,18 @@ class Rounds:
         self._problems.put(env_runners, [*found, *self._refused()], _free_key(env_runners, self._plan.name, [PROBLEMS]))
 
     def _refused(self) -> list[RecordingProblem]:
-        """Return the clips that this process has not made of their tapes, because the replays were other episodes."""
+        """Return the clips that this process has not made of their tapes, and those that it should not have made."""
         found = []
         for recipe in self._recipes:
-            lost, verdict = take_refused(recipe), verdict_on(recipe)
-            if lost and verdict is not None:
-                found.append(
-                    RecordingProblem(f"no clip: {verdict.reason}; later episodes are rendered as they run", lost)
-                )
+            lost, has_clips = take_refused(recipe), has_unproven(recipe)
+            verdict = verdict_on(recipe) if lost or has_clips else None
+            if verdict is None or verdict.repeats:
+                continue
+            if lost:
+                text = f"no clip: {verdict.reason}; later episodes are rendered while they run"
+                found.append(RecordingProblem(text, lost))
+            if has_clips and verdict.differs:
+                found.append(RecordingProblem(take_suspects(recipe)))
         return found
 
     def _place(self, result: dict[str, Any], keys: Iterable[str]) -> tuple[dict[str, Any], str]:
