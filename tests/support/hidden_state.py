@@ -13,7 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from tests.support.envs import hidden, truth
+from tests.support.envs import hidden, hidden_fresh, truth
 
 Change = Callable[[Any, int], None]
 
@@ -44,7 +44,8 @@ class Kind:
 
 def made(name: str, cell: str, folder: str, config: Any) -> gym.Env:
     """Make an env of a kind."""
-    return KINDS[name].make({**config, "cell": cell, "truth": folder})
+    skin = 1000 * getattr(config, "worker_index", 0) + getattr(config, "vector_index", 0)
+    return KINDS[name].make({**config, "cell": cell, "truth": folder, "skin": skin})
 
 
 def _set_level(env: Any, number: int) -> None:
@@ -189,6 +190,50 @@ KINDS: dict[str, Kind] = {
     "deep-generator": Kind(hidden.DeepGenerator, "a generator deep inside own objects, which no seed reaches"),
     "behind-aec-env": Kind(hidden.BehindAecEnv, "a generator behind an attribute that is an env"),
     "samples-noops": Kind(hidden.SamplesNoops, "its reset draws from action_space.sample()"),
+    "ezpickle": Kind(hidden_fresh.EzPickled, hidden_fresh.EzPickled.__doc__ or ""),
+    "compare-false": Kind(hidden_fresh.CompareFalse, hidden_fresh.CompareFalse.__doc__ or ""),
+    "by-reference": Kind(hidden_fresh.ByReference, hidden_fresh.ByReference.__doc__ or ""),
+    "int-subclass": Kind(hidden_fresh.IntSubclass, hidden_fresh.IntSubclass.__doc__ or ""),
+    "setattr-counts": Kind(hidden_fresh.SetattrCounts, hidden_fresh.SetattrCounts.__doc__ or ""),
+    "dict-order": Kind(hidden_fresh.DictOrder, hidden_fresh.DictOrder.__doc__ or ""),
+    "long-double": Kind(hidden_fresh.LongDouble, hidden_fresh.LongDouble.__doc__ or ""),
+    "masked": Kind(hidden_fresh.Masked, hidden_fresh.Masked.__doc__ or ""),
+    "object-array": Kind(hidden_fresh.ObjectArray, hidden_fresh.ObjectArray.__doc__ or ""),
+    "linked-list": Kind(hidden_fresh.LinkedList, hidden_fresh.LinkedList.__doc__ or ""),
+    "partial": Kind(hidden_fresh.PartialArgs, hidden_fresh.PartialArgs.__doc__ or ""),
+    "serial": Kind(hidden_fresh.Serial, hidden_fresh.Serial.__doc__ or ""),
+    "metaclass": Kind(hidden_fresh.Metaclass, hidden_fresh.Metaclass.__doc__ or ""),
+    "abc-register": Kind(hidden_fresh.AbcRegister, hidden_fresh.AbcRegister.__doc__ or ""),
+    "code-swapped": Kind(hidden_fresh.CodeSwapped, hidden_fresh.CodeSwapped.__doc__ or ""),
+    "own-class": Kind(hidden_fresh.OwnClass, hidden_fresh.OwnClass.__doc__ or ""),
+    "patched-gymnasium": Kind(hidden_fresh.Patched, hidden_fresh.Patched.__doc__ or ""),
+    "builtins": Kind(hidden_fresh.InBuiltins, hidden_fresh.InBuiltins.__doc__ or ""),
+    "weak-descriptor": Kind(hidden_fresh.WeakDescriptor, hidden_fresh.WeakDescriptor.__doc__ or ""),
+    "del-counts": Kind(hidden_fresh.DelCounts, hidden_fresh.DelCounts.__doc__ or ""),
+    "shared-league": Kind(hidden_fresh.SharedLeague, hidden_fresh.SharedLeague.__doc__ or ""),
+    "decimal-context": Kind(hidden_fresh.DecimalContext, hidden_fresh.DecimalContext.__doc__ or ""),
+    "log-handler": Kind(hidden_fresh.LogHandler, hidden_fresh.LogHandler.__doc__ or ""),
+    "worker-thread": Kind(hidden_fresh.WorkerThread, hidden_fresh.WorkerThread.__doc__ or ""),
+    "digest": Kind(hidden_fresh.Digest, hidden_fresh.Digest.__doc__ or ""),
+    "sqlite": Kind(hidden_fresh.InSqlite, hidden_fresh.InSqlite.__doc__ or ""),
+    "simulator": Kind(hidden_fresh.Simulator, hidden_fresh.Simulator.__doc__ or ""),
+    "file-number": Kind(hidden_fresh.FileNumber, hidden_fresh.FileNumber.__doc__ or ""),
+    "c-handle": Kind(hidden_fresh.Handle, hidden_fresh.Handle.__doc__ or ""),
+    "memoryview": Kind(hidden_fresh.View, hidden_fresh.View.__doc__ or ""),
+    "shared-block": Kind(hidden_fresh.SharedBlock, hidden_fresh.SharedBlock.__doc__ or ""),
+    "temporary-folder": Kind(hidden_fresh.TemporaryFolder, hidden_fresh.TemporaryFolder.__doc__ or ""),
+    "pygame-surface": Kind(hidden_fresh.PygameSurface, hidden_fresh.PygameSurface.__doc__ or ""),
+    "torch-generator": Kind(hidden_fresh.TorchGenerator, hidden_fresh.TorchGenerator.__doc__ or ""),
+    "string-set": Kind(hidden_fresh.StringSet, hidden_fresh.StringSet.__doc__ or ""),
+    "id-colour": Kind(hidden_fresh.IdColour, hidden_fresh.IdColour.__doc__ or ""),
+    "shows-seed": Kind(hidden_fresh.ShowsSeed, hidden_fresh.ShowsSeed.__doc__ or ""),
+    "worker-index": Kind(hidden_fresh.WorkerIndex, hidden_fresh.WorkerIndex.__doc__ or ""),
+    "statistics": Kind(hidden_fresh.by_statistics, hidden_fresh.by_statistics.__doc__ or ""),
+    "slow-builtins": Kind(hidden_fresh.SlowBuiltins, hidden_fresh.SlowBuiltins.__doc__ or ""),
+    "slow-first": Kind(hidden_fresh.SlowFirst, hidden_fresh.SlowFirst.__doc__ or ""),
+    "rare-frame": Kind(hidden_fresh.RareFrame, hidden_fresh.RareFrame.__doc__ or ""),
+    "space-attribute": Kind(hidden_fresh.SpaceAttribute, hidden_fresh.SpaceAttribute.__doc__ or ""),
+    "object-spec": Kind(hidden_fresh.ObjectSpec, hidden_fresh.ObjectSpec.__doc__ or ""),
 }
 """All kinds by name."""
 
