@@ -70,7 +70,8 @@ def test_the_memory_of_running_episodes_is_bounded_and_what_is_left_out_is_count
     for slot, env in enumerate(envs):
         env.reset()
         recorder.start(slot, f"e{slot}", only(env), fps=12)
-    for slot in range(5):
+    for slot, env in enumerate(envs):
+        env.step(0)
         recorder.step(slot, 1.0)
         recorder.end(slot)
     notes = [data.record.note for data in recorder.candidates.data()]

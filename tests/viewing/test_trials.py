@@ -132,7 +132,7 @@ def test_a_trial_that_cannot_be_read_leaves_the_others_alone(experiment, caplog,
     caplog.clear()
     for _ in range(2):
         assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 4, 4]  # as they were read last
-    (message,) = [record.getMessage() for record in caplog.records]
+    (message,) = [record.getMessage() for record in caplog.records if "passed over" not in record.getMessage()]
     assert "trial_0" in message
     assert "Permission denied" in message
 
