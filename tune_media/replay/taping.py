@@ -27,7 +27,7 @@ from tune_media.values.secrets import error_text
 logger = logging.getLogger(__name__)
 
 _DIRECTLY = "episodes are rendered while they run"
-_SHARE, _CREDIT = 0.02, 0.1  # of the time of sampling, and seconds before: for frames that prove tapes
+_SHARE, _CREDIT = 0.01, 0.1  # of the time of sampling, and seconds before: for frames that prove tapes
 _LEAST = 64  # one of so many last frames is rendered, whatever it takes
 _MOST_FRAMES = 8  # of a part of an episode that is rendered while it runs
 _MOST_SAMPLES = 4  # of a round: one that is rendered as a whole, and the latest
