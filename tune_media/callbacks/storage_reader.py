@@ -806,8 +806,7 @@ def _files_of(entries: Sequence[MediaEntry], row: Row, facts: Mapping[str, Any])
     """
     files = file_set(entries, row.trial, stamp_of_row(row, facts))
     if "at" in facts:
-        recipe = {"recipe": facts["recipe"]} if "recipe" in facts else {}  # development versions have none
-        files.lines = [{**line, **recipe, "row": row.seq} for line in files.lines]
+        files.lines = [{**line, "row": row.seq} for line in files.lines]
     return files
 
 

@@ -26,6 +26,7 @@ from tune_media.replay.verdicts import Verdict, has_unproven, note_unproven, ref
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.episodes import LEFT_OUT, EpisodeData
 from tune_media.values.secrets import error_text
+from tune_media.values.video import has_pictures
 
 _MOST_PROOFS = 4  # of a take(), the latest: whoever calls it waits for them
 
@@ -162,7 +163,7 @@ class Replays(Taping):
                     self._recorder.stills.look(clips.values())
                     result.kept[id] = replace(winner, clips=clips, tape=None)
                     for video in result.kept[id].videos().values():
-                        if "picture" not in str(video.compared):
+                        if not has_pictures(video.compared):
                             note_unproven(str(video.recipe_hash), video.id)
                     continue
                 except Exception as error:

@@ -64,25 +64,21 @@ class StateCheck:
             If not, only what had changed since it was made is restored.
 
     Attributes:
+        has_changed: Whether it has given an env another state than it had.
         not_restored: What could not be restored, as text.
         differing: The leaves at which the replay's state is another one, with its digest there; and where.
     """
 
     def __init__(self, base: Baseline, *, is_same: bool = True) -> None:
         self._base, self._is_same = base, is_same
-        self._has_changed = False
+        self.has_changed = False
         self.not_restored: list[str] = []
         self.differing: dict[tuple[str, Path], int] = {}
-
-    @property
-    def has_changed(self) -> bool:
-        """Whether it has given an env another state than it had."""
-        return self._has_changed
 
     def restore(self, env: Any, tape: Tape) -> None:
         """Give a new env the state from before the reset."""
         if tape.change is not None:
-            self._has_changed = True
+            self.has_changed = True
             self.not_restored = restore(env, self._base if self._is_same else None, tape.change)
 
     def compare(self, env: Any, tape: Tape, when: str) -> None:

@@ -13,7 +13,7 @@ from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.verdicts import note_unproven, refuse
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import joined
-from tune_media.values.video import Video
+from tune_media.values.video import Video, has_pictures
 
 _RENDERED = ("data", "width", "height", "frames", "fps", "frame_stride")
 _HERE = RenderPool()  # for clips whose bytes somebody asks for in this process
@@ -101,7 +101,7 @@ class TapedClip(Video):
             if error.is_of_tape:  # nobody else sees it, in a loop around algo.train()
                 refuse(self.recipe.hash, str(error), differs=error.step is not None)
             raise
-        if "picture" not in str(video.compared):
+        if not has_pictures(video.compared):
             note_unproven(self.recipe.hash, self.id)
         told = {"compared": video.compared, "recipe_hash": video.recipe_hash, "note": video.note}
         self._set(**{field: getattr(video, field) for field in _RENDERED}, **told)

@@ -12,6 +12,7 @@ from typing import Any
 from tune_media.storage.entry import FAILED, STORED
 from tune_media.storage.index_lines import Line
 from tune_media.values.medium import joined
+from tune_media.values.video import has_pictures
 
 SUSPECT, SETTLED = "suspect", "settled"
 """The names of the events; the first is also the field of a line that is marked."""
@@ -22,19 +23,6 @@ DOUBT = "may not show its episode, of which no picture was compared"
 _REMEDY = "`tune-media render EXPERIMENT --episodes suspect --storage` plays its tape again"
 _MOST_CHARACTERS = 500  # of a note
 _OF_THE_REASON = 250
-
-
-def has_pictures(compared: str | None) -> bool:
-    """Return whether pictures of a clip were compared with its episode.
-
-    Args:
-        compared: The ``compared`` field of its line.
-
-    Example:
-        >>> has_pictures("steps, state, last picture"), has_pictures("steps, state"), has_pictures(None)
-        (True, False, False)
-    """
-    return "picture" in str(compared or "")
 
 
 def is_unproven(line: Mapping[str, Any]) -> bool:

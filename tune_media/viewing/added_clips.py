@@ -28,11 +28,11 @@ from tune_media.storage.index_lines import Line
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.names import file_name, safe_key
 from tune_media.storage.own_files import delete_own
-from tune_media.storage.suspects import SETTLED, SUSPECT, has_pictures
+from tune_media.storage.suspects import SETTLED, SUSPECT
 from tune_media.storage.trial_contents import opened_index
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.number import whole_number
-from tune_media.values.video import Video
+from tune_media.values.video import Video, has_pictures
 from tune_media.viewing.taped_episodes import Rendered, TapedEpisode
 
 KEY = "rendered"
