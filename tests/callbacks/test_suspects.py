@@ -163,7 +163,7 @@ def test_direct_clips_and_backends_that_know_no_suspects_are_as_before(tmp_path,
 @pytest.mark.parametrize("place", PLACES)
 def test_a_kill_between_the_verdict_and_the_mark_loses_nothing(tmp_path, place):
     state = kill_at(tmp_path, place)
-    again = Sweep(tmp_path, state, backend=Marks(tmp_path), last=2, strict=place != "verdict")
+    again = Sweep(tmp_path, state, backend=Marks(tmp_path), last=2, strict=place[:6] != "outbox")
     again.report(3, score=1.0)
     again.end()
     line = lines_of(again)[1]
@@ -172,8 +172,6 @@ def test_a_kill_between_the_verdict_and_the_mark_loses_nothing(tmp_path, place):
     calls = [call for call in read_lines(tmp_path / "calls.jsonl") if call[0] == "media"]
     assert calls.count(["media", 1, line["id"]]) >= 2  # the clip, and its mark
     assert not list((tmp_path / "outbox").iterdir())
-    log = [json.loads(line) for file in (tmp_path / "storage/.tune_media_log").iterdir() for line in file.open()]
-    assert len({(event["id"], event["at"][1]) for event in log if event.get("status") == "stored"}) == 1
 
 
 def test_after_a_restore_the_clips_of_trials_that_had_ended_are_marked(tmp_path, own, monkeypatch):

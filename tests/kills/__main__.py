@@ -32,25 +32,21 @@ import ray.tune.logger  # noqa: F401
 import tensorboardX  # noqa: F401
 import wandb  # noqa: F401
 
-import tune_media.callbacks.mlflow.callback
-import tune_media.callbacks.mlflow.run
-import tune_media.callbacks.session
-import tune_media.callbacks.tape_renderer
-import tune_media.callbacks.tensorboard.callback
-import tune_media.callbacks.wandb.callback
-import tune_media.callbacks.wandb.run
-import tune_media.viewing.catalog  # noqa: F401
-from tests.kills.check import check_after_kill, check_end
-from tests.kills.driver import POINTS, RENDER_POINTS, Places, drive, filesystem_of, kill_at
+import tune_media as tm
+from tests.kills.check import check_after_kill, check_end, look
+from tests.kills.driver import Places, drive, filesystem_of
 from tests.kills.mlflow_server import MODES, Proxy, phases
+from tests.kills.watched import WATCHED, seen
 from tests.support.json_lines import read_lines
+from tests.support.killed_process import changes_of
 from tests.support.trackers import MlflowServer, free_port, mlflow_store
 
+_IMPORTED = (tm.load, tm.TBXMediaLoggerCallback, tm.WandbMediaLoggerCallback, tm.MLflowMediaLoggerCallback)
 LONGEST = 1200.0  # seconds that a driver may take, on a busy machine
 
 
-def forked(work: Callable[[], Any], log: Path, at: tuple[str, str, int] | None = None) -> int:
-    """Start work in a forked process, which kills itself at a point if one is given; return its id."""
+def forked(work: Callable[[], Any], log: Path) -> int:
+    """Start work in a forked process; return its id."""
     gc.collect()
     sys.stdout.flush()
     pid = os.fork()
@@ -61,8 +57,6 @@ def forked(work: Callable[[], Any], log: Path, at: tuple[str, str, int] | None =
         output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        if at is not None:
-            kill_at(*at)
         work()
         code = 0
     except BaseException:
@@ -80,9 +74,10 @@ def ended(pid: int, seconds: float) -> int | None:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:
             return status
-        if time.monotonic() >= until:
+        left = until - time.monotonic()
+        if left <= 0:
             return None
-        time.sleep(0.02)
+        time.sleep(min(0.02, left))
 
 
 def result_of(work: Callable[[], Any], folder: Path) -> Any:
@@ -141,9 +136,11 @@ def _running_mlflow(home: Path) -> Any:
 def mlflow_of(home: Path, folder: Path, mode: str, rng: random.Random, server: MlflowServer | None) -> Any:
     """Give the address of MLflow's database or server, whose proxy lives as long as the round."""
     if mode == "store" or server is None:
-        shutil.copy(home / "mlflow.db", folder / "mlflow.db")
-        yield f"sqlite:///{folder}/mlflow.db"
+        (folder / "mlflow").mkdir()
+        shutil.copy(home / "mlflow.db", folder / "mlflow/mlflow.db")
+        yield f"sqlite:///{folder}/mlflow/mlflow.db"
         return
+    (folder / "mlflow").symlink_to(home / "mlflow")
     port, schedule = free_port(), phases(mode, [rng.uniform(0.2, 2.5) for _ in range(8)])
     proxy = Proxy(server.port, port, schedule)
     pid = forked(proxy.serve, folder / "proxy.log")
@@ -169,7 +166,7 @@ def run_round(
     rng = random.Random(seed)
     folder = home / f"round-{seed}"
     folder.mkdir()
-    for name in ("outbox", "artifacts", "driver"):
+    for name in ("outbox", "driver"):
         (folder / name).mkdir()
     experiment = f"kills{seed}/experiment" if server else str(folder / "storage")
     if server:
@@ -182,67 +179,62 @@ def run_round(
 
 
 def _kill_and_check(places: Places, rng: random.Random, *, machine_lost: bool, counts: Counter[str]) -> list[str]:
-    folder = places.folder
+    """Kill drivers, with somebody who looks at the experiment all the time; return what is wrong."""
+    folder, (lost, stored) = places.folder, (-1, {})
+    parent = os.getpid()
+    watcher = forked(lambda: look(places, lambda: os.getppid() == parent), folder / "looks.log")
     problems: list[str] = []
-    lost, stored, process = -1, {}, 0
-    for process in range(rng.randint(2, 5)):
-        points = RENDER_POINTS if places.has_tapes and rng.random() < 0.5 else POINTS
-        point, when = rng.choice(list(points)), rng.choice(["before", "after"])
-        count = int(rng.expovariate(1 / points[point])) + 1
-        at = point, when, count
-        is_at_point, reports, delay = rng.random() < 0.5, rng.randrange(12), rng.expovariate(5)
-        own_seed = rng.randrange(10**6)
-
-        work = functools.partial(drive, places, process, own_seed)
-        pid = forked(work, folder / f"driver-{process}.log", at if is_at_point else None)
-        status = ended(pid, LONGEST) if is_at_point else _ended_before(pid, folder, process, reports, delay)
-        if status is None:
-            os.kill(pid, signal.SIGKILL)
-            _, status = os.waitpid(pid, 0)
-            if is_at_point:
-                problems.append(f"process {process} hung")
-        where = f"{when} {point.rpartition('.')[2]} {count}" if is_at_point else f"{delay:.2f} s after report {reports}"
+    kills = rng.randint(2, 5)
+    for process in range(kills + 1):
+        what, mean = rng.choice([*WATCHED, "a report", "a report"]), rng.choice([0, 0, 0.002, 0.02, 0.2])
+        changes, delay = int(rng.expovariate(1 / WATCHED[what][1])) + 1, rng.expovariate(1) * mean
+        is_last = process == kills
+        status = _run(places, process, rng.randrange(10**6), (what, float("inf") if is_last else changes, delay))
         if not os.WIFSIGNALED(status):
-            counts["ended before the kill"] += 1
-            if status != 0:
-                problems.append(f"process {process} failed")
+            counts["ended before the kill"] += not is_last
+            problems += [f"process {process} failed"] if status else []
             break
+        where = f"{delay:.3f} s after change {changes} of {what}"
+        (folder / f"kill-{process}").write_text(f"{where}\n")
         counts["kills"] += 1
-        counts["kills at a point" if is_at_point else "kills at a time"] += 1
+        counts[f"kills after a change of {what}"] += 1
         found, there = result_of(lambda: check_after_kill(places.server, places.experiment), folder)
         problems += [f"after kill {process} ({where}): {problem}" for problem in found]
-        (folder / f"kill-{process}").write_text(f"{where}\n")
         if machine_lost:
             counts["machines lost"] += 1
             shutil.rmtree(folder / "outbox", ignore_errors=True)  # W&B's process may still write below
             shutil.rmtree(folder / "driver", ignore_errors=True)
             (folder / "outbox").mkdir(exist_ok=True)
             lost, stored = process, there
-    else:
-        process += 1
-        last_seed = rng.randrange(10**6)
-        work = functools.partial(drive, places, process, last_seed)
-        pid = forked(work, folder / f"driver-{process}.log")
-        status = ended(pid, LONGEST)
-        if status is None:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            problems.append(f"the last driver hung in process {process}")
-        elif status:
-            problems.append(f"process {process} failed")
     found, own = result_of(lambda: _checked(places, lost, stored), folder)
     counts.update(own)
+    if ended(watcher, 0) is None:
+        os.kill(watcher, signal.SIGKILL)
+        os.waitpid(watcher, 0)
+    else:
+        problems.append(f"tm.load failed in a look: {(folder / 'looks.log').read_text()[-2000:]}")
+    looks = read_lines(folder / "looks.jsonl")
+    counts["looks"] += len(looks)
+    problems += [f"a look has rows that the next one lacks: {missing[:4]}" for missing in looks if missing]
     return problems + found
 
 
-def _ended_before(pid: int, folder: Path, process: int, reports: int, delay: float) -> int | None:
-    """Wait until a driver has reported so often, and then some seconds; return its status, or None if it still runs."""
-    status, until = None, time.monotonic() + LONGEST
+def _run(places: Places, process: int, seed: int, kill: tuple[str, float, float]) -> int:
+    """Run a driver; kill it some seconds after files have changed so often, unless it has ended; return its status."""
+    pid = forked(functools.partial(drive, places, process, seed), places.folder / f"driver-{process}.log")
+    (what, changes, delay), status, until = kill, None, time.monotonic() + LONGEST
+    count = changes_of(lambda: seen(places, WATCHED[what][0]))
     while status is None and time.monotonic() < until:
-        told = [line for line in read_lines(folder / "truth.jsonl") if line["event"] == "report"]
-        if sum(line["process"] == process for line in told) >= reports:
-            return ended(pid, delay)
-        status = ended(pid, 0.05)
+        begun = time.monotonic()
+        if count() >= changes:
+            status = ended(pid, delay)
+            break
+        status = ended(pid, max(0.002, 2 * (time.monotonic() - begun)))
+    if status is None:
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        if time.monotonic() >= until:
+            raise RuntimeError(f"process {process} hung")
     return status
 
 

@@ -8,70 +8,28 @@ from __future__ import annotations
 import os
 import pickle
 import random
-import signal
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow.fs
+import ray
 from ray.train._internal.storage import _FilesystemSyncer
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
 from tests.support.json_lines import read_lines, write_line
 from tests.support.taped import taped_clip
-from tune_media.callbacks import tape_renderer
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 TRIALS = {"t1": 6, "t2": 9}  # results of each trial
 PATIENCE = 900.0  # seconds that the end may take, on a busy machine
 SHARED, RAW, TAPED = "my key/best of 3?", "raw", "taped"
 CLIP_KEYS = ("best", SHARED, TAPED)
-
-POINTS = {
-    "tune_media.callbacks.outbox:Outbox.append": 12,
-    "tune_media.callbacks.outbox:Outbox.complete": 12,
-    "tune_media.callbacks.outbox:Outbox.advance": 12,
-    "tune_media.callbacks.outbox:Outbox.tidy": 12,
-    "tune_media.callbacks.outbox:Outbox.close": 2,
-    "tune_media.callbacks.storage_reader:StorageReader._write_log": 12,
-    "tune_media.callbacks.storage_reader:StorageReader._put": 12,
-    "tune_media.callbacks.storage_reader:StorageReader._list": 12,
-    "tune_media.callbacks.storage_reader:StorageReader._pass_done": 12,
-    "tune_media.callbacks.storage_reader:StorageReader._copy_indexes": 12,
-    "tune_media.callbacks.readers:BackendReader._deliver": 12,
-    "tune_media.callbacks.readers:BackendReader._commit": 12,
-    "tune_media.callbacks.session:MediaSession._append_end": 2,
-    "tune_media.callbacks.session:MediaSession.settle": 2,
-    "tune_media.storage.experiment_log:ExperimentLog.append": 12,
-    "tune_media.storage.experiment_log:ExperimentLog.finish": 2,
-    "tune_media.storage.index:Index.copy": 12,
-    "tune_media.storage.filesystem:write_atomically": 12,
-    "tune_media.callbacks.mlflow.run:MlflowRun.log_medium": 12,
-    "tune_media.callbacks.mlflow.run:MlflowRun.log_metrics": 12,
-    "tune_media.callbacks.tensorboard.callback:TensorBoardBackend.media": 12,
-    "tune_media.callbacks.tensorboard.callback:TensorBoardBackend.end": 2,
-    "tune_media.callbacks.tensorboard.event_file:EventFile.flush": 12,
-    "tune_media.callbacks.tensorboard.event_file:EventFile.copy_segment": 2,
-    "tune_media.callbacks.tensorboard.event_file:EventFile.copy_whole": 2,
-    "tune_media.callbacks.wandb.run:WandbRun.log": 12,
-    "tune_media.callbacks.wandb.run:WandbRun.end": 2,
-    "tune_media.callbacks.wandb.offline_runs:copy_runs": 2,
-}
-"""Methods and functions before or after which a driver kills itself, and at which call of them, on average."""
-
-RENDER_POINTS = {
-    "tune_media.callbacks.outbox:Outbox.replace_tape": 3,
-    "tune_media.callbacks.tape_renderer:TapeRenderer._render": 3,
-    "tune_media.callbacks.tape_renderer:TapeRenderer._append_clip": 3,
-    "tune_media.callbacks.tape_renderer:TapeRenderer._append_ends": 3,
-    "tune_media.callbacks.storage_reader:StorageReader._list_waiting": 3,
-}
-"""More of them, of drivers that render clips."""
 
 
 @dataclass(frozen=True)
@@ -131,34 +89,6 @@ class Calls(tm.Backend):
         self._tell(call="end", trial=trial.trial_id, what=status)
 
 
-def kill_at(point: str, when: str, count: int) -> None:
-    """Have this process kill itself before or after the n-th call of a method."""
-    import importlib
-
-    module, _, path = point.partition(":")
-    owner: Any = importlib.import_module(module)
-    *outer, name = path.split(".")
-    for part in outer:
-        owner = getattr(owner, part)
-    original, calls = getattr(owner, name), [0]
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        calls[0] += 1
-        is_it = calls[0] == count
-        if is_it and when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = original(*args, **kwargs)
-        if is_it:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    setattr(owner, name, counted)
-    if not outer:  # a function that others have imported by its name
-        for user in [module for name, module in sys.modules.items() if name.startswith("tune_media.")]:
-            if getattr(user, name, None) is original:
-                setattr(user, name, counted)
-
-
 class Trial(FakeTrial):
     """A trial of an experiment whose storage may be an S3 server."""
 
@@ -206,17 +136,32 @@ def use_folder(folder: Path) -> None:
     os.environ.update(dict.fromkeys(names, str(folder)))
 
 
+class InThisProcess:
+    """An actor that lives in this process: there is no Ray here, and with it W&B's helper would die with the driver."""
+
+    def __init__(self, kind: type, *arguments: Any) -> None:
+        self._made = kind(*arguments)
+
+    def __getattr__(self, method: str) -> Any:
+        return SimpleNamespace(remote=getattr(self._made, method))
+
+
+def have_no_ray() -> None:
+    """Have Ray make actors in this process."""
+    ray.remote = lambda kind: SimpleNamespace(
+        options=lambda **_: SimpleNamespace(remote=lambda *arguments: InThisProcess(kind, *arguments))
+    )
+    ray.get_runtime_context = lambda: SimpleNamespace(get_node_id=lambda: 56 * "0")
+    ray.wait = lambda answers, **_: (answers, [])
+    ray.get = lambda answer: answer
+
+
 def callbacks_of(places: Places, process: int) -> list[Any]:
     """Return the callbacks of a driver."""
-    import tune_media.callbacks.wandb.backend as wandb_backend
-
-    tape_renderer._STALE_SECONDS = PATIENCE  # a clip of a busy machine is late, and not left
     options = tm.MediaOptions(flush_seconds=PATIENCE)
-    # W&B's helper is a Ray actor, which dies with the driver. There is no Ray here: W&B runs in the driver itself.
-    wandb_backend.WandbHelper = wandb_backend.DirectHelper
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "10"  # seconds: a server that hangs must not take a round's time
     is_store = places.mlflow.startswith("sqlite:")
-    artifacts = f"file://{places.folder}/artifacts" if is_store else None
+    artifacts = f"file://{places.folder}/mlflow/artifacts" if is_store else None
     mlflow = tm.MLflowMediaLoggerCallback(
         places.mlflow, experiment_name=places.mlflow_experiment, artifact_location=artifacts, media=options
     )
@@ -237,6 +182,7 @@ def drive(places: Places, process: int, seed: int) -> None:
 
     folder, staging = places.folder, places.folder / "driver" / str(process) / "staging"
     rng, filesystem = random.Random(seed), filesystem_of(places.server)
+    have_no_ray()
     use_folder(folder / "driver" / "tmp")
     os.environ["TUNE_MEDIA_OUTBOX"] = str(folder / "outbox")
     os.environ["TUNE_MEDIA_RENDER_NICENESS"] = "0"  # the machine is busy, and the end does not wait for ever
@@ -296,7 +242,7 @@ def drive(places: Places, process: int, seed: int) -> None:
         time.sleep(rng.choice([0, 0, 0.02, 0.2]))
     save()
     every.on_experiment_end(trials=every_trial)
-    write_line(truth, {"event": "over", "process": process})
+    write_line(truth, {"event": "over", "process": process, "time": time.time()})
 
 
 def _report(every: Any, truth: Path, trials: list[Trial], trial: Trial, result: dict[str, Any], process: int) -> None:

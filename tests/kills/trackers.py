@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.kills.driver import CLIP_KEYS, RAW, TAPED, Places
+from tests.kills.driver import CLIP_KEYS, RAW, Places
 from tests.kills.truth import TrialThere, Truth
 from tests.support.experiment import tensorboard_events
 from tests.support.trackers import wandb_records
@@ -35,25 +35,30 @@ def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, 
 
 
 def _check_tensorboard(truth: Truth, trial: str, there: TrialThere, folder: Path, counts: Counter[str]) -> list[str]:
-    """Each step once, with what counts: results of result.json, and media of the index."""
+    """Return what is wrong: the page shows each result and medium that counts once, with its number or time."""
     there.copy("events.out.tfevents", folder / "events")
     events, is_whole = tensorboard_events(folder / "events"), not truth.ended_before_loss(trial)
     tags = events.Tags()
     scalars, images, histograms = (set(tags[kind]) for kind in ("scalars", "images", "histograms"))
     shown = events.Scalars(f"ray/tune/{_NUMBER}") if f"ray/tune/{_NUMBER}" in scalars else []
-    problems = _compare("result", truth.counting(trial), ((event.step, event.value) for event in shown), is_whole)
+    held = {event.step: event.value for event in shown}
+    wanted = truth.counting(trial)
+    lacking = [step for step in wanted.keys() - held.keys() if truth.was_killed(wanted[step])]
+    counts["TensorBoard: results that were lost with a driver"] += len(lacking)
+    wanted = {step: number for step, number in wanted.items() if step not in lacking}
+    problems = _compare("result", wanted, ((event.step, event.value) for event in shown), is_whole)
     counts["TensorBoard: results"] += len(shown)
     for key in (*CLIP_KEYS, RAW, *_HISTOGRAMS):
         tag = f"train/{key}"
         is_image = key not in _HISTOGRAMS
         held = (events.Images(tag) if is_image else events.Histograms(tag)) if tag in images | histograms else []
-        if key == TAPED:
-            held = _as_fast_reader(held)
+        held = _as_fast_reader(held)
         own = "episodes/data" if key.startswith("episodes/") else key
-        wanted = {line["training_iteration"]: line["time"] for line in there.counting if line["key"] == own}
-        times = [(event.step, event.wall_time) for event in held]
-        if key == RAW:  # one that comes again before the index of earlier drivers is read is shown at its new time
-            times = [(step, min(at, wanted.get(step, at))) for step, at in times]
+        # A raw array that comes again may be shown at its new time.
+        wanted = {
+            line["training_iteration"]: key != RAW and line["time"] for line in there.counting if line["key"] == own
+        }
+        times = [(event.step, key != RAW and event.wall_time) for event in held]
         problems += _compare(tag, wanted, times, is_whole)
         counts["TensorBoard: media"] += len(held)
     return problems
@@ -104,8 +109,8 @@ def _check_mlflow(places: Places, truth: Truth, trial: str, counts: Counter[str]
     from mlflow import MlflowClient
 
     is_store = places.mlflow.startswith("sqlite:")
-    home, name = (places.folder, "mlflow") if is_store else (places.folder.parent / "mlflow", "server")
-    client, problems = MlflowClient(f"sqlite:///{home}/{name}.db"), []
+    home, name = places.folder / "mlflow", "mlflow.db" if is_store else "server.db"
+    client, problems = MlflowClient(f"sqlite:///{home}/{name}"), []
     experiment = client.get_experiment_by_name(places.mlflow_experiment)
     runs = [
         run for run in client.search_runs([experiment.experiment_id]) if run.data.tags["trial_name"].endswith(trial)
@@ -139,15 +144,6 @@ def _check_mlflow(places: Places, truth: Truth, trial: str, counts: Counter[str]
         known = path in allowed or any(id in path for id in ids) or "raw" in path or path.startswith("episode_data/")
         if not known and path.startswith("media/"):
             problems.append(f"has {path}, which nobody reported")
-    if "episodes.json" in paths:
-        table = json.loads((root / "episodes.json").read_text())
-        at = table["columns"].index("episode_id")
-        rows = Counter(row[at] for row in table["data"])
-        problems += [f"has episode {id} {count} times in its table" for id, count in rows.items() if count > 1]
-        needed = {f"{trial} {report['number']}" for report in reports if truth.counts(report)}
-        problems += [f"lacks episode {id} in its table" for id in sorted(needed - rows.keys())]
-    elif any(path.startswith("episode_data/") for path in paths) and not truth.ended_before_loss(trial):
-        problems.append("has no table of episodes")
     counts["MLflow: results"] += sum(points.values())
     counts["MLflow: media"] += sum(path.startswith(("media/", "episode_data/")) for path in paths)
     return problems

@@ -28,12 +28,16 @@ class Truth:
         self.returned = {line["number"]: line["paths"] for line in lines if line["event"] == "returned"}
         self.reports = [line for line in lines if line["event"] == "report"]
         self.ends = {line["trial"]: line["process"] for line in lines if line["event"] == "end"}
-        self.is_over = bool(lines) and lines[-1]["event"] == "over"
+        self.over = lines[-1] if lines and lines[-1]["event"] == "over" else {}
         self.lost, self.stored = lost, stored
         self.is_gone: dict[int, bool] = {}  # whether a report was undone later
         for at, report in enumerate(self.reports):
             later = (other for other in self.reports[at + 1 :] if other["trial"] == report["trial"])
             self.is_gone[report["number"]] = any(other["iteration"] <= report["iteration"] for other in later)
+
+    def was_killed(self, number: int) -> bool:
+        """Return whether the driver that reported a result was killed."""
+        return self.reports[number - 1]["process"] < self.over.get("process", 0)
 
     def of_trial(self, trial: str) -> list[dict[str, Any]]:
         """Return the reports of a trial."""

@@ -5,11 +5,9 @@ Everything that it reports is told in ``told.jsonl`` before, and each call of it
 
 from __future__ import annotations
 
-import functools
 import os
 import pickle
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,13 +17,9 @@ import numpy as np
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
-from tests.support.faults import clip, episodes
+from tests.support.faults import clip, episodes, wait_until
 from tests.support.json_lines import read_lines, write_line
-from tests.support.killed_process import state_after_kill
-from tune_media.callbacks import session
-from tune_media.callbacks.readers import Reader
-from tune_media.storage.experiment_log import ExperimentLog
-from tune_media.storage.index import Index
+from tests.support.killed_process import INDEX, LOG, exit_when, has, state_after_kill
 
 CALM = 3  # results before the one at which it is killed
 KEYS = ("best", "my key/best of 3?", "weights", "worst")  # ``best`` and ``worst`` share a file
@@ -48,31 +42,27 @@ def report(callback: Any, trial: FakeTrial, folder: Path, iteration: int) -> dic
 
 
 class Tells(tm.Backend):
-    """Tells of each call, at its beginning and at its end."""
+    """Tells of each call at its end, unless it is told to do something else."""
 
     name = "tells"
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, instead: Callable[[list[Any]], None] = lambda what: None) -> None:
+        self.file, self._instead = folder / "calls.jsonl", instead
 
     def metrics(self, trial, report):
-        self._call(["metrics", report.training_iteration])
+        self._call(["metrics", report.training_iteration], report.row)
 
     def media(self, trial, entry):
-        self._call(["media", entry.training_iteration, entry.key, entry.medium.id])
+        self._call(["media", entry.training_iteration, entry.key, entry.medium.id], entry.row)
 
-    def _call(self, what: list[Any]) -> None:
-        write_line(self.folder / "calls.jsonl", {"call": what, "done": False})
-        if _exits.get("tracker") and what[0] == "media":
-            _end()
-        write_line(self.folder / "calls.jsonl", {"call": what, "done": True})
+    def _call(self, what: list[Any], row: int) -> None:
+        self._instead(what)
+        write_line(self.file, [*what, row])
 
 
-def calls(folder: Path) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """Return the calls of a ``Tells`` that have begun, and those that have ended."""
-    found = read_lines(folder / "calls.jsonl")
-    begun, done = ([tuple(call["call"]) for call in found if call["done"] is is_done] for is_done in (False, True))
-    return begun, done
+def calls(folder: Path) -> list[tuple[Any, ...]]:
+    """Return the calls of a ``Tells``, the row of each at its end."""
+    return [tuple(call) for call in read_lines(folder / "calls.jsonl")]
 
 
 def told(folder: Path) -> list[dict[str, Any]]:
@@ -80,51 +70,49 @@ def told(folder: Path) -> list[dict[str, Any]]:
     return read_lines(folder / "told.jsonl")
 
 
-kill_at = functools.partial(state_after_kill, __file__)
-_exits: dict[str, bool] = {}
-_has_reported = threading.Event()
-
-
-def _end() -> None:
-    _has_reported.wait(60)  # a reader may still be at the result before it
-    os._exit(9)
-
-
-def _exit_after(kind: type, method: str, place: str, *, before: bool = False) -> None:
-    whole: Callable[..., Any] = getattr(kind, method)
-
-    def exits(*arguments: Any, **more: Any) -> Any:
-        if _exits.get(place) and before:
-            _end()
-        done = whole(*arguments, **more)
-        if _exits.get(place):
-            _end()
-        return done
-
-    setattr(kind, method, exits)
+def kill_at(folder: Path, place: str) -> dict[str, Any]:
+    """Run ``main`` in a process of its own until it is killed; return the state that Tune saved of its callback."""
+    state = state_after_kill(__file__, folder, place)
+    if place == "append":
+        (folder / LOG).parent.unlink()
+    return state
 
 
 def main(folder: Path, place: str) -> None:
     """Run until the process is killed."""
-    if place == "append":
-        Reader.begin = lambda self: None  # no reader gets so far, and nobody waits for one
-        session._LOAD_SECONDS = session._SETTLE_SECONDS = 0.0
-    _exit_after(ExperimentLog, "append", "log")
-    _exit_after(Index, "add", "file", before=True)
-    _exit_after(Index, "copy", "index", before=True)
-    callback, trial = tm.MediaLoggerCallback(Tells(folder)), FakeTrial(folder)
+    trial, file = FakeTrial(folder), f"step_{CALM + 1:09d}*"
+    media = Path(trial.storage.trial_fs_path, "media")
+    last = rb'"training_iteration": ?%d\b' % (CALM + 1)
+    has_happened: dict[str, Callable[[], Any]] = {
+        "log": lambda: has(folder, LOG, last),
+        "file": lambda: any(media.glob(f"*/*/{file}")),
+        "index": lambda: has(folder, INDEX, last),
+    }
+
+    def instead(what: list[Any]) -> None:
+        if place == "append":
+            time.sleep(60)
+        if place == "tracker" and what[:2] == ["media", CALM + 1]:
+            os._exit(9)
+
+    if place == "append":  # nothing gets as far as the storage or the tracker
+        (folder / LOG).parent.parent.mkdir()
+        (folder / LOG).parent.touch()
+    callback = tm.MediaLoggerCallback(Tells(folder, instead))
     callback.log_trial_start(trial)
     for iteration in range(1, CALM + 1):
         report(callback, trial, folder, iteration)
-        (folder / "state").write_bytes(pickle.dumps(callback.get_state()))
     if place != "append":
-        while sum(call[:2] == ("media", CALM) for call in calls(folder)[1]) <= len(KEYS):  # and the episodes' data
-            time.sleep(0.01)
-    _exits[place] = True
+        wait_until(lambda: sum(call[:2] == ("media", CALM) for call in calls(folder)) > len(KEYS))  # and the episodes
+        wait_until(lambda: any(media.glob(f"train/best/step_{CALM:09d}*")))
+    (folder / "state").write_bytes(pickle.dumps(callback.get_state()))
+    if place in has_happened:
+        exit_when(has_happened[place])
     report(callback, trial, folder, CALM + 1)
-    _has_reported.set()
     if place == "append":
         os._exit(9)
+    if place == "index":
+        callback.log_trial_end(trial)
     time.sleep(60)
 
 

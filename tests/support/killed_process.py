@@ -5,19 +5,23 @@ The processes are forked from one that has imported Ray Tune: that is most of th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import pickle
+import re
 import runpy
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tune_media.callbacks.outbox import FOLDER_VARIABLE
-
 _ROOT = Path(__file__).parents[2]
+OUTBOX, LOG, INDEX = "outbox/*/*", "storage/.tune_media_log/*", "storage/t1/media/index.jsonl"
 
 
 def state_after_kill(script: str, folder: Path, place: str) -> dict[str, Any]:
@@ -28,11 +32,52 @@ def state_after_kill(script: str, folder: Path, place: str) -> dict[str, Any]:
     server = _server()
     assert server.stdin is not None
     assert server.stdout is not None
-    environment = {**os.environ, FOLDER_VARIABLE: str(folder / "outbox")}
+    environment = {**os.environ, "TUNE_MEDIA_OUTBOX": str(folder / "outbox")}
     print(json.dumps([script, str(folder), place, environment]), file=server.stdin, flush=True)
     assert server.stdout.readline() == "9\n", (folder / "errors").read_text()
     state: dict[str, Any] = pickle.loads((folder / "state").read_bytes())
     return state
+
+
+def exit_when(is_so: Callable[[], Any]) -> None:
+    """End this process as a kill does as soon as something is so, which another thread asks all the time."""
+
+    def look() -> None:
+        while not is_so():
+            time.sleep(0.0002)
+        os._exit(9)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def has(folder: Path, files: str, pattern: bytes) -> bool:
+    """Return whether a regular expression is found in one of the files of a folder that a glob finds."""
+    with contextlib.suppress(FileNotFoundError):  # a file was replaced meanwhile
+        return any(re.search(pattern, file.read_bytes()) for file in folder.glob(files))
+    return False
+
+
+def versions(folder: Path, files: str) -> dict[str, Any]:
+    """Return the time and size of each file of a folder that a glob finds."""
+    found = {}
+    with contextlib.suppress(OSError):  # a file that has gone meanwhile is a change, too
+        for path in folder.glob(files):
+            state = path.stat()
+            found[str(path)] = state.st_mtime_ns, state.st_size
+    return found
+
+
+def changes_of(look: Callable[[], Any]) -> Callable[[], int]:
+    """Return a function that looks at a value and returns how often it has seen it change."""
+    before, count = look(), 0
+
+    def look_again() -> int:
+        nonlocal before, count
+        now = look()
+        count, before = count + (now != before), now
+        return count
+
+    return look_again
 
 
 @functools.cache

@@ -16,12 +16,10 @@ from typing import Any
 import tune_media as tm
 from tests.support.driven_sweep import Sweep
 from tests.support.json_lines import read_lines, write_line
-from tests.support.killed_process import state_after_kill
+from tests.support.killed_process import LOG, OUTBOX, changes_of, exit_when, has, state_after_kill, versions
 from tests.support.taped import taped_clip
-from tune_media.callbacks.outbox import Outbox
-from tune_media.storage.experiment_log import ExperimentLog
 
-PLACES = ("under way", "told to end", "rendered", "appended", "logged")
+PLACES = ("under way", "told to end", "rendered", "logged", "stored")
 
 
 class Tells(tm.Backend):
@@ -50,23 +48,6 @@ kill_at = functools.partial(state_after_kill, __file__)
 
 def main(folder: Path, place: str) -> None:
     """Run until the process is killed."""
-    replace_tape, append = Outbox.replace_tape, ExperimentLog.append
-
-    def replaces(self: Outbox, *arguments: Any, **more: Any) -> bool:
-        if place == "rendered":
-            os._exit(9)
-        done = replace_tape(self, *arguments, **more)
-        if place == "appended":
-            os._exit(9)
-        return done
-
-    def appends(self: ExperimentLog, lines: Any) -> None:
-        lines = list(lines)
-        append(self, lines)
-        if place == "logged" and any(line.get("status") == "stored" for line in lines):
-            os._exit(9)
-
-    Outbox.replace_tape, ExperimentLog.append = replaces, appends  # type: ignore[method-assign]
     sweep = Sweep(folder, backend=Tells(folder))
     sweep.report(1, score=1.0)
     gate = folder / "gate"
@@ -77,6 +58,12 @@ def main(folder: Path, place: str) -> None:
         if (folder / "under way").exists():
             sys.exit(9) if place == "told to end" else os._exit(9)
         time.sleep(0.01)
+    has_happened = {
+        "rendered": changes_of(lambda: versions(folder, OUTBOX)),
+        "logged": lambda: has(folder, LOG, rb'"status": ?"stored"'),
+        "stored": lambda: any(sweep.path.glob("media/*/*/*.mp4")),
+    }
+    exit_when(has_happened[place])
     gate.touch()
     time.sleep(60)
 
