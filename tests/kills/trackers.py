@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -23,15 +24,26 @@ def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, 
     """Return what is wrong with a trial in the trackers, at the end of a round."""
     with tempfile.TemporaryDirectory() as folder:
         found = {
+            "result.json": _check_results(truth, trial, there),
             "TensorBoard": _check_tensorboard(truth, trial, there, Path(folder), counts),
             "W&B": _check_wandb(truth, trial, there, Path(folder), counts),
             "MLflow": _check_mlflow(places, truth, trial, counts),
         }
-    if any(f"trial {trial} had" in log.read_text() for log in places.folder.glob("driver-*.log")):
-        counts["result.json cut off by a kill, and named"] += 1
-        for name in ("TensorBoard", "W&B"):  # which are made of it
+    is_named = any(f"trial {trial} had" in log.read_text() for log in places.folder.glob("driver-*.log"))
+    had_ended = truth.ends.get(trial, sys.maxsize) < truth.over.get("process", 0)  # nobody looked at it again
+    if is_named or (had_ended and found["result.json"]):
+        counts[f"result.json cut off by a kill, and {'named' if is_named else 'not named: the trial had ended'}"] += 1
+        for name in ("result.json", "TensorBoard", "W&B"):  # which are made of it
             found[name] = [problem for problem in found[name] if not problem.startswith("lacks result")]
     return [f"{name} {problem}" for name, problems in found.items() for problem in problems]
+
+
+def _check_results(truth: Truth, trial: str, there: TrialThere) -> list[str]:
+    """Return what is wrong with the results that Ray's logger writes: each once."""
+    text = there.read("result.json").decode() if "result.json" in there.files else ""
+    held = Counter(int(number) for number in re.findall(r'"number": (\d+)\b', text))
+    problems = [f"lacks result {number}" for number in truth.counting(trial).values() if number not in held]
+    return problems + [f"has result {number} {count} times" for number, count in held.items() if count > 1]
 
 
 def _check_tensorboard(truth: Truth, trial: str, there: TrialThere, folder: Path, counts: Counter[str]) -> list[str]:

@@ -12,19 +12,19 @@ from tests.kills.driver import Places
 from tests.support.killed_process import versions
 
 WATCHED = {
-    "a report": ("truth.jsonl", 12),
-    "Tune's snapshot": ("snapshot.pickle", 3),
-    "results": ("driver/*/staging/*/result.json", 8),
+    "a report": ("truth.jsonl", 10),
+    "Tune's snapshot": ("snapshot.pickle", 2),
+    "results": ("driver/*/staging/*/result.json", 4),
     "the outbox": ("outbox/**/*", 20),
-    "the log": ("storage/.tune_media_log/*", 8),
-    "media": ("storage/t?/media/*/**/*", 8),
+    "the log": ("storage/.tune_media_log/*", 5),
+    "media": ("storage/t?/media/*/**/*", 5),
     "indexes": ("storage/t?/media/index.jsonl*", 2),
-    "episode data": ("storage/t?/episode_data/*", 6),
-    "TensorBoard": ("driver/*/staging/*/events.out*", 8),
-    "TensorBoard on the storage": ("storage/t?/events.out*", 3),
-    "W&B": ("driver/tmp/**/*.wandb", 6),
+    "episode data": ("storage/t?/episode_data/*", 4),
+    "TensorBoard": ("driver/*/staging/*/events.out*", 4),
+    "TensorBoard on the storage": ("storage/t?/events.out*", 2),
+    "W&B": ("driver/tmp/**/*.wandb", 4),
     "W&B on the storage": ("storage/t?/wandb/**/*", 2),
-    "MLflow": ("mlflow/**/*", 12),
+    "MLflow": ("mlflow/**/*", 8),
 }
 """Files of a round, and how many of their changes are seen before the kill, on average."""
 
