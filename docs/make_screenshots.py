@@ -156,20 +156,6 @@ def shoot_tensorboard(browser: Any, experiment: str) -> None:
         server.wait()
 
 
-def shoot_mlflow(browser: Any, experiment: str) -> None:
-    """Take the picture of the page that MLflow's parent run has."""
-    with tempfile.TemporaryDirectory() as folder:
-        database, artifacts = f"sqlite:///{folder}/mlflow.db", Path(folder, "artifacts")
-        callback = tm.MLflowMediaLoggerCallback(database, nested=True, artifact_location=artifacts.as_uri())
-        tm.export.to_tracker(experiment, callback)
-        (path,) = artifacts.glob("**/trials.html")
-        page = browser.new_page(viewport=SIZE)
-        page.goto(path.as_uri())
-        page.wait_for_function("document.querySelector('video').currentTime > 1", timeout=WAIT_MS)
-        shoot(page, "mlflow-trials", height=620)
-        page.close()
-
-
 def make_gif(experiment: str) -> None:
     """Make the moving picture of a grid: the worst clip of each trial at the last step, side by side."""
     tiles = choose_tiles(tm.load(experiment), step="last", key="episodes/worst")
@@ -219,7 +205,6 @@ def main(experiment: str) -> None:
         make_tour(browser, url)
         shoot_viewer(browser, url)
         shoot_tensorboard(browser, experiment)
-        shoot_mlflow(browser, experiment)
         browser.close()
     server.shutdown()
 

@@ -1,7 +1,7 @@
 """The same clips in W&B (offline) and in MLflow (on a database), without a server.
 
-You see one run per trial in each tracker, with its clips, and MLflow's page ``trials.html`` with the best clip of each
-trial. The commands that show them are printed at the end.
+You see one run per trial in each tracker, with its clips. Sort MLflow's runs by ``best_return``. The commands that show
+them are printed at the end.
 """
 
 import argparse
@@ -41,7 +41,7 @@ if __name__ == "__main__":
             callbacks=[
                 tm.WandbMediaLoggerCallback(project="tune_media", mode="offline"),
                 tm.MLflowMediaLoggerCallback(
-                    tracking_uri=database, nested=True, artifact_location=(storage / "mlartifacts").as_uri()
+                    tracking_uri=database, artifact_location=(storage / "mlartifacts").as_uri()
                 ),
             ],
         ),

@@ -123,6 +123,7 @@ def test_mlflow_has_the_whole_experiment_once_however_often_it_is_exported(exper
         assert held.histograms["train/episodes/speed"] == dict.fromkeys(COUNTING, 5)
         assert held.config["lr"] == trial.name[16]
         assert held.config["deep/list"] == "[1, 2]"
+    assert [point[2] for point in once["train_abcde_00001"][2]["best_return"]] == [51.0]
     ((_, at, _), *_) = once["train_abcde_00001"][2]["score"]
     assert at == 1000 * 1_700_000_000
     run(experiment, *options)

@@ -179,7 +179,7 @@ def test_a_mistake_gets_a_message_of_ours(mistake, words, tmp_path, monkeypatch)
         ("tm.MLflowMediaLoggerCallback(tags={3: 'a'})", "a name, takes text, for example 'team', got 3"),
         ("tm.WandbMediaLoggerCallback('p', dir='runs')", "takes no dir=: each run's folder is in <trial>/wandb"),
         ("tm.WandbMediaLoggerCallback('p', reinit=True)", "takes no reinit=: all runs of an experiment are open"),
-        ("tm.MLflowMediaLoggerCallback(nested=1)", "nested=...) takes True or False"),
+        ("tm.MLflowMediaLoggerCallback(save_artifact=1)", "save_artifact=...) takes True or False"),
     ],
 )
 def test_a_mistake_with_a_tracker_gets_a_message_of_ours(mistake, words):

@@ -1,7 +1,6 @@
 """Function trainables under Tune: what they report at any depth arrives once, in files, index and TensorBoard."""
 
 import json
-import re
 import tempfile
 from pathlib import Path
 
@@ -259,17 +258,3 @@ def test_wandbs_table_has_a_row_for_each_episode(wrapped):
     held = read_wandb(trial)
     assert sorted(held.clips) == ["train/rollout/best"]
     assert sorted(held.images) == ["train/rollout/heat/best"]
-
-
-def test_mlflows_table_has_a_row_for_each_episode(wrapped):
-    from mlflow import MlflowClient
-
-    folder, catalog, _ = wrapped
-    client = MlflowClient(mlflow_store(folder))
-    (run,) = client.search_runs([client.get_experiment_by_name(folder.name).experiment_id])
-    rows = rows_of_table(json.loads(Path(client.download_artifacts(run.info.run_id, "episodes.json")).read_text()))
-    assert {row["episode_id"] for row in rows} == set(catalog.episodes()["episode_id"])
-    clips = {row["clip"] for row in rows if row["clip"]}
-    assert clips == {file.path for file in client.list_artifacts(run.info.run_id, "media/train/rollout/best")}
-    stored = {row["path"] for row in catalog if row["kind"] == "video"}
-    assert {re.sub(r"-return_[^/]*-", "-", clip) for clip in clips} == stored

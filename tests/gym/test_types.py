@@ -57,9 +57,9 @@ tm.TBXMediaLoggerCallback(logdir="logs")  # wrong
 tm.WandbMediaLoggerCallback("walkers", mode="offline", episodes_artifact=True, media=options)
 tm.WandbMediaLoggerCallback(project=3)  # wrong
 tm.WandbMediaLoggerCallback(media=tm.Retention())  # wrong
-tm.MLflowMediaLoggerCallback("sqlite:///mlflow.db", nested=True, media=options)
+tm.MLflowMediaLoggerCallback("sqlite:///mlflow.db", save_artifact=True, media=options)
 tm.MLflowMediaLoggerCallback(tracking_url="x")  # wrong
-tm.MLflowMediaLoggerCallback(nested="yes")  # wrong
+tm.MLflowMediaLoggerCallback(save_artifact="yes")  # wrong
 tm.MediaLoggerCallback(tm.Backend(), medea=options)  # wrong
 tm.MediaLoggerCallback("json")  # wrong
 tm.VideoOptions(overlays="step")  # wrong

@@ -27,7 +27,7 @@ def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, 
             "result.json": _check_results(truth, trial, there),
             "TensorBoard": _check_tensorboard(truth, trial, there, Path(folder), counts),
             "W&B": _check_wandb(truth, trial, there, Path(folder), counts),
-            "MLflow": _check_mlflow(places, truth, trial, counts),
+            "MLflow": _check_mlflow(places, truth, trial, there, counts),
         }
     is_named = any(f"trial {trial} had" in log.read_text() for log in places.folder.glob("driver-*.log"))
     had_ended = truth.ends.get(trial, sys.maxsize) < truth.over.get("process", 0)  # nobody looked at it again
@@ -116,7 +116,7 @@ def _check_wandb(truth: Truth, trial: str, there: TrialThere, folder: Path, coun
     return problems
 
 
-def _check_mlflow(places: Places, truth: Truth, trial: str, counts: Counter[str]) -> list[str]:
+def _check_mlflow(places: Places, truth: Truth, trial: str, there: TrialThere, counts: Counter[str]) -> list[str]:
     """One run, with each result and file that counts; what a killed driver had sent besides is there, too."""
     from mlflow import MlflowClient
 
@@ -156,6 +156,9 @@ def _check_mlflow(places: Places, truth: Truth, trial: str, counts: Counter[str]
         known = path in allowed or any(id in path for id in ids) or "raw" in path or path.startswith("episode_data/")
         if not known and path.startswith("media/"):
             problems.append(f"has {path}, which nobody reported")
+    best = max((line["episode_return"] for line in there.counting if "episode_return" in line), default=None)
+    if run.data.metrics.get("best_return") != best and not truth.ended_before_loss(trial):
+        problems.append(f"has the best return {run.data.metrics.get('best_return')}, not {best}")
     counts["MLflow: results"] += sum(points.values())
     counts["MLflow: media"] += sum(path.startswith(("media/", "episode_data/")) for path in paths)
     return problems

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tune_media.callbacks.best_clip import BestClip
 
 
 def test_facts_that_are_not_known_are_left_out_and_zero_and_false_are_known():
@@ -21,7 +20,6 @@ def test_numbers_of_any_library_are_pythons_own(of):
     numbers = record.episode_return, record.episode_length
     assert numbers == (3, 5)
     assert tuple(map(type, numbers)) == (float, int)
-    assert BestClip.of(record.facts(), section="train", step=1, file="a.mp4").caption == "return 3, length 5, step 1"
 
 
 def test_its_file_is_strict_json_with_its_metrics():

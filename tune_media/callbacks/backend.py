@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,9 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from tune_media.ray_compat import callbacks_of_experiment
-from tune_media.storage.entry import MediaEntry
+from tune_media.storage.entry import DELETED, STORED, MediaEntry
+from tune_media.storage.index_lines import Line
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.trial_contents import read_trial
+from tune_media.values.number import as_number
 from tune_media.values.options import MediaOptions
+from tune_media.values.score import clip_rank, does_count
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -150,6 +155,27 @@ def wait_for_storage(context: Context) -> None:
     """
     if not context.wait_for_storage():
         raise StorageAwayError("the storage has not taken all that was reported before")
+
+
+def clips_best_first(trial: TrialInfo, context: Context) -> list[Line]:
+    """Return the index lines of a trial's clips that count and have a return, as ``clip_rank`` has them.
+
+    They are those of earlier processes, too, and of clips that retention has deleted.
+
+    Raises:
+        OSError: The storage does not answer, or has not taken all that was reported before.
+    """
+    wait_for_storage(context)
+    lines = [line for _, line in read_trial(trial.location.filesystem, trial.location.path).lines]
+    found = [
+        line
+        for line in lines
+        if line.get("trial_id", trial.trial_id) == trial.trial_id
+        and line.get("status") in (STORED, DELETED)
+        and math.isfinite(as_number(line.get("episode_return")))
+        and does_count(line)
+    ]
+    return sorted(found, key=clip_rank, reverse=True)
 
 
 class Backend:

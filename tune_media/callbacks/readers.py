@@ -201,7 +201,7 @@ class BackendReader(Reader):
 
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored, as long as the end may take; return whether it is."""
-        return self._session.wait_for_storage()
+        return self._session.wait_for_storage(self.seconds_left() / 2)
 
     @property
     def is_at_an_earlier_process(self) -> bool:

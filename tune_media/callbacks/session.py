@@ -393,10 +393,10 @@ class MediaSession:
         }
         return {"best": pruner.best if pruner is not None else None, "outbox": outbox}
 
-    def wait_for_storage(self) -> bool:
-        """Wait until everything is stored that was to be, as long as the end may take."""
+    def wait_for_storage(self, seconds: float) -> bool:
+        """Wait until everything is stored that was to be, at most so long, and as long as the end may take."""
         begun = time.monotonic()
-        is_done = self.storage.wait(self.time_left())
+        is_done = self.storage.wait(min(seconds, self.time_left()))
         if self._has_ended:
             self._waited += time.monotonic() - begun
         return is_done

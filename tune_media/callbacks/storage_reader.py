@@ -202,9 +202,9 @@ class StorageReader(Reader):
             self._write_files()
             if self._gave_up:  # the storage hung: what waits is kept in the driver's folder by now, and listed so
                 return False
-            self._pass_done()
             self._apply_retention()
             self._copy_indexes()
+            self._pass_done()
             self._do_chores()
             self._tidy()
             self._turned_at = time.monotonic()

@@ -146,7 +146,7 @@ def _trackers(experiment: Path) -> list[tune.Callback]:
         logging.getLogger("alembic").setLevel(logging.WARNING)
         experiment.mkdir(parents=True, exist_ok=True)
         uri, artifacts = f"sqlite:///{experiment / _MLFLOW}", (experiment / "mlartifacts").as_uri()
-        callbacks.append(MLflowMediaLoggerCallback(uri, nested=True, artifact_location=artifacts))
+        callbacks.append(MLflowMediaLoggerCallback(uri, artifact_location=artifacts))
     if find_spec("wandb"):
         from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
 

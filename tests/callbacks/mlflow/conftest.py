@@ -16,9 +16,9 @@ def runs_of(files_uri):
     """Return a maker of the runs of a sweep in that store, as a new process makes them."""
     from tune_media.callbacks.mlflow.runs import MlflowRuns
 
-    def make(sweep="sweep", *, nested=False):
+    def make(sweep="sweep"):
         uris = {"tracking_uri": files_uri, "registry_uri": None}
-        return MlflowRuns(uris, {"name": "experiment", "artifact_location": None}, sweep, nested=nested)
+        return MlflowRuns(uris, {"name": "experiment", "artifact_location": None}, sweep)
 
     return make
 

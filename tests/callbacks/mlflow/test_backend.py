@@ -1,7 +1,5 @@
 """The MLflow backend on a store in files."""
 
-import pytest
-
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 
@@ -19,21 +17,3 @@ def test_hyperparameters_that_change_are_kept_beside_the_first_ones(files_uri, t
     assert found.data.params == {"lr": "0.5", "mode": "a"}
     assert found.data.metrics["config/lr"] == 2.0
     assert found.data.tags["config.mode"] == "b"
-
-
-def test_the_end_of_a_sweep_is_tried_again_whole():
-    """A server that was away for a moment at the end cost the page of the sweep, and its last status."""
-    ended = []
-
-    class Runs:
-        def end(self, status):
-            ended.append(status)
-            if len(ended) == 1:
-                raise ConnectionError
-
-    backend = tm.MLflowMediaLoggerCallback("sqlite:///never-made.db").backend
-    backend._runs = Runs()
-    with pytest.raises(ConnectionError):
-        backend.finish()
-    backend.finish()
-    assert ended == ["FINISHED", "FINISHED"]

@@ -53,9 +53,7 @@ def serve(files_uri, monkeypatch):
 
 
 def start(uri, experiment="e"):
-    runs = MlflowRuns(
-        {"tracking_uri": uri, "registry_uri": None}, {"name": experiment, "artifact_location": None}, "s", nested=False
-    )
+    runs = MlflowRuns({"tracking_uri": uri, "registry_uri": None}, {"name": experiment, "artifact_location": None}, "s")
     for _ in range(2):
         try:
             return runs.start("t1", "train_t1", {})

@@ -25,11 +25,9 @@ def error_of(uri, monkeypatch):
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
-        ("MLFLOW_PARENT_RUN_ID", private_names.PARENT_TAG),
         ("MLFLOW_RUN_NAME", private_names.RUN_NAME_TAG),
         ("MLFLOW_RUN_NOTE", private_names.NOTE_TAG),
         ("MLFLOW_LOGGED_IMAGES", private_names.IMAGES_TAG),
-        ("MLFLOW_LOGGED_ARTIFACTS", private_names.TABLES_TAG),
     ],
 )
 def test_the_tags_of_mlflow_have_these_names(theirs, ours):
@@ -59,12 +57,6 @@ def test_the_name_of_a_picture_is_one_that_mlflow_gives_or_reads(files_uri, tmp_
 def page_scripts():
     scripts = (Path(mlflow.__file__).parent / "server" / "js" / "build" / "static" / "js").glob("main.*.js")
     return "".join(script.read_text() for script in scripts)
-
-
-def test_the_page_of_an_experiment_reads_saved_views_from_tags():
-    text = page_scripts()
-    assert f'"{private_names.VIEW_TAG}"' in text, f"{CHANGED} the tag of a saved view of the runs"
-    assert '"viewStateShareKey"' in text, f"{CHANGED} the address of a saved view of the runs"
 
 
 def test_an_error_says_that_nobody_answered(monkeypatch):

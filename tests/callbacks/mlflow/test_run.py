@@ -1,21 +1,17 @@
 """The MLflow run of a trial: calls that are made again, trials that go back, values that MLflow refuses."""
 
-import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
-import requests
 
 import tune_media as tm
-from tests.support.faults import episodes
 from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
+from tests.support.stores import StoredTrial
 from tests.support.trackers import mlflow_store
 from tune_media.callbacks.backend import Report
-from tune_media.callbacks.mlflow import episodes_table
-from tune_media.callbacks.mlflow.run import BEST_TAG, MlflowRun, best_clip_of
-from tune_media.storage.entry import MediaEntry
+from tune_media.storage.index import event_line
 
 mlflow = pytest.importorskip("mlflow")
 
@@ -65,9 +61,22 @@ def held(name="e"):
     return {"info": info, "params": run.data.params, "tags": tags, "points": points, "files": files}
 
 
+def store(trial, returns, section="evaluation", key="best"):
+    """Store a clip of an episode for each result, by its iteration, as the storage's reader has when a trial ends."""
+    stored = StoredTrial(trial.location)
+    for number, (iteration, episode_return) in enumerate(returns.items()):
+        stored.goes_on(iteration)
+        frames = np.random.default_rng(number).integers(0, 255, (3, 16, 16, 3), np.uint8)
+        record = tm.EpisodeRecord(f"e{number}", episode_return, 3)
+        stored.add(tm.Video(iter(frames), fps=5, episode=record), section, key, 100 * iteration, iteration)
+    stored.finish()
+    return stored
+
+
 def test_calls_that_are_made_again_after_a_kill_change_nothing(backend_of, tmp_path):
     """Times came from the clock, pictures had a new name each time, and the table had rows twice."""
     trial, uri = a_trial(tmp_path, lr=0.5, mode="a"), mlflow_store(tmp_path)
+    store(trial, {3: 9.0})
     calls = [*calls_of(trial, [1, 2, 3, 2, 3], {2: 100.0}), ("end", "finished"), ("finish", None)]
     play(backend_of("once", uri), calls)
     for killed_at in range(1, len(calls), 6):
@@ -76,49 +85,78 @@ def test_calls_that_are_made_again_after_a_kill_change_nothing(backend_of, tmp_p
         play(backend_of("again", uri), [calls[0], *map(renewed, rest)])
     once, again = held("once"), held("again")
     assert again == once
-    table = json.loads(once["files"]["episodes.json"])
-    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
-    assert sorted(row["episode_id"] for row in rows) == sorted(f"of {n}-{i}" for n, i in enumerate([1, 2, 3, 2, 3], 1))
-    client, run = run_of("again")
-    assert client.load_table(run.info.experiment_id, "episodes.json")["step"].tolist() == [100, 200, 200, 300, 300]
+    assert once["points"]["best_return"] == [(300, 1050000, "9.0")]
     assert once["points"]["score"] == [
         (step, 1000 * (1000 + 10 * n), f"{n}.0") for n, step in ((1, 100), (2, 200), (4, 200), (3, 300), (5, 300))
     ]
 
 
-def test_the_best_clip_is_none_that_was_rolled_back(backend_of, tmp_path):
+def best_of(name="e"):
+    """Return the best return of the only run of an experiment, as a metric and as a tag."""
+    _, run = run_of(name)
+    return run.data.metrics.get("best_return"), run.data.tags.get("best_return")
+
+
+def test_the_best_return_at_the_end_is_of_evaluation_and_of_the_results_that_count(backend_of, tmp_path):
     """A clip of an iteration that the trial has left behind stayed the best, also after a restore."""
+    trial = a_trial(tmp_path, lr=0.5)
+    stored = StoredTrial(trial.location)
+    places = [(1, "train", 900.0), (2, "evaluation", 5.0), (3, "evaluation", 100.0), (3, "evaluation", 8.0)]
+    for number, (iteration, section, episode_return) in enumerate([*places, (4, "evaluation", float("nan"))]):
+        stored.goes_on(iteration)
+        record = tm.EpisodeRecord(f"e{number}", episode_return, 3)
+        clip = tm.Video(np.full((3, 16, 16, 3), 20 * number, np.uint8), fps=5, episode=record)
+        stored.add(clip, section, "best", 100 * iteration, iteration)
+    stored.finish()
+    play(backend_of(), calls_of(trial, [1, 2, 3]))  # killed; another process sees no clip
+    play(backend_of(), [("start", trial), ("end", "finished")])
+    assert best_of() == (8.0, "8")
+    note = run_of()[1].data.tags["mlflow.note.content"]
+    assert note.startswith("lr = 0.5\n\nBest clip: return 8, step 300 (media/evaluation/best/step_000000300-return_8-")
+    assert [point[0] for point in held()["points"]["best_return"]] == [300]
+
+
+def test_a_clip_that_retention_has_deleted_may_be_the_best(backend_of, tmp_path):
     trial = a_trial(tmp_path)
-    calls = calls_of(trial, [1, 2, 3, 2, 3], {1: 5.0, 2: 100.0, 3: 7.0, 4: 6.0, 5: 8.0})
-    backend = backend_of()
-    best = []
-    for number, call in enumerate(calls):
-        if number == 17:  # killed after the third result; the trial is restored
-            backend = backend_of()
-            play(backend, calls[:1])
-        play(backend, [*calls[:1], call])
-        tags = run_of()[1].data.tags
-        found = best_clip_of(tags)
-        if call[0] == "metrics":
-            best.append(found and found.episode_return)
-    assert best == [None, 5.0, 100.0, 5.0, 6.0]
-    play(backend, [calls[0], ("end", "finished")])
-    assert run_of()[1].data.metrics["best_return"] == 8.0
-    assert "Best clip: return 8," in run_of()[1].data.tags["mlflow.note.content"]
+    stored = store(trial, {1: 7.0, 2: 3.0})
+    path = stored.index.lines()[0]["path"]
+    stored.index.apply(event_line("deleted", "", "t1", (1, 99), path=path))
+    stored.finish()
+    play(backend_of(), [("start", trial), ("end", "finished")])
+    assert best_of() == (7.0, "7")
 
 
-def test_a_trial_whose_clips_are_all_rolled_back_has_no_best_clip(backend_of, tmp_path):
+def test_a_trial_that_went_back_behind_its_best_clip_after_it_had_ended_has_the_best_of_now(backend_of, tmp_path):
     trial = a_trial(tmp_path)
-    play(backend_of(), [*calls_of(trial, [1, 2, 1], {1: 5.0})[:-4], ("end", "finished")])
-    _, run = run_of()
-    assert math.isnan(run.data.metrics["best_return"])
-    assert best_clip_of(run.data.tags) is None
-    assert "Best clip" not in run.data.tags.get("mlflow.note.content", "")
+    stored = store(trial, {1: 5.0, 3: 100.0})
+    play(backend_of(), [*calls_of(trial, [1, 2, 3]), ("end", "interrupted")])
+    assert best_of() == (100.0, "100")
+    stored.goes_on(2)
+    stored.finish()
+    later = Report(200, 2, {"training_iteration": 2}, time=2000.0)  # its step is lower than before
+    play(backend_of(), [("start", trial), ("metrics", later), ("end", "finished")])
+    assert best_of() == (5.0, "5")
+    stored.goes_on(1)
+    stored.finish()
+    later = Report(100, 1, {"training_iteration": 1}, time=3000.0)
+    play(backend_of(), [("start", trial), ("metrics", later), ("end", "finished")])
+    value, _ = best_of()
+    assert math.isnan(value)  # nothing is left
 
 
-def test_the_best_clip_of_a_run_of_an_earlier_version_is_known():
-    old = {"episode_return": 4.0, "episode_length": 2, "section": "train", "step": 3, "file": "a.mp4"}
-    assert best_clip_of({BEST_TAG: json.dumps(old)}).file == "a.mp4"
+def test_a_trial_without_clips_has_no_best_return(backend_of, tmp_path):
+    play(backend_of(), [*calls_of(a_trial(tmp_path), [1]), ("end", "finished")])
+    assert best_of() == (None, None)
+
+
+def test_a_storage_that_is_away_at_the_end_costs_the_best_return_alone(backend_of, tmp_path):
+    trial, context = a_trial(tmp_path), PlainContext()
+    store(trial, {1: 7.0})
+    context.wait_for_storage = lambda: False
+    play(backend_of(), [*calls_of(trial, [1]), ("end", "finished")], context)
+    assert [what for what, _ in context.faults] == ["logging the best clip"]
+    assert run_of()[1].info.status == "FINISHED"
+    assert best_of() == (None, None)
 
 
 def test_a_parameter_that_mlflow_refuses_costs_itself_only(backend_of, tmp_path):
@@ -158,72 +196,6 @@ def test_a_folder_that_is_uploaded_has_no_file_of_ours(backend_of, tmp_path):
     backend._rays.should_save_artifact = True
     play(backend, [("start", trial), ("end", "finished")])
     assert set(held()["files"]) == {"notes.txt", "deep/more.txt"}
-
-
-@pytest.mark.parametrize(
-    ("kept", "done"), [(True, 26), (False, 26), (True, 46)], ids=["new version", "old version", "only the end is left"]
-)
-def test_the_table_has_the_episodes_that_an_earlier_process_logged(backend_of, tmp_path, monkeypatch, kept, done):
-    monkeypatch.setattr(episodes_table, "MAX_ROWS", 6)
-    trial = a_trial(tmp_path)
-    calls = calls_of(trial, range(1, 10))
-    assert len(calls) == 46
-    play(backend_of(), calls[:done])  # killed: there is no table yet
-    if not kept:
-        client, run = run_of()
-        client.log_table(run.info.run_id, {"episode_id": ["of 1-1"], "step": [1]}, "episodes.json")
-    play(backend_of(), [calls[0], *calls[done:], ("end", "finished")])
-    table = json.loads(held()["files"]["episodes.json"])
-    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
-    assert [row["episode_id"] for row in rows] == [f"of {n}-{n}" for n in range(4, 10)]  # the last six
-
-
-def test_a_table_is_written_seldom_and_bounded(backend_of, tmp_path, monkeypatch):
-    """It was downloaded and uploaded whole every 25 reports: 740 MB for 400,000 rows."""
-    monkeypatch.setattr(episodes_table, "MAX_ROWS", 50)
-    backend = backend_of()
-    play(backend, [("start", a_trial(tmp_path))])
-    run = backend._started["t1"]
-    written, log_file = [], MlflowRun._log_file
-
-    def watched(self, path, content):
-        if path == "episodes.json":
-            written.append(len(json.loads(content)["data"]))
-        else:
-            log_file(self, path, content)
-
-    monkeypatch.setattr(MlflowRun, "_log_file", watched)
-    monkeypatch.setattr(MlflowRun, "_log_quantiles", lambda *arguments: None)
-    for step in range(300):
-        batch = episodes("speed", step)
-        entry = MediaEntry(batch, "train", "episodes/data", f"episode_data/data-{step:08d}.json", step, step)
-        run.log_episodes(entry, batch)
-    assert written == [25, *[50] * 7]  # and ever more seldom
-
-
-def test_a_table_that_is_tried_again_has_each_row_once(backend_of, tmp_path, monkeypatch):
-    """The rows were kept before the table was sent, so a message that was delivered again added them again."""
-    monkeypatch.setattr("tune_media.callbacks.mlflow.run._FIRST_TABLE", 1)
-    backend, fails = backend_of(), [True, True]
-    log_file = MlflowRun._log_file
-
-    def failing(self, path, content):
-        if path == "episodes.json" and fails:
-            fails.pop()
-            raise requests.exceptions.ConnectionError
-        log_file(self, path, content)
-
-    monkeypatch.setattr(MlflowRun, "_log_file", failing)
-    for call in [*calls_of(a_trial(tmp_path), [1, 2]), ("end", "finished")]:
-        while True:  # as a reader does
-            try:
-                play(backend, [("start", a_trial(tmp_path)), call], PlainContext())
-                break
-            except requests.exceptions.ConnectionError:
-                continue
-    table = json.loads(held()["files"]["episodes.json"])
-    ids = [row[table["columns"].index("episode_id")] for row in table["data"]]
-    assert ids == ["of 1-1", "of 2-2"]
 
 
 def test_a_picture_is_in_mlflows_grid_at_the_time_of_its_result(backend_of, tmp_path):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tune_media.callbacks.best_clip import BestClip
 from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
+from tune_media.callbacks.wandb.values import best_item
 
 wandb = pytest.importorskip("wandb")
 
@@ -31,8 +31,10 @@ def written(table):
 
 
 def test_the_line_of_a_trial_has_its_clip_with_its_return(clip):
-    best = BestClip(9.5, 3, "evaluation", 2, str(clip))
-    types, (row,) = written(trial_line(wandb, "the_trial", {"lr": 0.1, "kind": "a"}, best))
+    line = {"section": "evaluation", "training_iteration": 2, "episode_return": 9.5, "episode_length": 3}
+    best = best_item({**line, "path": "media/clip.mp4"}, None)
+    video = wandb.Video(str(clip), caption=best["caption"], format="mp4")
+    types, (row,) = written(trial_line(wandb, "the_trial", {"lr": 0.1, "kind": "a"}, best, video, {}))
     shown = row.pop("clip")
     assert (shown["_type"], shown["caption"]) == ("video-file", "return 9.5, length 3, step 2")
     assert "video-file" in types["clip"]

@@ -14,6 +14,7 @@ import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.pictures import clip
 from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
+from tests.support.stores import StoredTrial
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
 from tune_media.callbacks.backend import StorageAwayError
 from tune_media.callbacks.session import _SESSIONS
@@ -75,9 +76,6 @@ def test_an_offline_run_that_is_written_anew_is_whole_and_replaces_the_unfinishe
     once, again = a_trial(tmp_path / "once", lr=0.5), a_trial(tmp_path / "again", lr=0.5)
     calls = calls_of(once, ITERATIONS, RETURNS)
     play(backend_of(), [*calls, ("end", "finished")])
-    (file,) = (tmp_path / "once/storage/t1").rglob("trials_*.table.json")
-    table = json.loads(file.read_text())  # the clip with a return of 100 was rolled back
-    assert table["data"][0][table["columns"].index("best_return")] == 8.0
     killed = backend_of()
     play(killed, [("start", again), *calls[1:13]])
     killed.end(again, "interrupted")
@@ -87,7 +85,6 @@ def test_an_offline_run_that_is_written_anew_is_whole_and_replaces_the_unfinishe
         backend.write_anew(again, [argument for _, argument in map(renewed, calls[1:])], "finished")
     assert len(wandb_runs(tmp_path / "again/storage/t1")) == 1
     assert list(rows_of(tmp_path / "again/storage/t1")) == list(rows_of(tmp_path / "once/storage/t1"))
-    assert summary_of(tmp_path / "again/storage/t1")["best_return"] == 8.0
     held, wanted = read_wandb(tmp_path / "again/storage/t1"), read_wandb(tmp_path / "once/storage/t1")
     assert (held.clips, held.images, held.config["lr"], held.status) == (wanted.clips, wanted.images, 0.5, 0)
 
@@ -204,7 +201,6 @@ def test_a_run_that_is_resumed_has_no_row_twice(backend_of, tmp_path, resumes, k
         name: [row[name] for row in rows_of(tmp_path / "once/storage/t1") if name in row] for name in logged
     }
     assert all(logged.values())
-    assert summary_of(tmp_path / "second/storage/t1")["best_return"] == 8.0
 
 
 def test_rows_of_an_outbox_that_begins_anew_are_not_taken_for_known_ones(backend_of, tmp_path, resumes):
@@ -214,11 +210,22 @@ def test_rows_of_an_outbox_that_begins_anew_are_not_taken_for_known_ones(backend
     assert read_wandb(tmp_path / "storage/t1").scalars["score"] == {1: 1.0, 2: 2.0}
 
 
-def test_the_best_clip_of_before_a_restore_is_still_the_best(backend_of, tmp_path, resumes):
-    """The best return began anew: 5 over 100."""
-    first, second = a_trial(tmp_path / "first"), a_trial(tmp_path / "second")
-    play(backend_of(), [*calls_of(first, [1, 2], {2: 100.0}), ("end", "interrupted")])
-    resumes(summary_of(tmp_path / "first/storage/t1"))
-    later = calls_of(second, [3], {1: 5.0})
-    play(backend_of(), [*later, ("end", "finished")])
-    assert summary_of(tmp_path / "second/storage/t1")["best_return"] == 100.0
+@pytest.mark.parametrize("excludes", [[], ["train/best"]])
+def test_the_best_clip_at_the_end_is_that_of_the_trials_lines_whoever_logged_it(backend_of, tmp_path, excludes):
+    """The best return began anew after a restore: 5 over 100."""
+    trial = a_trial(tmp_path)
+    stored = StoredTrial(trial.location)
+    for iteration, key, episode_return in [(1, "best", 100.0), (2, "worst", 5.0), (4, "best", 200.0)]:
+        stored.goes_on(iteration)
+        frames = np.full((3, 16, 16, 3), iteration, np.uint8)
+        record = tm.EpisodeRecord(f"{iteration} {key}", episode_return, 3)
+        stored.add(tm.Video(iter(frames), fps=5, episode=record), "train", key, iteration)
+    stored.goes_on(3)
+    stored.finish()
+    play(backend_of(excludes=excludes), [("start", trial), ("end", "finished")])
+    wanted = 5.0 if excludes else 100.0
+    assert summary_of(tmp_path / "storage/t1")["best_return"] == wanted
+    (file,) = (tmp_path / "storage/t1").rglob("trials_*.table.json")
+    (row,) = json.loads(file.read_text())["data"]
+    assert {wanted, "Video"} <= set(row)
+    assert len(list((tmp_path / "storage/t1").rglob("trials_*.table.json"))) == 1

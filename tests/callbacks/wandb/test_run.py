@@ -17,7 +17,7 @@ import tune_media as tm
 from tests.support.trackers import read_wandb, wandb_records
 from tune_media.callbacks.wandb.run import WandbRun
 from tune_media.callbacks.wandb.runs import WandbRuns
-from tune_media.callbacks.wandb.values import as_item
+from tune_media.callbacks.wandb.values import as_item, best_item
 from tune_media.storage.entry import MediaEntry
 
 pytest.importorskip("wandb")
@@ -137,13 +137,11 @@ def test_the_trial_is_a_line_of_a_table_with_its_best_clip(tmp_path):
     runs.begin("t", settings())
     evaluation = "evaluation/env_runners/episode_return_mean"
     rows = [{evaluation: 7.0}, {evaluation: 6.0}, {"env_runners/episode_return_mean": 99.0}]
-    for step, (row, episode_return) in enumerate(zip(rows, (4.0, 9.5, float("nan")), strict=True), 1):
+    for step, row in enumerate(rows, 1):
         runs.log("t", row, step, None)
-        record = tm.EpisodeRecord(f"e{step}", episode_return, 3)
-        video = tm.Video(iter(np.full((3, 16, 16, 3), 40 * step, np.uint8)), fps=5, episode=record)
-        entry = MediaEntry(video, "evaluation", "episodes/best", f"media/step_{step}.mp4", step, step)
-        runs.show("t", as_item(entry))
-    runs.end("t", 0)
+    video = tm.Video(iter(np.full((3, 16, 16, 3), 40, np.uint8)), fps=5)
+    line = {"section": "evaluation", "training_iteration": 2, "episode_return": 9.5, "episode_length": 3}
+    runs.end("t", 0, best_item({**line, "path": "media/step_2.mp4"}, video.content()))
     (file,) = tmp_path.rglob("trials_*.table.json")
     table = json.loads(file.read_text())
     (row,) = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]

@@ -66,7 +66,8 @@ def test_a_histogram_has_no_more_bins_than_wandb_takes_and_loses_no_value():
     ],
 )
 def test_a_medium_is_left_out_by_its_name_in_wandb_or_its_place_in_the_result(frames, excludes, is_left_out):
-    assert is_excluded(entry_of(tm.Video(frames(2))), excludes) is is_left_out
+    entry = entry_of(tm.Video(frames(2)))
+    assert is_excluded(entry.section, entry.key, excludes) is is_left_out
 
 
 def test_numbers_and_pictures_are_logged_and_text_in_lists_is_not():

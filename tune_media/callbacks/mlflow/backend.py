@@ -1,8 +1,7 @@
-"""The MLflow backend: each trial is a run, with its metrics, clips, histograms and a table of its episodes."""
+"""The MLflow backend: each trial is a run, with its metrics, clips and histograms."""
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
+from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo, clips_best_first
 from tune_media.callbacks.mlflow import connection
 from tune_media.callbacks.mlflow.names import numbers_of
 from tune_media.callbacks.mlflow.run import MlflowRun, RefusedError
@@ -35,16 +34,14 @@ class MlflowBackend(Backend):
 
     Args:
         rays: The callback, which has the user's arguments.
-        nested: Whether the trials' runs are under a parent run.
     """
 
     name = "MLflow"
 
-    def __init__(self, rays: MLflowMediaLoggerCallback, *, nested: bool) -> None:
-        self._rays, self._nested = rays, nested
+    def __init__(self, rays: MLflowMediaLoggerCallback) -> None:
+        self._rays = rays
         self._runs: MlflowRuns | None = None
         self._folder: Path | None = None  # where a file is until MLflow has it
-        self._is_interrupted = False
         self.use_token()
 
     def use_token(self) -> None:
@@ -72,28 +69,21 @@ class MlflowBackend(Backend):
         name = rays.experiment_name or os.environ.get("MLFLOW_EXPERIMENT_NAME")
         connection.check(rays.tracking_uri, rays.registry_uri, _CHECK_SECONDS, name)
         rays.tags = rays.tags or {}
-        self._runs, self._is_interrupted = None, False  # of an experiment before this one
+        self._runs = None  # of an experiment before this one
 
     @override
     def start(self, trial: TrialInfo) -> None:
-        if self._runs is None:
-            self._runs = self._open(trial)
-        run = self._runs.start(trial.trial_id, trial.name, self._rays.tags or {}, at=trial.time)
-        with self.context.guard("saving a view of the runs"):
-            self._runs.show(searched=trial.searched)
+        run = self._runs_for(trial).start(trial.trial_id, trial.name, self._rays.tags or {}, at=trial.time)
         if not self._rays.log_params_on_trial_end:
             self._log_params(run, trial.config)
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
         run = self._started[trial.trial_id]
-        numbers = numbers_of(report.flat)
         try:
-            run.log_result(report, numbers, trial.config)
+            run.log_result(report, numbers_of(report.flat), trial.config)
         except RefusedError as error:
             self.context.fault("logging metrics", error)
-        with self.context.guard("saving a view of the runs"):
-            self._started.show(metrics=(name for name, value in numbers.items() if math.isfinite(value)))
         if report.config is not None and not self._rays.log_params_on_trial_end:
             self._log_params(run, report.config)
 
@@ -107,9 +97,7 @@ class MlflowBackend(Backend):
 
     @override
     def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        if self._runs is None:
-            self._runs = self._open(trial)
-        run = self._runs.find(trial.trial_id)
+        run = self._runs_for(trial).find(trial.trial_id)
         if run is not None:
             run.mark_suspect(entry)
 
@@ -118,22 +106,16 @@ class MlflowBackend(Backend):
         run = self._started[trial.trial_id]
         if self._rays.log_params_on_trial_end:
             self._log_params(run, trial.config)
-        self._try("logging the table of episodes", run.log_table)
-        self._try("describing a run", lambda: run.describe(trial.searched))
         if self._rays.should_save_artifact:
             self._try("logging a trial's folder", lambda: run.log_folder(str(trial.location.local_path)))
         run.end(_STATUS[status])
+        self._try("logging the best clip", lambda: run.log_best(clips_best_first(trial, self.context), trial.searched))
         self._started.forget(trial.trial_id)
-        self._is_interrupted |= status == "interrupted"
 
     @override
     def finish(self) -> None:
-        try:
-            if self._runs is not None:
-                self._runs.end("KILLED" if self._is_interrupted else "FINISHED")
-        finally:
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     @override
     def is_away(self, error: Exception) -> bool:
@@ -156,16 +138,18 @@ class MlflowBackend(Backend):
         assert self._runs is not None, "a trial has started"
         return self._runs
 
-    def _open(self, trial: TrialInfo) -> MlflowRuns:
-        self._folder = self.context.scratch()
-        experiment = self._rays.experiment_name or os.environ.get("MLFLOW_EXPERIMENT_NAME") or trial.experiment
-        return MlflowRuns(
-            {"tracking_uri": self._rays.tracking_uri, "registry_uri": self._rays.registry_uri},
-            {"name": experiment, "artifact_location": connection.known(self._rays.artifact_location)},
-            trial.experiment,
-            nested=self._nested,
-            folder=self._folder,
-        )
+    def _runs_for(self, trial: TrialInfo) -> MlflowRuns:
+        """Return the runs of the sweep, for the first trial or a later one."""
+        if self._runs is None:
+            self._folder = self.context.scratch()
+            experiment = self._rays.experiment_name or os.environ.get("MLFLOW_EXPERIMENT_NAME") or trial.experiment
+            self._runs = MlflowRuns(
+                {"tracking_uri": self._rays.tracking_uri, "registry_uri": self._rays.registry_uri},
+                {"name": experiment, "artifact_location": connection.known(self._rays.artifact_location)},
+                trial.experiment,
+                folder=self._folder,
+            )
+        return self._runs
 
     @override
     def __getstate__(self) -> dict[str, Any]:

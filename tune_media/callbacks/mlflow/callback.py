@@ -1,4 +1,4 @@
-"""Ray's MLflow logger with media: clips as artifacts, images, histograms, a table of episodes; off Tune's loop."""
+"""Ray's MLflow logger with media: clips as artifacts, images, histograms; off Tune's loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing_extensions import override
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.connection import hide_password
-from tune_media.callbacks.mlflow.private_names import PARENT_TAG, RUN_NAME_TAG
+from tune_media.callbacks.mlflow.private_names import RUN_NAME_TAG
 from tune_media.values.checks import as_shown, check_flag, check_text, suggests_names
 from tune_media.values.options import MediaOptions
 from tune_media.values.secrets import redacted_values
@@ -25,10 +25,9 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
     Each trial is a run, which is found again by a tag when Tune restores the trial. Metrics go out in batches. A name
     that MLflow does not take is spelled with codes (``loss@train`` becomes ``loss_0x40_train``). A clip is an artifact
     at ``media/<section>/<key>/step_<step>-<id>.mp4``; images are logged by step, for MLflow's image grid; histograms
-    are artifacts, and their quantiles are metrics; the table ``episodes.json`` has a row for each episode.
-    The metric ``best_return`` is the return of the trial's best clip, and the run's description names the clip and the
-    hyperparameters that Tune chose. With ``nested=True`` the parent run has the page ``trials.html``: all trials, the
-    best first, with their best clips. Hyperparameters that PBT changes become metrics (or tags) ``config/<name>``.
+    are artifacts, and their quantiles are metrics. At the trial's end, the metric and the tag ``best_return`` get the
+    return of its best clip, so that the runs can be sorted by it, and the run's description names the clip and the
+    hyperparameters that Tune chose. Hyperparameters that PBT changes become metrics (or tags) ``config/<name>``.
 
     If the server is away, everything waits for it, in order, on the driver's disk. The end of the experiment waits
     ``MediaOptions(flush_seconds=...)`` for it. MLflow's own retries hold a request for minutes:
@@ -41,12 +40,11 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
         registry_uri: The model registry, if it is elsewhere.
         experiment_name: The MLflow experiment, which is created if it does not exist. None: ``MLFLOW_EXPERIMENT_NAME``,
             else the name of the Tune experiment.
-        tags: Tags of each run. Secrets in them are not pickled with the callback: a restored sweep's new runs have
-            ``***`` instead.
+        tags: Tags of each run; ``mlflow.parentRunId`` puts them under a run of yours. Secrets in them are not pickled
+            with the callback: a restored sweep's new runs have ``***`` instead.
         tracking_token: The token for the server. It is not pickled with the callback.
         save_artifact: Upload the trial's local folder when the trial ends.
         log_params_on_trial_end: Log the hyperparameters at the end of the trial instead of at its start.
-        nested: Put the trials' runs under one parent run for the sweep.
         artifact_location: Where a new MLflow experiment keeps artifacts. None: MLflow's own default, which without a
             server is ``./mlruns``. A password in it is not pickled with the callback.
         media: Options, shared by all callbacks of the family in one experiment.
@@ -60,7 +58,7 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
 
     Example:
         >>> import tune_media as tm
-        >>> callback = tm.MLflowMediaLoggerCallback(tracking_uri="http://localhost:5000", nested=True)
+        >>> callback = tm.MLflowMediaLoggerCallback(tracking_uri="http://localhost:5000")
     """
 
     def __init__(
@@ -73,7 +71,6 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
         tracking_token: str | None = None,
         save_artifact: bool = False,
         log_params_on_trial_end: bool = False,
-        nested: bool = False,
         artifact_location: str | None = None,
         media: MediaOptions | None = None,
     ) -> None:
@@ -91,10 +88,8 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
             )
         except ImportError as error:
             raise ImportError("MLflowMediaLoggerCallback needs MLflow: pip install 'tune-media[mlflow]'") from error
-        self.nested = nested
         self.artifact_location = artifact_location
-        backend = MlflowBackend(self, nested=nested)
-        MediaLoggerCallback.__init__(self, backend, media)
+        MediaLoggerCallback.__init__(self, MlflowBackend(self), media)
 
     @override
     def __getstate__(self) -> dict[str, Any]:
@@ -102,23 +97,20 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
         return {**super().__getstate__(), **uris, "tags": redacted_values(self.tags), "tracking_token": None}
 
 
-_TAKEN_TAGS = {
-    RUN_NAME_TAG: "is the trial's name in MLflow; name trials by tune.TuneConfig(trial_name_creator=...)",
-    PARENT_TAG: "puts a run under another one; pass nested=True for one parent run of the sweep",
-}
-
-
 def _check_types(given: dict[str, Any]) -> None:
     """Refuse arguments of the wrong type, which MLflow would meet in a background thread."""
     examples = {"tracking_uri": "'sqlite:///mlflow.db'", "registry_uri": "'sqlite:///mlflow.db'"}
     for name in ("tracking_uri", "registry_uri", "experiment_name", "tracking_token", "artifact_location"):
         check_text(f"MLflowMediaLoggerCallback({name}=...)", given[name], examples.get(name, f"{name}='...'"))
-    for name in ("save_artifact", "log_params_on_trial_end", "nested"):
+    for name in ("save_artifact", "log_params_on_trial_end"):
         check_flag(f"MLflowMediaLoggerCallback({name}=...)", given[name])
     if given["tags"] is not None and not isinstance(given["tags"], dict):
         got = as_shown(given["tags"])
         raise TypeError(f"MLflowMediaLoggerCallback(tags=...) takes a dict, for example {{'team': 'a'}}, got {got}.")
     for name in given["tags"] or ():
         check_text("MLflowMediaLoggerCallback(tags={...}), a name,", name, "'team'", or_none=False)
-    for name in _TAKEN_TAGS.keys() & (given["tags"] or {}).keys():
-        raise ValueError(f"MLflowMediaLoggerCallback(tags=...) holds {name!r}, which {_TAKEN_TAGS[name]}.")
+    if RUN_NAME_TAG in (given["tags"] or {}):
+        raise ValueError(
+            f"MLflowMediaLoggerCallback(tags=...) holds {RUN_NAME_TAG!r}, which is the trial's name in MLflow; name "
+            "trials by tune.TuneConfig(trial_name_creator=...)."
+        )

@@ -18,6 +18,7 @@ from tune_media.callbacks.backend import (
     Status,
     StorageAwayError,
     TrialInfo,
+    clips_best_first,
     wait_for_storage,
 )
 from tune_media.callbacks.export import FinishedTrial, calls_of
@@ -25,8 +26,9 @@ from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.arguments import check_values, is_offline
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.offline_runs import copy_runs
-from tune_media.callbacks.wandb.values import as_item, is_excluded, is_logged
+from tune_media.callbacks.wandb.values import as_item, best_item, is_excluded, is_logged
 from tune_media.storage.entry import MediaEntry
+from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.suspects import SUSPECT
 from tune_media.values.secrets import keep_secret
@@ -114,7 +116,7 @@ class WandbBackend(Backend):
     @override
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
         is_later = trial.trial_id in self._to_write_anew
-        if not is_later and not is_excluded(entry, self._rays.excludes):
+        if not is_later and not is_excluded(entry.section, entry.key, self._rays.excludes):
             self._started.ask("show", trial.trial_id, as_item(entry))
 
     @override
@@ -158,7 +160,7 @@ class WandbBackend(Backend):
     @override
     def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
         id = trial.trial_id
-        if id in self._to_write_anew or is_excluded(entry, self._rays.excludes):
+        if id in self._to_write_anew or is_excluded(entry.section, entry.key, self._rays.excludes):
             return
         if self._helper is not None and self._helper.has(id):
             self._helper.ask("suspect", id, entry.tag, entry.training_iteration, str(entry.medium.note))
@@ -200,8 +202,18 @@ class WandbBackend(Backend):
             self.context.fault("writing a run anew", ValueError(problem))
 
     def _end(self, trial: TrialInfo, status: Status, *, is_anew: bool = False) -> None:
-        self._started.end(trial.trial_id, _EXIT_CODES[status])  # if it fails, finish() copies what there is
+        best = self._best_of(trial)
+        self._started.end(trial.trial_id, _EXIT_CODES[status], best)  # if it fails, finish() copies what there is
         self._copy_later(trial.trial_id, unsent=False, replaces=is_anew)
+
+    def _best_of(self, trial: TrialInfo) -> dict[str, Any] | None:
+        """Return a trial's best clip that is not excluded, in plain values; None if the storage does not tell."""
+        with self.context.guard("reading the best clip"):
+            for line in clips_best_first(trial, self.context):
+                if not is_excluded(line["section"], line["key"], self._rays.excludes):
+                    place = trial.location
+                    return best_item(line, read_if_there(place.filesystem, place.on_storage(line["path"])))
+        return None
 
     @override
     def finish(self) -> None:

@@ -34,7 +34,8 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
     own speed. Pictures are images; ``Histogram`` values, and all values of the episodes' series, histograms; files are
     artifacts; the table ``episodes`` has a row for each episode, with its clip. The table ``trials``, which W&B joins
     over all runs, has the trial's best clip, its return, and the hyperparameters that Tune chose; ``best_return`` is in
-    the run's summary. Media have an axis of their own, ``media_step``, which is the training iteration.
+    the run's summary. All three come at the trial's end. Media have an axis of their own, ``media_step``, which is the
+    training iteration.
 
     If W&B hangs or is away, everything waits for it, in order, on the driver's disk.
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tune_media.callbacks.best_clip import BestClip
 from tune_media.values.score import Scores
 
 MAX_ROWS = 10_000
@@ -60,7 +59,12 @@ class EpisodesTable:
 
 
 def trial_line(
-    wandb: Any, trial: str, searched: Mapping[str, Any], best: BestClip, metrics: Mapping[str, float] | None = None
+    wandb: Any,
+    trial: str,
+    searched: Mapping[str, Any],
+    best: Mapping[str, Any],
+    clip: Any,
+    metrics: Mapping[str, float],
 ) -> Any:
     """Return a ``wandb.Table`` of one line. W&B's workspace shows the lines of all runs as one table.
 
@@ -68,16 +72,14 @@ def trial_line(
         wandb: The module.
         trial: The trial's name.
         searched: The hyperparameters that Tune chose for it.
-        best: Its best clip.
+        best: Its best clip, as ``best_item`` returns it.
+        clip: The ``wandb.Video`` of it; None if there is no file any more.
         metrics: Its last metrics.
     """
-    scores = Scores.of([metrics or {}], [best.episode_return])
-    clip = None  # of an earlier process
-    if Path(best.file).exists():
-        clip = wandb.Video(best.file, caption=best.caption, format=Path(best.file).suffix.lstrip("."))
-    facts = {"section": best.section, "best_return": best.episode_return, "episode_length": best.episode_length}
+    scores = Scores.of([metrics], [best["best_return"]])
+    facts = {name: best[name] for name in ("section", "best_return", "episode_length")}
     ranked = {"score": scores.values[0], "score_is": scores.label}
-    line = {"clip": clip, "trial": trial, **ranked, **facts, "step": best.step, **searched}
+    line = {"clip": clip, "trial": trial, **ranked, **facts, "step": best["step"], **searched}
     return _table(wandb, {name: [value] for name, value in line.items()})
 
 

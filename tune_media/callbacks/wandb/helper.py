@@ -69,10 +69,10 @@ class WandbHelper:
             self.begin(trial_id, settings)
         return self._call(method, trial_id, *arguments)
 
-    def end(self, trial_id: str, exit_code: int) -> None:
-        """End a trial's run; raises as ``ask`` does."""
+    def end(self, trial_id: str, exit_code: int, best: dict[str, Any] | None = None) -> None:
+        """End a trial's run, see ``WandbRun.end``; raises as ``ask`` does."""
         try:
-            self.ask("end", trial_id, exit_code)
+            self.ask("end", trial_id, exit_code, best)
         except HelperDiedError:
             raise
         except Exception:

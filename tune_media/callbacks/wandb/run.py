@@ -6,7 +6,6 @@ is the last that W&B has. Offline nothing can be asked; after a kill a run is wr
 
 from __future__ import annotations
 
-import json
 import math
 import numbers
 import re
@@ -17,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tune_media.callbacks.best_clip import BestClip, BestClips
 from tune_media.callbacks.export import AlreadyThereError
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
@@ -34,7 +32,6 @@ NUMBERS_ROW, MEDIA_ROW = "_tune_media_row", "_tune_media_media_row"
 
 _MARKS = (NUMBERS_ROW, MEDIA_ROW)
 _TIME = "_time"  # after both of them: when the result of that call was reported
-_BEST = "_tune_media_best"  # in the summary: the best clips so far
 
 _WHOLE_SECONDS = 60.0  # after which a file is not waited for
 _MAX_STEPS_WAITING = 2  # results whose media wait for a row
@@ -77,8 +74,6 @@ class WandbRun:
         summary = self._run.summary  # of a run that is resumed
         self._last = {name: (summary.get(name) or 0, summary.get(name + _TIME) or 0.0) for name in _MARKS}
         self._latest = {name: at for name, (_, at) in self._last.items()}
-        self._best = BestClips(json.loads(summary.get(_BEST) or "[]"))
-        self._iteration: int | None = None  # of the last result
         self._returns: dict[str, float] = {}  # the last value of each metric that ranks trials
         self._kept_files: list[Path] = []
         self._suspects: dict[str, set[int]] = {}  # by key: the steps of clips that may not show their episodes
@@ -95,15 +90,12 @@ class WandbRun:
 
         Args:
             row: The values by their names.
-            step: The training iteration. If it is not higher than that of the call before, the trial went back.
+            step: The training iteration.
             config_update: Hyperparameters that have changed.
             call: The number of the call and the time of the result, seconds since 1970; the number is 0 if there is
                 none. A call that W&B has already changes nothing.
         """
         is_done = self._has(NUMBERS_ROW, call)
-        if (self._iteration is None or step <= self._iteration) and not is_done and self._best.go_back(step):
-            self._keep_best()
-        self._iteration = step
         log, config, problem = {}, dict(config_update or {}), None
         media = {name: self._settings[name] for name in ("video_kwargs", "image_kwargs")}
         for name, raw in row.items():
@@ -147,11 +139,6 @@ class WandbRun:
         if item["kind"] == "video":
             video = self._wandb.Video(str(file), caption=item["caption"], format=file.suffix.lstrip("."))
             self._add(item["step"], item["key"], video, call)
-            place = {"section": item["section"], "step": item["step"], "training_iteration": item["step"]}
-            is_left_behind = self._iteration is not None and item["step"] > self._iteration
-            clip = BestClip.of(item["facts"], file=str(file), **place)
-            if not is_left_behind and self._best.add(clip):
-                self._keep_best()
         elif item["kind"] == "image":
             self._add(item["step"], item["key"], self._wandb.Image(str(file), caption=item["caption"]), call)
         else:
@@ -173,8 +160,12 @@ class WandbRun:
         artifact.add_dir(path)
         self._run.log_artifact(artifact)
 
-    def end(self, exit_code: int) -> None:
-        """Log the rest and end the run.
+    def end(self, exit_code: int, best: dict[str, Any] | None = None) -> None:
+        """Log the rest and the tables, and end the run.
+
+        Args:
+            exit_code: 0 if all went well.
+            best: The trial's best clip, as ``best_item`` returns it.
 
         Raises:
             RuntimeError: The run is offline, and its file does not get its exit record.
@@ -183,10 +174,15 @@ class WandbRun:
             self._flush()
             if self._episodes.last_step is not None:
                 self._add(self._episodes.last_step, "episodes", self._episodes.make(self._wandb, self._run.id))
-            best = self._best.best
             if best is not None:
+                self._run.summary.update({"best_return": best["best_return"]})
+                clip = None
+                if best["content"] is not None:
+                    file = self._files / f"best-{best['name']}"
+                    file.write_bytes(best["content"])
+                    clip = self._wandb.Video(str(file), caption=best["caption"], format=file.suffix.lstrip("."))
                 trial, searched = self._settings["trial"], self._settings["searched"]
-                self._add(best.step, "trials", trial_line(self._wandb, trial, searched, best, self._returns))
+                self._add(best["step"], "trials", trial_line(self._wandb, trial, searched, best, clip, self._returns))
             self._flush()
             if self._settings["episodes_artifact"] and self._kept_files:
                 artifact = self._wandb.Artifact(f"episodes-{self._run.id}", type="episodes")
@@ -255,13 +251,6 @@ class WandbRun:
         at = {"_timestamp": call[1]} if call[1] else {}
         latest = self._latest[name] = max(self._latest[name], call[1])  # a clip may be rendered later than newer ones
         return {name: call[0], name + _TIME: latest, **at} if call[0] else at
-
-    def _keep_best(self) -> None:
-        """Remember the best clips with the run, and show the return of the best one."""
-        best = self._best.best
-        self._run.summary.update(
-            {_BEST: json.dumps(self._best.as_dicts()), "best_return": best.episode_return if best else None}
-        )
 
 
 @dataclass(frozen=True)

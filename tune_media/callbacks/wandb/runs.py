@@ -56,11 +56,11 @@ class WandbRuns:
         """Log a checkpoint."""
         self._runs[trial_id].checkpoint(path)
 
-    def end(self, trial_id: str, exit_code: int) -> None:
+    def end(self, trial_id: str, exit_code: int, best: dict[str, Any] | None = None) -> None:
         """End a trial's run."""
         run = self._runs.pop(trial_id, None)
         if run is not None:
-            run.end(exit_code)
+            run.end(exit_code, best)
 
     def close(self) -> None:
         """End W&B's own process, after all runs: if it dies first, this one prints a long traceback at its exit."""

@@ -10,10 +10,12 @@ import numpy as np
 
 from tune_media.callbacks.wandb import private_names
 from tune_media.storage.entry import MediaEntry
+from tune_media.storage.index_lines import Line
 from tune_media.values.artifact import Artifact
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.histogram import Histogram
 from tune_media.values.image import Image
+from tune_media.values.number import as_number, whole_number
 
 _MAX_BINS = 512  # W&B takes no more
 
@@ -39,10 +41,10 @@ def is_under(name: str, prefixes: Iterable[str]) -> bool:
     return any(name == prefix or name.startswith(f"{prefix}/") for prefix in prefixes)
 
 
-def is_excluded(entry: MediaEntry, excludes: Iterable[str]) -> bool:
+def is_excluded(section: str, key: str, excludes: Iterable[str]) -> bool:
     """Return whether ``excludes=`` leaves a medium out, by its name in W&B or by its place in the result."""
-    section = "evaluation/" if entry.section == "evaluation" else ""
-    names = (f"{entry.section}/{entry.key}", f"{section}{entry.key}", f"{section}env_runners/{entry.key}")
+    place = "evaluation/" if section == "evaluation" else ""
+    names = (f"{section}/{key}", f"{place}{key}", f"{place}env_runners/{key}")
     return any(is_under(name, excludes) for name in names)
 
 
@@ -70,6 +72,18 @@ def as_item(entry: MediaEntry) -> dict[str, Any]:
     caption = medium.caption if isinstance(medium, Image) else caption_of(facts, medium.note)
     given = medium.name if isinstance(medium, Artifact) else item["name"]
     return {**item, "content": medium.content(), "facts": facts, "caption": caption, "given_name": given}
+
+
+def best_item(line: Line, content: bytes | None) -> dict[str, Any]:
+    """Return a trial's best clip in plain values, of its index line and its file, which retention may have deleted."""
+    step = whole_number(line.get("training_iteration"))
+    found, length = as_number(line["episode_return"]), whole_number(line.get("episode_length"))
+    return {
+        **{"section": line["section"], "step": step, "best_return": found, "episode_length": length},
+        "caption": f"return {found:.6g}, length {length}, step {step}",
+        "name": str(line["path"]).rpartition("/")[2],
+        "content": content,
+    }
 
 
 def caption_of(facts: Mapping[str, Any], note: str | None) -> str | None:
