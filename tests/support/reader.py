@@ -14,9 +14,10 @@ import pyarrow.fs
 
 import tune_media as tm
 from tests.support.faults import episodes
-from tune_media.callbacks.backend import Backend, Report, TrialInfo
+from tune_media.callbacks.backend import Backend, Report, TrialInfo, wait_for_storage
 from tune_media.storage.entry import MediaEntry, entries_of, packed_episodes, packed_medium
 from tune_media.storage.episode_files import file_names
+from tune_media.storage.index_lines import Line, lines_of_trial
 from tune_media.storage.location import TrialLocation
 from tune_media.values.plain import pack, unpack
 
@@ -52,6 +53,10 @@ class PlainContext:
 
     def wait_for_storage(self) -> bool:
         return True
+
+    def lines(self, trial: TrialInfo) -> list[Line]:
+        wait_for_storage(self)
+        return [line for _, line in lines_of_trial(trial.location.filesystem, trial.location.path) or ()]
 
     @property
     def is_at_an_earlier_process(self) -> bool:

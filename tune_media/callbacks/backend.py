@@ -18,7 +18,6 @@ from tune_media.ray_compat import callbacks_of_experiment
 from tune_media.storage.entry import DELETED, STORED, MediaEntry
 from tune_media.storage.index_lines import Line
 from tune_media.storage.location import TrialLocation
-from tune_media.storage.trial_contents import read_trial
 from tune_media.values.number import as_number
 from tune_media.values.options import MediaOptions
 from tune_media.values.score import clip_rank, does_count
@@ -129,6 +128,9 @@ class Context(Protocol):
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored, as long as the end may take; return whether it is."""
 
+    def lines(self, trial: TrialInfo) -> list[Line]:
+        """Return the index lines of a trial that has ended; raises ``OSError`` if the storage does not have them."""
+
     @property
     def is_at_an_earlier_process(self) -> bool:
         """Whether the call that is being made is for what a killed driver had recorded."""
@@ -165,11 +167,9 @@ def clips_best_first(trial: TrialInfo, context: Context) -> list[Line]:
     Raises:
         OSError: The storage does not answer, or has not taken all that was reported before.
     """
-    wait_for_storage(context)
-    lines = [line for _, line in read_trial(trial.location.filesystem, trial.location.path).lines]
     found = [
         line
-        for line in lines
+        for line in context.lines(trial)
         if line.get("trial_id", trial.trial_id) == trial.trial_id
         and line.get("status") in (STORED, DELETED)
         and math.isfinite(as_number(line.get("episode_return")))

@@ -29,6 +29,7 @@ from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.suspects import SUSPECT
+from tune_media.storage.trial_contents import read_trial
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
@@ -106,6 +107,10 @@ class ExportContext:
     def wait_for_storage(self) -> bool:
         """Return True: everything is stored."""
         return True
+
+    def lines(self, trial: TrialInfo) -> list[Line]:
+        """Return the index lines of a trial; its driver may have been killed before they were in its index."""
+        return [line for _, line in read_trial(trial.location.filesystem, trial.location.path).lines]
 
     @property
     def is_at_an_earlier_process(self) -> bool:

@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_media.callbacks.backend import Backend, Report, TrialInfo
+from tune_media.callbacks.backend import Backend, Report, TrialInfo, wait_for_storage
 from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.storage.entry import entries_of
+from tune_media.storage.index_lines import Line, lines_of_trial
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.suspects import SUSPECT
 from tune_media.values.number import as_number
@@ -202,6 +203,11 @@ class BackendReader(Reader):
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored, as long as the end may take; return whether it is."""
         return self._session.wait_for_storage(self.seconds_left() / 2)
+
+    def lines(self, trial: TrialInfo) -> list[Line]:
+        """Return the index lines of a trial that has ended: once its last row is stored, they are all in its index."""
+        wait_for_storage(self)
+        return [line for _, line in lines_of_trial(trial.location.filesystem, trial.location.path) or ()]
 
     @property
     def is_at_an_earlier_process(self) -> bool:
