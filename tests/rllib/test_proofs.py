@@ -11,10 +11,12 @@ from tests.support.faults import wait_until
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
-from tune_media.replay import render_actor, render_pool
+from tune_media.replay import recipe as recipe_module
+from tune_media.replay import render_pool
 from tune_media.replay.env_state import EnvState
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
+from tune_media.replay.render_task import NoRoomError
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.replay.taping import Taping
@@ -172,17 +174,19 @@ def test_a_tape_is_played_on_its_node_and_want_of_room_there_tells_nothing_of_th
         def __init__(self, recipe, *, niceness, node, resources):
             nodes.append(node)
 
-        def prove(self, tape, **how):
-            raise render_actor.NoRoomError("no node had room")
+        def play(self, method, tape, **how):
+            raise NoRoomError("no node had room")
 
-        def close(self):
-            pass
-
-    monkeypatch.setattr(render_pool, "RenderActor", Full)
+    monkeypatch.setattr(render_pool, "RenderTask", Full)
     monkeypatch.setattr(render_pool, "is_elsewhere", lambda node: node == "elsewhere")  # on a cluster of two nodes
     samples = [replace(sample, node="elsewhere") for sample in samples_of(odd_envs.Plain)]
-    assert proven(prover, samples) is None
+    facts = recipe_module.facts_here
+    monkeypatch.setattr(recipe_module, "facts_here", lambda env=None: {**facts(env), "cpu": "another one"})
+    others = [replace(sample, node="elsewhere") for sample in samples_of(odd_envs.Plain)]
+    assert proven(prover, others) is None
     assert nodes == ["elsewhere"]
+    assert proven(prover, samples).repeats
+    assert nodes == ["elsewhere"], "it is played here if packages and machine are the same"
 
 
 def test_a_process_that_dies_tells_nothing_of_the_env(prover):

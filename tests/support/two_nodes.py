@@ -1,6 +1,6 @@
 """A cluster of two nodes for ``test_two_nodes``: the driver and the Algorithms on one, the env runners on the other.
 
-A tape of the other node is rendered there, by an actor; one is killed once.
+A tape of the other node whose env can be made there alone is rendered there, by a task; one is killed once.
 """
 
 from __future__ import annotations
@@ -31,10 +31,21 @@ def where(step):
 
 
 class Tells(Gated):
-    """Tells in which process it is rendered, which one has started that, and for which raylet that one works."""
+    """Is made by the driver, and by workers of Ray and what they start.
+
+    It tells in which process it is rendered, which worker has started that, and for which raylet that one works.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        if os.getpid() != config["driver"] and "RAY_RAYLET_PID" not in os.environ:
+            raise ImportError("this env is not installed here")
 
     def render(self) -> Any:
-        write_line(Path(self.config["told"]), [os.getpid(), os.getppid(), int(os.environ["RAY_RAYLET_PID"])])
+        worker = os.getppid()
+        while not Path(f"/proc/{worker}/comm").read_text().startswith("ray::"):
+            worker = int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
+        write_line(Path(self.config["told"]), [os.getpid(), worker, int(os.environ["RAY_RAYLET_PID"])])
         return super().render()
 
 
@@ -60,12 +71,12 @@ def render(place: Path, node: str, raylet: int, resources: dict[str, float] | No
     place.mkdir()
     told = place / "told"
     sweep = Sweep(place / "sweep", renderer_resources=resources)
-    clip = taped_clip(2, creator=Tells, gate=str(place / "gate"), told=str(told))
+    clip = taped_clip(2, creator=Tells, gate=str(place / "gate"), told=str(told), driver=os.getpid())
     sweep.report(1, best=TapedClip(clip.tape, clip.recipe, clip.episode, node))
     while not read_lines(told):
         time.sleep(0.05)
     if node:
-        os.kill(read_lines(told)[0][1], signal.SIGKILL)  # the actor that holds the process
+        os.kill(read_lines(told)[0][1], signal.SIGKILL)  # the worker that holds the process
     while node and len({process for process, *_ in read_lines(told)}) < 2:
         time.sleep(0.05)
     (place / "gate").touch()

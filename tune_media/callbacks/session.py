@@ -158,8 +158,6 @@ class MediaSession:
             return
         self._begun[trial.trial_id] = {id(member)}
         self._ended.discard(trial.trial_id)
-        if self._renderer is not None:
-            self._renderer.keep_open(trial.trial_id)
         self.running[trial.trial_id] = trial
         self.summary.has_recorder |= _has_recorder(trial.config)
         if _has_recorder(trial.config.get("evaluation_config")) and not _has_recorder(trial.config):
@@ -442,10 +440,7 @@ class MediaSession:
         if self._renderer is not None:
             self._begin_readers()
             with self.faults.guard("the outbox", "ending the rendering"):
-                if is_interrupted:
-                    self._renderer.interrupt()
-                else:
-                    self._renderer.finish(self.time_left())
+                self._renderer.finish(None if is_interrupted else self.time_left())
         if (self._renderer is not None or self.storage.may_have_suspects) and not self.storage.is_away:
             with self.faults.guard("the store", "marking suspect clips"):
                 begun = time.monotonic()

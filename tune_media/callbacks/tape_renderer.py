@@ -1,18 +1,18 @@
 """Renders the clips that came as tapes, beside training, and appends each finished clip to the outbox.
 
 A clip that is still to be rendered is a row of its own kind, which stays in the outbox until it is known what becomes
-of the clip. So the renderer has no cursor: it takes tapes in any order, and holds up no reader.
+of the clip. So the renderer has no cursor, and holds up no reader. The clips of a trial and key are rendered in the
+order in which they came.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 
 from typing_extensions import override
 
@@ -25,8 +25,8 @@ from tune_media.encoding.encoder import EncodedVideo
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.render_actor import NoRoomError
 from tune_media.replay.render_pool import RenderPool, background_niceness
+from tune_media.replay.render_task import NoRoomError
 from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide, verdict_on
@@ -42,7 +42,7 @@ logger = logging.getLogger("tune_media")
 _STALE_SECONDS = 60.0  # after so long a clip is not rendered any more if a newer one of its key waits
 _MOST_TAPES = 1000  # that wait
 _SHARE = 0.25  # of the room of the outbox that tapes may take
-_IN_A_ROW = 8  # tapes of one recipe and node, while others wait: each has a process of its own
+_IN_A_ROW = 8  # tapes of one recipe, while others wait: each recipe has a process of its own
 _KILL_SECONDS = 5.0  # until a thread whose process was killed has noticed
 _RENDERERS_NAME = "the render process"
 
@@ -67,19 +67,12 @@ class _Waiting:
     Attributes:
         row: Its row.
         entry: Its place, with a medium without content.
-        node: The id of the node of the cluster on which its tape was recorded; empty: not known.
         since: When it began to wait, by the monotonic clock.
     """
 
     row: Row
     entry: MediaEntry
-    node: str
     since: float
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """What its process is for: a recipe, on a node."""
-        return self.row.recipe, self.node
 
     @property
     def episode(self) -> tuple[str, str, str]:
@@ -91,56 +84,30 @@ class _Waiting:
         """Its trial and its key."""
         return self.row.trial, self.entry.section, self.entry.key
 
-    @property
-    def is_best(self) -> bool:
-        """Whether it shows the best episode of its round."""
-        return self.entry.key.rpartition("/")[2] == "best"
 
-
+@dataclass(eq=False)
 class _Bench:
-    """Where one clip is rendered at a time: a process, and a thread that waits for it.
-
-    Args:
-        pool: Has the process.
+    """Where one tape is rendered at a time: a process, and a thread that waits for it.
 
     Attributes:
-        pool: The pool.
-        place: The ``place`` of its last clip.
-        in_a_row: How many clips of that place it has rendered one after the other.
-        row: The number of the row of the clip that it renders now; None: it is free.
-        error: What went wrong with its last clip, if that was not expected.
+        pool: The pool that has the process.
+        clips: The clips of the tape that it renders now, one for each key and view; empty: it is free.
+        recipe: The recipe of its last tape.
+        in_a_row: How many tapes of that recipe it has rendered one after the other.
+        thread: Its thread.
+        error: What went wrong with its last tape, if that was not expected.
     """
 
-    def __init__(self, pool: RenderPool) -> None:
-        self.pool = pool
-        self.place, self.in_a_row = ("", ""), 0
-        self.row: int | None = None
-        self.error: BaseException | None = None
-        self._thread: threading.Thread | None = None
-
-    def begin(self, work: Callable[[], None], row: int, outbox: Outbox) -> None:
-        """Do work in its thread, and wake those that wait for the outbox."""
-        self.row = row
-        self._thread = threading.Thread(target=self._run, args=(work, outbox), name="tune_media bench", daemon=True)
-        self._thread.start()
-
-    def join(self, seconds: float) -> None:
-        """Wait for its thread."""
-        if self._thread is not None:
-            self._thread.join(seconds)
-
-    def _run(self, work: Callable[[], None], outbox: Outbox) -> None:
-        try:
-            work()
-        except BaseException as error:
-            self.error = error
-        finally:
-            self.row = None
-            outbox.wake()
+    pool: RenderPool
+    clips: list[_Waiting] = field(default_factory=list)
+    recipe: str = ""
+    in_a_row: int = 0
+    thread: threading.Thread | None = None
+    error: BaseException | None = None
 
 
 class TapeRenderer(OutboxThread):
-    """Renders the tapes of an experiment, the best and the newest clips first.
+    """Renders the tapes of an experiment, those of each trial and key in order.
 
     Tune's loop calls all methods without an underscore but ``turn``, ``failed`` and ``finished``.
 
@@ -168,13 +135,13 @@ class TapeRenderer(OutboxThread):
 
     def add(self, rows: Iterable[Row]) -> None:
         """Have tapes rendered."""
-        for row in rows:
-            facts = row.facts()
-            (entry,) = entries_of(facts, None, row.seq)
-            with self._lock:
-                self._waiting[row.seq] = _Waiting(row, entry, facts.get("node", ""), time.monotonic())
+        now = time.monotonic()
+        found = [_Waiting(row, entries_of(row.facts(), None, row.seq)[0], now) for row in rows]
+        with self._lock:  # the keys and views of a tape come together
+            self._waiting |= {one.row.seq: one for one in found}
+        for one in found:
             self._summary.taped()
-            self._retain(row.trial, entry)
+            self._retain(one)
         self._make_room()
         self.begin()
         self._outbox.wake()
@@ -188,11 +155,6 @@ class TapeRenderer(OutboxThread):
             for file in [file for file in kept.values() if file.order[0] >= iteration]:
                 kept.discard(file.path)
 
-    def keep_open(self, trial_id: str) -> None:
-        """Append no end of a trial any more."""
-        with self._lock:
-            self._ends.pop(trial_id, None)
-
     def end_trial(self, trial_id: str, status: Status) -> bool:
         """Append the end of a trial when its clips are done, or after a while; return whether there are any."""
         with self._lock:
@@ -203,28 +165,25 @@ class TapeRenderer(OutboxThread):
         self._outbox.wake()
         return waits
 
-    def finish(self, seconds: float) -> None:
-        """Render what is left, at most so long; the rest stays a tape. Then append the ends of trials."""
-        self._stop(seconds)
-        for waiting in self._all():
-            self._leave(waiting, "the experiment ended first")
-        self._append_ends(self._ends)
+    def finish(self, seconds: float | None) -> None:
+        """Render what is left, at most so long; the rest stays a tape. Then append the ends of trials.
 
-    def interrupt(self) -> None:
-        """Render nothing more; what is left waits in the outbox for a restore."""
-        self._stop(0.0)
-        for _ in self._all():
-            self._summary.not_rendered()
-        self._append_ends(self._ends)
-
-    def _stop(self, seconds: float) -> None:
-        self.close(seconds)
+        Args:
+            seconds: How long. None: not at all, and the rest waits in the outbox for a restore.
+        """
+        self.close(seconds or 0.0)
         self._is_over = True
         for bench in self._benches:
             bench.pool.kill()
-        for thread in (self._thread, *self._benches):
+        for thread in (self._thread, *(bench.thread for bench in self._benches)):
             if thread is not None:
                 thread.join(_KILL_SECONDS)
+        for waiting in self._all():
+            if seconds is None:
+                self._summary.not_rendered()
+            else:
+                self._leave(waiting, "the experiment ended first")
+        self._append_ends()
 
     @property
     def is_empty(self) -> bool:
@@ -243,9 +202,9 @@ class TapeRenderer(OutboxThread):
             self._warn()
             nbytes -= one.row.nbytes
 
-    def _retain(self, trial_id: str, entry: MediaEntry) -> None:
+    def _retain(self, newest: _Waiting) -> None:
         """Leave the clips of a trial that retention would delete, now that there is another one."""
-        policy = self.options.retention
+        policy, trial_id, entry = self.options.retention, newest.row.trial, newest.entry
         if policy is None or not (policy.last or policy.best) or policy.best_trial_by:
             return
         files = self._kept.setdefault(trial_id, KeptFiles(policy, trial_id))
@@ -271,9 +230,9 @@ class TapeRenderer(OutboxThread):
             error, bench.error = bench.error, None
             if error is not None:
                 raise error
-            waiting = self._next(bench) if bench.row is None and not self._is_over else None
-            if waiting is not None:
-                bench.begin(functools.partial(self._render, waiting, bench.pool), waiting.row.seq, self._outbox)
+            if not bench.clips and not self._is_over and self._take(bench):
+                bench.thread = threading.Thread(target=self._work, args=(bench,), name="tune_media bench", daemon=True)
+                bench.thread.start()
         return False
 
     @override
@@ -290,50 +249,62 @@ class TapeRenderer(OutboxThread):
         with self._lock:
             return [self._waiting[seq] for seq in sorted(self._waiting)]
 
-    def _next(self, bench: _Bench) -> _Waiting | None:
-        """Return the clip that a bench renders next.
+    def _take(self, bench: _Bench) -> bool:
+        """Put the next tape on a bench, with all clips of it that wait; return whether there is one.
 
-        Trials that have ended come first, then the best clips, then the newest. While tapes of other recipes or nodes
-        wait, a few of one are rendered in a row.
+        It is the oldest whose keys no bench has. While tapes of other recipes wait, a few of one are taken in a row.
         """
-        under_way = self._under_way()
-        waiting = [one for one in self._all() if one.episode not in under_way]
-        if not waiting:
-            return None
-        same = [one for one in waiting if one.place == bench.place]
-        others = [one for one in waiting if one.place != bench.place]
-        if not same or (others and bench.in_a_row >= _IN_A_ROW):
-            same, bench.in_a_row = others, 0
-        chosen = max(same, key=lambda one: (one.row.trial in self._ends, one.is_best, one.row.seq))
-        bench.place, bench.in_a_row = chosen.place, bench.in_a_row + 1
-        return chosen
+        taken = {one.group for other in self._benches for one in other.clips}  # before it is known what still waits
+        tapes: dict[tuple[str, str, str], list[_Waiting]] = {}
+        for one in self._all():
+            tapes.setdefault(one.episode, []).append(one)
+        free = []
+        for clips in tapes.values():
+            groups = {one.group for one in clips}
+            if not groups & taken:
+                free.append(clips)
+            taken |= groups  # what is newer comes after it
+        same = [clips for clips in free if clips[0].row.recipe == bench.recipe]
+        if not same or bench.in_a_row >= _IN_A_ROW:
+            others = [clips for clips in free if clips[0].row.recipe != bench.recipe]
+            same, bench.in_a_row = others or same, 0
+        if same:
+            bench.clips, bench.recipe = same[0], same[0][0].row.recipe
+            bench.in_a_row += 1
+        return bool(same)
 
-    def _under_way(self) -> set[tuple[str, str, str]]:
-        """Return the episodes that are rendered now."""
-        rows = {bench.row for bench in self._benches}
-        return {one.episode for one in self._all() if one.row.seq in rows}
-
-    def _render(self, waiting: _Waiting, pool: RenderPool) -> None:
-        """Render the tape of a clip, and append all clips of it that wait to the outbox, each under its key."""
+    def _work(self, bench: _Bench) -> None:
+        """Render the tape on a bench; a thread of its own."""
         try:
-            taped = self._taped(waiting)
-            verdict = verdict_on(waiting.row.recipe)
+            self._render(bench.clips, bench.pool)
+        except BaseException as error:
+            bench.error = error
+        finally:
+            bench.clips = []
+            self._outbox.wake()
+
+    def _render(self, waiting: list[_Waiting], pool: RenderPool) -> None:
+        """Render a tape, and append its clips to the outbox."""
+        first = waiting[0]
+        try:
+            taped = self._taped(first)
+            verdict = verdict_on(first.row.recipe)
             if verdict is not None and not verdict.repeats and not _has_pictures(taped.tape):
-                raise RenderError(
-                    verdict.reason, 0 if verdict.differs else None
-                )  # nothing would tell whether the clip is its episode
+                # nothing would tell whether the clip is its episode
+                raise RenderError(verdict.reason, 0 if verdict.differs else None)
             clips = taped.clips_by(pool)
             self._stills.look(clips.values())
         except ContentLostError as error:
-            self._lose(waiting, FAILED, str(error))
+            self._lose(first, FAILED, str(error))
             return
         except Exception as error:
             if not self._is_over:  # else this process was told to end, and the tape waits for a restore
-                self._give_up(waiting, error)
+                for one in waiting:
+                    self._give_up(one, error)
             return
-        for one in self._all():
-            if one.episode == waiting.episode and not self._gave_up:
-                self._append_clip(one, taped.tape, clips)
+        for one in waiting:
+            if not self._gave_up:
+                self._append_clip(one, clips)
 
     def _give_up(self, waiting: _Waiting, error: Exception) -> None:
         """Leave a clip that was not rendered; if that is for its tape, its env runners record directly from now on."""
@@ -341,12 +312,10 @@ class TapeRenderer(OutboxThread):
             self._refuse(waiting, error)
             return
         self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
-        if isinstance(error, NoRoomError):
-            self._leave(waiting, str(error))
-        elif isinstance(error, RenderError):  # for want of memory, say: that tells nothing of the env
-            self._leave(waiting, f"the process that renders died of it twice ({error_text(error)})")
-        else:  # this machine cannot start a process, or its disk is full
-            self._leave(waiting, error_text(error))
+        why = str(error) if isinstance(error, NoRoomError) else error_text(error)  # no process starts, the disk is full
+        if isinstance(error, RenderError) and error.has_died:  # for want of memory, say: that tells nothing of the env
+            why = f"the process that renders died of it twice ({why})"
+        self._leave(waiting, why)
 
     def _taped(self, waiting: _Waiting) -> TapedClip:
         """Return a clip as it came.
@@ -356,15 +325,12 @@ class TapeRenderer(OutboxThread):
         """
         tape, episode, *_ = unpack(waiting.row.content() or b"")  # development versions put the node here
         recipe = Recipe(waiting.row.recipe, self._outbox.recipe(waiting.row.recipe))
-        return TapedClip(tape, recipe, episode, waiting.node)
+        return TapedClip(tape, recipe, episode, waiting.row.facts().get("node", ""))
 
-    def _append_clip(self, waiting: _Waiting, tape: bytes, clips: dict[str, EncodedVideo]) -> None:
-        """Append a clip, if it is one of these, which were rendered of a tape."""
+    def _append_clip(self, waiting: _Waiting, clips: dict[str, EncodedVideo]) -> None:
+        """Append a clip, one of those that were rendered of its tape."""
         try:
-            taped = self._taped(waiting)
-            if taped.tape != tape:  # another episode with the same id
-                return
-            entry = replace(waiting.entry, medium=taped.finished(clips))
+            entry = replace(waiting.entry, medium=self._taped(waiting).finished(clips))
             self._append(waiting, *packed_medium(entry, at=list(waiting.row.stamp)))
         except ContentLostError as error:
             self._lose(waiting, FAILED, str(error))
@@ -407,14 +373,11 @@ class TapeRenderer(OutboxThread):
 
     def _leave_stale(self) -> None:
         """Leave clips that have waited long, if newer ones of their keys wait: rendering is slower than recording."""
-        waiting = self._all()
-        newest: dict[tuple[str, str, str], int] = {}
+        waiting, patience = self._all(), time.monotonic() - _STALE_SECONDS
+        newest = {one.group: one for one in waiting}
+        busy = [one for bench in self._benches for one in bench.clips]
         for one in waiting:
-            newest[one.group] = max(newest.get(one.group, 0), one.entry.training_iteration)
-        under_way = self._under_way()
-        for one in waiting:
-            is_late = one.episode not in under_way and time.monotonic() - one.since > _STALE_SECONDS
-            if is_late and one.entry.training_iteration < newest[one.group]:
+            if one.since < patience and one is not newest[one.group] and one not in busy:
                 self._leave(one, "rendering is slower than recording, and newer clips waited")
                 self._warn()
 
@@ -456,25 +419,16 @@ class TapeRenderer(OutboxThread):
 
     def _end_trials(self) -> None:
         """Append the ends of trials of which no clip waits; after a while the clips of a trial stay tapes."""
-        now = time.monotonic()
-        with self._lock:
-            late = {trial for trial, (_, until) in self._ends.items() if now > until}
         for waiting in self._all():
-            if waiting.row.trial in late:
+            if waiting.row.trial in self._ends and time.monotonic() > self._ends[waiting.row.trial][1]:
                 self._leave(waiting, "the trial ended first")
-        with self._lock:
-            busy = {waiting.row.trial for waiting in self._waiting.values()}
-            ended = [trial for trial in self._ends if trial not in busy]
-        self._append_ends(ended)
+        self._append_ends(but={waiting.row.trial for waiting in self._all()})
 
-    def _append_ends(self, trials: Iterable[str]) -> None:
-        for trial in list(trials):
-            with self._lock:
-                status, _ = self._ends.get(trial, (None, 0.0))
-                is_whole = all(waiting.row.trial != trial for waiting in self._waiting.values())
-                if status is not None:  # under the lock: no start of the trial comes between
-                    self._outbox.end(trial, status, is_whole=is_whole)
-                    del self._ends[trial]
+    def _append_ends(self, but: Collection[str] = ()) -> None:
+        for trial in self._ends.keys() - but:
+            is_whole = all(waiting.row.trial != trial for waiting in self._all())
+            self._outbox.end(trial, self._ends[trial][0], is_whole=is_whole)
+            del self._ends[trial]
 
 
 def _has_pictures(tape: bytes) -> bool:

@@ -107,6 +107,7 @@ class RenderProcess:
         env_runner: int = 0,
         env_index: int = 0,
         may_correct: bool = False,
+        must_be_alike: bool = False,
         on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view; the name of the only view is the empty string.
@@ -118,12 +119,13 @@ class RenderProcess:
             may_correct: Whether the clip may be made although its env's code was edited since, and whether a replay
                 that drifts away from the episode may be set to the states of its simulator that are on the tape. The
                 clips have a note then.
+            must_be_alike: Whether packages and machine must be those of the episode.
             on_step: Told the number of steps that have been played, and of all steps, now and then.
 
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
         """
-        how = {"env_runner": env_runner, "env_index": env_index}
+        how = {"env_runner": env_runner, "env_index": env_index, "must_be_alike": must_be_alike}
         with self._kept_in_step():
             for answer in self._answers({"tape": tape, "video": video, "may_correct": may_correct, **how}):
                 if "step" in answer:
@@ -133,13 +135,22 @@ class RenderProcess:
                     return {view: self._clip(facts) for view, facts in answer["clips"].items()}
         raise RenderError("the process that renders ended without an answer", has_died=True)
 
-    def prove(self, tape: bytes, *, env_runner: int = 0, env_index: int = 0, is_first: bool = False) -> dict[str, Any]:
+    def prove(
+        self,
+        tape: bytes,
+        *,
+        env_runner: int = 0,
+        env_index: int = 0,
+        is_first: bool = False,
+        must_be_alike: bool = False,
+    ) -> dict[str, Any]:
         """Play a tape again, and compare its steps, the env's state, and the frames that the tape has checksums of.
 
         Args:
             tape: The tape as it is stored.
             env_runner, env_index: The env runner and the sub-env that it was played on.
             is_first: Whether it is also found out what rendering changes.
+            must_be_alike: Whether packages and machine must be those of the episode.
 
         Returns:
             The facts of a ``Verdict``, as far as they were found out.
@@ -147,7 +158,8 @@ class RenderProcess:
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
         """
-        request = {"prove": tape, "env_runner": env_runner, "env_index": env_index, "is_first": is_first}
+        request = {"prove": tape, "env_runner": env_runner, "env_index": env_index}
+        request |= {"is_first": is_first, "must_be_alike": must_be_alike}
         with self._kept_in_step():
             for answer in self._answers(request):
                 facts: dict[str, Any] = answer["facts"]

@@ -1,23 +1,24 @@
 """Holds the process that plays tapes: of one recipe at a time, ended when it has been idle for a minute.
 
-The process is on this machine, unless it needs resources of the cluster, or the tape comes from another node: there a
-Ray actor holds it.
+The process is on this machine, unless it needs resources of the cluster, or the tape comes from another node and cannot
+be played here as there: a Ray task plays such a tape, with a process for it alone.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.replay.process import RenderError, RenderProcess
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.render_actor import RenderActor, is_elsewhere
+from tune_media.replay.render_task import RenderTask, is_elsewhere
 
 IDLE_SECONDS = 60.0
 """How long a process that renders waits for another tape before it is ended."""
@@ -48,8 +49,10 @@ class RenderPool:
 
     def __init__(self, *, niceness: int = 0, resources: Mapping[str, float] | None = None) -> None:
         self._niceness, self._resources = niceness, resources or {}
-        self._process: RenderProcess | RenderActor | None = None
-        self._made_for = "", ""  # the hash of its recipe, and the node; empty: this one
+        self._process: RenderProcess | None = None
+        self._task: RenderTask | None = None
+        self._made_for = ""  # the hash of the process's recipe
+        self._not_here: set[str] = set()  # hashes of recipes whose tapes cannot be played here
         self._lock = threading.Lock()
         self._used_at = 0.0
         self._timer: threading.Timer | None = None
@@ -86,22 +89,43 @@ class RenderPool:
 
     def _asked(self, method: str, recipe: Recipe, tape: bytes, node: str, **how: Any) -> Any:
         with self._lock:
-            process = self._process_of(recipe, node)
             try:
-                return getattr(process, method)(tape, **how)
-            except RenderError as error:
-                if not error.has_died or self.is_over:
-                    raise
+                if not self._resources:
+                    if not is_elsewhere(node):
+                        return self._twice(self._play_here, method, recipe, tape, **how)
+                    if recipe.hash not in self._not_here:
+                        with contextlib.suppress(RenderError):
+                            return self._play_here(method, recipe, tape, must_be_alike=True, **how)
+                        self._not_here.add(recipe.hash)
+                return self._twice(self._play_there, method, recipe, tape, node=node, **how)
             finally:
                 self._used_at = time.monotonic()
-            return getattr(process, method)(tape, **how)
+
+    def _twice(self, play: Callable[..., Any], *what: Any, **how: Any) -> Any:
+        """Play a tape, and once more if the process dies of it."""
+        try:
+            return play(*what, **how)
+        except RenderError as error:
+            if not error.has_died or self.is_over:
+                raise
+        return play(*what, **how)
+
+    def _play_here(self, method: str, recipe: Recipe, tape: bytes, **how: Any) -> Any:
+        return getattr(self._process_of(recipe), method)(tape, **how)
+
+    def _play_there(self, method: str, recipe: Recipe, tape: bytes, node: str, **how: Any) -> Any:
+        self._task = RenderTask(recipe.content, niceness=self._niceness, node=node, resources=self._resources)
+        try:
+            self._raise_if_over()
+            return self._task.play(method, tape, **how)
+        finally:
+            self._task = None
 
     def check(self, recipe: Recipe) -> str | None:
         """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""
         with self._lock:
             try:
-                process = self._process_of(recipe)
-                return process.check() if isinstance(process, RenderProcess) else None
+                return self._process_of(recipe).check()
             except RenderError:
                 return None
             finally:
@@ -109,28 +133,26 @@ class RenderPool:
 
     def kill(self) -> None:
         """End the process at once, whatever it does: ``render`` raises, now and from now on."""
-        self.is_over, process = True, self._process
-        if process is not None:
-            process.end()
+        self.is_over = True
+        for player in (self._process, self._task):
+            if player is not None:
+                player.end()
 
     def close(self) -> None:
         """End the process; another tape starts one again."""
         with self._lock:
             self._close()
 
-    def _process_of(self, recipe: Recipe, node: str = "") -> RenderProcess | RenderActor:
+    def _raise_if_over(self) -> None:
         if self.is_over:
             raise RenderError("the processes that render were ended")
-        is_far = bool(self._resources) or is_elsewhere(node)
-        node = node if is_far else ""
-        if self._process is None or self._made_for != (recipe.hash, node):
+
+    def _process_of(self, recipe: Recipe) -> RenderProcess:
+        self._raise_if_over()
+        if self._process is None or self._made_for != recipe.hash:
             if self._process is not None:
                 self._process.close()
-            if is_far:
-                self._process = RenderActor(recipe, niceness=self._niceness, node=node, resources=self._resources)
-            else:
-                self._process = RenderProcess(recipe.content, niceness=self._niceness)
-            self._made_for = recipe.hash, node
+            self._process, self._made_for = RenderProcess(recipe.content, niceness=self._niceness), recipe.hash
         if self._timer is None:
             atexit.register(self._end_if_busy)
             self._begin_timer(IDLE_SECONDS)

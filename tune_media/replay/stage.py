@@ -190,11 +190,12 @@ class Stage:
         own_frame = named_function(frame) if isinstance(frame, str) and is_path else frame
         self._frame = self._recipe.frame if own_frame is None else own_frame
         self._name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
-        self._edited = ""
+        self._edited, self._must_be_alike = "", False
         self.learned: set[tuple[str, StatePath]] = set()
 
     def answer(self, request: dict[str, Any], tell: Tell) -> None:
         """Do what is asked for, and write the answer."""
+        self._must_be_alike = request.get("must_be_alike", False)
         try:
             if "check" in request:
                 tell(problem=self.problem())
@@ -341,6 +342,8 @@ class Stage:
                 if notes is None:
                     raise RenderError(self._edited)
                 notes.append(self._edited) if self._edited not in notes else None
+            if self._must_be_alike and not self._shows_the_same:
+                raise RenderError("it is recorded in another env, or on another kind of machine")
             yield Renderer(env, self._frame)
         finally:
             with contextlib.suppress(Exception):

@@ -14,8 +14,6 @@ from dataclasses import asdict, dataclass
 
 from tune_media.ray_compat import share_value, shared_value
 
-_CLAIM_SECONDS = 600.0  # after which a process that has decided nothing is taken for dead
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -133,15 +131,11 @@ def take_refused(recipe: str) -> int:
         return _REFUSED.pop(recipe, 0)
 
 
-def claim(what: str, recipe: str) -> bool:
-    """Say whether this process is the first of the Ray job to do something with a recipe, or the last did not finish.
+def is_first(what: str, recipe: str) -> bool:
+    """Say whether this process is the first of the Ray job to do something with a recipe, within ten minutes.
 
     Args:
         what: What it does.
         recipe: The recipe's hash.
     """
-    name, now = f"{what} {recipe}", time.time()
-    before = shared_value(name)
-    if before is not None and now - float(before) < _CLAIM_SECONDS:
-        return False
-    return share_value(name, repr(now), may_replace=before is not None)
+    return share_value(f"{what} {int(time.time() // 600)} {recipe}", "", may_replace=False)

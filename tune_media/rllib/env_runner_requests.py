@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.recording.winners import Winners
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.render_actor import this_node
+from tune_media.replay.render_task import this_node
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id

@@ -19,7 +19,7 @@ from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.tape import Tape
-from tune_media.replay.verdicts import Verdict, claim, decide, verdict_on
+from tune_media.replay.verdicts import Verdict, decide, is_first, verdict_on
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.secrets import error_text, redacted
 
@@ -71,7 +71,7 @@ class Prover:
 
     def check(self, recipe: Recipe, experiment: str) -> None:
         """Have a frame of an env of a recipe rendered, unless another trial of the experiment does it."""
-        if claim(f"check in {experiment}", recipe.hash):
+        if is_first(f"check in {experiment}", recipe.hash):
             self._checking = self._checking or threading.Event()
             self._put(recipe)
 
@@ -83,7 +83,7 @@ class Prover:
         samples = [sample for sample in samples if sample.recipe.hash == recipe]
         verdict = verdict_on(recipe)
         if verdict is None:
-            may = not self.is_busy and (recipe in self._claimed or claim("proof", recipe))
+            may = not self.is_busy and (recipe in self._claimed or is_first("proof", recipe))
             if may:
                 self._claimed.add(recipe)
         else:
