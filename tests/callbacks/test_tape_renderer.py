@@ -29,7 +29,7 @@ from tune_media.callbacks.outbox import FOLDER_VARIABLE, Outbox
 from tune_media.encoding import probe_video
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.render_pool import RenderPool
-from tune_media.replay.render_task import NoRoomError, RenderTask
+from tune_media.replay.render_task import NoRoomError, RenderTasks
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import verdict_on
 from tune_media.storage.entry import may_be_rendered
@@ -196,11 +196,11 @@ def test_the_views_of_a_tape_are_rendered_at_once_and_the_tapes_of_lost_nodes_he
 def test_a_tape_for_which_no_node_has_room_stays_one_and_is_tried_once(tmp_path, monkeypatch):
     tries = []
 
-    def play(task, method, tape, **how):  # Ray says so after a minute
-        tries.append(task)
+    def play(tasks, method, recipe, tape, **how):  # Ray says so after a minute
+        tries.append(tape)
         raise NoRoomError("no node had room for {'nowhere': 1}")
 
-    monkeypatch.setattr(RenderTask, "play", play)
+    monkeypatch.setattr(RenderTasks, "play", play)
     sweep, clip = Sweep(tmp_path, renderer_resources={"nowhere": 1}, flush_seconds=600.0), taped_clip(1)
     sweep.report(1, best=clip)
     sweep.end()

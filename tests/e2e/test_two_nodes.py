@@ -48,7 +48,7 @@ def test_clips_come_from_the_other_node(folder):
     assert all(value in known for value in table["episode_return"])
 
 
-def test_a_tape_is_rendered_where_its_env_can_be_made_and_a_killed_worker_is_replaced(folder):
+def test_a_tape_is_rendered_where_its_env_can_be_made_and_a_killed_process_is_replaced(folder):
     for way, processes in (("node", 2), ("resources", 1)):
         found = json.loads((folder / way / "result.json").read_text())
         told = [json.loads(line) for line in (folder / way / "told").read_text().splitlines()]

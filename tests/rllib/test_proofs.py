@@ -171,13 +171,11 @@ def test_a_tape_is_played_on_its_node_and_want_of_room_there_tells_nothing_of_th
     nodes = []
 
     class Full:
-        def __init__(self, recipe, *, niceness, node, resources):
+        def play(self, method, recipe, tape, *, node, **how):
             nodes.append(node)
-
-        def play(self, method, tape, **how):
             raise NoRoomError("no node had room")
 
-    monkeypatch.setattr(render_pool, "RenderTask", Full)
+    monkeypatch.setattr(prover._pool, "_tasks", Full())
     monkeypatch.setattr(render_pool, "is_elsewhere", lambda node: node == "elsewhere")  # on a cluster of two nodes
     samples = [replace(sample, node="elsewhere") for sample in samples_of(odd_envs.Plain)]
     facts = recipe_module.facts_here

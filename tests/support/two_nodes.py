@@ -33,7 +33,7 @@ def where(step):
 class Tells(Gated):
     """Is made by the driver, and by workers of Ray and what they start.
 
-    It tells in which process it is rendered, which worker has started that, and for which raylet that one works.
+    It tells in which process it is rendered, which one has started that, and for which raylet that one works.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -42,10 +42,7 @@ class Tells(Gated):
             raise ImportError("this env is not installed here")
 
     def render(self) -> Any:
-        worker = os.getppid()
-        while not Path(f"/proc/{worker}/comm").read_text().startswith("ray::"):
-            worker = int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
-        write_line(Path(self.config["told"]), [os.getpid(), worker, int(os.environ["RAY_RAYLET_PID"])])
+        write_line(Path(self.config["told"]), [os.getpid(), os.getppid(), int(os.environ["RAY_RAYLET_PID"])])
         return super().render()
 
 
@@ -76,7 +73,7 @@ def render(place: Path, node: str, raylet: int, resources: dict[str, float] | No
     while not read_lines(told):
         time.sleep(0.05)
     if node:
-        os.kill(read_lines(told)[0][1], signal.SIGKILL)  # the worker that holds the process
+        os.kill(read_lines(told)[0][1], signal.SIGKILL)  # the process that renders
     while node and len({process for process, *_ in read_lines(told)}) < 2:
         time.sleep(0.05)
     (place / "gate").touch()

@@ -587,7 +587,7 @@ class StorageReader(Reader):
         facts = row.facts()
         for entry in entries:
             own = entry.medium.facts() if "at" in facts else {}  # of a clip that was to be rendered
-            about = {**own, "status": status, "note": reason[:500], "recipe": facts.get("recipe")}
+            about = {**own, "status": status, "note": reason[:500]}
             line = line_of(entry, row.trial, stamp_of_row(row, facts), about)
             store.index.add(line)
             self._suspects.note(line, store.name)

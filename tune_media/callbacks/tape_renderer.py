@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from typing_extensions import override
 
@@ -214,8 +215,9 @@ class TapeRenderer(OutboxThread):
         surplus = {file.path for file in files.take_surplus(is_best=False)}
         for waiting in self._all():
             if waiting.row.trial == trial_id and waiting.entry.path in surplus:
-                why = "MediaOptions(retention=...) keeps newer or better ones"
-                self._leave(waiting, why, waits=False, is_surplus=True)
+                self._leave(
+                    waiting, "MediaOptions(retention=...) keeps newer or better ones", waits=False, surplus=True
+                )
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 
@@ -340,22 +342,11 @@ class TapeRenderer(OutboxThread):
             self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
             self._lose(waiting, DROPPED, no_room(error))
 
-    def _lose(
-        self, waiting: _Waiting, status: str, reason: str, *, is_refused: bool = False, is_surplus: bool = False
-    ) -> bool:
-        """Append that a clip has no file, and why; return whether that was not known.
-
-        Args:
-            waiting: The clip.
-            status: Its status.
-            reason: Why.
-            is_refused: Whether its env does not repeat its episodes.
-            is_surplus: Whether retention would delete it.
-        """
-        entry, own = waiting.entry, {"surplus": True} if is_surplus else {}
-        facts = {"lost": status, "note": reason, "at": list(waiting.row.stamp)}
-        facts |= {"recipe": waiting.row.recipe} if is_refused else {}
-        return self._append(waiting, packed_name(entry, {**entry.medium.facts(), **own}, **facts), None)
+    def _lose(self, waiting: _Waiting, status: str, reason: str, **more: Any) -> bool:
+        """Append that a clip has no file, and why, with more of its facts; return whether that was not known."""
+        named = {**waiting.entry.medium.facts(), **more}
+        about = {"lost": status, "note": reason, "at": list(waiting.row.stamp)}
+        return self._append(waiting, packed_name(waiting.entry, named, **about), None)
 
     def _refuse(self, waiting: _Waiting, error: RenderError) -> None:
         """Count a clip that cannot be rendered, and have the env runners record directly."""
@@ -369,7 +360,7 @@ class TapeRenderer(OutboxThread):
             "to do so from the start, pass render='direct' to the recorder"
         )
         self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", told, kind=waiting.row.recipe)
-        self._lose(waiting, FAILED, reason, is_refused=error.step is not None)
+        self._lose(waiting, FAILED, reason, **({} if error.step is None else {"recipe": waiting.row.recipe}))
 
     def _leave_stale(self) -> None:
         """Leave clips that have waited long, if newer ones of their keys wait: rendering is slower than recording."""
@@ -381,19 +372,19 @@ class TapeRenderer(OutboxThread):
                 self._leave(one, "rendering is slower than recording, and newer clips waited")
                 self._warn()
 
-    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True, is_surplus: bool = False) -> None:
+    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True, **more: Any) -> None:
         """Leave a clip as it is, a tape.
 
         Args:
             waiting: The clip.
             why: Why it is not rendered.
             waits: Whether anybody may want it later.
-            is_surplus: Whether retention would delete it.
+            **more: More of its facts.
         """
         episode = waiting.entry.medium.facts().get("episode_id")
         note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes the clip of the tape"
         try:
-            is_new = self._lose(waiting, ONLY_TAPE, note, is_surplus=is_surplus)
+            is_new = self._lose(waiting, ONLY_TAPE, note, **more)
         except (OSError, sqlite3.Error) as error:
             self._faults.report("the outbox", "listing a clip that is not rendered", error)
             return

@@ -18,7 +18,7 @@ from typing import Any
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.replay.process import RenderError, RenderProcess
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.render_task import RenderTask, is_elsewhere
+from tune_media.replay.render_task import RenderTasks, is_elsewhere
 
 IDLE_SECONDS = 60.0
 """How long a process that renders waits for another tape before it is ended."""
@@ -50,7 +50,7 @@ class RenderPool:
     def __init__(self, *, niceness: int = 0, resources: Mapping[str, float] | None = None) -> None:
         self._niceness, self._resources = niceness, resources or {}
         self._process: RenderProcess | None = None
-        self._task: RenderTask | None = None
+        self._tasks = RenderTasks(niceness, self._resources)
         self._made_for = ""  # the hash of the process's recipe
         self._not_here: set[str] = set()  # hashes of recipes whose tapes cannot be played here
         self._lock = threading.Lock()
@@ -97,7 +97,7 @@ class RenderPool:
                         with contextlib.suppress(RenderError):
                             return self._play_here(method, recipe, tape, must_be_alike=True, **how)
                         self._not_here.add(recipe.hash)
-                return self._twice(self._play_there, method, recipe, tape, node=node, **how)
+                return self._twice(self._tasks.play, method, recipe, tape, node=node, **how)
             finally:
                 self._used_at = time.monotonic()
 
@@ -113,14 +113,6 @@ class RenderPool:
     def _play_here(self, method: str, recipe: Recipe, tape: bytes, **how: Any) -> Any:
         return getattr(self._process_of(recipe), method)(tape, **how)
 
-    def _play_there(self, method: str, recipe: Recipe, tape: bytes, node: str, **how: Any) -> Any:
-        self._task = RenderTask(recipe.content, niceness=self._niceness, node=node, resources=self._resources)
-        try:
-            self._raise_if_over()
-            return self._task.play(method, tape, **how)
-        finally:
-            self._task = None
-
     def check(self, recipe: Recipe) -> str | None:
         """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""
         with self._lock:
@@ -133,22 +125,19 @@ class RenderPool:
 
     def kill(self) -> None:
         """End the process at once, whatever it does: ``render`` raises, now and from now on."""
-        self.is_over = True
-        for player in (self._process, self._task):
-            if player is not None:
-                player.end()
+        self.is_over, process = True, self._process
+        self._tasks.end()
+        if process is not None:
+            process.end()
 
     def close(self) -> None:
         """End the process; another tape starts one again."""
         with self._lock:
             self._close()
 
-    def _raise_if_over(self) -> None:
+    def _process_of(self, recipe: Recipe) -> RenderProcess:
         if self.is_over:
             raise RenderError("the processes that render were ended")
-
-    def _process_of(self, recipe: Recipe) -> RenderProcess:
-        self._raise_if_over()
         if self._process is None or self._made_for != recipe.hash:
             if self._process is not None:
                 self._process.close()

@@ -14,6 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from typing_extensions import override
 
 from tune_media.replay.process import RenderError, RenderProcess
+from tune_media.replay.recipe import Recipe
 from tune_media.values.secrets import error_text
 
 _START_SECONDS = 60.0  # until a task for which no node has room is given up
@@ -29,59 +30,59 @@ class NoRoomError(RenderError):
         return False
 
 
-class RenderTask:
-    """Plays one tape.
+class RenderTasks:
+    """Plays tapes, one at a time, each in a task.
 
     Args:
-        recipe: The content of the recipe that makes the env.
-        niceness: How far the process stands back behind others.
-        node: The id of the node on which it is to be; if it has no room, another one is taken. Empty: any.
-        resources: What it takes of the node's resources, such as ``{"num_gpus": 0.1}``.
+        niceness: How far their processes stand back behind others.
+        resources: What each takes of a node's resources, such as ``{"num_gpus": 0.1}``.
     """
 
-    def __init__(self, recipe: bytes, *, niceness: int, node: str, resources: Mapping[str, float]) -> None:
-        self._arguments, self._node, self._resources = (recipe, niceness, "num_gpus" in resources), node, resources
+    def __init__(self, niceness: int, resources: Mapping[str, float]) -> None:
+        self._niceness, self._resources = niceness, resources
+        given = {name: resources[name] for name in _OPTIONS if name in resources}
+        custom = {name: resources[name] for name in resources if name not in _OPTIONS}
+        self._options: dict[str, Any] = {"num_cpus": 0, **given, "resources": custom, "max_retries": 0}
         self._answers: Any = None
         self._is_over = False
 
-    def play(self, method: str, tape: bytes, **how: Any) -> dict[str, Any]:
+    def play(self, method: str, recipe: Recipe, tape: bytes, *, node: str, **how: Any) -> Any:
         """Return what a method of ``RenderProcess`` returns.
 
         Args:
             method: ``render`` or ``prove``.
+            recipe: How the env is made.
             tape: The tape as it is stored.
+            node: The id of the node on which it is to be; if it has no room, another one is taken. Empty: any.
             **how: Other arguments of the method.
 
         Raises:
             RenderError: As for the method; or the task's process or node died.
             NoRoomError: No node has room for it.
         """
-        given = {"num_cpus": 0, **{name: self._resources[name] for name in _OPTIONS if name in self._resources}}
-        custom = {name: amount for name, amount in self._resources.items() if name not in _OPTIONS}
-        own = [NodeAffinitySchedulingStrategy(self._node, soft=False)] if self._node else []
-        task = ray.remote(_play).options(**given, resources=custom, num_returns="streaming", max_retries=0)
+        own = [NodeAffinitySchedulingStrategy(node, soft=False)] if node else []
+        arguments = recipe.content, self._niceness, "num_gpus" in self._resources, method, tape, how
+        task = ray.remote(num_returns="streaming")(_play)
         try:
             for where in (*own, "DEFAULT"):  # Ray does not always keep to a node that is asked for softly
-                answers = self._answers = task.options(scheduling_strategy=where).remote(
-                    *self._arguments, method, tape, how
-                )
+                self._answers = task.options(scheduling_strategy=where, **self._options).remote(*arguments)
                 if self._is_over:  # since before there was a task that ``end`` could see
                     self.end()
-                begun, _ = ray.wait([answers], timeout=_START_SECONDS)
+                begun, _ = ray.wait([self._answers], timeout=_START_SECONDS)
                 with contextlib.suppress(ray.exceptions.TaskUnschedulableError):  # the node is gone, or never has room
                     if begun:
-                        ray.get(next(answers))
-                        found: dict[str, Any] | RenderError = ray.get(next(answers))
+                        ray.get(next(self._answers))
+                        found = ray.get(next(self._answers))
                         if isinstance(found, RenderError):
                             raise found
                         return found
-                ray.cancel(answers, force=True)
+                ray.cancel(self._answers, force=True)
         except ray.exceptions.RayError as error:  # the worker, its node or this Ray session is gone
             raise RenderError(f"the task that renders died ({error_text(error)})", has_died=True) from error
         raise NoRoomError(f"no node had room for {self._resources or 'a worker'} within {_START_SECONDS:g} s")
 
     def end(self) -> None:
-        """End the task at once; ``play``, which another thread may be in, raises."""
+        """End the task at once; ``play``, which another thread may be in, raises, now and from now on."""
         self._is_over = True
         if self._answers is not None and ray.is_initialized():
             ray.cancel(self._answers, force=True)
