@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.results.raw_clips import RawVideo, advice, look_of, raw_layout
+from tune_media.results.raw_clips import RawVideo, advice, content_of, raw_layout
 from tune_media.results.raw_pictures import raw_pixels
 from tune_media.results.rounds import ContentIds, Place, place_of
 from tune_media.values.convert import converted
@@ -207,11 +207,9 @@ class _Walk:
             return [value]
         layout = raw_layout(value)
         if layout is not None:
-            told = self._ids.is_told_by_round(at)
             clips = value if value.ndim == 5 else value[np.newaxis]
-            ids = [self._ids.id_of(look_of(clip), at) for clip in clips]
-            each = zip(clips, ids, strict=True)
-            return [RawVideo(clip, layout, self._raw_fps, *id, is_told_by_round=told) for clip, id in each]
+            ids = [self._ids.id_of(content_of(clip), at) for clip in clips]
+            return [RawVideo(clip, layout, self._raw_fps, *id) for clip, id in zip(clips, ids, strict=True)]
         pixels = raw_pixels(value)
         if pixels is not None:
             image = Image(pixels)

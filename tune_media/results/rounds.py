@@ -104,11 +104,6 @@ class ContentIds:
         token = section_round(self._result, place.section) if is_told_apart else None
         return content_id + round_digits(token), None if token else content_id
 
-    def is_told_by_round(self, place: Place) -> bool:
-        """Return whether RLlib's own counters say that a clip is new, or that it is repeated."""
-        is_of_rllib = "env_runners" in self._result  # its evaluations have a counter only if they are new
-        return section_round(self._result, place.section) is not None or (is_of_rllib and place.section == EVALUATION)
-
     def identify(self, medium: Medium, place: Place, *, may_repeat_in_training: bool = False) -> None:
         """Give a medium that was made from a value of another library the id that its repetition gets, too."""
         medium.reidentify(*self.id_of([medium.content()], place, may_repeat_in_training=may_repeat_in_training))

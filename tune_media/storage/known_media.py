@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 import threading
 from collections.abc import Callable, Iterable
@@ -12,7 +11,6 @@ from tune_media.storage.entry import DELETED, LOST, STORED, UNRENDERED
 from tune_media.storage.episode_files import file_names
 from tune_media.storage.index_lines import Key, Line, key_of
 from tune_media.storage.names import ID_DIGITS, file_name, safe_key
-from tune_media.values.content_hash import ContentHash
 from tune_media.values.medium import CONTENT_DIGITS, Medium, new_id
 
 _MAX_ANCESTORS = 50
@@ -66,7 +64,6 @@ class KnownMedia:
         self._seen_in: dict[str, int] = {}  # how often the trial had gone back when a medium was last recorded, by id
         self._paths: dict[str, str] = {}  # id of a medium -> its file
         self._by_content: dict[str | None, str] = {}  # the content of a repeated medium -> the id of the first
-        self._hashes: dict[str, ContentHash] = {}  # of media whose ids are made from a sample, by their content
         self._taken: set[str] = set()  # names of files that others may not have
         self._lost: set[str] = set()  # names of files that were not stored; no other report may have them either
         self._listed: set[Key] = set()
@@ -133,7 +130,6 @@ class KnownMedia:
             step: The step at which TensorBoard shows the result.
             own_path: Returns the path of a medium that is not named like the others; called if the medium is new.
         """
-        self._tell_apart(medium)
         with self._lock:
             if medium.may_repeat in self._by_content:
                 id = self._by_content[medium.may_repeat]
@@ -163,23 +159,9 @@ class KnownMedia:
         content_id = id[:CONTENT_DIGITS]
         with self._lock:
             self._paths.pop(id, None)
-            self._hashes.pop(id, None)
             if self._by_content.get(content_id) == id:  # not that of a later round
                 del self._by_content[content_id]
-                self._hashes.pop(content_id, None)
             self._listed.discard((id, section, key))
-
-    def _tell_apart(self, medium: Medium) -> None:
-        """Give a medium another id if it only looks like one that is known, by the sample that its id is made from."""
-        if medium.content_hash is None or (medium.is_told_by_round and medium.may_repeat is not None):
-            return
-        look = medium.may_repeat or medium.id
-        first = self._hashes.setdefault(look, medium.content_hash)
-        if first is not medium.content_hash and medium.content_hash.differs_from(first):
-            digest = hashlib.blake2b(medium.content_hash.value() or b"", digest_size=CONTENT_DIGITS // 2)
-            digest.update(look.encode())
-            content_id = digest.hexdigest()
-            medium.reidentify(content_id + medium.id[CONTENT_DIGITS:], content_id if medium.may_repeat else None)
 
     def _comes_again(self, id: str) -> bool:
         """Note that a medium is recorded now; return whether it was before, and the trial has gone back since."""

@@ -6,8 +6,6 @@ import functools
 import uuid
 from typing import Any, ClassVar
 
-from tune_media.values.content_hash import ContentHash
-
 CONTENT_DIGITS = 24
 """If an id is made from a medium's content, this many of its digits depend on the content alone."""
 
@@ -46,16 +44,12 @@ class Medium:
         id: The medium's unique id.
         note: A remark for viewers, or None.
         may_repeat: If this medium may repeat one that is already stored, the first ``CONTENT_DIGITS`` of its id.
-        content_hash: Tells media apart whose ids are made from a sample of their content; None for all others.
-        is_told_by_round: Whether RLlib's counters say that it is repeated or new.
     """
 
     kind: ClassVar[str] = ""
     id: str
     note: str | None = None
     may_repeat: str | None = None
-    content_hash: ContentHash | None = None
-    is_told_by_round: bool = False
 
     @property
     def suffix(self) -> str:
