@@ -21,11 +21,12 @@ def test_the_drivers_folder_leads_to_the_media_of_the_same_trial_only(tmp_path):
     storage, driver = tmp_path / "storage", tmp_path / "driver" / "trial"
     storage.mkdir()
     TrialLocation(LOCAL, str(storage), driver, "t").write_pointer()
-    assert media_folder(LOCAL, str(driver), {"t"}) == str(driver)  # any folder of this machine
+    assert media_folder(LOCAL, str(driver)) == (str(driver), "")  # any folder of this machine
     write_index(storage, "t")
-    assert media_folder(LOCAL, str(driver), {"t"}) == str(storage)
-    assert media_folder(LOCAL, str(driver), {"other"}) == str(driver)
-    assert media_folder(LOCAL, str(storage), {"t"}) == str(storage)
+    assert media_folder(LOCAL, str(driver)) == (str(storage), "t")
+    assert media_folder(LOCAL, str(storage)) == (str(storage), "")
+    TrialLocation(LOCAL, str(storage), driver, "other").write_pointer()
+    assert media_folder(LOCAL, str(driver)) == (str(driver), "")
 
 
 def test_the_pointer_to_an_object_store_is_a_uri(tmp_path):
@@ -40,8 +41,8 @@ def test_the_pointer_to_an_object_store_is_a_uri(tmp_path):
 
 
 def test_the_filesystem_of_a_bucket_is_made_once_until_the_settings_change(tmp_path, monkeypatch):
-    (tmp_path / LOCATION_FILE).write_text('{"media_of": "s3://bucket/sweep/trial"}')
-    place = media_folder(LOCAL, str(tmp_path), {"t"})
+    (tmp_path / LOCATION_FILE).write_text('{"media_of": "s3://bucket/sweep/trial", "trial_id": "t"}')
+    place, _ = media_folder(LOCAL, str(tmp_path))
     assert (place, path_of(place)) == ("s3://bucket/sweep/trial", "bucket/sweep/trial")
     monkeypatch.setattr("tune_media.storage.location.is_of_trial", lambda *_: True)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # nothing answers there, and nothing is asked
@@ -60,7 +61,7 @@ def test_the_filesystem_of_a_bucket_is_made_once_until_the_settings_change(tmp_p
 )
 def test_a_pointer_that_leads_nowhere_is_passed_over(tmp_path, pointer):
     (tmp_path / LOCATION_FILE).write_text(pointer)
-    assert media_folder(LOCAL, str(tmp_path), {"t"}) == str(tmp_path)
+    assert media_folder(LOCAL, str(tmp_path)) == (str(tmp_path), "")
 
 
 def test_a_pointer_that_tune_copied_to_the_storage_leads_nowhere_else():
@@ -70,5 +71,5 @@ def test_a_pointer_that_tune_copied_to_the_storage_leads_nowhere_else():
         store.create_dir(folder, recursive=True)
         with store.open_output_stream(f"{folder}/{LOCATION_FILE}") as stream:
             stream.write(b'{"media_of": "s3://bucket/sweep/trial", "trial_id": "t"}')
-    assert media_folder(store, "bucket/sweep/trial") == "bucket/sweep/trial"
-    assert media_folder(store, "bucket/driver/trial") == "s3://bucket/sweep/trial"
+    assert media_folder(store, "bucket/sweep/trial") == ("bucket/sweep/trial", "")
+    assert media_folder(store, "bucket/driver/trial") == ("s3://bucket/sweep/trial", "t")

@@ -128,7 +128,7 @@ def test_a_copy_is_read_from_its_own_files_and_a_drivers_folder_from_the_storage
 
     assert place(driver) == place(original) == str(original)
     shutil.copytree(original / "media", driver / "media", ignore=shutil.ignore_patterns("*.bin"))
-    assert place(driver) == str(original)  # as versions before 3 left it
+    assert place(driver) == str(original)  # of a driver whose storage was away
     copy = shutil.copytree(original.parent, tmp_path / "copy") / "trial"
     first, second = sorted(copy.rglob("*.bin"))
     first.unlink()

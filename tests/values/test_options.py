@@ -1,5 +1,3 @@
-import pickle
-
 import pytest
 
 import tune_media as tm
@@ -52,16 +50,3 @@ def test_resources_that_ray_refuses_fail_where_they_are_given(resources, words):
 def test_every_counts_frames_and_the_message_says_how(every, kind):
     with pytest.raises(kind, match=r"VideoOptions\(every=...\) must be a whole number of at least 1; every=4 keeps"):
         VideoOptions(every=every)
-
-
-def test_the_old_name_of_an_option_works_and_says_the_new_one():
-    with pytest.warns(DeprecationWarning, match=r"Retention\(best_trial=\.\.\.\) is called best_trial_by= now") as said:
-        old = tm.Retention(best_trial="score", last=3)
-    assert old == tm.Retention(best_trial_by="score", last=3)
-    assert said[0].filename == __file__
-    fields = {name: value for name, value in vars(old).items() if name != "best_trial_by"}
-    pickled = object.__new__(tm.Retention)
-    pickled.__setstate__({**fields, "best_trial": "score"})  # of a development version
-    assert pickled == pickle.loads(pickle.dumps(old)) == old
-    with pytest.raises(TypeError, match="pass best_trial_by= only"):
-        tm.Retention(best_trial="score", best_trial_by="score")

@@ -297,9 +297,7 @@ def test_a_bound_that_is_a_metric_of_its_own_is_told(tmp_path, caplog):
         catalog.filter(spede_max=4)
 
 
-def test_the_best_row_by_the_old_name_of_the_argument_or_the_last_part_of_a_metric(sweep, tmp_path):
-    with pytest.warns(DeprecationWarning, match=r"best\(metric=\.\.\.\) is called by= now"):
-        assert tm.load(sweep).best(metric="speed") == tm.load(sweep).best(by="speed")
+def test_the_best_row_by_the_last_part_of_a_metric(tmp_path):
     store = StoredTrial.in_folder(tmp_path / "exp" / "trial")
     for step, speed in ((1, 3.0), (2, 5.0)):
         record = tm.EpisodeRecord("episode", 1.0, 3, metrics={"agent_0/speed": speed})

@@ -82,12 +82,12 @@ def test_server_and_catalog_read_nothing_from_a_place_of_somebody_else(s3, stagi
     line = json.loads(index.splitlines()[0])
     shutil.copytree(staging / "trial_0", tmp_path / "exp" / "trial_0")
     (tmp_path / "exp" / "trial_0" / "media").mkdir()
-    (tmp_path / "exp" / "trial_0" / "media" / "index.jsonl").write_bytes(index)  # as versions before 3 wrote it
+    (tmp_path / "exp" / "trial_0" / "media" / "index.jsonl").write_bytes(index)
     with s3.open_output_stream(f"results/others/private/{line['path']}") as file:
         file.write(b"private")
     for target in ("others/private", "exp/trial_1"):
         pointer = tmp_path / "exp" / "trial_0" / ".tune_media.json"
-        pointer.write_text(json.dumps({"media_of": f"s3://results/{target}"}))
+        pointer.write_text(json.dumps({"media_of": f"s3://results/{target}", "trial_id": line["trial_id"]}))
         app = ViewerApp(Trials([LogDirectory.of(str(tmp_path / "exp"))]), "exp")
         (trial,) = app.trials.all()
         assert Client(app).get(f"/media/{trial.id}/{url_path(line['path'])}").status_code == 404

@@ -325,7 +325,7 @@ class TapeRenderer(OutboxThread):
         Raises:
             ContentLostError: The disk has lost it.
         """
-        tape, episode, *_ = unpack(waiting.row.content() or b"")  # development versions put the node here
+        tape, episode = unpack(waiting.row.content() or b"")
         recipe = Recipe(waiting.row.recipe, self._outbox.recipe(waiting.row.recipe))
         return TapedClip(tape, recipe, episode, waiting.row.facts().get("node", ""))
 

@@ -36,7 +36,6 @@ from tune_media.values.options import VideoOptions
 MAX_BYTES = 2**20
 """The largest recipe; a larger ``env_config`` is no recipe, it holds data. It travels with the episodes of a round."""
 VERSION = 2
-"""Version 1 has no baseline, and hashes of the source files."""
 ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "EGL_PLATFORM", "LIBGL_ALWAYS_SOFTWARE")
 """The environment variables that decide how an env renders."""
 _PACKAGES = ("numpy", "gymnasium", "ray", "mujoco", "ale_py", "pygame", "Box2D", "pettingzoo", "minigrid", "OpenGL")
@@ -194,21 +193,21 @@ class LoadedRecipe:
             creator: Makes the envs instead of the recipe's function.
 
         Raises:
-            ValueError: It is none, or one of a later version.
+            ValueError: It is none, or one of another version.
             Exception: Whatever importing its modules raises.
         """
         known = pickle.loads(content)
         if not isinstance(known, dict) or "creator" not in known:
             raise ValueError("this is no recipe of an env")
-        if known["version"] > VERSION:
-            raise ValueError(f"the recipe has version {known['version']}, and this tune_media reads up to {VERSION}")
+        if known["version"] != VERSION:
+            raise ValueError(f"the recipe has version {known['version']}, and this tune_media reads {VERSION}")
         for name, value in known["facts"]["environment"].items():
             os.environ.setdefault(name, value)
         sys.path += [path for path in known["facts"]["path"] if path not in sys.path and Path(path).is_dir()]
         make_env = cloudpickle.loads(known["creator"]) if creator is None else creator
         config, frame = cloudpickle.loads(known["config"]), cloudpickle.loads(known["frame"])
-        video = cloudpickle.loads(known["video"]) if "video" in known else None
-        base = Baseline.unpacked(known["base"]) if known.get("base") else None
+        video = cloudpickle.loads(known["video"])
+        base = Baseline.unpacked(known["base"]) if known["base"] else None
         return cls(known["facts"], make_env, config, known["num_workers"], frame, video, base)
 
     def edited(self, env: Any) -> list[str]:

@@ -397,15 +397,12 @@ class Tape:
         """Return the tape that ``packed`` was called on.
 
         Raises:
-            ValueError: It is no tape, or one of a later version.
+            ValueError: It is no tape, or one of another version.
         """
         if content[:3] != _MAGIC or len(content) < 5:
             raise ValueError("this is no tape of an episode")
         if content[3] != VERSION:
-            what = "install a newer one" if content[3] > VERSION else "a development version made it"
-            raise ValueError(
-                f"the tape has version {content[3]} of the format, this tune_media reads {VERSION}: {what}"
-            )
+            raise ValueError(f"the tape has version {content[3]} of the format, this tune_media reads {VERSION}")
         try:
             reader = zlib.decompressobj()
             inside = reader.decompress(content[4:], MAX_UNPACKED)
@@ -419,12 +416,12 @@ class Tape:
             tape.actions = Actions.unpacked(header["actions"], inside[4 + size + nbytes :])
             tape.states = SimulatorStates.unpacked(header.get("states"))
             tape._take_state(header.get("state"))
-            if isinstance(header.get("pictures"), dict) and "blocks" in header["pictures"]:
+            if "pictures" in header:
                 tape.pictures = Pictures.unpacked(header["pictures"])
+            tape._states, tape.every, tape.number = header["generators"], int(header["every"]), int(header["number"])
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error, zlib.error) as error:
             raise ValueError(f"the tape cannot be read ({error_text(error)})") from error
-        tape._states, tape.every, tape.fault = header["generators"], int(header["every"]), None
-        tape.number = int(header.get("number", 0))
+        tape.fault = None
         return tape
 
 

@@ -110,7 +110,7 @@ def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
 
 
 def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
-    """Return columns of a report's Parquet file, those that it has, each of the type that this package gives it.
+    """Return columns of a report's Parquet file, each of the type that this package gives it.
 
     Args:
         file: The open file.
@@ -119,14 +119,12 @@ def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
     Raises:
         OSError: It cannot be read.
         pyarrow.ArrowException: It is no Parquet file, or a column cannot be of its type.
-        ValueError: It has no ``episode_id``.
+        ValueError: It has no such column.
     """
     parquet = pyarrow.parquet.ParquetFile(file)  # read_table would load pyarrow.dataset
-    there = parquet.schema_arrow.names
-    if "episode_id" not in there:
-        raise ValueError("it has no column 'episode_id', so it is no report of episodes")
-    names = [name for name in columns if name in there]
-    return parquet.read(columns=names).select(names).cast(pa.schema([_EPISODES.field(name) for name in names]))
+    if missing := [name for name in columns if name not in parquet.schema_arrow.names]:
+        raise ValueError(f"it has no column {missing[0]!r}, so it is no report of episodes")
+    return parquet.read(columns=columns).select(columns).cast(pa.schema([_EPISODES.field(name) for name in columns]))
 
 
 def parquet_name(path: str) -> str:
@@ -169,8 +167,6 @@ def taped_rows(file: Any) -> list[dict[str, Any]]:
         ValueError: It is none, or not whole.
     """
     table = episode_table(file, _OF_TAPES)
-    if "tape_bytes" not in table.column_names:  # of an earlier version
-        return []
     rows = table.filter(pa.compute.is_valid(table["tape_bytes"])).to_pylist()
     return [{**row, "metrics": dict(row["metrics"])} for row in rows]
 

@@ -62,18 +62,17 @@ class TrialLocation:
             file.write_text(json.dumps({"media_of": place, "trial_id": self.trial_id}))
 
 
-def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Collection[object] = ()) -> str:
+def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, str]:
     """Return the folder that holds a trial's media: ``folder``, unless that is the trial's folder on the driver.
 
     Args:
         filesystem: Any pyarrow filesystem.
         folder: The folder.
-        trial_ids: The trial ids in its index; if it has none, the pointer says which trial it is of. A pointer to a
-            folder of another trial, or of none, is not followed.
 
     Returns:
-        A path on ``filesystem``, or the URI of a folder on an object store, which is not asked: call ``is_of_trial``
-        before its files are shown.
+        A path on ``filesystem``, or the URI of a folder on an object store, which is not asked: call
+        ``filesystem_of_trial`` before its files are shown. And the trial id that the pointer names, or "" if none leads
+        there; a pointer to a folder of another trial, or of none, is not followed.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -81,32 +80,16 @@ def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Coll
     try:
         pointer = json.loads(read_if_there(filesystem, posixpath.join(folder, LOCATION_FILE)) or b"{}")
         path, trial_id = pointer.get("media_of"), pointer.get("trial_id")
-        is_ours = isinstance(path, str) and (
-            path.startswith(_URIS) or is_of_trial(filesystem, path, trial_ids or {trial_id})
-        )
+        is_ours = isinstance(path, str) and (path.startswith(_URIS) or is_of_trial(filesystem, path, [trial_id]))
     except (ValueError, AttributeError, RecursionError):
         warn_passed_over(posixpath.join(folder, LOCATION_FILE), "it does not say where the trial's media are")
-        return folder
+        return folder, ""
     is_here = is_ours and not is_local(filesystem) and path_of(path).rstrip("/") == folder.strip("/")
-    return path if is_ours and not is_here else folder  # Tune copies the pointer to the storage, too
-
-
-def trial_of_pointer(filesystem: pyarrow.fs.FileSystem, folder: str) -> str | None:
-    """Return the trial id that the pointer in a folder names, or None; the pointers of version 2 name none.
-
-    Raises:
-        OSError: The filesystem does not answer.
-    """
-    try:
-        pointer = json.loads(read_if_there(filesystem, posixpath.join(folder, LOCATION_FILE)) or b"{}")
-        found = pointer.get("trial_id")
-    except (ValueError, AttributeError, RecursionError):
-        return None
-    return found if isinstance(found, str) else None
+    return (path, str(trial_id)) if is_ours and not is_here else (folder, "")  # Tune copies the pointer to the storage
 
 
 def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Collection[object]) -> bool:
-    """Say whether a folder has the index of one of these trials: anybody can write a pointer to any folder.
+    """Return whether a folder has the index of one of these trials: anybody can write a pointer to any folder.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -136,7 +119,7 @@ def filesystem_of_trial(place: str, here: pyarrow.fs.FileSystem, trial_ids: froz
     Args:
         place: The folder.
         here: The filesystem that the trial was read from.
-        trial_ids: The trial ids in its index.
+        trial_ids: The trial ids that its index may have.
 
     Raises:
         FileNotFoundError: The folder on the object store has no index of these trials.

@@ -17,7 +17,7 @@ from tune_media.storage.experiment_log import FOLDER, Event, read_log
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.index import Index
 from tune_media.storage.index_lines import Line, lines_of_trial
-from tune_media.storage.location import TrialLocation, filesystem_of_trial, media_folder, path_of, trial_of_pointer
+from tune_media.storage.location import TrialLocation, filesystem_of_trial, media_folder, path_of
 from tune_media.values.strict_json import json_bytes
 
 logger = logging.getLogger("tune_media")
@@ -67,10 +67,10 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
         >>> len(read_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial").lines)
         0
     """
-    place, trial_ids = _place_of(filesystem, folder)
+    place, trial_id = _place_of(filesystem, folder)
     if place != folder:
         try:
-            filesystem = filesystem_of_trial(place, filesystem, trial_ids)
+            filesystem = filesystem_of_trial(place, filesystem, frozenset({trial_id}))
         except FileNotFoundError:  # the pointer was changed, or the driver has written no index yet
             place = folder
     location = TrialLocation(filesystem, path_of(place).rstrip("/"), Path(), "")
@@ -159,27 +159,25 @@ def warn_of_suspects(found: Mapping[str, int]) -> None:
         )
 
 
-def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, frozenset[str]]:
-    """Return the folder of a trial's media, and the trial ids that its index must have.
+def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, str]:
+    """Return the folder of a trial's media, and the trial id that its index must have if that is another folder.
 
     It is that folder, unless it is the driver's, and the media are elsewhere.
 
     Tune copies the pointer to the storage, and whoever copies an experiment copies it, too. A folder is no driver's if
     a file that its index lists is in it, or if its experiment has a log: the log is on the storage only. An index alone
-    tells nothing on a local disk: versions before 3 wrote one into the driver's folder, and so does a driver whose
-    storage is away at the end.
+    tells nothing on a local disk: a driver whose storage is away at the end writes one into its folder.
     """
     listed = lines_of_trial(filesystem, folder)
     stored = [line for _, line in listed or () if line.get("status") == STORED]
     if listed is not None and (not stored or not is_local(filesystem)):
-        return folder, frozenset()
+        return folder, ""
     if any(filesystem.get_file_info(posixpath.join(folder, line["path"])).is_file for line in stored):
-        return folder, frozenset()
-    ids = frozenset(id for line in stored if isinstance(id := line.get("trial_id"), str))
-    place = media_folder(filesystem, folder, ids)
+        return folder, ""
+    place, trial_id = media_folder(filesystem, folder)
     if place != folder and _has_log(filesystem, posixpath.dirname(folder.rstrip("/"))):
         place = folder
-    return place, ids or frozenset(filter(None, [trial_of_pointer(filesystem, folder)]))
+    return place, trial_id
 
 
 def _has_log(filesystem: pyarrow.fs.FileSystem, experiment: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable, Mapping
-from dataclasses import InitVar, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from tune_media.values.checks import (
@@ -18,7 +18,6 @@ from tune_media.values.checks import (
     suggests_names,
     takes_one,
 )
-from tune_media.values.deprecated import renamed
 
 _PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
 OVERLAYS = ("step", "reward", "return", "action", "curve")
@@ -133,7 +132,6 @@ class Retention:
             ``mode``) so far. When another trial becomes the best, the other rules apply to this one again.
         trial_bytes: The most bytes of media that a trial keeps; this limits the best trial, too.
         experiment_bytes: The most bytes of media that all trials keep together; the best trial's files go last.
-        best_trial: The old name of ``best_trial_by``.
 
     Raises:
         ValueError: A value that makes no sense.
@@ -154,11 +152,8 @@ class Retention:
     best_trial_by: str | None = None
     trial_bytes: int | None = None
     experiment_bytes: int | None = None
-    best_trial: InitVar[str | None] = None
 
-    def __post_init__(self, best_trial: str | None) -> None:
-        metric = renamed("Retention(best_trial=...)", "best_trial_by=", best_trial, self.best_trial_by, stacklevel=5)
-        object.__setattr__(self, "best_trial_by", metric)
+    def __post_init__(self) -> None:
         for name in ("last", "best", "trial_bytes", "experiment_bytes"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int) and not isinstance(value, bool) and value > 0):
@@ -169,11 +164,6 @@ class Retention:
         check_text("Retention(best_trial_by=...)", self.best_trial_by, "'evaluation/env_runners/episode_return_mean'")
         if self.mode not in ("max", "min"):
             raise ValueError(f"Retention(mode=...) must be 'max' or 'min', got {self.mode!r}.")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the fields of a pickle, which a development version may have written."""
-        metric = state.pop("best_trial", None)  # the old name
-        self.__dict__.update({"best_trial_by": metric, **state})
 
     def better(self, value: float, than: float | None) -> bool:
         """Say whether a value is better than another; NaN never is."""

@@ -26,7 +26,6 @@ from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.suspects import SUSPECT
 from tune_media.storage.trial_contents import warn_of_suspects, warn_of_unlisted, warn_of_unrendered
 from tune_media.values.checks import as_shown, check_text, did_you_mean, is_number, name_some, number_range
-from tune_media.values.deprecated import renamed
 from tune_media.values.image import Image
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
@@ -367,7 +366,7 @@ class Catalog(Sequence[CatalogRow]):
         scores = self.scores
         return [(self.trials[number], scores.values[number], self._best_of(number)) for number in scores.best_first()]
 
-    def best(self, by: str | None = None, mode: str = "max", *, metric: str | None = None) -> CatalogRow | None:
+    def best(self, by: str | None = None, mode: str = "max") -> CatalogRow | None:
         """Return the best clip of the best trial, or the row with the best value of a field; None if there is none.
 
         Trials are ranked by their score: the mean return of the last evaluation. If no trial has one, it is the mean
@@ -380,14 +379,12 @@ class Catalog(Sequence[CatalogRow]):
                 ``"episode_return"``, ``"episode_length"``, another field, or a name in the row's ``metrics``, or the
                 last part of such a name.
             mode: ``"max"`` or ``"min"``.
-            metric: The old name of ``by``.
 
         Raises:
             ValueError: ``mode`` is something else, or no row has such a number.
         """
         if mode not in ("max", "min"):
             raise ValueError(f"best(mode=...) must be 'max' or 'min', got {mode!r}.")
-        by = renamed("best(metric=...)", "by=", metric, by)
         sign = 1 if mode == "max" else -1
         if by is None:
             rows = (self._best_of(number, sign) for number in self.scores.best_first(sign))

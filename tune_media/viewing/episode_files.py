@@ -209,8 +209,7 @@ class _Episodes:
         self._put("path", new, np.repeat(np.array(paths, np.int32), counts)[keep])
         files = np.repeat(np.array([file for _, file, _ in tables], np.int32), counts)[keep]
         self._put("file", new, files)
-        if "tape_bytes" in joined.column_names:  # not of an earlier version
-            self._put("tape", new, np.where(as_numpy(joined["tape_bytes"].is_valid()), files, np.int32(-1)))
+        self._put("tape", new, np.where(as_numpy(joined["tape_bytes"].is_valid()), files, np.int32(-1)))
         for name in _NUMBERS:
             self._put(name, new, as_numpy(joined[name]))
         for name in _TEXTS:
@@ -218,7 +217,7 @@ class _Episodes:
             self._put(name, new, np.array(texts, np.int32))
         for name, values in _flat(joined["metrics"], len(joined)):
             self._put(f"metrics/{name}", new, values)
-        for row, found in enumerate(joined["clips"].to_pylist() if "clips" in joined.column_names else (), new.start):
+        for row, found in enumerate(joined["clips"].to_pylist(), new.start):
             if found:
                 self._clips[row] = found[0][0]
         self._ids += joined["episode_id"].chunks
