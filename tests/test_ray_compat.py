@@ -7,13 +7,12 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import pyarrow.fs
 import pytest
 import ray
 from ray import tune
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.train._internal.checkpoint_manager import _CheckpointManager
-from ray.train._internal.storage import StorageContext, _FilesystemSyncer
+from ray.train._internal.storage import StorageContext
 from ray.tune.callback import Callback, CallbackList
 from ray.tune.execution import tune_controller
 from ray.tune.experiment import Trial
@@ -50,37 +49,6 @@ def test_rays_loggers_have_the_hooks_that_ours_extend():
 def test_rllib_marks_an_evaluation_that_is_new():
     source = inspect.getsource(Algorithm._run_one_evaluation)
     assert f'"{EVALUATION_IS_NEW}"' in source
-
-
-def syncing_trial(folder):
-    syncer = _FilesystemSyncer(pyarrow.fs.LocalFileSystem())
-    return SimpleNamespace(storage=SimpleNamespace(syncer=syncer, experiment_driver_staging_path=str(folder)))
-
-
-def synced(trial, storage):
-    """Return the names of the files that one sync of a trial's experiment brings to a storage."""
-    folder = Path(trial.storage.experiment_driver_staging_path)
-    for name in ("a.whole", "b.json"):
-        (folder / "trial").mkdir(parents=True, exist_ok=True)
-        (folder / "trial" / name).write_text("x")
-    trial.storage.syncer.sync_up(str(folder), str(storage))
-    trial.storage.syncer.wait()
-    return sorted(path.name for path in (storage / "trial").iterdir())
-
-
-def test_only_syncs_of_experiments_that_ask_leave_files_out(tmp_path):
-    command = _FilesystemSyncer._sync_up_command
-    assert "exclude" in inspect.signature(command).parameters, changed("_FilesystemSyncer._sync_up_command", "exclude=")
-    first, second, other = (syncing_trial(tmp_path / name) for name in ("first", "second", "other"))
-    assert ray_compat.leave_out_of_syncs(first, "*/*.whole")
-    assert ray_compat.leave_out_of_syncs(second, "*/*.whole")
-    assert synced(first, tmp_path / "1") == synced(second, tmp_path / "2") == ["b.json"]
-    assert synced(other, tmp_path / "3") == ["a.whole", "b.json"]
-    ray_compat.sync_everything(first)
-    assert synced(first, tmp_path / "4") == ["a.whole", "b.json"]
-    assert synced(second, tmp_path / "5") == ["b.json"]
-    ray_compat.sync_everything(second)
-    assert _FilesystemSyncer._sync_up_command is command
 
 
 def test_a_callback_finds_the_others_of_its_experiment():

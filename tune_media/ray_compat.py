@@ -5,7 +5,6 @@ Supported: Ray 2.50.1 and the newest release (2.60 when this was written). RLlib
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import inspect
 import json
@@ -122,52 +121,6 @@ def set_event_writer_class(callback: Any, kind: type) -> None:
 def forget_last_result(callback: Any, trial: Any) -> None:
     """Have a ``TBXLoggerCallback`` let go of a trial's last result, which it keeps for its HParams summary."""
     callback._trial_result.pop(trial, None)
-
-
-_LEFT_OUT: dict[str, list[str]] = {}  # what the syncs leave out, by the experiment's folder on the driver
-_PATCHED: list[tuple[type, Any]] = []  # the classes of Tune's syncers that know of it, and their own command
-
-
-def leave_out_of_syncs(trial: Any, pattern: str) -> bool:
-    """Have the syncs of one experiment leave files out of what they upload; return whether that is possible.
-
-    Tune copies an experiment's whole local folder at each sync, as often as every ten seconds. Its syncers can leave
-    files out, but nothing in Tune's settings says so, and the syncer of an experiment is out of a callback's reach. So
-    the class of the syncers is patched while experiments need it; other experiments are not affected.
-
-    Args:
-        trial: Any trial of the experiment.
-        pattern: As ``fnmatch`` takes it, of paths relative to the folder.
-    """
-    kind = type(trial.storage.syncer)
-    command = getattr(kind, "_sync_up_command", None)
-    if command is None or "exclude" not in inspect.signature(command).parameters:
-        return False
-    left_out = _LEFT_OUT.setdefault(_staging_folder(trial), [])
-    if pattern not in left_out:
-        left_out.append(pattern)
-    if all(patched is not kind for patched, _ in _PATCHED):
-        _PATCHED.append((kind, command))
-
-        @functools.wraps(command)
-        def without(self: Any, local_path: str, uri: str, exclude: list[str] | None = None) -> Any:
-            own = _LEFT_OUT.get(os.path.normpath(local_path))
-            return command(self, local_path, uri, [*(exclude or []), *own] if own else exclude)
-
-        kind._sync_up_command = without
-    return True
-
-
-def sync_everything(trial: Any) -> None:
-    """Undo ``leave_out_of_syncs`` for a trial's experiment; with the last one, the patch is gone."""
-    _LEFT_OUT.pop(_staging_folder(trial), None)
-    while _PATCHED and not _LEFT_OUT:
-        kind, command = _PATCHED.pop()
-        kind._sync_up_command = command  # type: ignore[attr-defined]
-
-
-def _staging_folder(trial: Any) -> str:
-    return os.path.normpath(str(trial.storage.experiment_driver_staging_path))
 
 
 _MARK = "tune_media/logged/"

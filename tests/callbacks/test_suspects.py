@@ -235,7 +235,7 @@ def test_the_trackers_show_it_beside_the_clip(ray_session, tmp_path, own, has_en
     callbacks.on_experiment_end(trials=[trial])
     (line,) = valid_lines(stored.read_bytes())
     assert line["suspect"]
-    events = tensorboard_events(tmp_path / "driver/staging/t1")
+    events = tensorboard_events(tmp_path / "storage/t1")
     (text,) = events.Tensors("train/best/suspect/text_summary")
     assert (text.step, OTHERS.reason in text.tensor_proto.string_val[0].decode()) == (1, True)
     assert summary_of(tmp_path / "storage/t1")["suspect/train/best"].startswith(f"media_step 1: {DOUBT}")

@@ -144,7 +144,7 @@ def test_the_first_options_that_are_given_count(tmp_path):
     callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(tm.MediaOptions(gif_width=8))]
     trial = FakeTrial(tmp_path)
     run(callbacks, trial, [{"again": tm.Video(clip(9), fps=10)}])
-    events = tensorboard_events(trial.local_path)
+    events = tensorboard_events(trial.storage.trial_fs_path)
     assert int.from_bytes(events.Images("train/again")[0].encoded_image_string[6:8], "little") == 8
 
 

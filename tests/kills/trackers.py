@@ -33,7 +33,7 @@ def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, 
     had_ended = truth.ends.get(trial, sys.maxsize) < truth.over.get("process", 0)  # nobody looked at it again
     if is_named or (had_ended and found["result.json"]):
         counts[f"result.json cut off by a kill, and {'named' if is_named else 'not named: the trial had ended'}"] += 1
-        for name in ("result.json", "TensorBoard", "W&B"):  # which are made of it
+        for name in ("result.json", "W&B"):  # which are made of it
             found[name] = [problem for problem in found[name] if not problem.startswith("lacks result")]
     return [f"{name} {problem}" for name, problems in found.items() for problem in problems]
 
@@ -47,18 +47,16 @@ def _check_results(truth: Truth, trial: str, there: TrialThere) -> list[str]:
 
 
 def _check_tensorboard(truth: Truth, trial: str, there: TrialThere, folder: Path, counts: Counter[str]) -> list[str]:
-    """Return what is wrong: the page shows each result and medium that counts once, with its number or time."""
+    """Each step once: results that were reported there, and media of the index, unless a machine was lost."""
     there.copy("events.out.tfevents", folder / "events")
-    events, is_whole = tensorboard_events(folder / "events"), not truth.ended_before_loss(trial)
+    events, is_whole = tensorboard_events(folder / "events"), truth.lost < 0
     tags = events.Tags()
     scalars, images, histograms = (set(tags[kind]) for kind in ("scalars", "images", "histograms"))
     shown = events.Scalars(f"ray/tune/{_NUMBER}") if f"ray/tune/{_NUMBER}" in scalars else []
-    held = {event.step: event.value for event in shown}
-    wanted = truth.counting(trial)
-    lacking = [step for step in wanted.keys() - held.keys() if truth.was_killed(wanted[step])]
-    counts["TensorBoard: results that were lost with a driver"] += len(lacking)
-    wanted = {step: number for step, number in wanted.items() if step not in lacking}
-    problems = _compare("result", wanted, ((event.step, event.value) for event in shown), is_whole)
+    results = [(event.step, int(event.value)) for event in shown]
+    problems = _compare("result", {}, results, is_whole=False)
+    reported = {(report["iteration"], report["number"]) for report in truth.of_trial(trial)}
+    problems += [f"has result {number} at iteration {step}" for step, number in set(results) - reported]
     counts["TensorBoard: results"] += len(shown)
     for key in (*CLIP_KEYS, RAW, *_HISTOGRAMS):
         tag = f"train/{key}"
@@ -74,14 +72,6 @@ def _check_tensorboard(truth: Truth, trial: str, there: TrialThere, folder: Path
         problems += _compare(tag, wanted, times, is_whole)
         counts["TensorBoard: media"] += len(held)
     return problems
-
-
-def _as_fast_reader(events: Iterable[Any]) -> list[Any]:
-    """Return the events that TensorBoard's fast reader shows: none whose step is not below that of a later one."""
-    shown: list[Any] = []
-    for event in events:
-        shown = [*(before for before in shown if before.step < event.step), event]
-    return shown
 
 
 def _check_wandb(truth: Truth, trial: str, there: TrialThere, folder: Path, counts: Counter[str]) -> list[str]:

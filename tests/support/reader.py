@@ -58,13 +58,6 @@ class PlainContext:
         wait_for_storage(self)
         return [line for _, line in lines_of_trial(trial.location.filesystem, trial.location.path) or ()]
 
-    @property
-    def is_at_an_earlier_process(self) -> bool:
-        return False
-
-    def last_row(self) -> int:
-        return 10**14  # above all rows of outboxes
-
     def scratch(self) -> Path:
         return Path(tempfile.mkdtemp())
 

@@ -131,13 +131,6 @@ class Context(Protocol):
     def lines(self, trial: TrialInfo) -> list[Line]:
         """Return the index lines of a trial that has ended; raises ``OSError`` if the storage does not have them."""
 
-    @property
-    def is_at_an_earlier_process(self) -> bool:
-        """Whether the call that is being made is for what a killed driver had recorded."""
-
-    def last_row(self) -> int:
-        """Return the number of the last row of the outbox: those of all that comes from now on are higher."""
-
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk. What a killed process leaves there goes with its outbox."""
 
@@ -223,9 +216,6 @@ class Backend:
     """How far its thread stands back if the processor is busy, as for ``os.nice``; it has an effect on Linux only.
 
     A thread that gets next to no time may hold up Tune's loop, which waits for Python's lock: 5 is a good number."""
-
-    goes_on_after_a_kill: ClassVar[bool] = True
-    """Whether it gets what waited for it when an earlier process was killed; else it gets only the ends of trials."""
 
     patience: float | None = None
     """How long the end waits for what is left, seconds. None: ``MediaOptions(flush_seconds=...)``."""

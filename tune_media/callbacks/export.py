@@ -112,15 +112,6 @@ class ExportContext:
         """Return the index lines of a trial; its driver may have been killed before they were in its index."""
         return [line for _, line in read_trial(trial.location.filesystem, trial.location.path).lines]
 
-    @property
-    def is_at_an_earlier_process(self) -> bool:
-        """False: there is no other."""
-        return False
-
-    def last_row(self) -> int:
-        """Return 0: there is no outbox."""
-        return 0
-
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk."""
         return Path(tempfile.mkdtemp(prefix="tune_media-"))

@@ -141,7 +141,6 @@ class BackendReader(Reader):
             session.outbox.add_reader(key, after)
         self._live: dict[str, TrialInfo] = {}  # as Tune's loop hands them to the backend
         self._trials: dict[str, TrialInfo] = {}  # that the backend has started, and not ended
-        self._begun: set[str] = set()  # trials that have started while rows of an earlier process were left out
         self._refused: set[str] = set()  # trials that it could not start
         self._rows: deque[Row] = deque()
         self._backs: list[tuple[Row, int]] = []  # rows that wait and say that a trial went back, and to where
@@ -154,10 +153,6 @@ class BackendReader(Reader):
         self._is_finished = False
         self._deadline: float | None = None
         self._at = session.outbox.position(key)
-        # Tune's loop calls some backends itself before they may see the media of the same result.
-        self._is_led = self.reads and bool(backend.in_loop & {"start", "metrics"})
-        self._led_to = session.outbox.last
-        self._left_out_to = 0 if backend.goes_on_after_a_kill else session.outbox.last
         backend.context = self
 
     @property
@@ -197,6 +192,7 @@ class BackendReader(Reader):
             work()
             with self._lock:
                 self._to_copy = [one for one in self._to_copy if one not in covered]
+            self._commit()
 
         self._session.on_storage(what, copy, key)
 
@@ -209,15 +205,6 @@ class BackendReader(Reader):
         wait_for_storage(self)
         return [line for _, line in lines_of_trial(trial.location.filesystem, trial.location.path) or ()]
 
-    @property
-    def is_at_an_earlier_process(self) -> bool:
-        """Whether the row that is being delivered is one that a killed driver had appended."""
-        return 0 < self._under_way <= self._left_out_to
-
-    def last_row(self) -> int:
-        """Return the number of the last row of the outbox."""
-        return self._outbox.last
-
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk."""
         return self._outbox.scratch()
@@ -228,8 +215,6 @@ class BackendReader(Reader):
 
     def call_in_loop(self, method: str, trial: Trial, *arguments: Any) -> None:
         """Call a method of the backend with a trial, if it is one that Tune's loop calls itself."""
-        if method == "start" and self._at < self._left_out_to:
-            self._begun.add(trial.trial_id)
         if method in self.backend.in_loop:
             with self.guard(_NAMES[method]):
                 info = self._live.get(trial.trial_id)
@@ -238,9 +223,6 @@ class BackendReader(Reader):
                 getattr(self.backend, method)(info, *arguments)
         if method == "end":
             self._live.pop(trial.trial_id, None)
-        if self._is_led:
-            self._led_to = self._outbox.last
-            self._outbox.wake()
 
     def finish(self) -> None:
         """Wait for the backend as long as the end may take, and say what it lacks."""
@@ -257,7 +239,7 @@ class BackendReader(Reader):
             seconds = time.monotonic() - begun
             waited = f" The end of the experiment waited {seconds:.1f} s for it, and may wait {allowed:g} s."
             for trial, kind, count in self._outbox.count_after(self._at):
-                if kind in _NOUNS:
+                if kind in _NOUNS and _METHODS[kind] not in self.backend.in_loop:
                     self._missing.add(trial, _NOUNS[kind], count)
             own = patience is not None
             logger.warning(
@@ -330,10 +312,7 @@ class BackendReader(Reader):
         return self._thread is None or self._is_finished
 
     def _fetch(self) -> bool:
-        rows = self._outbox.read(self._at, _BATCH)
-        if self._is_led and not self._is_closing:
-            rows = [row for row in rows if row.seq <= self._led_to]
-        self._rows.extend(rows)
+        self._rows.extend(self._outbox.read(self._at, _BATCH))
         if self._rows:
             waiting = self._outbox.read_kinds(self._at, ("back", "again"))
             self._backs = [(row, row.facts()["training_iteration"]) for row in waiting if row.kind == "back"]
@@ -344,8 +323,6 @@ class BackendReader(Reader):
         """Call the backend with a row."""
         if row.kind == SUSPECT:
             self._tell_suspects(row)
-            return
-        if row.seq <= self._left_out_to and (row.kind != "end" or row.trial in self._begun):
             return
         if row.kind in DATA_KINDS and (row.seq <= self._outbox.floor(self._key) or not row.data):
             self._outbox_was_full(row)
@@ -423,8 +400,6 @@ class BackendReader(Reader):
     def _pass(self, row: Row) -> None:
         self._rows.popleft()
         self._part, self._at = 0, row.seq
-        if self._at >= self._left_out_to:
-            self._begun.clear()
         is_called = _METHODS.get(row.kind, "") not in {"", *self.backend.in_loop}
         if is_called or time.monotonic() - self._committed_at > _COMMIT_SECONDS:
             self._commit()  # what the backend has taken is not delivered again after a kill

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class CopyPause:
-    """Decides when an index, or the newest segment of an event file, may be copied to the storage again.
+    """Decides when an index may be copied to the storage again.
 
     A copy takes the whole file, so copies must become rarer as it grows. A copy of an index is made if all copies
     together stay below 5 % of the media that were recorded or deleted. If media are small, that would keep the index
@@ -16,8 +16,7 @@ class CopyPause:
     index that grows evenly then take about five times its final size.
 
     Args:
-        is_local: Whether a copy costs little: the storage is this machine's own disk, or the file stays small.
-        shortest: The shortest pause, seconds. None: that of an index.
+        is_local: Whether the storage is this machine's own disk.
         clock: Returns the time, seconds.
 
     Example:
@@ -36,10 +35,8 @@ class CopyPause:
 
     _SHARE_OF_MEDIA = 0.05
 
-    def __init__(
-        self, *, is_local: bool, shortest: float | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._shortest = (0.5 if is_local else 5.0) if shortest is None else shortest
+    def __init__(self, *, is_local: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._shortest = 0.5 if is_local else 5.0
         self._share_of_age, self._longest = (0.1, 60.0) if is_local else (0.25, float("inf"))
         self._clock = clock
         self._opened_at = clock()

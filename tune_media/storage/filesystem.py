@@ -138,14 +138,6 @@ def link_once(source: Path, target: Path) -> bool:
     return True
 
 
-def write_in_place(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
-    """Write a file that only grows, so that a reader who has it open sees the new part."""
-    if not _is_object_store(filesystem):
-        filesystem.create_dir(posixpath.dirname(path), recursive=True)
-    with filesystem.open_output_stream(path) as stream:
-        stream.write(content)
-
-
 def append_whole(path: Path, content: bytes) -> None:
     """Append all of some content to a local file, or nothing, even if the disk fills up half-way."""
     with path.open("ab", buffering=0) as file:  # a buffer would be written again when the file is cut and closed

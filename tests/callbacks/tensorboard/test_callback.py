@@ -1,6 +1,5 @@
 """The TensorBoard callback, without Ray: another one beside it, and odd values."""
 
-import dataclasses
 import threading
 
 import numpy as np
@@ -15,13 +14,12 @@ from tests.support.fake_trial import FakeTrial, run
 from tests.support.pictures import clip
 from tests.support.reader import PlainContext, a_trial, calls_of, renewed
 from tests.support.trial_life import assert_tensorboard_shows_once
-from tune_media.callbacks.tensorboard.event_file import read_events
 
 
 def events(folder):
     """Return the steps of each tag, over all event files of a trial."""
     found: dict[str, list[int]] = {}
-    for file in sorted((folder / "driver/staging/t1").glob("events.out.tfevents.*")):
+    for file in (*(folder / "storage/t1").glob("events.out.*"), *(folder / "driver/staging/t1").glob("events.out.*")):
         reader = EventAccumulator(str(file), size_guidance={"images": 0, "scalars": 0}).Reload()
         for tag in reader.Tags()["scalars"]:
             found.setdefault(tag, []).extend(event.step for event in reader.Scalars(tag))
@@ -89,56 +87,48 @@ def test_clips_of_a_trial_that_went_back_are_shown_once(tmp_path, late):
 
     options = tm.MediaOptions(strict=True)
     run([tm.TBXMediaLoggerCallback(media=options), Sets()], FakeTrial(tmp_path), results)
-    found = assert_tensorboard_shows_once(tmp_path / "driver/staging/t1")
-    assert found["train/clip"] == found["ray/tune/score"] == [1, 2, 3]
+    assert assert_tensorboard_shows_once(tmp_path / "driver/staging/t1")["ray/tune/score"] == [1, 2, 3]
+    assert assert_tensorboard_shows_once(tmp_path / "storage/t1")["train/clip"] == [1, 2, 3]
 
 
-def started(folder, context=None, **ray):
-    """Return a backend that has begun a trial, the trial, and the entries of its media."""
-    (_, trial), *calls = calls_of(a_trial(folder), [1, 2, 3])
-    backend, live = tm.TBXMediaLoggerCallback().backend, FakeTrial(folder)
-    live.last_result = ray
-    backend.context, trial = context or PlainContext(), dataclasses.replace(trial, ray=live)
-    backend.start(trial)
-    return backend, trial, [call for call in calls if call[0] == "media"]
+def test_a_medium_that_a_trial_records_again_after_it_went_back_is_shown_again(tmp_path):
+    """TensorBoard forgets what comes after a step that is repeated; a raw array that came again is known already."""
+    frames = [np.random.default_rng(step).integers(0, 255, (3, 16, 24, 3), np.uint8) for step in range(6)]
+    played = [
+        {"raw": frames[at], "training_iteration": step} for at, step in ((1, 1), (2, 2), (3, 3), (5, 2), (3, 3), (4, 4))
+    ]
+    run([tm.TBXMediaLoggerCallback(media=tm.MediaOptions(strict=True))], FakeTrial(tmp_path), played)
+    assert image_steps(tmp_path / "storage/t1") == {"train/raw": [1, 2, 3, 4]}
 
 
 STEPS = {"train/rollout": [100, 200, 300], "train/map": [100, 200, 300]}
 
 
-def test_the_same_calls_write_the_same_bytes(tmp_path):
-    files = []
-    for name in ("once", "again"):
-        backend, trial, media = started(tmp_path / name)
-        for _, entry in map(renewed, media) if name == "again" else media:
+def test_calls_that_are_repeated_after_a_kill_show_each_medium_once(tmp_path):
+    (_, trial), *calls = calls_of(a_trial(tmp_path), [1, 2, 3])
+    media = [call for call in calls if call[0] == "media"]
+    for repeated in (0, 2):  # the second process begins two calls before the end of the first one
+        backend = tm.TBXMediaLoggerCallback().backend
+        backend.context = PlainContext()
+        for _, entry in [renewed(call) for call in (media[-repeated:] if repeated else media)]:
             backend.media(trial, entry)
-        backend.end(trial, "finished")
-        (file,) = (tmp_path / name / "driver/staging/t1").glob("events.out.*")
-        files.append(file.read_bytes())
-        assert {event.wall_time for event in read_events(file.open("rb"))} == {1010.0, 1020.0, 1030.0}
-        assert image_steps(tmp_path / name / "storage/t1") == STEPS
-    assert files[0] == files[1]
+        backend.finish()
+    assert len(list((tmp_path / "storage/t1").iterdir())) == 2
+    assert image_steps(tmp_path / "storage/t1") == STEPS
+    assert not list((tmp_path / "driver/t1").iterdir()), "Tune would copy it again and again"
 
 
-def test_an_older_state_that_tunes_last_sync_put_on_the_storage_is_replaced_at_the_end(tmp_path):
-    backend, trial, media = started(tmp_path)
-    for _, entry in media:
-        backend.media(trial, entry)
-    backend.end(trial, "finished")
-    (stored,) = (tmp_path / "storage/t1").glob("events.out.*")
-    whole = stored.read_bytes()
-    stored.write_bytes(whole[: len(whole) // 2])
-    backend.finish()
-    assert stored.read_bytes() == whole
-
-
-def test_a_trial_that_begins_waits_for_no_storage(tmp_path):
+def test_media_that_wait_for_the_storage_do_not_fill_the_memory(tmp_path, monkeypatch):
     class Away(PlainContext):
-        def wait_for_storage(self):
-            return False
+        def on_storage(self, what, work, key=None):
+            """Do nothing: the storage is away."""
 
-    # As of Ray's trials before their first result.
-    backend, trial, media = started(tmp_path, Away(), trial_id="t1", training_iteration=0)
-    for _, entry in media:
-        backend.media(trial, entry)
-    assert image_steps(tmp_path / "driver/staging/t1") == STEPS
+    monkeypatch.setattr("tune_media.callbacks.tensorboard.callback._MOST_WAITING", 100)
+    (_, trial), *calls = calls_of(a_trial(tmp_path), [1])
+    backend = tm.TBXMediaLoggerCallback().backend
+    backend.context = Away()
+    (entry, other, *_) = [entry for method, entry in calls if method == "media"]
+    backend.media(trial, entry)
+    with pytest.raises(OSError, match="has taken no clip") as raised:
+        backend.media(trial, other)
+    assert backend.is_away(raised.value)

@@ -1,86 +1,81 @@
-"""Event files: read by TensorBoard as one, copied to the storage once, and nothing while nothing is written."""
+"""Event files: what is repeated is shown once by TensorBoard's reader, and nothing is lost."""
 
+import fsspec
 import pyarrow.fs
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from tune_media.callbacks.tensorboard import event_file
-from tune_media.callbacks.tensorboard.event_file import EventFile, EventLostError, EventWriter, Mark, last_mark
+from tune_media.callbacks.tensorboard.event_file import EventWriter, MediaFile
+from tune_media.storage.location import TrialLocation
 
 
-def scalars(folder, tag="a"):
+def steps(folder, tag="a"):
     return [event.step for event in EventAccumulator(str(folder)).Reload().Tensors(tag)]
 
 
-def test_what_is_written_in_parts_is_read_as_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(event_file, "_SEGMENT_BYTES", 500)
-    storage = tmp_path / "storage"
-    writer = EventWriter(str(tmp_path / "local"))
-    written = 0
-    for step in range(40):
+def write(folder, *written):
+    """Write scalars ``a`` and ``b`` at steps."""
+    writer = EventWriter(str(folder))
+    for step in written:
         writer.add_scalar("a", step, step)
+        writer.add_scalar("b", step, step)
         writer.file_writer.flush()
-        writer.file_writer.copy_segment(pyarrow.fs.LocalFileSystem(), str(storage))
-    files = sorted(storage.iterdir())
-    written = sum(file.stat().st_size for file in files)
-    (local,) = (tmp_path / "local").iterdir()
-    assert 3 < len(files) < 10
-    assert local.stat().st_size < written < 1.5 * local.stat().st_size  # each segment says what version it is
-    assert scalars(storage) == scalars(tmp_path / "local") == list(range(40))
-    for file in files:  # each is whole
-        assert list(EventFileLoader(str(file)).Load())
 
 
-def test_a_segment_is_written_again_while_it_is_small(tmp_path):
-    writer, storage = EventWriter(str(tmp_path / "local")), tmp_path / "storage"
-    for step in range(3):
-        writer.add_scalar("a", step, step)
-        writer.file_writer.flush()
-        writer.file_writer.copy_segment(pyarrow.fs.LocalFileSystem(), str(storage))
-    (file,) = storage.iterdir()
-    assert scalars(storage) == [0, 1, 2]
-    before = file.stat().st_mtime_ns
-    writer.file_writer.copy_segment(pyarrow.fs.LocalFileSystem(), str(storage))  # nothing new
-    assert file.stat().st_mtime_ns == before
+def events(*at, tag="a", value=1.0):
+    writer = EventWriter("nowhere")
+    for step in at:
+        writer.file_writer.wall_time = 1000.0 + step
+        writer.add_scalar(tag, value, step)
+    return writer.file_writer.take()
 
 
-def test_who_goes_back_leaves_no_doubled_curve(tmp_path):
-    writer = EventWriter(str(tmp_path))
-    writer.file_writer.start_from(1)  # the first of all restarts is none
-    for step in (1, 2, 3):
-        writer.add_scalar("a", step, step)
-    writer.file_writer.start_from(2)
-    for step in (2, 3, 4):
-        writer.add_scalar("a", -step, step)
-    writer.file_writer.flush()
-    assert scalars(tmp_path) == [1, 2, 3, 4]
+def media_file(folder, filesystem=None):
+    return MediaFile(TrialLocation(filesystem or pyarrow.fs.LocalFileSystem(), str(folder), folder, "t1"))
 
 
-def test_an_event_larger_than_what_may_wait_is_written(tmp_path, monkeypatch):
-    """An event above 64 MiB vanished, without a warning or a count."""
-    monkeypatch.setattr(event_file, "_MAX_WAITING", 1000)
-    writer = EventWriter(str(tmp_path))
-    writer.add_text("a", "x" * 5000, 1)
-    writer.add_scalar("b", 1, 2)
-    writer.file_writer.flush()
-    assert scalars(tmp_path, "a/text_summary") == [1]
-    assert scalars(tmp_path, "b") == [2]
+@pytest.fixture
+def remote(tmp_path):
+    """A filesystem that does not pass for this machine's own."""
+
+    class Remote(fsspec.filesystem("file").__class__):
+        protocol, cachable = "elsewhere", False
+
+    return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(Remote(auto_mkdir=True)))
 
 
-def test_a_full_disk_loses_no_event_but_one_that_memory_does_not_take_which_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(event_file, "_MAX_WAITING", 1000)
+def test_who_goes_back_leaves_no_doubled_curve_nor_takes_media_away(tmp_path):
+    write(tmp_path, 1, 2, 3, 4, 2, 3)
+    media = media_file(tmp_path)
+    for row, step in enumerate((1, 2, 3, 4, 2, 3), 7):
+        media.add(row, events(step, tag="clip") + events(step, tag="other"))
+        media.write()
+    write(tmp_path, 3, 4)  # another process
+    assert steps(tmp_path) == steps(tmp_path, "b") == [1, 2, 3, 4]
+    assert steps(tmp_path, "clip") == steps(tmp_path, "other") == [1, 2, 3]
+    assert sorted(tmp_path.iterdir())[0].name == "events.out.tfevents.0000000000.0000000000000000007.0.tune_media"
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_full_disk_loses_only_what_memory_does_not_take_which_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(event_file, "_MOST_WAITING", 1000)
     monkeypatch.setattr(event_file, "append_whole", lambda path, content: (_ for _ in ()).throw(OSError("full")))
     writer = EventWriter(str(tmp_path))
-    writer.add_scalar("b", 0, 1)
-    with pytest.raises(OSError, match="full"):
-        writer.file_writer.flush()
-    with pytest.raises(EventLostError, match=r"an event of 50\d\d bytes is left out of .*\(full\).*make room there"):
-        writer.add_text("a", "x" * 5000, 1)
-    writer.add_scalar("b", 1, 2)  # small ones still fit
+    for step, text, says in (
+        (1, "", "full"),
+        (2, "x" * 5000, r"5\d\d\d bytes are left out of .*\(full\)"),
+        (3, "", "full"),
+    ):
+        writer.add_text("a", text, step)
+        with pytest.raises(OSError, match=says):
+            writer.file_writer.flush()
     monkeypatch.undo()
+    writer.file_writer.flush()  # nothing was added
+    writer.add_text("a", "", 4)
     writer.file_writer.flush()
-    assert scalars(tmp_path, "b") == [1, 2]
+    assert steps(tmp_path, "a/text_summary") == [1, 3, 4]
 
 
 def test_checksums_are_computed_natively():
@@ -91,36 +86,50 @@ def test_checksums_are_computed_natively():
     assert event_file.crc32c(b"123456789") == crc32c(b"123456789") == 0xE3069283
 
 
-@pytest.mark.parametrize("cut", [0, 1, 30, 70, 200, 1000])
-def test_the_last_whole_mark_says_how_far_a_file_goes_wherever_it_is_cut(tmp_path, cut):
-    file = EventFile(str(tmp_path))
-    sizes = {}
-    for step in range(1, 30):
-        writer = EventWriter(str(tmp_path))
-        writer.add_scalar("a", step, step)
-        file.add_again(writer.file_writer.take_waiting(), Mark(step, 1000.0 + step, 10 * step, step % 3))
-        file.flush()
-        (path,) = tmp_path.iterdir()
-        sizes[step] = path.stat().st_size
-    with path.open("ab") as half:
-        half.write(b"half a picture" * 20_000)
-    size = sizes[29] - cut if cut else path.stat().st_size
-    path.write_bytes(path.read_bytes()[:size])
-    found = last_mark(pyarrow.fs.LocalFileSystem(), str(path))
-    reached = max(step for step in sizes if sizes[step] - 4 <= size)  # but for the checksum of the mark
-    assert found == Mark(reached, 1000.0 + reached, 10 * reached, reached % 3)
-    assert scalars(tmp_path)[:reached] == list(range(1, reached + 1))
-
-
-def test_a_file_of_another_writer_has_no_mark_and_ours_is_read_after_it(tmp_path):
-    writer = EventWriter(str(tmp_path))
-    writer.add_text("a", "tune_media mark {", 1)
-    writer.file_writer.flush()
+def test_a_file_that_a_killed_process_has_begun_with_the_same_row_is_begun_anew(tmp_path):
+    first = media_file(tmp_path)
+    first.add(5, events(1))
+    first.write()
     (path,) = tmp_path.iterdir()
-    assert last_mark(pyarrow.fs.LocalFileSystem(), str(path)) is None
-    later = path.rename(path.with_name("events.out.tfevents.9000000000.host"))
-    file = EventFile(str(tmp_path))
-    file.comes_after([later.name, "events.out.tfevents.odd"])
-    file.start_from(1)
-    file.flush()
-    assert sorted(tmp_path.iterdir())[0] == later
+    path.write_bytes(path.read_bytes()[:-3])
+    again = media_file(tmp_path)
+    again.add(5, events(1))
+    again.write()
+    again.add(6, events(2))
+    again.write()
+    assert list(tmp_path.iterdir()) == [path]
+    assert steps(tmp_path) == [1, 2]
+
+
+def test_what_the_storage_does_not_take_is_written_later(tmp_path, monkeypatch):
+    media = media_file(tmp_path / "trial")
+    (tmp_path / "trial").write_text("in the way")
+    for step in (1, 2):
+        media.add(step, events(step))
+        with pytest.raises(OSError, match="trial"):
+            media.write()
+    assert media.waiting > 0
+    (tmp_path / "trial").unlink()
+    media.write()
+    assert (steps(tmp_path / "trial"), media.waiting) == ([1, 2], 0)
+
+
+def test_on_other_storage_media_are_objects_that_are_replaced_while_they_are_small(tmp_path, remote):
+    media, written = media_file(tmp_path, remote), 0
+    for step in range(40):
+        media.add(step, events(step, tag="a" * 5000))
+        media.write()
+        media.write()  # nothing new
+        written += max(tmp_path.iterdir()).stat().st_size
+    files = sorted(tmp_path.iterdir())
+    total = sum(file.stat().st_size for file in files)
+    assert 3 <= len(files) <= 5
+    assert written < 10 * total
+    assert steps(tmp_path, "a" * 5000) == list(range(40))
+    for step, row in ((40, 40), (41, 41), (42, 41)):  # two media of a row, each of which fills an object
+        media.add(row, events(step, tag="b" * 70_000))
+        media.write()
+    assert len(list(tmp_path.iterdir())) == len(files) + 2
+    assert steps(tmp_path, "b" * 70_000) == [40, 41, 42]
+    for file in files:  # each is whole
+        assert list(EventFileLoader(str(file)).Load())

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import logging
-import shlex
+import posixpath
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyarrow.fs import FileSystem
 from ray.tune.logger import TBXLoggerCallback
 from typing_extensions import override
 
@@ -24,33 +21,27 @@ from tune_media.callbacks.backend import (
     wait_for_storage,
 )
 from tune_media.callbacks.callback import MediaLoggerCallback
-from tune_media.callbacks.tensorboard.event_file import EventFile, EventWriter, copy_ended
+from tune_media.callbacks.tensorboard.event_file import EventWriter, MediaFile
 from tune_media.callbacks.tensorboard.hparams import HparamsTable
-from tune_media.callbacks.tensorboard.recovery import find_again, find_missing
 from tune_media.callbacks.tensorboard.summaries import add_gif, add_histogram, add_image, add_texts
-from tune_media.callbacks.tensorboard.trial_events import TrialEvents
-from tune_media.experiment.results import result_step, result_time, without_lists
-from tune_media.ray_compat import (
-    event_writers,
-    forget_last_result,
-    leave_out_of_syncs,
-    set_event_writer_class,
-    sync_everything,
-)
+from tune_media.experiment.stored_media import entry_of_line
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.ray_compat import event_writers, forget_last_result, set_event_writer_class
 from tune_media.results.old_api_stack import RECORDER
 from tune_media.storage.entry import MediaEntry
-from tune_media.storage.filesystem import is_local
+from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.values.checks import suggests_names
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.image import Image
+from tune_media.values.number import as_number
 from tune_media.values.options import MediaOptions
 
-logger = logging.getLogger("tune_media")
+_MOST_WAITING = 64 * 2**20  # bytes of media that wait in memory for the storage
 
 
 @suggests_names
 class TBXMediaLoggerCallback(MediaLoggerCallback, TBXLoggerCallback):
-    """Everything ``ray.tune.logger.TBXLoggerCallback`` does, and media, in the same event file.
+    """Everything ``ray.tune.logger.TBXLoggerCallback`` does, and media, in event files of their own.
 
     Clips are animated GIFs in the Images tab, at the clip's own speed and at most ``gif_width`` pixels wide, made in
     the background. ``Histogram`` values and lists of numbers are histograms. A medium's tag is ``<section>/<key>``, for
@@ -73,31 +64,24 @@ class TBXMediaLoggerCallback(MediaLoggerCallback, TBXLoggerCallback):
 
 
 class TensorBoardBackend(Backend):
-    """Writes event files: scalars with Ray's own code, in Tune's loop; media in the backend's thread.
-
-    Both only add events in memory; the backend's thread writes them to the disk.
+    """Writes event files: scalars with Ray's own code, in Tune's loop; media in files of their own.
 
     Args:
         rays: Ray's callback, which has the writers of the trials.
     """
 
     name = "TensorBoard"
-    in_loop = frozenset({"start", "metrics"})
+    in_loop = frozenset({"start", "metrics", "end"})
     same_files_as = TBXLoggerCallback
     files = "TensorBoard scalars"
-    goes_on_after_a_kill = False  # what its event files lack, of which some may be lost, is taken from the storage
     niceness = 5  # GIFs take much time; with 15, a machine full of other work left them none, not even at the end
 
     def __init__(self, rays: TBXLoggerCallback) -> None:
         self._rays = rays
-        self._in_segments = False
-        self._last_trial: TrialInfo | None = None
-        self._events: dict[str, TrialEvents] = {}
+        self._media: dict[str, MediaFile] = {}
         self._tables: dict[str, HparamsTable] = {}
         self._best: dict[str, dict[str, float]] = {}  # the largest returns of trials that are restored
-        self._marks: dict[str, EventWriter] = {}  # by trial: what came after the end of its events
-        self._ended: list[tuple[Path, FileSystem, str]] = []  # files that Tune copies, too, and where to
-        self._announced: Path | None = None  # the experiment whose command for TensorBoard was printed
+        self._announced = ""  # the experiment whose command for TensorBoard was printed
 
     @override
     def prepare_export(self) -> None:
@@ -108,76 +92,53 @@ class TensorBoardBackend(Backend):
     @override
     def start(self, trial: TrialInfo) -> None:
         if trial.ray in event_writers(self._rays) or self._is_second:
-            return  # paused, cloned or retried: it goes on in the file that it has, with the clips still to come
-        place = trial.location  # Tune copies event files there while trials run
-        self._announce(Path(place.path if is_local(place.filesystem) else place.local_path).parent)
+            return  # paused, cloned or retried: it goes on in the file that it has
+        self._announce(trial)
         TBXLoggerCallback.log_trial_start(self._rays, trial.ray)
-        events = self._events.setdefault(trial.trial_id, TrialEvents(event_writers(self._rays)[trial.ray]))
-        events.ray, event_writers(self._rays)[trial.ray] = trial.ray, events.writer  # it may have media already
-        local = is_local(trial.location.filesystem)  # there, Tune's copying is cheap
-        self._in_segments = not local and leave_out_of_syncs(trial.ray, EventFile.PATTERN)
-        self._last_trial = trial
-        last = trial.ray.last_result if trial.ray is not None else None  # Tune puts other things there, too
-        reached = int((last or {}).get("training_iteration") or 0)
-        if reached and self.yields_to is None:  # restored in a new process, and the former one may have been killed
-            events.lacks_earlier, last_row = True, self.context.last_row()
-            recover = functools.partial(self._recover, trial, events, reached, last_row)
-            self.context.later("recovering the steps that TensorBoard lacks", recover)
 
-    def _announce(self, logdir: Path) -> None:
-        """Print the command that shows all clips, once an experiment; Tune's own line before it shows ten a tag."""
-        if self._announced != logdir:
-            self._announced = logdir
+    def _announce(self, trial: TrialInfo) -> None:
+        """Print the command that shows all clips, once an experiment; Tune's own line before it shows none."""
+        filesystem, path = trial.location.filesystem, posixpath.dirname(trial.location.path.rstrip("/"))
+        if self._announced != path:
+            self._announced = path
             with self.context.guard("printing TensorBoard's command"):
-                command = f"tensorboard --logdir {shlex.quote(str(logdir))} --samples_per_plugin images=1000"
+                options = "--samples_per_plugin images=1000"
+                options += "" if is_local(filesystem) else " --reload_multifile=true"
+                command = f"tensorboard --logdir {as_argument(filesystem, path)} {options}"
                 print(f"To see all clips in TensorBoard, run: `{command}`", flush=True)
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
-        if self.yields_to is not None:  # a restart in a second event file would purge the steps of the first
+        if self.yields_to is not None:
             return
-        events = self._events[trial.trial_id]
-
-        def write() -> None:
+        writer = event_writers(self._rays)[trial.ray]
+        writer.file_writer.wall_time = report.time
+        try:
             shown = self._showable(report.result, report.new_in_lists)
             TBXLoggerCallback.log_trial_result(self._rays, report.training_iteration, trial.ray, shown)
             with self.context.guard("writing hyperparameters"):
                 evaluates = bool(trial.config.get("evaluation_interval"))
-                self._table(trial).add(events.writer, report.flat, report.step, evaluates=evaluates)
-
-        events.add_result(report, write)
-        file = events.file
-        self.context.later("writing events", file.flush, key=("flush", trial.trial_id))
-        if self._in_segments and file.is_late:
-            copy = functools.partial(self._copy_later, trial, file)
-            self.context.later("copying events", copy, key=("copy", trial.trial_id))
+                self._table(trial).add(writer, report.flat, report.step, evaluates=evaluates)
+        finally:
+            writer.file_writer.flush()
 
     @override
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        events = self._open_events(trial)
-        if events is None:
+        if self._is_second:
             return
-        is_known = events.has(entry)
-        behind = events.take_earlier(entry) if entry.medium.kind == "video" and not is_known else []
-        events.add_medium(entry, [] if is_known else self._events_of_medium(trial, entry))
-        for make in behind:
-            with self.context.guard("adding a clip again"):
-                newer = make()
-                events.add_clip_again(newer, self._events_of_medium(trial, newer))
-        events.file.flush()
+        if sum(file.waiting for file in self._media.values()) > _MOST_WAITING:
+            raise StorageAwayError("the storage has taken no clip for TensorBoard for some time")
+        self._add(trial, entry.row, self._events_of_medium(trial, entry))
 
-    def _open_events(self, trial: TrialInfo) -> TrialEvents | None:
-        """Return the events of a trial, if media are added as they come.
+    def _add(self, trial: TrialInfo, row: int, events: list[Any]) -> None:
+        """Have the storage's thread write events of a trial's media."""
+        file = self._media.setdefault(trial.trial_id, MediaFile(trial.location))
+        file.add(row, events)
+        self.context.on_storage("writing clips for TensorBoard", file.write, key=file)
 
-        Else the trial is to start or to end in this process: what its files lack is then taken from the storage.
-        """
-        events = self._events.get(trial.trial_id)
-        return None if self._is_second or events is None or events.lacks_earlier else events
-
-    def _events_of_medium(self, trial: TrialInfo, entry: MediaEntry) -> list[bytes]:
+    def _events_of_medium(self, trial: TrialInfo, entry: MediaEntry) -> list[Any]:
         medium, step = entry.medium, entry.step
-        writer = EventWriter(str(trial.location.local_path))  # holds events, and writes nothing
-        writer.file_writer.wall_time = entry.time
+        writer = _holding(trial, entry)
         if isinstance(medium, EpisodeBatch) and entry.tag == f"{entry.section}/{RECORDER}":
             return []  # Ray's code shows that
         for tag, histogram in entry.histograms().items():
@@ -188,79 +149,44 @@ class TensorBoardBackend(Backend):
             add_image(writer, entry.tag, medium.data, medium.width, medium.height, step)
         elif medium.kind == "video":
             add_gif(writer, entry.tag, medium.content(), medium.facts(), step, self.context.options)
-        return writer.file_writer.take_waiting()
+        return writer.file_writer.take()
 
     @override
     def media_again(self, trial: TrialInfo, id: str, row: int) -> None:
-        events = self._open_events(trial)
-        if events is None:
+        if self._is_second:
             return
         wait_for_storage(self.context)
-        for entry in find_again(trial, id, row):
-            events.add_medium(entry, self._events_of_medium(trial, entry))
-        events.file.flush()
+        files = TrialFiles(trial.name, trial.location.filesystem, trial.location.path).read()
+        for line in files.lines:  # under each of its keys
+            if line["id"] == id and line.get("trial_id") == trial.trial_id:
+                self.media(trial, entry_of_line(line, files.read_media, as_number(line.get("time")), row))
 
     @override
     def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        if self._is_second:
-            return
-        events = self._open_events(trial)
-        writer = EventWriter(str(trial.location.local_path)) if events else self._marks.get(trial.trial_id)
-        if writer is None:
-            writer = self._marks[trial.trial_id] = EventWriter(str(trial.location.local_path))
-        writer.file_writer.wall_time = entry.time
-        writer.add_text(f"{entry.tag}/suspect", str(entry.medium.note), entry.step)
-        if events is not None:
-            events.file.add_again(writer.file_writer.take_waiting())
-            events.file.flush()
-            return
-        file = writer.file_writer
-        file.flush()
-        self._copy_later(trial, file)
-        ended = (file.path, trial.location.filesystem, trial.location.path)
-        if not self._in_segments and ended not in self._ended:
-            self._ended.append(ended)
+        if not self._is_second:
+            writer = _holding(trial, entry)
+            writer.add_text(f"{entry.tag}/suspect", str(entry.medium.note), entry.step)
+            self._add(trial, entry.row, writer.file_writer.take())
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
-        if self._is_second:
-            return
-        events = self._events.get(trial.trial_id)
-        if events is not None and self.context.is_at_an_earlier_process:
-            return  # Tune's loop has just started it again
-        if events is None:  # it ended in a process that was killed before all was written; it may start again any time
-            events = TrialEvents(EventWriter(str(trial.location.local_path)))
-            self._recover(trial, events, float("inf"), self.context.last_row())
-        else:
-            with self.context.guard("writing hyperparameters"):
-                if status != "interrupted":
-                    self._table(trial).end(events.writer, failed=status == "failed")
-                events.add_waiting()
-            self._tables.pop(trial.trial_id, None)
-            del self._events[trial.trial_id]
-        if events.ray is not None:
-            forget_last_result(self._rays, events.ray)
-            event_writers(self._rays).pop(events.ray, None)
-        try:
-            events.file.flush()
-        finally:
-            self._copy_later(trial, events.file)
-            if not self._in_segments:
-                self._ended.append((events.file.path, trial.location.filesystem, trial.location.path))
+        writer, table = event_writers(self._rays).pop(trial.ray, None), self._tables.pop(trial.trial_id, None)
+        forget_last_result(self._rays, trial.ray)
+        self.context.later("ending a trial", functools.partial(self._forget, trial.trial_id))
+        if table is not None and writer is not None and status != "interrupted":
+            table.end(writer, failed=status == "failed")
+            writer.file_writer.flush()
+
+    def _forget(self, trial_id: str) -> None:
+        self._media.pop(trial_id, None)
 
     @override
     def finish(self) -> None:
-        for ended in self._ended:  # Tune's last sync is over, and may have put an older state in its place
-            self.context.on_storage("copying events", functools.partial(copy_ended, *ended))
-        self._ended.clear()
-        self._marks.clear()
-        if self._last_trial is not None:
-            sync_everything(self._last_trial.ray)
-            self._last_trial = None
+        self._media.clear()
 
     @override
     def get_state(self) -> dict[str, Any]:
-        return {"best": {**self._best, **{trial_id: table.best for trial_id, table in list(self._tables.items())}}}
+        return {"best": {**self._best, **{trial_id: table.best for trial_id, table in self._tables.items()}}}
 
     @override
     def set_state(self, state: dict[str, Any]) -> None:
@@ -276,49 +202,10 @@ class TensorBoardBackend(Backend):
     def is_away(self, error: Exception) -> bool:
         return isinstance(error, StorageAwayError)
 
-    def _recover(self, trial: TrialInfo, events: TrialEvents, iteration: float, last_row: int) -> None:
-        """Write what a killed driver had not brought to the storage, up to an iteration and a row of the outbox."""
-        try:
-            self._add_missing(trial, events, iteration, last_row)
-        except StorageAwayError:
-            raise
-        except Exception:
-            events.lacks_earlier = False  # it is not tried again
-            raise
-
-    def _add_missing(self, trial: TrialInfo, events: TrialEvents, iteration: float, last_row: int) -> None:
-        wait_for_storage(self.context)  # for the media that were in the killed driver's outbox
-        try:
-            missing = find_missing(trial, iteration, last_row)
-        except OSError as error:
-            raise StorageAwayError(str(error)) from error
-        writer = EventWriter(str(trial.location.local_path))  # holds events, and writes nothing
-        rays, stand_in = TBXLoggerCallback(), object()
-        event_writers(rays)[stand_in] = writer
-        if missing.results:
-            writer.file_writer.wall_time = result_time(missing.results[0])
-            writer.file_writer.start_from(result_step(missing.results[0]))
-        for result in missing.results:
-            writer.file_writer.wall_time = result_time(result)
-            TBXLoggerCallback.log_trial_result(rays, result["training_iteration"], stand_in, without_lists(result))
-        found = writer.file_writer.take_waiting()
-        for make in missing.media:
-            with self.context.guard("recovering a medium"):
-                found += self._events_of_medium(trial, make())
-        events.add_missing(found, missing)
-        if found:
-            logger.info("tune_media: TensorBoard: %d events of trial %s were recovered", len(found), trial.trial_id)
-
     @property
     def _is_second(self) -> bool:
         """Whether another callback of this class writes everything."""
         return isinstance(self.yields_to, TBXMediaLoggerCallback)
-
-    def _copy_later(self, trial: TrialInfo, file: EventFile) -> None:
-        """Bring the storage's copy of an event file up to date."""
-        copy = file.copy_segment if self._in_segments else file.copy_whole
-        work = functools.partial(copy, trial.location.filesystem, trial.location.path)
-        self.context.on_storage("copying events", work, key=("events", trial.trial_id))
 
     def _showable(
         self, result: dict[str, Any], new: Mapping[tuple[str, ...], list[Any]], path: tuple[str, ...] = ()
@@ -344,6 +231,13 @@ class TensorBoardBackend(Backend):
                 continue
             kept[key] = value
         return kept
+
+
+def _holding(trial: TrialInfo, entry: MediaEntry) -> EventWriter:
+    """Return a writer that holds the events of a medium, and writes nothing."""
+    writer = EventWriter(str(trial.location.local_path))
+    writer.file_writer.wall_time = entry.time
+    return writer
 
 
 def _is_showable(array: npt.NDArray[Any]) -> bool:

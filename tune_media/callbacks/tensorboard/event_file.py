@@ -1,301 +1,106 @@
-"""TensorBoard event files that cost neither a thread nor an open file, and travel to a remote storage once.
+"""TensorBoard's event files: one of a trial's scalars, and one of its media.
 
-tensorboardX keeps a thread, a queue and a file handle for each trial; a sweep has a thousand of them. Tune copies the
-whole of an event file to the storage at every sync. Ours lies in Tune's local folder as one file, for those who watch
-it there, and goes to a storage that is not local in segments, each of which is an event file, too.
-
-What is written at a time ends with a mark, which says how far the file goes: up to which result, and up to which row of
-the outbox. TensorBoard ignores it. So the mark is wherever the events are, also after a machine is lost.
+All say that they are of version 1, for which TensorBoard's reader in Python does what its fast reader always does: if
+events are not in the order of their steps, a value takes the place of those of its tag at its step and later ones. So
+whatever a trial repeats is shown once. (Of version 2, the reader in Python shows all of them, but for a restart in any
+file of a trial, at which it forgets what it has of all files.) It does so only if the event before has a later step. So
+an event without values and with a late step is before each one.
 """
 
 from __future__ import annotations
 
-import json
-import re
+import posixpath
 import socket
 import struct
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any
 
-import pyarrow.fs
 from crc32c import crc32c
 from tensorboardX import SummaryWriter
-from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.proto.summary_pb2 import Summary
 
-from tune_media.storage.copy_pause import CopyPause
-from tune_media.storage.filesystem import append_whole, write_in_place
+from tune_media.storage.filesystem import append_whole, local_path, write_atomically
+from tune_media.storage.location import TrialLocation
 
-_MAX_WAITING = 64 * 2**20  # bytes, while the disk takes nothing
-_SEGMENT_BYTES = 256 * 2**10
-_SOONEST = 5.0  # seconds
-_MASK = 0xA282EAD8
 _BEGINNING = "events.out.tfevents."  # of the name of a file
-_OWN_NAME = re.compile(r"events\.out\.tfevents\..*\.(whole|\d{5})")
-_MARK = "tune_media mark "  # before a mark, which is JSON without inner braces
-_TAIL = 64 * 2**10  # bytes from the end that are searched for a mark, and then eight times as many
-
-
-class EventLostError(OSError):
-    """There is no room for an event, neither on the disk nor in memory."""
-
-
-class Mark(NamedTuple):
-    """How far an event file goes.
-
-    Attributes:
-        iteration: The training iteration of the last result in it; 0 if there is none.
-        timestamp: When Tune got this result, as Tune notes it, seconds since 1970; 0 if it does not say.
-        row: The number of the last row of the outbox of which media are in it.
-        media: How many media of this row are in it: the next one may be missing.
-        time: When the latest of all this was reported, seconds since 1970.
-    """
-
-    iteration: int = 0
-    timestamp: float = 0.0
-    row: int = 0
-    media: int = 0
-    time: float = 0.0
-
-    def record(self) -> bytes:
-        """Return it as an event that TensorBoard ignores."""
-        text = json.dumps(self._asdict())
-        log = SessionLog(status=SessionLog.CHECKPOINT, msg=f"{_MARK}{text}")
-        return _record(Event(wall_time=self.time, session_log=log).SerializeToString())
-
-
-def last_mark(filesystem: pyarrow.fs.FileSystem, path: str) -> Mark | None:
-    """Return the last mark of an event file; None if it has none, because it is another writer's.
-
-    The file may end with half of what was written last.
-
-    Raises:
-        OSError: The storage does not answer.
-    """
-    with filesystem.open_input_file(path) as file:
-        size, length = file.size(), _TAIL
-        while True:
-            start = max(0, size - length)
-            file.seek(start)
-            mark = _mark_in(bytes(file.read()))
-            if mark is not None or start == 0:
-                return mark
-            length *= 8
-
-
-def _mark_in(content: bytes) -> Mark | None:
-    """Return the last whole mark in a part of an event file."""
-    before = len(content)
-    while (at := content.rfind(_MARK.encode(), 0, before)) >= 0:
-        text, end, _ = content[at + len(_MARK) :].partition(b"}")
-        try:
-            return Mark(**json.loads(text + end))
-        except (ValueError, TypeError):
-            before = at
-    return None
-
-
-def copy_ended(path: Path, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
-    """Bring the storage up to date with an event file to which nothing is added any more.
-
-    Raises:
-        OSError: The storage does not answer.
-    """
-    _store(path.read_bytes() if path.exists() else b"", filesystem, f"{folder}/{path.name}")
-
-
-def _store(content: bytes, filesystem: pyarrow.fs.FileSystem, target: str) -> None:
-    if content and filesystem.get_file_info(target).size != len(content):
-        write_in_place(filesystem, target, content)
+_MOST_WAITING = 64 * 2**20  # bytes, while the disk takes nothing
+_OBJECT_BYTES = 64 * 2**10
+_LATE_STEP = 2**62
+_MASK = 0xA282EAD8
 
 
 class EventFile:
-    """An event file, opened only while something is written to it. It replaces ``tensorboardX.FileWriter``.
+    """The scalars of a trial in its folder on the driver. It replaces ``tensorboardX.FileWriter``.
 
-    The same events with the same times give the same bytes.
+    It needs neither a thread nor an open file; tensorboardX keeps both for each trial, and a sweep has a thousand. All
+    values of a step are one event.
 
     Args:
         folder: Its folder; the file is made at the first ``flush``.
 
+    Attributes:
+        wall_time: The time of the values that are added, seconds since 1970; 0: now.
+
     Example:
         >>> import tempfile
-        >>> file = EventFile(tempfile.mkdtemp())
-        >>> file.start_from(1)
-        >>> file.mark = Mark(iteration=1)
-        >>> file.flush()
-        >>> (written,) = Path(file.get_logdir()).iterdir()
-        >>> last_mark(pyarrow.fs.LocalFileSystem(), str(written)).iteration
-        1
+        >>> folder = tempfile.mkdtemp()
+        >>> EventWriter(folder).file_writer.flush()  # nothing was added
+        >>> list(Path(folder).iterdir())
+        []
     """
-
-    PATTERN = "*/events.out.tfevents.*.whole"
-    """The files that Tune need not copy if ``copy_segment`` does."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
-        self._set_name(time.time())
-        self._is_empty = True
-        self.mark: Mark | None = None  # of the events that were added; None: none is written
-        self._began: float | None = None  # the time of the first event
-        self._pause = CopyPause(is_local=True, shortest=_SOONEST)
-        self._segment, self._segment_starts_at, self._copied_to = 0, 0, 0
-        self._waiting: list[bytes] = []
-        self._nbytes = 0
-        self.wall_time: float | None = None  # of events that are added again; None: now
-        self._refusal: OSError | None = None  # the disk's, at the last flush
-        self._lock, self._writing = threading.Lock(), threading.Lock()
-
-    def _set_name(self, at: float) -> None:
-        self._name = f"{_BEGINNING}{at:017.6f}.{socket.gethostname()}.{uuid.uuid4().hex[:8]}"
-        self._path = self._folder / f"{self._name}.whole"
-
-    @staticmethod
-    def is_own(name: str) -> bool:
-        """Say whether a name is that of an event file of this class, or of a segment."""
-        return _OWN_NAME.fullmatch(name) is not None
-
-    def comes_after(self, names: Iterable[str]) -> None:
-        """Have TensorBoard read this file after others: it reads them in the order of their names.
-
-        Nothing may have been written yet.
-        """
-        seconds = [name.removeprefix(_BEGINNING).partition(".")[0] for name in names]
-        newest = max((int(text) for text in seconds if text.isdecimal()), default=0)
-        self._set_name(max(time.time(), newest + 1.0))
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._path
-
-    @property
-    def length(self) -> int:
-        """How many bytes of it are written."""
-        return self._path.stat().st_size if self._path.exists() else 0
+        self._name = f"{_BEGINNING}{time.time():017.6f}.{socket.gethostname()}.{uuid.uuid4().hex[:8]}"
+        self._events: list[Event] = []
+        self._unwritten: bytes | None = None  # what the disk has not taken; None: the file has not begun
+        self.wall_time = 0.0
 
     def get_logdir(self) -> str:
         """Return its folder."""
         return str(self._folder)
 
-    def add_event(self, event: Event, step: float | None = None, walltime: float | None = None) -> None:
-        """Add an event; it is written at the next ``flush``.
-
-        Raises:
-            EventLostError: The disk takes nothing, and more than 64 MiB wait for it already.
-        """
-        event.wall_time = walltime or self.wall_time or time.time()
-        if step is not None:
-            event.step = int(step)
-        self.add_again([event.SerializeToString()])
-
-    def add_again(self, events: list[bytes], mark: Mark | None = None) -> None:
-        """Add events that another file's ``take_waiting`` returned, and how far the file goes with them.
-
-        Raises:
-            EventLostError: As for ``add_event``.
-        """
-        with self._lock:
-            self.mark = mark or self.mark
-            self._add(events)
-
-    def _add(self, events: list[bytes]) -> None:
-        for data in events:
-            if self._refusal is not None and self._nbytes + len(data) > _MAX_WAITING:
-                size = f"{len(data) / 1e6:.2g} MB" if len(data) >= 1e5 else f"{len(data)} bytes"
-                raise EventLostError(
-                    f"an event of {size} is left out of {self._path}: the disk has taken nothing for some time "
-                    f"({self._refusal}), and more than {_MAX_WAITING // 2**20} MiB wait for it already; make room there"
-                ) from self._refusal
-            self._nbytes += len(data)
-            self._waiting.append(data)
-
     def add_summary(self, summary: Any, global_step: float | None = None, walltime: float | None = None) -> None:
-        """Add a summary."""
-        self.add_event(Event(summary=summary), global_step, walltime)
+        """Add values; they are written at the next ``flush``."""
+        step = int(global_step or 0)
+        if not self._events or self._events[-1].step != step:
+            now = walltime or self.wall_time or time.time()
+            self._events.append(Event(wall_time=now, step=step))
+        self._events[-1].summary.value.extend(summary.value)
 
-    def start_from(self, step: int) -> None:
-        """Tell TensorBoard to forget this step and later ones of all earlier events."""
-        self.add_event(Event(session_log=SessionLog(status=SessionLog.START)), step)
-
-    def take_waiting(self) -> list[bytes]:
+    def take(self) -> list[Event]:
         """Return the events that were added, and forget them."""
-        with self._lock:
-            waiting, self._waiting, self._nbytes = self._waiting, [], 0
-        return waiting
-
-    def insert_first(self, events: list[bytes]) -> None:
-        """Add events before all others; nothing may have been written yet."""
-        with self._lock:
-            self._waiting[:0] = events
-            self._nbytes += sum(map(len, events))
+        events, self._events = self._events, []
+        return events
 
     def flush(self) -> None:
-        """Write the added events.
+        """Write what was added.
 
         Raises:
-            OSError: It cannot be written; it is kept and tried again at the next ``flush``.
+            OSError: The disk does not take it. It is written at the next ``flush``, unless 64 MiB wait already.
         """
-        with self._writing:
-            with self._lock:
-                waiting, self._waiting, self._nbytes, mark = self._waiting, [], 0, self.mark
-            if not waiting:
-                return
-            try:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                if self._began is None:
-                    self._began = Event.FromString(waiting[0]).wall_time
-                first = [_version(self._began)] if self._is_empty else []
-                data = b"".join(map(_record, first + waiting))
-                append_whole(self._path, data + (mark.record() if mark is not None else b""))
-            except OSError as error:
-                with self._lock:
-                    self._waiting = waiting + self._waiting
-                    self._nbytes = sum(map(len, self._waiting))
-                    self._refusal = error
-                raise
-            self._is_empty, self._refusal = False, None
-
-    @property
-    def is_late(self) -> bool:
-        """Whether the storage's copy ought to be brought up to date."""
-        return self._pause.is_over()
-
-    def copy_whole(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
-        """Bring the storage up to date if Tune copies the file, too: its last sync comes before the last clips.
-
-        Nothing is written if the storage has all of it.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
-        with self._writing:  # no half records
-            content = self._path.read_bytes() if self._path.exists() else b""
-        _store(content, filesystem, f"{folder}/{self._path.name}")
-
-    def copy_segment(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> None:
-        """Bring the storage up to date: write the last segment, again while it is small, and begin another.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
-        with self._writing:  # no half records
-            content = b""
-            if self._path.exists():
-                with self._path.open("rb") as file:
-                    file.seek(self._segment_starts_at)
-                    content = file.read()
-        end = self._segment_starts_at + len(content)
-        if end == self._copied_to:
+        events = self.take()
+        if not events:
             return
-        first = b"" if self._segment_starts_at == 0 else _record(_version(self._began or 0.0))
-        write_in_place(filesystem, f"{folder}/{self._name}.{self._segment:05d}", first + content)
-        self._copied_to = end
-        self._pause.begin()
-        if len(content) >= _SEGMENT_BYTES:
-            self._segment, self._segment_starts_at = self._segment + 1, end
+        begun = self._unwritten if self._unwritten is not None else _first_record(events[0].wall_time)
+        content = begun + _records(events)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            append_whole(self._folder / self._name, content)
+        except OSError as error:
+            if len(content) > _MOST_WAITING:
+                raise OSError(
+                    f"{len(content) - len(begun)} bytes are left out of {self._folder / self._name}: the disk has "
+                    f"taken nothing for some time ({error}), and {_MOST_WAITING // 2**20} MiB wait for it already"
+                ) from error
+            self._unwritten = content
+            raise
+        self._unwritten = b""
 
 
 class EventWriter(SummaryWriter):
@@ -304,10 +109,10 @@ class EventWriter(SummaryWriter):
     file_writer: EventFile
 
     def flush(self) -> None:
-        """Leave writing to who owns the file: Ray's logger flushes in Tune's loop, after each result."""
+        """Do nothing: who owns the file writes it."""
 
     def close(self) -> None:
-        """Leave writing to who owns the file."""
+        """Do nothing: who owns the file writes it."""
 
     def _get_file_writer(self) -> EventFile:
         if self.file_writer is None:
@@ -316,23 +121,80 @@ class EventWriter(SummaryWriter):
         return self.file_writer
 
 
-def read_events(stream: IO[bytes]) -> Iterator[Any]:
-    """Yield the whole events of a file, and close it."""
-    with stream:
-        while len(header := stream.read(12)) == 12:
-            (length,) = struct.unpack("<Q", header[:8])
-            data = stream.read(length)
-            if len(data) < length or len(stream.read(4)) < 4:
-                return
-            yield Event.FromString(data)
+class MediaFile:
+    """The media of a trial, directly in its folder on the storage.
+
+    TensorBoard's reader in Python reads one file after the other, in the order of their names, and goes on with the
+    last one. The names of these files are the first ones, so that it goes on with the scalars.
+
+    On this machine's disk it is one file, which grows. Elsewhere it is one of several objects, each of which is
+    replaced until it has 64 kB.
+
+    Args:
+        location: Where the trial's files are.
+    """
+
+    def __init__(self, location: TrialLocation) -> None:
+        self._location = location
+        self._path = ""  # "": the next one is still to begin
+        self._first = (0, 0)  # the row that the last one begins with, and how many others begin with it
+        self._object = b""  # its content, if it may be replaced
+        self._waiting: list[tuple[int, float, bytes]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes wait to be written."""
+        with self._lock:
+            return sum(len(content) for _, _, content in self._waiting)
+
+    def add(self, row: int, events: list[Event]) -> None:
+        """Add the events of a row of the outbox, which ``write`` writes."""
+        if events:
+            with self._lock:
+                self._waiting.append((row, events[0].wall_time, _records(events)))
+
+    def write(self) -> None:
+        """Write what was added. Only one thread may call it.
+
+        Raises:
+            OSError: The storage does not take it; it is kept.
+        """
+        with self._lock:
+            waiting = list(self._waiting)
+        if not waiting:
+            return
+        row, at, _ = waiting[0]
+        added, filesystem = b"".join(content for _, _, content in waiting), self._location.filesystem
+        if not self._path:
+            self._first = row, self._first[1] + 1 if row == self._first[0] else 0
+        name = "{}0000000000.{:019d}.{}.tune_media".format(_BEGINNING, *self._first)
+        path = self._path or posixpath.join(self._location.path, name)
+        here = local_path(filesystem, path)
+        content = (self._object if self._path else _first_record(at)) + added
+        if here is not None and self._path:
+            Path(here).parent.mkdir(parents=True, exist_ok=True)
+            append_whole(Path(here), added)
+        else:  # one that a killed process has begun with the same row has nothing else
+            write_atomically(filesystem, path, content)
+        with self._lock:
+            del self._waiting[: len(waiting)]
+        is_full = here is None and len(content) >= _OBJECT_BYTES
+        self._path, self._object = "" if is_full else path, b"" if is_full or here is not None else content
 
 
-def _version(wall_time: float) -> bytes:
-    return bytes(Event(wall_time=wall_time, file_version="brain.Event:2").SerializeToString())
+def _first_record(wall_time: float) -> bytes:
+    """Return the first record of a file."""
+    return _record(Event(wall_time=wall_time, file_version="brain.Event:1"))
 
 
-def _record(data: bytes) -> bytes:
+def _records(events: Iterable[Event]) -> bytes:
+    return b"".join(_BETWEEN + _record(event) for event in events)
+
+
+def _record(event: Event) -> bytes:
     """Frame an event as TFRecord does."""
+    data: bytes = event.SerializeToString()
     header = struct.pack("<Q", len(data))
     return header + struct.pack("<I", _masked(header)) + data + struct.pack("<I", _masked(data))
 
@@ -340,3 +202,6 @@ def _record(data: bytes) -> bytes:
 def _masked(data: bytes) -> int:
     found = crc32c(data)
     return (((found >> 15) | (found << 17)) + _MASK) & 0xFFFFFFFF
+
+
+_BETWEEN = _record(Event(step=_LATE_STEP, summary=Summary()))

@@ -17,6 +17,7 @@ from tune_media.callbacks.tensorboard.callback import TensorBoardBackend
 from tune_media.callbacks.tensorboard.event_file import EventWriter
 from tune_media.ray_compat import set_event_writer_class
 from tune_media.storage.entry import MediaEntry
+from tune_media.storage.filesystem import write_atomically
 from tune_media.storage.location import TrialLocation
 from tune_media.values.names import safe_name
 
@@ -68,15 +69,11 @@ class TensorBoardFolder(TensorBoardBackend):
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
         written = self._written.pop(trial.trial_id)
-        temporary = written.location.local_path
+        place, temporary = written.location, written.location.local_path
         try:
             super().end(written, status)
-            for file in temporary.glob("*tfevents*"):
-                target = self.target(trial) / _NAME
-                target.parent.mkdir(parents=True, exist_ok=True)
-                partial = target.with_name(f".{_NAME}.partial")
-                shutil.copyfile(file, partial)
-                partial.replace(target)
+            content = b"".join(file.read_bytes() for file in sorted(temporary.glob("*tfevents*")))
+            write_atomically(place.filesystem, str(self.target(trial) / _NAME), content)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -85,14 +82,13 @@ class TensorBoardFolder(TensorBoardBackend):
         for written in self._written.values():
             shutil.rmtree(written.location.local_path, ignore_errors=True)
         self._written.clear()
-        self._last_trial = None
 
     def target(self, trial: TrialInfo) -> Path:
         """Return the folder of a trial's event file: it has the name of the trial's folder."""
         return self._folder / safe_name(Path(trial.location.path).name or trial.trial_id, allowed="_.=-,")
 
     @override
-    def _announce(self, logdir: Path) -> None:
+    def _announce(self, trial: TrialInfo) -> None:
         """Print nothing: the trials' folders are temporary."""
 
 

@@ -1,0 +1,126 @@
+"""TensorBoard itself, started beside a sweep: scalars and clips go on, and each is there once at its step."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+from ray.tune.callback import CallbackList
+
+import tune_media as tm
+from tests.support.fake_trial import FakeTrial
+from tests.support.faults import wait_until
+from tests.support.pictures import clip
+from tune_media.callbacks.outbox import FOLDER_VARIABLE
+
+SCALARS, CLIPS = ("scalars/scalars", "ray/tune/score"), ("images/images", "train/best")
+
+
+class Board:
+    """A running TensorBoard."""
+
+    def __init__(self, folder, flags):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        flags = [f"--logdir={folder}", f"--port={self.port}", "--reload_interval=1", *flags]
+        flags += ["--samples_per_plugin=images=1000"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tensorboard.main", *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def steps(self, what):
+        """Return the steps of scalars or clips that the page shows; [] if there are none yet."""
+        path, tag = what
+        query = urllib.parse.urlencode({"run": "t1", "tag": tag, "sample": 0})
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}/data/plugin/{path}?{query}", timeout=20
+            ) as found:
+                return [point["step"] if isinstance(point, dict) else point[1] for point in json.load(found)]
+        except (urllib.error.URLError, OSError):  # it has not begun, or does not know the trial yet
+            return []
+
+    def shows(self, **wanted):
+        """Wait until it shows these scalars and clips."""
+        whats = {"scalars": SCALARS, "clips": CLIPS}
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: all(self.steps(whats[name]) == steps for name, steps in wanted.items()))
+        assert {name: self.steps(whats[name]) for name in wanted} == wanted
+
+
+@contextlib.contextmanager
+def board(folder, *flags):
+    started = Board(folder, flags)
+    try:
+        yield started
+    finally:
+        started.process.terminate()
+        started.process.wait()
+
+
+class Process:
+    """What Tune does in one process with the trial, whose scalars it copies to the storage at once."""
+
+    def __init__(self, folder, former=None, last=0):
+        self.callbacks = CallbackList([tm.TBXMediaLoggerCallback(media=tm.MediaOptions(strict=True))])
+        self.trial = FakeTrial(folder)
+        self.trial.local_path = self.trial.storage.trial_fs_path
+        if former is not None:
+            self.callbacks.set_state(former.state)
+            self.trial.last_result = {"training_iteration": last}
+        self.callbacks.on_trial_start(iteration=0, trials=[self.trial], trial=self.trial)
+
+    def report(self, *steps):
+        for step in steps:
+            result = {"score": step, "best": clip(), "training_iteration": step}
+            self.callbacks.on_trial_result(iteration=step, trials=[self.trial], trial=self.trial, result=result)
+
+    def end(self):
+        self.state = self.callbacks.get_state()
+        self.callbacks.on_experiment_end(trials=[self.trial])
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_live"),
+    [
+        (["--load_fast=true"], True),
+        (["--load_fast=false", "--reload_multifile=true"], True),
+        (["--load_fast=false"], False),
+    ],
+    ids=["fast", "multifile", "slow"],
+)
+def test_scalars_and_clips_are_shown_once_a_step(tmp_path, monkeypatch, flags, is_live):
+    """Of two files of a trial, TensorBoard without its fast loader follows the one whose name sorts last."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
+    logs = tmp_path / "storage"
+    first = Process(tmp_path)
+    first.report(1, 2, 3)
+    wait_until(lambda: list((logs / "t1").glob("*.tune_media")))
+
+    def clips(steps):
+        return {"clips": steps} if is_live else {}
+
+    with board(logs, *flags) as shown:
+        shown.shows(scalars=[1, 2, 3], **clips([1, 2, 3]))
+        first.report(4, 5)
+        shown.shows(scalars=[1, 2, 3, 4, 5], **clips([1, 2, 3, 4, 5]))
+        first.report(4)  # PBT
+        shown.shows(scalars=[1, 2, 3, 4], **clips([1, 2, 3, 4]))
+        first.report(5)
+        first.end()
+        second = Process(tmp_path, first, last=5)
+        second.report(6)
+        shown.shows(scalars=[1, 2, 3, 4, 5, 6], **clips([1, 2, 3, 4, 5, 6]))
+        second.end()
+        third = Process(tmp_path, second, last=3)  # restored from an older snapshot
+        third.report(4, 5, 6, 7)
+        third.end()
+        shown.shows(scalars=[1, 2, 3, 4, 5, 6, 7], **clips([1, 2, 3, 4, 5, 6, 7]))
+    with board(logs, *flags) as shown:
+        shown.shows(scalars=[1, 2, 3, 4, 5, 6, 7], clips=[1, 2, 3, 4, 5, 6, 7])
