@@ -62,7 +62,7 @@ def _check_tensorboard(truth: Truth, trial: str, there: TrialThere, folder: Path
         tag = f"train/{key}"
         is_image = key not in _HISTOGRAMS
         held = (events.Images(tag) if is_image else events.Histograms(tag)) if tag in images | histograms else []
-        held = _as_fast_reader(held)
+        held = list({event.step: event for event in held}.values())  # the page shows one a step
         own = "episodes/data" if key.startswith("episodes/") else key
         # A raw array that comes again may be shown at its new time.
         wanted = {
