@@ -352,6 +352,37 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
     click.echo(f"Open {page.resolve().as_uri()}")
 
 
+@main.command(short_help="Store what a driver left on this machine.")
+@click.argument("experiment")
+@click.option("--seconds", default=600.0, show_default=True, type=click.FloatRange(1), help="How long it may take.")
+def deliver(experiment: str, seconds: float) -> None:
+    """Store what the storage of EXPERIMENT did not take before its driver ended or was killed.
+
+    It waits in the driver's outbox, on the driver's machine, for a week. What waits for trackers, and tapes, stay:
+    Tuner.restore goes on with them.
+
+    Example: tune-media deliver s3://bucket/my_sweep
+    """
+    from tune_media.callbacks.deliver import deliver as deliver_all
+    from tune_media.viewing.places import folder_at
+
+    try:
+        place = folder_at(experiment)
+        found = deliver_all(place.filesystem, place.path, seconds)
+    except (OSError, ValueError) as error:
+        raise _Failure(error) from error
+    if not found:
+        raise click.ClickException(f"No outbox on this machine is of an experiment in {place.path!r}.")
+    for one in found:
+        if not one.line:
+            click.echo(f"{one.folder}: its driver runs, and delivers it.")
+        else:
+            click.echo(one.line)
+            click.echo("" if one.is_gone else f"What waits for trackers, tapes and refused files stay in {one.folder}.")
+    if not all(one.is_whole for one in found):
+        raise click.exceptions.Exit(1)
+
+
 @main.command(short_help="Make clips of episodes that were recorded as tapes.")
 @click.argument("experiment")
 @click.option("--trial", help="best, all, or a trial's name. Default: best; all with waiting, suspect or an id.")

@@ -121,7 +121,7 @@ def main() -> None:
                 methods = {"SQLite alone": least(Path(folder), with_clip)}
                 opened: list[tuple[Outbox, list[Drain]]] = []
                 for count in (0, 1, 5):
-                    outbox = Outbox.create(Path(folder), {})
+                    outbox = Outbox.open(Path(folder), "/results/sweep", str(count))
                     readers = [Drain(STORAGE if index == 0 else f"tracker {index}", outbox) for index in range(count)]
                     opened.append((outbox, readers))
                     methods[f"the outbox, {count} reader{'' if count == 1 else 's'}"] = ours(outbox, readers, with_clip)

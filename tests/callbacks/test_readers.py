@@ -275,7 +275,7 @@ def test_a_thread_whose_last_look_fails_looks_again(tmp_path):
                 raise OSError("the storage is away")
             return True
 
-    outbox = Outbox.create(tmp_path, {})
+    outbox = Outbox.open(tmp_path, "/results/sweep", "1")
     thread = Thread("last look", outbox)
     thread.begin()
     assert thread.close(30)

@@ -16,7 +16,7 @@ import tune_media as tm
 from tests.support.batches import batch_of
 from tests.support.fake_trial import FakeTrial, run
 from tune_media.callbacks import session
-from tune_media.storage.index_lines import lines_of_trial
+from tune_media.storage.index_lines import read_index
 
 
 def test_a_process_that_is_told_to_end_closes_its_callbacks(tmp_path, capsys):
@@ -51,8 +51,8 @@ def test_callbacks_that_two_experiments_at_once_share_serve_both_and_warn_once(t
         callbacks.on_trial_complete(iteration=10, trials=[trial], trial=trial)
         callbacks.on_experiment_end(trials=[trial])
     for trial in trials:
-        lines = lines_of_trial(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
-        assert [line["step"] for _, line in lines] == list(range(1, 11))
+        lines, _ = read_index(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
+        assert [line["step"] for line in lines] == list(range(1, 11))
     assert session._SESSIONS == {}
     assert caplog.text.count("give each Tuner callbacks of its own") == 2  # one a callback
 
@@ -103,7 +103,7 @@ def test_a_raw_clip_that_a_killed_driver_had_not_made_counts_once(tmp_path, monk
     assert killed.exitcode == 9
     trial = FakeTrial(tmp_path)
     run([tm.JsonMediaLoggerCallback()], trial, [{"score": 1}])
-    ((_, line),) = lines_of_trial(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
+    ((line,), _) = read_index(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
     assert line["status"] == "failed"
     assert "1 could not be stored" in capsys.readouterr().out
 
@@ -118,8 +118,8 @@ def test_a_report_does_not_get_the_name_of_one_that_was_lost_with_its_machine(tm
     (folder / "media" / "index.jsonl").unlink()
     for file in (folder / "episode_data").iterdir():
         file.unlink()
-    (log,) = (tmp_path / "storage" / ".tune_media_log").iterdir()
-    log.rename(log.with_name(log.name.replace(".done", "")))  # as a killed driver leaves it
+    (done,) = (tmp_path / "storage" / ".tune_media_log").glob("*.done.json")
+    done.unlink()  # as a killed driver leaves it
     again = FakeTrial(tmp_path)
     again.last_result = {"training_iteration": 1}
     run([tm.JsonMediaLoggerCallback()], again, [{"episodes": {"data": batch_of(({"speed": 2.0}, {}))}}])
@@ -144,7 +144,7 @@ def test_what_comes_again_before_its_index_is_read_counts_again(tmp_path):
         trial = FakeTrial(tmp_path)
         trial.storage.storage_filesystem = filesystem
         run([tm.JsonMediaLoggerCallback()], trial, [{"clip": frames.copy()}])
-    ((_, line),) = lines_of_trial(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
+    ((line,), _) = read_index(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
     assert not line.get("rolled_back")
 
 

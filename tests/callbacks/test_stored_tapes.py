@@ -51,10 +51,3 @@ def test_recipes_are_beside_the_trials_on_an_object_store_too(s3, tmp_path):
     run([tm.JsonMediaLoggerCallback(media=STRICT)], trial, [{"r/data": taped({"ab": b"recipe"})} for _ in range(2)])
     with s3.open_input_stream("results/sweep/media_recipes/ab.pickle") as file:
         assert file.read() == b"recipe"
-
-
-def test_recipes_that_the_storage_refuses_are_kept_beside_the_trial_in_the_drivers_folder(tmp_path):
-    (tmp_path / "storage").write_text("a file where the folder is to be")
-    media = tm.MediaOptions(flush_seconds=0.5)
-    run([tm.JsonMediaLoggerCallback(media=media)], FakeTrial(tmp_path), [{"r/data": taped({"ab": b"recipe"})}])
-    assert (tmp_path / "driver/staging/media_recipes/ab.pickle").read_bytes() == b"recipe"

@@ -5,6 +5,7 @@ import shutil
 import uuid
 
 import numpy as np
+import pyarrow.fs
 import pytest
 from mlflow import MlflowClient
 from ray.tune.callback import CallbackList
@@ -21,6 +22,7 @@ from tests.support.taped import taped_clip
 from tests.support.trackers import mlflow_store, wandb_records, wandb_runs
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.replay.verdicts import Verdict, decide
+from tune_media.storage import trial_media
 from tune_media.storage.suspects import DOUBT
 
 pytestmark = pytest.mark.usefixtures("sessions_end")
@@ -55,8 +57,12 @@ def own():
 
 def lines_of(sweep):
     """Return the lines by iteration."""
-    lines = valid_lines((sweep.path / "media" / "index.jsonl").read_bytes())
+    lines = sweep.lines()
     return {line["training_iteration"]: line for line in lines}
+
+
+def lines_in(folder):
+    return trial_media.read_lines(pyarrow.fs.LocalFileSystem(), str(folder))[0]
 
 
 def is_marked(sweep, iteration=1):
@@ -141,7 +147,7 @@ def test_a_clip_that_is_still_on_its_way_is_marked_too(tmp_path, own):
     decide(clip.recipe.hash, OTHERS)
     gate.touch()
     sweep.end()
-    lines = valid_lines((sweep.path / "media" / "index.jsonl").read_bytes())
+    lines = sweep.lines()
     assert [(line["key"], line.get("suspect")) for line in lines] == [("best", True), ("worst", True)]
 
 
@@ -225,7 +231,7 @@ def test_the_trackers_show_it_beside_the_clip(ray_session, tmp_path, own, has_en
     callbacks.on_trial_start(iteration=0, trials=[trial], trial=trial)
     result = {"best": clip, "training_iteration": 1}
     callbacks.on_trial_result(iteration=1, trials=[trial], trial=trial, result=result)
-    wait_until(lambda: stored.exists() and '"stored"' in stored.read_text())
+    wait_until(lambda: [line["status"] for line in lines_in(stored.parents[1])] == ["stored"])
     if has_ended:
         callbacks.on_trial_complete(iteration=1, trials=[trial], trial=trial)
         wait_until(lambda: wandb_runs(tmp_path / "storage/t1"))  # W&B is the slowest

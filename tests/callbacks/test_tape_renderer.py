@@ -32,7 +32,7 @@ from tune_media.replay.render_task import NoRoomError, RenderTasks
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import verdict_on
 from tune_media.storage.entry import may_be_rendered
-from tune_media.storage.experiment_log import read_log
+from tune_media.storage.log import read_log
 
 pytestmark = pytest.mark.usefixtures("sessions_end")
 
@@ -89,7 +89,7 @@ class Reset(Gated):
 
 def lines_of(sweep):
     """Return the valid line of each key and iteration."""
-    lines = valid_lines((sweep.path / "media" / "index.jsonl").read_bytes())
+    lines = sweep.lines()
     return {(line["key"], line["training_iteration"]): line for line in lines}
 
 
@@ -109,17 +109,16 @@ def test_the_result_has_the_path_and_the_file_and_the_trackers_follow(tmp_path, 
     sweep.report(2, timesteps_total=200, score=1.0, best=clip)  # RLlib repeats the clips of its last evaluation
     wait_until(lambda: ("metrics", 2) in notes.calls)
     assert not (sweep.path / shown).exists()
-    logged = read_log(sweep.trial.storage.storage_filesystem, str(tmp_path / "storage"))["t1"]
+    logged = read_log(sweep.trial.storage.storage_filesystem, str(tmp_path / "storage")).lines["t1"]
     assert [(line["key"], line["status"], line["path"], line["episode_return"]) for line in logged] == [
         ("best", "waiting", shown, 7.0),
         ("worst", "waiting", shown, 7.0),
     ]
-    assert len(tm.load(tmp_path / "storage")) == 0
     gate.touch()
     sweep.end()
     assert probe_video((sweep.path / shown).read_bytes()).frames == 5
     line, other = sweep.lines()
-    assert {**line, **{name: other[name] for name in ("key", "at", "row")}} == other
+    assert {**line, **{name: other[name] for name in ("key", "row")}} == other
     assert {name: line[name] for name in ("id", "status", "path", "step", "training_iteration", "frames")} == {
         "id": clip.id,
         "status": "stored",

@@ -14,7 +14,7 @@ from tests.support.index_lines import valid_lines
 from tests.support.stores import LOCAL, StoredTrial
 from tests.support.viewing import write_snapshot, write_trial
 from tune_media.cli import main
-from tune_media.storage.experiment_log import ExperimentLog
+from tune_media.storage.log import LogWriter
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.payload import url_path
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -53,7 +53,7 @@ def whole(tmp_path_factory):
         folder = write_trial(experiment / name, number)
         log += [line | {"trial": name} for line in valid_lines((folder / "media" / "index.jsonl").read_bytes())]
     write_snapshot(experiment, bad="ERROR", good="TERMINATED", other="TERMINATED")
-    ExperimentLog(LOCAL, str(experiment), "box-1").append(log)
+    LogWriter(LOCAL, str(experiment), "box").append(1, 99, log)
     return experiment
 
 

@@ -160,8 +160,8 @@ def test_a_restore_lists_the_files_of_trials_that_had_ended(ray_session, tmp_pat
     lines = index_lines(index.parents[1])
     assert len(lines) == 3
     index.write_text(index.read_text().splitlines(keepends=True)[0])
-    (log,) = (tmp_path / "killed" / ".tune_media_log").iterdir()
-    log.rename(log.with_name(log.name.replace(".done", "")))  # as a killed driver leaves it
+    (done,) = (tmp_path / "killed" / ".tune_media_log").glob("*.done.json")
+    done.unlink()  # as a killed driver leaves it
     repaired.touch()
     results = tune.Tuner.restore(str(tmp_path / "killed"), unlucky, restart_errored=True).fit()
     assert not results.errors

@@ -215,7 +215,7 @@ def test_a_clone_knows_its_donors(ray_session, tmp_path):
         slot: assert_life(results[trial].path, trial, lines, accepted.ids[trial]) for slot, trial in by_slot.items()
     }
     ancestors = [f"{by_slot[2]}@8", f"{by_slot[1]}@6", f"{by_slot[0]}@2"]
-    winner = max((line for line in listed[0] if line["key"] == "rollout"), key=lambda line: line["at"])
+    winner = max((line for line in listed[0] if line["key"] == "rollout"), key=lambda line: line["row"])
     assert (winner["lineage"], winner["training_iteration"]) == (ancestors, 10)
     gone = [line["training_iteration"] for line in listed[1] if line.get("rolled_back") and line["key"] == "rollout"]
     assert gone == [3, 4]

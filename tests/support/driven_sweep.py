@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pyarrow.fs
+
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial
-from tests.support.index_lines import parse_index
 from tune_media.callbacks.session import _SESSIONS
+from tune_media.storage.trial_media import read_lines
 
 SIZE = 8192  # more than what is kept in a row of the outbox
 
@@ -40,8 +42,6 @@ class Sweep:
     def settle(self):
         """Wait until all is stored."""
         assert self.reader.wait(30)
-        with self.reader._turning:  # the turn that stored it may still delete files
-            pass
 
     @property
     def session(self):
@@ -65,8 +65,8 @@ class Sweep:
         return Path(self.trial.storage.trial_fs_path)
 
     def lines(self):
-        """Return the lines of the index by the media's names."""
-        return parse_index((self.path / "media" / "index.jsonl").read_bytes())
+        """Return the valid lines of the trial."""
+        return read_lines(pyarrow.fs.LocalFileSystem(), str(self.path))[0]
 
 
 def blob(number):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tune_media.storage.index_lines import Line, raw_lines, valid_raw_lines
+from tune_media.storage.index_lines import Line, raw_lines
 
 
 def parse_index(content: bytes) -> list[Line]:
@@ -12,4 +12,4 @@ def parse_index(content: bytes) -> list[Line]:
 
 def valid_lines(content: bytes) -> list[Line]:
     """Return the last line of each key."""
-    return [line for _, line in valid_raw_lines(content)]
+    return list({(line["id"], line["section"], line["key"]): line for line in parse_index(content)}.values())

@@ -17,7 +17,7 @@ from tests.support.faults import episodes
 from tune_media.callbacks.backend import Backend, Report, TrialInfo, wait_for_storage
 from tune_media.storage.entry import MediaEntry, entries_of, packed_episodes, packed_medium
 from tune_media.storage.episode_files import file_names
-from tune_media.storage.index_lines import Line, lines_of_trial
+from tune_media.storage.index_lines import Line, read_index
 from tune_media.storage.location import TrialLocation
 from tune_media.values.plain import pack, unpack
 
@@ -56,7 +56,7 @@ class PlainContext:
 
     def lines(self, trial: TrialInfo) -> list[Line]:
         wait_for_storage(self)
-        return [line for _, line in lines_of_trial(trial.location.filesystem, trial.location.path) or ()]
+        return read_index(trial.location.filesystem, trial.location.path)[0]
 
     def scratch(self) -> Path:
         return Path(tempfile.mkdtemp())

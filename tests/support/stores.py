@@ -11,9 +11,9 @@ import pyarrow.fs
 import tune_media as tm
 from tests.support.index_lines import valid_lines
 from tune_media.storage.entry import MediaEntry, entries_of, file_set, packed_episodes
-from tune_media.storage.filesystem import write_once
-from tune_media.storage.index import Index, event_line
-from tune_media.storage.index_lines import INDEX_PATH
+from tune_media.storage.filesystem import write_atomically, write_once
+from tune_media.storage.fold import fold
+from tune_media.storage.index_lines import INDEX_PATH, Line, content_of, event_line, read_index
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch
@@ -24,17 +24,17 @@ LOCAL = pyarrow.fs.LocalFileSystem()
 
 
 class StoredTrial:
-    """Writes the media of one trial and their index lines, as the storage's reader does.
+    """Writes the media of one trial and their index lines, as the storage's writer does.
 
     Args:
         location: Where the trial's files are.
     """
 
     def __init__(self, location: TrialLocation) -> None:
-        self.location, self.index = location, Index(location)
+        self.location = location
+        self.lines: list[Line] = read_index(location.filesystem, location.path)[0]
         self.known = KnownMedia(location.trial_id)
-        self.index.load([])
-        self.known.load(self.index.lines())
+        self.known.load(self.lines)
         self.known.complete()
         self._clips: dict[str, dict[str, str]] = {}  # of each episode: the id of each clip by its path
         self._count = 0
@@ -64,11 +64,10 @@ class StoredTrial:
         if isinstance(medium, EpisodeBatch):
             data, content = packed_episodes(self.location.trial_id, entries, self._clips)
             entries = entries_of(unpack(data), content, self._count)
-        files = file_set(entries, self.location.trial_id, (1, self._count))
+        files = file_set(entries, self.location.trial_id, self._count)
         for name, content in files.files.items():
             write_once(self.location.filesystem, self.location.on_storage(name), content)
-        for line in files.lines:
-            self.index.add(line)
+        self.lines += files.lines
         return placed.path
 
     def goes_on(self, iteration: int) -> None:
@@ -76,11 +75,12 @@ class StoredTrial:
         if self.known.note_iteration_went_back(iteration):
             self._count += 1
             trial_id = self.location.trial_id
-            self.index.apply(event_line("back", "", trial_id, (1, self._count), training_iteration=iteration))
+            self.lines.append(event_line("back", "", trial_id, self._count, training_iteration=iteration))
 
     def finish(self) -> None:
         """Write the index, and the file that leads readers of the driver's folder to the storage."""
-        self.index.copy()
+        self.lines = fold(self.lines)
+        write_atomically(self.location.filesystem, self.location.on_storage(INDEX_PATH), content_of(self.lines))
         self.location.write_pointer()
 
 

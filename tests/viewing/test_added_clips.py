@@ -15,9 +15,9 @@ from tune_media.callbacks.outbox import Outbox, outbox_root
 from tune_media.cli import main
 from tune_media.encoding import decode_video
 from tune_media.storage.entry import ONLY_TAPE, MediaEntry, line_of
-from tune_media.storage.experiment_log import ExperimentLog
-from tune_media.storage.index import event_line
+from tune_media.storage.index_lines import event_line
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.log import LogWriter
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.added_clips import AddedClips
 
@@ -46,7 +46,7 @@ def write(location):
     winner = clips[1]
     entry = MediaEntry(winner, "evaluation", "episodes/best", PATH, 7, 1, 5.0)
     left = {**winner.facts(), "status": ONLY_TAPE, "note": "not rendered: the trial ended first"}
-    store.index.add(line_of(entry, location.trial_id, (1, 9), left))
+    store.lines.append(line_of(entry, location.trial_id, 9, left))
     store.finish()
 
 
@@ -64,7 +64,7 @@ def test_a_clip_that_was_left_a_tape_gets_its_file_and_keeps_its_place(experimen
     assert found.exit_code == 0, found.output
     assert [str(file) for file in media_files(experiment)] == [str(experiment / "trial" / PATH)]
     (row,) = tm.load(experiment)
-    assert (row["path"], row["key"], row["at"], row["time"]) == (PATH, "episodes/best", [1, 9], 5.0)
+    assert (row["path"], row["key"], row["row"], row["time"]) == (PATH, "episodes/best", 9, 5.0)
     assert (row["episode_return"], row["frames"]) == (2.0, STEPS + 1)
     assert "note" not in row
     assert abs(shade_of(row) - 160) < 4
@@ -122,8 +122,7 @@ def test_a_driver_folder_leads_to_the_storage_which_gets_the_clips(tmp_path):
 
 
 def test_a_killed_process_leaves_lines_that_readers_and_the_next_run_take(experiment, monkeypatch):
-    monkeypatch.setattr("tune_media.storage.index.Index.copy", lambda index: None)
-    monkeypatch.setattr(ExperimentLog, "finish", lambda log: None)
+    monkeypatch.setattr(AddedClips, "close", lambda added: None)
     assert render(experiment, "--storage").exit_code == 0
     monkeypatch.undo()
     assert len(tm.load(experiment)) == 1
@@ -134,9 +133,9 @@ def test_a_killed_process_leaves_lines_that_readers_and_the_next_run_take(experi
 
 
 def test_while_a_driver_lives_nothing_is_written(experiment):
-    outbox = Outbox.create(outbox_root(), {"storage": str(experiment)})
-    log = ExperimentLog(pyarrow.fs.LocalFileSystem(), str(experiment), f"{outbox.id}-{outbox.generation}")
-    log.append([event_line("back", "trial", "t1", (1, 20), training_iteration=9)])
+    outbox = Outbox.open(outbox_root(), str(experiment), "1")
+    log = LogWriter(pyarrow.fs.LocalFileSystem(), str(experiment), outbox.id)
+    log.append(20, 20, [event_line("back", "trial", "t1", 20, training_iteration=9)])
     found = render(experiment, "--storage")
     assert found.exit_code == 1
     assert "is being written: its driver, on this machine" in found.output
@@ -144,8 +143,7 @@ def test_while_a_driver_lives_nothing_is_written(experiment):
     outbox.close(remove=False)  # it was killed: its log is not done, and a restore writes the index once more
     found = render(experiment, "--storage")
     assert found.exit_code == 0, found.output
-    (mine,) = [file for file in (experiment / ".tune_media_log").iterdir() if file.name.startswith("render-")]
-    assert not mine.name.endswith(".done.jsonl")
+    assert not list((experiment / ".tune_media_log").glob("*.done.json"))
     assert len(tm.load(experiment)) == 1
     outbox.folder.rename(outbox.folder.with_name("gone"))
     assert "a driver on another machine wrote" in render(experiment, "--storage").output

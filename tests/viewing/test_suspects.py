@@ -20,9 +20,8 @@ from tune_media.replay.recipe import Recipe
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.storage.entry import MediaEntry, line_of
-from tune_media.storage.experiment_log import ExperimentLog
-from tune_media.storage.index import event_line
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.log import LogWriter
 from tune_media.storage.suspects import DOUBT, suspect_note
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.gallery import Gallery
@@ -66,13 +65,12 @@ def write(folder, clip, *, note=NOTE):
     file.write_bytes(made.data)
     marked = {"status": "stored", "compared": "steps", "recipe": clip.recipe.hash, "suspect": True, "note": note}
     entry = MediaEntry(made, "evaluation", "episodes/best", PATH, 7, 1, 5.0)
-    line = line_of(entry, "t1", (1, 9), {**made.facts(), **marked})
-    store.index.add(line)
-    store.index.add({**line, "key": "episodes/worst"})
-    log = ExperimentLog(pyarrow.fs.LocalFileSystem(), str(folder / "sweep"), "20260101-000000-00000000-1")
+    line = line_of(entry, "t1", 9, {**made.facts(), **marked})
+    store.lines += [line, {**line, "key": "episodes/worst"}]
+    log = LogWriter(pyarrow.fs.LocalFileSystem(), str(folder / "sweep"), "box")
     plain = {name: value for name, value in line.items() if name not in ("suspect", "note")}
-    lines = [{**plain, "key": key, "trial": "trial"} for key in ("episodes/best", "episodes/worst")]
-    log.append([*lines, event_line("suspect", "trial", "t1", (1, 10), ids=[line["id"]], note=note)])
+    lines = [{**one, "key": key} for one in (plain, line) for key in ("episodes/best", "episodes/worst")]
+    log.append(9, 10, [{**one, "trial": "trial"} for one in lines])
     log.finish()
     store.finish()
     (folder / "sweep/trial/params.json").write_text("{}")

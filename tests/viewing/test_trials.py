@@ -1,15 +1,13 @@
 import json
-import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.viewing import RefusingStorage, on, write_trial
 from tune_media.experiment import trial_files
+from tune_media.storage import log as log_module
 from tune_media.storage.filesystem import is_local
-from tune_media.viewing import trials as trials_module
 from tune_media.viewing.pages import TrialPages
 from tune_media.viewing.trials import LogDirectory, Trials
 
@@ -165,32 +163,19 @@ def test_files_that_a_remote_index_does_not_name_yet_are_found(experiment, monke
     line["path"] = str(clip.with_name("step_000000099-0123456789ab.mp4").relative_to(experiment / "trial_1"))
     (experiment / ".tune_media_log").mkdir()
     (experiment / ".tune_media_log" / "x.jsonl").write_text(json.dumps(line) + "\n")
-    assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 4]
-    monkeypatch.setattr(trial_files, "_LISTING_PAUSE", 0.0)
-    monkeypatch.setattr(trial_files, "_SHARE_OF_AGE", 0.0)
+    assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 4], "one LIST for two seconds"
+    monkeypatch.setattr(log_module, "_LOOK_SECONDS", 0.0)
     assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 5]
     assert pages.index().content != before.content
 
 
-def test_trials_on_remote_storage_are_listed_again_a_few_at_a_time_and_old_ones_rarely(experiment, monkeypatch):
-    monkeypatch.setattr(trial_files, "_LISTING_PAUSE", 0.0)
-    monkeypatch.setattr(trial_files, "_SHARE_OF_AGE", 0.001)
-    monkeypatch.setattr(trials_module, "_MAX_LISTED", 1)
+def test_a_look_at_remote_trials_lists_the_log_once(experiment):
     write_trial(experiment / "trial_2", 2)
-    for name in ("media/index.jsonl", "result.json"):
-        os.utime(experiment / "trial_2" / name, (0, time.time() - 1e6))
     (experiment / ".tune_media_log").mkdir()
     storage = RefusingStorage("far")
     trials = Trials([LogDirectory(on(storage, experiment))])
-    trials.metrics_of(trials.all())
-    time.sleep(0.1)  # more than a thousandth of the age of the young ones
+    assert len(trials.all()) == 3
+    assert sum(path.endswith(".tune_media_log") for path in storage.listed) == 1
     storage.listed.clear()
-    for _ in range(2):
-        trials.all(max_age=0)
-    assert sum(path.endswith(".tune_media_log") for path in storage.listed) == 2
-    nearby = RefusingStorage()
-    trials = Trials([LogDirectory(on(nearby, experiment))])
-    trials.all()
-    nearby.listed.clear()
     trials.all(max_age=0)
-    assert not [path for path in nearby.listed if "media" in path]
+    assert not [path for path in storage.listed if "media" in path]

@@ -29,7 +29,7 @@ from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.suspects import SUSPECT
-from tune_media.storage.trial_contents import read_trial
+from tune_media.storage.trial_media import read_trial
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Report
 from tune_media.callbacks.hyperparameters import hyperparameters
+from tune_media.callbacks.maker import KILLED
 from tune_media.callbacks.outbox import TAPE, NewRow, OutboxFullError, no_room
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.clean import clean_result
@@ -78,14 +79,13 @@ class Intake:
             if known.note_iteration_went_back(iteration):
                 session.goes_back(trial_id, iteration)  # before the row: what is rendered later is not behind it
                 rows.append(NewRow(trial_id, "back", pack({"training_iteration": iteration})))
-            session.note_best(trial_id, result)
         with session.faults.guard("the reader", "reading problems of recording"):
             session.summary.problems(take_problems(result))
             session.summary.pending(trial_id, pending(result))
         row = session.outbox.last  # those of its media are higher
         entries = self.extract_media(trial, result, rows, at=now, is_new=True)
         with session.faults.guard("the store", "checking the retention policy"):
-            session.check_retention(result, entries)
+            session.check_retention(entries)
         others = self._new_in_lists.get(trial_id, {})
         changed = functools.partial(self._has_other_config, trial_id, result)
         self._last = Report(result_step(result), iteration, result, others, now, changed, row)
@@ -293,9 +293,6 @@ class Intake:
 
     def _report_unread(self, key: str, reason: str) -> None:
         self._session.faults.report("the reader", f"reading {key!r}", ValueError(reason), kind=key)
-
-
-KILLED = "the driver was killed before its file was made"
 
 
 def _without_content(row: NewRow, reason: str) -> NewRow:

@@ -19,6 +19,7 @@ from tune_media.values.plain import MEDIA
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes, parse_json
 
+KILLED = "the driver was killed before its file was made"
 _PAUSE = 1.0  # seconds between tries to write to a disk that is full
 
 
@@ -59,6 +60,14 @@ class Maker:
     def lose(self, seq: int, status: str, reason: str) -> None:
         """Have a row say that its medium has no file, and why."""
         self._put(functools.partial(self._lose, seq, status, reason))
+
+    def adopt(self, most_bytes: float) -> None:
+        """Make the contents that a killed process had not made, or name those that were lost with it."""
+        for row in self._outbox.read_kinds(0, ("media",)):
+            if not row.ready and row.file is not None:
+                self.make(row.seq, None, most_bytes)
+            elif not row.ready:
+                self.lose(row.seq, FAILED, KILLED)
 
     def close(self, seconds: float) -> None:
         """Wait until all is made, at most so long."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import logging
 import os
 import re
 import shutil
-import socket
 import sqlite3
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,14 +52,16 @@ _LARGE_KINDS = (*DATA_KINDS, TAPE)
 _DATA_COST = f"CASE WHEN kind IN {_LARGE_KINDS} THEN length(data) ELSE 0 END"
 _COST = f"(ifnull(nbytes, 0) + ifnull(length(content), 0) + {_DATA_COST})"  # how many bytes a row counts for
 
-_NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")  # of an outbox's folder
-_COLUMNS = "seq, generation, trial, kind, data, content, file, nbytes, ready, recipe"
-_MARKS = "(?,?,?,?,?,?,?,?,?,?)"
+_NAME = re.compile(r"[0-9a-f]{16}[b-i]?")  # of an outbox's folder
+_SUFFIXES = ("", *"bcdefghi")  # of the outboxes of several drivers of one experiment
+_COLUMNS = "seq, trial, kind, data, content, file, nbytes, state, recipe"
+_MARKS = "(?,?,?,?,?,?,?,?,?)"
+_TO_BE_MADE, _READY, _PARKED = 0, 1, 2
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE rows (
-    seq INTEGER PRIMARY KEY, generation INTEGER, trial TEXT, kind TEXT, data BLOB, content BLOB, file TEXT,
-    nbytes INTEGER, ready INTEGER, recipe TEXT);
+    seq INTEGER PRIMARY KEY, trial TEXT, kind TEXT, data BLOB, content BLOB, file TEXT, nbytes INTEGER,
+    state INTEGER, recipe TEXT);
 CREATE INDEX recipes_in_use ON rows (recipe) WHERE recipe IS NOT NULL;
 CREATE TABLE recipes (hash TEXT PRIMARY KEY, content BLOB);
 CREATE TABLE cursors (reader TEXT PRIMARY KEY, seq INTEGER);
@@ -75,7 +77,6 @@ class ContentLostError(Exception):
     """A content that waited on the driver's disk is gone."""
 
 
-Stamp = tuple[int, int]
 Done = TypeVar("Done")
 
 
@@ -85,8 +86,11 @@ class NewRow:
 
     Attributes:
         trial: The trial's id.
-        kind: ``start``, ``result``, ``media``, ``tape``, ``episodes``, ``back``, ``again``, ``suspect``,
-            ``checkpoint`` or ``end``.
+        kind: ``start`` and ``end`` of a trial; ``result``, its numbers, and ``checkpoint``, which the storage passes;
+            ``media``; ``episodes``, the data of a result's episodes; ``tape``, a clip that is still to be rendered, and
+            ``tape done`` until all cursors have passed it; ``back``, the trial went back; ``again``, a known medium was
+            recorded again; ``suspect``, clips that may not show their episodes. Tune's loop appends all but
+            ``suspect`` (the storage's thread), and the ``media`` and ``end`` that come of tapes (the renderer).
         data: Plain data, as ``pack`` wrote it. If a row of ``DATA_KINDS`` has none, there was no room for it.
         content: A large part of it, which becomes a file beside the rows; None if there is none.
         ready: False if the content is still to be made; see ``Outbox.complete``.
@@ -106,8 +110,7 @@ class Row:
     """A row of the outbox.
 
     Attributes:
-        seq: Its number, which grows, and is never given twice.
-        stamp: When it was appended: the generation (of the process that did) and its number. Stamps only grow.
+        seq: Its number, which grows over all processes of an experiment, and is never given twice.
         trial: The trial's id.
         kind: As in ``NewRow``.
         data: Plain data; see ``NewRow``.
@@ -119,7 +122,6 @@ class Row:
     """
 
     seq: int
-    stamp: Stamp
     trial: str
     kind: str
     data: bytes = field(repr=False)
@@ -156,7 +158,7 @@ class Outbox:
     One connection is behind one lock, and no transaction takes long: Tune's loop is one of the callers.
 
     Example:
-        >>> outbox = Outbox.create(Path(tempfile.mkdtemp()), {"experiment": "/results/sweep"})
+        >>> outbox = Outbox.open(Path(tempfile.mkdtemp()), "/results/sweep", "2026-11-26")
         >>> outbox.add_reader("storage")
         >>> last = outbox.append([NewRow("t1", "result", pack({"score": 1.0}))])
         >>> [row.facts() for row in outbox.read(after=0)]
@@ -168,7 +170,9 @@ class Outbox:
 
     Attributes:
         folder: Its folder.
-        facts: What it was created with.
+        facts: The experiment that it belongs to.
+        is_adopted: Whether an earlier process made it.
+        began: The number of the last row before this process.
         last: The number of the last row.
         nbytes: The size of all that it holds: contents, recipes, and the data of results and media.
         version: It grows whenever there is something new for readers.
@@ -191,74 +195,103 @@ class Outbox:
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
         last, nbytes = self._database.execute(f"SELECT max(seq), total({_COST}) FROM rows").fetchone()
         nbytes += self._database.execute("SELECT total(length(content)) FROM recipes").fetchone()[0]
-        self.generation = int(self.facts.get("generation", 0))
-        # A number is never given twice: all cursors have passed the rows that were deleted. Without any, the first row
-        # comes after the generation in which the outbox was made.
-        self.last = max(last or 0, 0, *self._cursors.values()) or self.generation
+        self.is_adopted = bool(self.facts)
+        # A number is never given twice: all cursors have passed the rows that were deleted.
+        self.began = self.last = max(last or 0, int(1000 * time.time()), *self._cursors.values())
         self.nbytes = int(nbytes)
+        self._is_appending_held = False
         self._held: list[NewRow] = []  # rows that wait in memory until the disk takes them
-        self._floors: dict[str, int] = {}  # up to there a reader gets no data: there was no room for it
-        self._tidied_to = self._emptied_to = 0
+        self._skipped: dict[str, list[tuple[int, str, str]]] = {}  # rows that readers do not get
+        self._tidied_to = 0
         self._checkpoints = sqlite3.connect(folder / "outbox.sqlite", check_same_thread=False, isolation_level=None)
         self._asked_disk_at, self._free = float("-inf"), (0, 1)
         self._is_closed = False
 
     @classmethod
-    def create(cls, root: Path, facts: Mapping[str, str], generation: int = 0) -> Outbox:
-        """Make a new outbox.
+    def open(cls, root: Path, storage: str, timestamp: str) -> Outbox:
+        """Open the outbox of an experiment: that of a process that is gone, or a new one.
 
         Args:
             root: The folder of all outboxes.
-            facts: Texts that tell to which experiment it belongs.
-            generation: The last generation that is known of the experiment.
+            storage: The experiment's folder on the storage.
+            timestamp: Tune's own time stamp of the experiment, which a restore keeps.
 
         Raises:
-            OSError: The folder cannot be written.
+            OSError: The folder cannot be written, or too many processes run this experiment.
         """
-        folder = root / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
-        folder.mkdir(mode=0o700)
-        lock_file = _locked(folder)
-        assert lock_file is not None, "nobody else knows the folder"
-        outbox = cls(folder, lock_file)
-        outbox.facts = {**facts, "host": socket.gethostname(), "made_at": str(time.time())}
-        outbox._begin(generation)
-        # Row numbers rise over all outboxes of an experiment, so that a tracker knows the rows that it has had.
-        outbox.last = outbox.generation
-        return outbox
+        name = hashlib.sha256(f"{storage}\n{timestamp}".encode()).hexdigest()[:16]
+        for suffix in _SUFFIXES:
+            folder = root / f"{name}{suffix}"
+            folder.mkdir(mode=0o700, exist_ok=True)
+            outbox = cls.adopt(folder)
+            if outbox is None:
+                logger.warning(
+                    "tune_media: what another driver of the experiment in %s has not delivered stays in %s: that "
+                    "process runs, or its outbox cannot be read.",
+                    storage,
+                    folder,
+                )
+                continue
+            if not outbox.is_adopted:
+                outbox.facts = {"storage": storage, "timestamp": timestamp}
+                with outbox._lock:
+                    outbox._database.executemany("INSERT INTO facts VALUES (?, ?)", list(outbox.facts.items()))
+            return outbox
+        raise OSError(f"{len(_SUFFIXES)} processes have outboxes of the experiment in {storage}")
 
     @classmethod
-    def adopt(cls, folder: Path, generation: int = 0) -> Outbox | None:
-        """Open the outbox of a process that is gone; None if there is none, or its process still lives.
+    def adopt(cls, folder: Path) -> Outbox | None:
+        """Open the outbox in a folder, or a new one; None if another process has it, or it cannot be read.
 
-        Args:
-            folder: The outbox's folder.
-            generation: The last generation that is known of the experiment.
+        Files that the storage had refused are tried again.
         """
         try:
-            lock_file = _locked(folder) if (folder / "outbox.sqlite").exists() else None
+            lock_file = _locked(folder)
             if lock_file is None:
                 return None
             outbox = cls(folder, lock_file)
-            outbox._begin(max(generation, outbox.generation))
+            outbox._begin()
             return outbox
         except (OSError, sqlite3.Error) as error:
             logger.warning("tune_media: the outbox in %s cannot be read: %s", folder, error_text(error))
             return None
 
-    def _begin(self, last_generation: int) -> None:
-        """Begin a generation: that of this process, later than all before it."""
-        self.generation = max(last_generation + 1, int(1000 * time.time()))
-        self.facts["generation"] = str(self.generation)
+    def _begin(self) -> None:
+        """Delete what a kill left half done, and append the parked rows again."""
         with self._lock:
-            self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(self.facts.items()))
             named = {name for (name,) in self._database.execute("SELECT file FROM rows WHERE file IS NOT NULL")}
+            parked = self._database.execute("SELECT seq FROM rows WHERE state = ? ORDER BY seq", (_PARKED,)).fetchall()
+            for (seq,) in parked:
+                self.last += 1
+                change = "UPDATE rows SET seq = ?, state = ? WHERE seq = ?"
+                self._database.execute(change, (self.last, _READY, seq))
+        self.began = self.last
         for file in self.folder.iterdir():  # contents that were written before a kill, and whose rows were not
             if len(file.name) == 32 and file.name not in named:
                 file.unlink(missing_ok=True)
 
+    def raise_to(self, row: int) -> None:
+        """Give no later row a number that is not above this one."""
+        with self._lock:
+            self.last = max(self.last, row)
+
+    def park(self, seq: int) -> None:
+        """Keep a row, though all readers pass it, until another process opens the outbox."""
+        with self._lock:
+            self._database.execute("UPDATE rows SET state = ? WHERE seq = ?", (_PARKED, seq))
+
+    @property
+    def has_parked(self) -> bool:
+        """Whether a row is parked."""
+        with self._lock:
+            found = None
+            if not self._is_closed:
+                found = self._database.execute("SELECT 1 FROM rows WHERE state = ? LIMIT 1", (_PARKED,)).fetchone()
+        return found is not None
+
     @property
     def id(self) -> str:
-        """Its name, which begins with the time at which it was made."""
+        """Its name."""
         return self.folder.name
 
     def append(self, rows: Sequence[NewRow], most_bytes: float | None = None) -> int:
@@ -298,7 +331,7 @@ class Outbox:
             except (OSError, sqlite3.Error) as error:
                 if not _is_full(error):
                     raise
-                if not self._delete_contents() and not self._raise_a_floor():
+                if not self.tidy() and not self._skip():
                     raise OutboxFullError(f"the disk of {self.folder} is full ({error_text(error)})") from error
 
     def held(self) -> list[NewRow]:
@@ -421,7 +454,8 @@ class Outbox:
         """Return the columns of a new row, with a large content written into a file."""
         small, name, nbytes = self._put_content(row.content, files)
         recipe = row.recipe[0] if row.recipe is not None else None
-        return self.generation, row.trial, row.kind, row.data, small, name, nbytes, int(row.ready), recipe
+        state = _READY if row.ready else _TO_BE_MADE
+        return row.trial, row.kind, row.data, small, name, nbytes, state, recipe
 
     def _insert(self, values: Sequence[tuple[Any, ...]]) -> int:
         """Insert rows; return the number of the last one.
@@ -465,8 +499,8 @@ class Outbox:
                     f"SELECT file, {_COST} FROM rows WHERE seq = ?", (seq,)
                 ).fetchone()
                 self._database.execute(
-                    "UPDATE rows SET data = ?, content = ?, file = ?, nbytes = ?, ready = 1 WHERE seq = ?",
-                    (data, small, name, nbytes, seq),
+                    "UPDATE rows SET data = ?, content = ?, file = ?, nbytes = ?, state = ? WHERE seq = ?",
+                    (data, small, name, nbytes, _READY, seq),
                 )
         except BaseException:
             for file in files:
@@ -508,9 +542,9 @@ class Outbox:
             ).fetchall()
 
     def _row(self, found: tuple[Any, ...]) -> Row:
-        seq, generation, trial, kind, data, small, name, nbytes, ready, recipe = found
+        seq, trial, kind, data, small, name, nbytes, state, recipe = found
         file = self.folder / name if name else None
-        return Row(seq, (generation, seq), trial, kind, data, small, file, nbytes or 0, bool(ready), recipe or "")
+        return Row(seq, trial, kind, data, small, file, nbytes or 0, state != _TO_BE_MADE, recipe or "")
 
     def add_reader(self, reader: str, after: int | None = None) -> None:
         """Give a reader a cursor after a row, the last one if none is given, unless it has a cursor."""
@@ -522,8 +556,10 @@ class Outbox:
     def remove_readers_but(self, readers: Iterable[str]) -> dict[str, int]:
         """Remove the cursors of all other readers; return how many rows each had not read."""
         with self._lock:
-            others = {name: self.last - seq for name, seq in self._cursors.items() if name not in set(readers)}
+            others = dict.fromkeys(self._cursors.keys() - set(readers), 0)
             for name in others:
+                query = "SELECT count(*) FROM rows WHERE seq > ?"
+                (others[name],) = self._database.execute(query, (self._cursors[name],)).fetchone()
                 del self._cursors[name]
                 self._database.execute("DELETE FROM cursors WHERE reader = ?", (name,))
         return others
@@ -543,9 +579,10 @@ class Outbox:
                     if not _is_full(error):
                         raise
 
-    def floor(self, reader: str) -> int:
-        """Return the number of the last row whose data a reader does not get, because there was no room for it."""
-        return self._floors.get(reader, 0)
+    def take_skipped(self, reader: str) -> list[tuple[int, str, str]]:
+        """Return the number, trial and kind of each row over which a reader's cursor was moved, once."""
+        with self._lock:
+            return self._skipped.pop(reader, [])
 
     def remember(self, trial: str, data: Any, *, has_ended: bool = False) -> None:
         """Keep plain data about a trial, for whoever adopts the outbox, and whether its end has been appended."""
@@ -589,68 +626,37 @@ class Outbox:
         self.remember(trial, self.trial(trial), has_ended=is_whole)
 
     def tidy(self) -> int:
-        """Delete rows that all readers have passed, a few at a time; return how many. One thread calls this.
+        """Delete rows that all readers have passed, a few at a time; return how many.
 
-        Tapes that are still to be rendered stay.
+        Tapes that are still to be rendered stay, and parked rows.
         """
-        self._delete_contents()
-        if self._held:
+        if self._held and not self._is_appending_held:
+            self._is_appending_held = True
             with contextlib.suppress(OSError, sqlite3.Error):
                 self._append([], None)
-        with self._lock:
-            passed = min([self._emptied_to, *self._cursors.values()])
-            if self._is_closed or passed <= self._tidied_to:
-                return 0
-            found = self._database.execute(
-                "SELECT seq FROM rows WHERE seq <= ? AND kind != ? ORDER BY seq LIMIT ?", (passed, TAPE, _TIDY_ROWS)
-            ).fetchall()
-            if found:
-                self._database.execute("DELETE FROM rows WHERE seq <= ? AND kind != ?", (found[-1][0], TAPE))
-            if len(found) < _TIDY_ROWS:
-                self._tidied_to = passed
-        return len(found)
-
-    def _delete_contents(self) -> bool:
-        """Delete the contents of a few rows that no reader needs, and their data if the rows stay.
-
-        Returns:
-            Whether there were such rows.
-        """
+            self._is_appending_held = False
         with self._deleting:  # Tune's loop does so, too, if it needs room
             with self._lock:
-                needed = (max(seq, self._floors.get(name, 0)) for name, seq in self._cursors.items())
-                passed = min(needed, default=self.last)
-                if self._is_closed or passed <= self._emptied_to:
-                    return False
+                passed = min(self._cursors.values(), default=self.last)
+                if self._is_closed or passed <= self._tidied_to:
+                    return 0
                 found = self._database.execute(
-                    f"SELECT seq, file, {_COST} FROM rows "
-                    "WHERE seq > ? AND seq <= ? AND kind != ? ORDER BY seq LIMIT ?",
-                    (self._emptied_to, passed, TAPE, _TIDY_ROWS),
+                    f"SELECT seq, file, {_COST} FROM rows WHERE seq > ? AND seq <= ? AND kind != ? AND state != ? "
+                    "ORDER BY seq LIMIT ?",
+                    (self._tidied_to, passed, TAPE, _PARKED, _TIDY_ROWS),
                 ).fetchall()
             for _, name, _ in found:  # first, since a full disk takes no change of a row
                 if name:
                     (self.folder / name).unlink(missing_ok=True)
             upto = found[-1][0] if len(found) == _TIDY_ROWS else passed
             with self._lock, contextlib.suppress(sqlite3.Error):
-                if not self._is_closed and upto > min(self._cursors.values(), default=upto):
-                    self._empty(self._emptied_to, upto)
+                if not self._is_closed:
+                    self._database.execute(
+                        "DELETE FROM rows WHERE seq <= ? AND kind != ? AND state != ?", (upto, TAPE, _PARKED)
+                    )
             self._add_bytes(-sum(cost for _, _, cost in found))
-            self._emptied_to = upto
-        return True
-
-    def _empty(self, after: int, upto: int) -> None:
-        """Take the data of rows that stay for readers that have not passed them.
-
-        The rows are written anew: SQLite would leave those that only become smaller on pages of their own.
-        """
-        place = f"seq > ? AND seq <= ? AND kind IN {DATA_KINDS}"
-        with self._transaction():
-            emptied = self._database.execute(
-                f"SELECT seq, generation, trial, kind, x'', NULL, NULL, 0, ready, NULL FROM rows WHERE {place}",
-                (after, upto),
-            ).fetchall()
-            self._database.execute(f"DELETE FROM rows WHERE {place}", (after, upto))
-            self._database.executemany(f"INSERT INTO rows ({_COLUMNS}) VALUES {_MARKS}", emptied)
+            self._tidied_to = upto
+        return len(found)
 
     def checkpoint(self) -> None:
         """Bring the write-ahead log into the database file, over a connection of its own, so that nobody waits."""
@@ -714,28 +720,31 @@ class Outbox:
         Raises:
             OutboxFullError: There is none.
         """
-        while reason := self._refusal(nbytes, most_bytes):
-            if not self._delete_contents() and not self._raise_a_floor():
+        while self._refusal(nbytes, most_bytes):
+            is_freed = self.tidy() or self._skip()
+            if not is_freed and (reason := self._refusal(nbytes, most_bytes)):  # else another thread has made room
                 raise OutboxFullError(reason)
 
-    def _raise_a_floor(self) -> bool:
-        """Have the slowest reader but the storage's get no data of some rows that the storage has passed.
+    def _skip(self) -> bool:
+        """Move the cursor of the slowest reader but the storage's over some rows that the storage has passed.
 
         Returns:
             Whether there was such a reader.
         """
         with self._lock:
             stored = self._cursors.get(STORAGE, 0)
-            behind = {name: max(seq, self._floors.get(name, 0)) for name, seq in self._cursors.items()}
-            behind = {name: seq for name, seq in behind.items() if name != STORAGE and seq < stored}
+            behind = {name: seq for name, seq in self._cursors.items() if name != STORAGE and seq < stored}
             if not behind:
                 return False
             slowest = min(behind, key=lambda name: behind[name])
-            upto = self._database.execute(
-                "SELECT seq FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT 1 OFFSET ?",
-                (behind[slowest], stored, _TIDY_ROWS - 1),
-            ).fetchone()
-            self._floors[slowest] = upto[0] if upto else stored
+            found = self._database.execute(
+                "SELECT seq, trial, kind FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+                (behind[slowest], stored, _TIDY_ROWS),
+            ).fetchall()
+            self._cursors[slowest] = found[-1][0] if len(found) == _TIDY_ROWS else stored
+            self._skipped.setdefault(slowest, []).extend(found)
+            with contextlib.suppress(sqlite3.Error):  # a full disk has it later
+                self._save_cursor(slowest)
         return True
 
     def _refusal(self, nbytes: int, most_bytes: float) -> str:
@@ -802,31 +811,14 @@ def outbox_root() -> Path:
     return root
 
 
-def find_outbox(root: Path, timestamp: str, storage: str, trials: Iterable[str]) -> Path | None:
-    """Return the outbox of an experiment whose callbacks' state is not known: a kill came before the first one.
+def outboxes_of(storage: str) -> list[Path]:
+    """Return the outboxes of the experiments that were in a folder on the storage.
 
-    Args:
-        root: The folder of all outboxes.
-        timestamp: Tune's own time stamp of the experiment, which a restore keeps.
-        storage: The experiment's folder on the storage.
-        trials: The trials that are known; one of them must be in the outbox.
+    Raises:
+        OSError: The folder of all outboxes cannot be made.
     """
-    wanted = set(trials)
-    for folder, facts in outboxes_of(root, storage).items():
-        if facts.get("timestamp") == timestamp and wanted & set(facts.get("trials", "").split()):
-            return folder
-    return None
-
-
-def outboxes_of(root: Path, storage: str) -> dict[Path, dict[str, str]]:
-    """Return the outboxes of all experiments that were in a folder on the storage, the newest first, with their facts.
-
-    Args:
-        root: The folder of all outboxes.
-        storage: The experiment's folder on the storage.
-    """
-    found = ((folder, _facts_of(folder)) for folder in sorted(root.iterdir(), reverse=True))
-    return {folder: facts for folder, facts in found if facts is not None and facts.get("storage") == storage}
+    folders = (folder for folder in sorted(outbox_root().iterdir()) if _NAME.fullmatch(folder.name))
+    return [folder for folder in folders if _facts_of(folder).get("storage") == storage]
 
 
 def is_held(id: str) -> bool | None:
@@ -857,7 +849,7 @@ def remove_expired(root: Path) -> None:
             lock_file = _locked(folder)
             if lock_file is None:
                 continue
-            facts = _facts_of(folder) or {}
+            facts = _facts_of(folder)
             shutil.rmtree(folder, ignore_errors=True)
             lock_file.close()
             logger.warning(
@@ -868,21 +860,15 @@ def remove_expired(root: Path) -> None:
             )
 
 
-def _facts_of(folder: Path) -> dict[str, str] | None:
-    """Return an outbox's facts and its trials, without taking it."""
-    file = folder / "outbox.sqlite"
-    if not file.exists():
-        return None
-    try:
-        database = sqlite3.connect(file, timeout=5)
-        try:
-            facts = dict(database.execute("SELECT name, value FROM facts").fetchall())
-            facts["trials"] = " ".join(trial for (trial,) in database.execute("SELECT trial FROM trials"))
-        finally:
-            database.close()
-    except sqlite3.Error:
-        return None
-    return facts
+def _facts_of(folder: Path) -> dict[str, str]:
+    """Return an outbox's facts without taking it; none if it cannot be read."""
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(_uri(folder), uri=True)) as database:
+        return dict(database.execute("SELECT name, value FROM facts").fetchall())
+    return {}
+
+
+def _uri(folder: Path) -> str:
+    return f"{(folder / 'outbox.sqlite').absolute().as_uri()}?mode=ro"
 
 
 def _locked(folder: Path) -> Any:

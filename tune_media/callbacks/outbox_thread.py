@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 
 from tune_media.callbacks.outbox import Outbox
 
@@ -118,3 +119,44 @@ def _stand_back(niceness: int) -> None:
         with contextlib.suppress(OSError):  # a sandbox may forbid it
             thread = threading.get_native_id()
             os.setpriority(os.PRIO_PROCESS, thread, max(niceness, os.getpriority(os.PRIO_PROCESS, thread)))
+
+
+def in_threads(jobs: Sequence[Callable[[], None]], count: int) -> list[BaseException | None]:
+    """Do jobs, some at a time; return when all have ended, with the error of each, or None.
+
+    It waits for the rest when one has failed, too: a request that is still under way could undo a later one. The
+    threads are daemons, since a storage may hang.
+
+    Args:
+        jobs: The jobs.
+        count: How many at a time; 1: in this thread.
+
+    Example:
+        >>> in_threads([lambda: None, lambda: 1 / 0], 2)
+        [None, ZeroDivisionError('division by zero')]
+    """
+    errors: list[BaseException | None] = [None] * len(jobs)
+    left = list(range(len(jobs)))[::-1]
+
+    def run() -> None:
+        while left:
+            try:
+                number = left.pop()
+            except IndexError:
+                return
+            try:
+                jobs[number]()
+            except BaseException as error:
+                errors[number] = error
+
+    names = range(min(count, len(jobs)) - 1)
+    threads = [threading.Thread(target=run, name="tune_media request", daemon=True) for _ in names]
+    started = []
+    for thread in threads:
+        with contextlib.suppress(RuntimeError):  # the system allows no more, or the process ends
+            thread.start()
+            started.append(thread)
+    run()
+    for thread in started:
+        thread.join()
+    return errors

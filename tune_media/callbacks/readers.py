@@ -21,7 +21,7 @@ from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.storage.entry import entries_of
-from tune_media.storage.index_lines import Line, lines_of_trial
+from tune_media.storage.index_lines import Line, read_index
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.suspects import SUSPECT
 from tune_media.values.number import as_number
@@ -203,7 +203,7 @@ class BackendReader(Reader):
     def lines(self, trial: TrialInfo) -> list[Line]:
         """Return the index lines of a trial that has ended: once its last row is stored, they are all in its index."""
         wait_for_storage(self)
-        return [line for _, line in lines_of_trial(trial.location.filesystem, trial.location.path) or ()]
+        return read_index(trial.location.filesystem, trial.location.path)[0]
 
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk."""
@@ -259,6 +259,7 @@ class BackendReader(Reader):
             chore.work()
             self._drop_chore(chore)
             return True
+        self._skip()
         if not self._rows and not self._fetch():
             self._commit()
             if self._is_closing and not self._chores and not self._is_finished:
@@ -311,6 +312,16 @@ class BackendReader(Reader):
         """Whether nothing waits for the backend."""
         return self._thread is None or self._is_finished
 
+    def _skip(self) -> None:
+        """Leave out the rows over which the outbox has moved the cursor, since it had no room for them."""
+        skipped = self._outbox.take_skipped(self._key)
+        for seq, trial_id, kind in skipped:
+            if kind in _NOUNS and seq > self._at:
+                self._outbox_was_full(trial_id, kind)
+        if skipped:
+            self._rows.clear()
+            self._part, self._at = 0, max(self._at, self._outbox.position(self._key))
+
     def _fetch(self) -> bool:
         self._rows.extend(self._outbox.read(self._at, _BATCH))
         if self._rows:
@@ -324,8 +335,8 @@ class BackendReader(Reader):
         if row.kind == SUSPECT:
             self._tell_suspects(row)
             return
-        if row.kind in DATA_KINDS and (row.seq <= self._outbox.floor(self._key) or not row.data):
-            self._outbox_was_full(row)
+        if row.kind in DATA_KINDS and not row.data:
+            self._outbox_was_full(row.trial, row.kind)
             return
         in_loop = self.backend.in_loop
         method = _METHODS.get(row.kind)
@@ -411,8 +422,8 @@ class BackendReader(Reader):
         if upto > self._outbox.position(self._key):
             self._outbox.advance(self._key, upto)
 
-    def _outbox_was_full(self, row: Row) -> None:
-        self.lacks(row.trial, _NOUNS[row.kind])
+    def _outbox_was_full(self, trial_id: str, kind: str) -> None:
+        self.lacks(trial_id, _NOUNS[kind])
         error = RuntimeError(
             f"it is so far behind that MediaOptions(max_spilled_bytes={self.options.max_spilled_bytes}) or the free "
             "space of the driver's disk did not allow to keep all that waited for it"

@@ -11,7 +11,6 @@ import atexit
 import contextlib
 import logging
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,27 +21,16 @@ from typing import TYPE_CHECKING, Any
 from tune_media.callbacks.backend import STATUS_OF, Backend, Report, Status, TrialInfo
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.hyperparameters import hyperparameters
-from tune_media.callbacks.intake import KILLED, Intake
+from tune_media.callbacks.intake import Intake
 from tune_media.callbacks.maker import Maker
-from tune_media.callbacks.outbox import (
-    DATA_KINDS,
-    STORAGE,
-    TAPE,
-    NewRow,
-    Outbox,
-    Row,
-    find_outbox,
-    outbox_root,
-    outboxes_of,
-    remove_expired,
-)
+from tune_media.callbacks.outbox import DATA_KINDS, STORAGE, TAPE, NewRow, Outbox, Row, outbox_root, remove_expired
 from tune_media.callbacks.readers import BackendReader
 from tune_media.callbacks.retention_check import RetentionCheck
-from tune_media.callbacks.storage_reader import StorageReader
+from tune_media.callbacks.storage_writer import StorageWriter
 from tune_media.callbacks.summary import Summary
 from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
-from tune_media.storage.entry import DROPPED, FAILED, MediaEntry
-from tune_media.storage.filesystem import as_argument, for_small_files
+from tune_media.storage.entry import DROPPED, MediaEntry
+from tune_media.storage.filesystem import as_argument, for_small_files, place_name
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import pack, unpack
@@ -61,7 +49,7 @@ _LOCK = threading.Lock()
 
 _SETTLE_SECONDS = 1.0  # how long Tune's snapshot of an experiment waits for media that it counts as reported
 _EXIT_SECONDS = 20.0  # how long a process that is told to end waits
-_LOAD_SECONDS = 5.0  # how long a restored trial's first result waits for its index
+_LOAD_SECONDS = 5.0  # how long a restored trial's first result waits for its lines
 
 
 class MediaSession:
@@ -88,16 +76,16 @@ class MediaSession:
         self.is_ending_now = False
         self.wants_results = False
         self.running: dict[str, Trial] = {}
-        self.outbox = _opened_outbox(trial, state)
+        self.outbox = _opened_outbox(trial)
         self._first = self.outbox.last
         filesystem, experiment = for_small_files(trial.storage.storage_filesystem), trial.storage.experiment_fs_path
         self._experiment_name = trial.experiment_dir_name
         known = state.get("outbox") or {}
-        is_adopted = str(self.outbox.folder) == known.get("path")
-        reached = {} if is_adopted else dict(known.get("media") or {})
+        self.outbox.raise_to(int(known.get("last", 0)))
+        reached = {} if self.outbox.is_adopted else dict(known.get("media") or {})
         self.summary.experiment = as_argument(filesystem, experiment)
         self.summary.had_media = bool(known.get("has_media"))
-        self.storage = StorageReader(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key), reached)
+        self.storage = StorageWriter(self.outbox, self.faults, self.summary, filesystem, experiment, Path(key), reached)
         self._maker = Maker(self.outbox, self.faults)
         self._renderer: TapeRenderer | None = None  # from the first clip on that came as a tape
         self._intake = Intake(self)
@@ -116,7 +104,9 @@ class MediaSession:
         self._exit_by: float | None = None
         self._is_settled = True
         self._has_results = self._has_ended = False
-        self._give_up_half_made()
+        if any(row.seq > self.outbox.position(STORAGE) for row in self.outbox.read_kinds(0, ("media",))):
+            self.summary.begins(self.storage.experiment)
+        self._maker.adopt(self.options.max_spilled_bytes)
         self._render(self.outbox.read_kinds(0, (TAPE,)))
 
     @classmethod
@@ -130,8 +120,6 @@ class MediaSession:
                 atexit.register(session.end_now)
             session._members.append(member)
         session._adopt_options(member)
-        if session.storage.pruner is not None and state.get("best"):
-            session.storage.pruner.best = state["best"]
         return session
 
     def reader(self, backend: Backend) -> BackendReader:
@@ -184,7 +172,7 @@ class MediaSession:
             "searched": searched,
             "time": time.time(),
             "restored": self._restored[trial_id],
-            "generation": self.outbox.generation,
+            "process": self.outbox.began,
         }
 
     def known_of(self, trial: Trial) -> KnownMedia:
@@ -312,16 +300,6 @@ class MediaSession:
             return
         self._maker.make(row, entry, self.options.max_spilled_bytes)
 
-    def _give_up_half_made(self) -> None:
-        """Name the media whose content a killed process had not made."""
-        for row in self.outbox.read_kinds(0, ("media",)):
-            if row.seq > self.outbox.position(STORAGE):
-                self.summary.begins(self.storage.experiment)
-            if not row.ready and row.file is not None:
-                self._maker.make(row.seq, None, self.options.max_spilled_bytes)
-            elif not row.ready:
-                self._maker.lose(row.seq, FAILED, KILLED)
-
     def delivered(self) -> int:
         """Return the number of a row that all readers have passed."""
         return min((self.outbox.position(key) for key in self._readers), default=self.outbox.last)
@@ -341,7 +319,7 @@ class MediaSession:
         """Return a trial as a backend gets it."""
         place = self.storage.location(trial_id, facts["folder"])
         name, config, searched, time = (facts[name] for name in ("name", "config", "searched", "time"))
-        is_restored = facts["restored"] or facts["generation"] != self.outbox.generation
+        is_restored = facts["restored"] or facts["process"] != self.outbox.began
         return TrialInfo(trial_id, name, self._experiment_name, config, place, None, searched, time, is_restored)
 
     def live_info(self, trial: Trial) -> TrialInfo:
@@ -355,17 +333,10 @@ class MediaSession:
 
     # -- retention ----------------------------------------------------------------------------------------------------
 
-    def note_best(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Take note of a result for ``Retention(best_trial_by=...)``."""
-        pruner = self.storage.pruner
-        former = pruner.saw(trial_id, result) if pruner is not None else None
-        if former is not None:
-            self.storage.tidy_former_best(former)
-
-    def check_retention(self, result: dict[str, Any], entries: Sequence[MediaEntry]) -> None:
-        """Say if the policy compares by something that no result has."""
+    def check_retention(self, entries: Sequence[MediaEntry]) -> None:
+        """Say if the policy compares by something that no clip has."""
         if self._retention_check is not None:
-            self.summary.problems(self._retention_check.look(result, entries))
+            self.summary.problems(self._retention_check.look(entries))
 
     # -- state and end ------------------------------------------------------------------------------------------------
 
@@ -381,15 +352,8 @@ class MediaSession:
             self._is_settled = True
             if not self.storage.is_away:
                 self.storage.wait(_SETTLE_SECONDS)
-        pruner = self.storage.pruner
-        outbox = {
-            "path": str(self.outbox.folder),
-            "host": socket.gethostname(),
-            "generation": self.outbox.generation,
-            "media": dict(self._last_media),
-            "has_media": self.summary.has_media,
-        }
-        return {"best": pruner.best if pruner is not None else None, "outbox": outbox}
+        media = dict(self._last_media)
+        return {"outbox": {"last": self.outbox.last, "media": media, "has_media": self.summary.has_media}}
 
     def wait_for_storage(self, seconds: float) -> bool:
         """Wait until everything is stored that was to be, at most so long, and as long as the end may take."""
@@ -474,19 +438,10 @@ class MediaSession:
         begun, left = time.monotonic(), self.time_left()
         is_stored = self.storage.close(left)
         if not is_stored:
-            unwritten = self.storage.keep_rest_here(self.options.flush_seconds)
-            if unwritten:
-                logger.warning(
-                    "tune_media: the storage did not accept %d write(s) (the first: %s) within %g s "
-                    "(MediaOptions(flush_seconds=...)). The files that could be saved are in %s, under the same paths.",
-                    len(unwritten),
-                    unwritten[0],
-                    self.options.flush_seconds,
-                    self.key,
-                )
+            self.storage.count_unwritten()
         self._waited += time.monotonic() - begun
         is_all_delivered = is_stored and all(reader.is_done for reader in self._readers.values())
-        is_all_delivered &= self._renderer is None or self._renderer.is_empty
+        is_all_delivered &= (self._renderer is None or self._renderer.is_empty) and not self.outbox.has_parked
         for row in self.outbox.held():  # the driver's disk is full to the end
             if row.kind in DATA_KINDS and row.kind != "result":
                 self.summary.lost(unpack(row.data)["path"])
@@ -554,39 +509,15 @@ def _has_recorder(config: Any) -> bool:
     return any(getattr(type(one), "records_episodes", False) for one in each)
 
 
-def _opened_outbox(trial: Trial, state: dict[str, Any]) -> Outbox:
+def _opened_outbox(trial: Trial) -> Outbox:
     """Return the outbox of a trial's experiment: that of a killed process, or a new one.
 
     Raises:
         OSError: The driver's disk takes none.
     """
-    root, storage = outbox_root(), trial.storage.experiment_fs_path
-    timestamp = experiment_timestamp(trial)
-    known = state.get("outbox") or {}
-    folder = Path(known["path"]) if known.get("host") == socket.gethostname() else None
-    if folder is None or not folder.exists():
-        folder = find_outbox(root, timestamp, storage, [trial.trial_id])
-    generation = int(known.get("generation", 0))
-    if folder is not None:
-        outbox = Outbox.adopt(folder, generation)
-        if outbox is not None and outbox.facts.get("storage") == storage:
-            remove_expired(root)  # not before: this one may have waited longer
-            return outbox
-        if outbox is not None:
-            outbox.close(remove=False)
-        logger.warning(
-            "tune_media: what an earlier driver of this experiment has not delivered stays in %s: %s.",
-            folder,
-            "another process has it" if outbox is None else "it belongs to the experiment in another folder",
-        )
-    remove_expired(root)
-    for other in outboxes_of(root, storage).keys() - {folder}:
-        logger.warning(
-            "tune_media: another experiment was in %s, or another process runs one there now. What it has not "
-            "delivered stays in %s; this experiment does not deliver it.",
-            storage,
-            other,
-        )
-    outbox = Outbox.create(root, {"storage": storage, "timestamp": timestamp}, generation)
+    root, storage = outbox_root(), trial.storage
+    place = place_name(storage.storage_filesystem, storage.experiment_fs_path)
+    outbox = Outbox.open(root, place, experiment_timestamp(trial))
+    remove_expired(root)  # not before: this one may have waited longer
     outbox.add_reader(STORAGE)
     return outbox

@@ -61,7 +61,9 @@ without a clip).
         self._without_result: set[str] = set()  # trials that failed before their first result
         self._files = self._episodes = self._lost = self._nbytes = 0
         self._tapes = self._unrendered = self._suspects = 0
+        self._parked = 0
         self._lost_names: list[str] = []
+        self._parked_names: list[str] = []
         self._trials: set[str] = set()
         self._problems: Counter[str] = Counter()
         self._pending: dict[str, dict[str, int]] = {}  # of each trial, by the key
@@ -105,6 +107,13 @@ without a clip).
             self._lost += count
             if len(self._lost_names) < _MAX_NAMES:
                 self._lost_names.append(path)
+
+    def parked(self, path: str, count: int = 1) -> None:
+        """Count media that the storage has not taken, and that wait in the outbox; name the first ones."""
+        with self._lock:
+            self._parked += count
+            if len(self._parked_names) < _MAX_NAMES:
+                self._parked_names.append(path)
 
     def taped(self) -> None:
         """Count a clip that is to be rendered of a tape."""
@@ -185,9 +194,18 @@ without a clip).
             line += f" {self._suspects} clip(s) may not show their episodes: {self._settles()}."
         if self._lost:
             line += f" {self._lost_text()}: see the lines of the index whose status is not 'stored'."
+        if self._parked:
+            line += f" {self._parked_text()}."
         if reasons:
             line += f" Not recorded: {reasons}."
         return line + self._fault_text()
+
+    def _parked_text(self) -> str:
+        names = ", ".join(self._parked_names) + (", ..." if self._parked > len(self._parked_names) else "")
+        return (
+            f"The storage did not take {self._parked} media ({names}); they wait on this machine for a week. "
+            f"`tune-media deliver {self.experiment}` stores them, and so does Tuner.restore"
+        )
 
     def _line_without_media(self, reasons: str) -> str:
         if self._lost:

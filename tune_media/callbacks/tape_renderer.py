@@ -32,7 +32,7 @@ from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide, verdict_on
 from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry, entries_of, packed_medium, packed_name
-from tune_media.storage.retention import KeptFiles, StoredFile, value_of_line
+from tune_media.storage.retention import StoredFile, surplus_of_trial, value_of_line
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import pack, unpack
 from tune_media.values.recording_problems import RecordingProblem
@@ -129,7 +129,7 @@ class TapeRenderer(OutboxThread):
         self._is_over = False  # nothing more is rendered
         self._waiting: dict[int, _Waiting] = {}
         self._ends: dict[str, tuple[Status, float]] = {}  # of trials that have ended, and until when they wait
-        self._kept: dict[str, KeptFiles] = {}  # the clips of each trial that retention would keep
+        self._kept: dict[str, list[StoredFile]] = {}  # the clips of each trial that retention would keep
         self._has_warned = False
 
     # -- Tune's loop --------------------------------------------------------------------------------------------------
@@ -152,9 +152,8 @@ class TapeRenderer(OutboxThread):
         for waiting in self._all():
             if waiting.row.trial == trial_id and waiting.entry.training_iteration >= iteration:
                 self._leave(waiting, "the trial went back behind it", waits=False)
-        if (kept := self._kept.get(trial_id)) is not None:
-            for file in [file for file in kept.values() if file.order[0] >= iteration]:
-                kept.discard(file.path)
+        kept = self._kept.get(trial_id, [])
+        self._kept[trial_id] = [file for file in kept if file.order[0] < iteration]
 
     def end_trial(self, trial_id: str, status: Status) -> bool:
         """Append the end of a trial when its clips are done, or after a while; return whether there are any."""
@@ -206,13 +205,18 @@ class TapeRenderer(OutboxThread):
     def _retain(self, newest: _Waiting) -> None:
         """Leave the clips of a trial that retention would delete, now that there is another one."""
         policy, trial_id, entry = self.options.retention, newest.row.trial, newest.entry
-        if policy is None or not (policy.last or policy.best) or policy.best_trial_by:
+        if policy is None or not (policy.last or policy.best):
             return
-        files = self._kept.setdefault(trial_id, KeptFiles(policy, trial_id))
+        files = self._kept.setdefault(trial_id, [])
         order, keys = (entry.training_iteration, entry.time), {(entry.section, entry.key)}
         value = value_of_line(entry.medium.facts(), policy.by)
-        files.add(StoredFile(entry.path, trial_id, 0, order, value, keys=keys))
-        surplus = {file.path for file in files.take_surplus(is_best=False)}
+        same = next((file for file in files if file.path == entry.path), None)
+        if same is not None:
+            same.keys |= keys
+        else:
+            files.append(StoredFile(entry.path, 0, order, value, keys=keys))
+        surplus = {file.path for file in surplus_of_trial(files, policy)}
+        self._kept[trial_id] = [file for file in files if file.path not in surplus]
         for waiting in self._all():
             if waiting.row.trial == trial_id and waiting.entry.path in surplus:
                 self._leave(
@@ -333,7 +337,7 @@ class TapeRenderer(OutboxThread):
         """Append a clip, one of those that were rendered of its tape."""
         try:
             entry = replace(waiting.entry, medium=self._taped(waiting).finished(clips))
-            self._append(waiting, *packed_medium(entry, at=list(waiting.row.stamp)))
+            self._append(waiting, *packed_medium(entry, row=waiting.row.seq))
         except ContentLostError as error:
             self._lose(waiting, FAILED, str(error))
         except RenderError as error:
@@ -345,7 +349,7 @@ class TapeRenderer(OutboxThread):
     def _lose(self, waiting: _Waiting, status: str, reason: str, **more: Any) -> bool:
         """Append that a clip has no file, and why, with more of its facts; return whether that was not known."""
         named = {**waiting.entry.medium.facts(), **more}
-        about = {"lost": status, "note": reason, "at": list(waiting.row.stamp)}
+        about = {"lost": status, "note": reason, "row": waiting.row.seq}
         return self._append(waiting, packed_name(waiting.entry, named, **about), None)
 
     def _refuse(self, waiting: _Waiting, error: RenderError) -> None:

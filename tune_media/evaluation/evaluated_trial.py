@@ -25,7 +25,7 @@ from tune_media.storage.episode_files import (
     steps_name,
 )
 from tune_media.storage.filesystem import read_if_there, write_atomically, write_once
-from tune_media.storage.index_lines import INDEX_PATH, Line, valid_raw_lines
+from tune_media.storage.index_lines import INDEX_PATH, Line, content_of, read_index
 from tune_media.storage.names import file_name, safe_key
 from tune_media.storage.own_files import delete_own
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, with_progress
@@ -52,12 +52,11 @@ class EvaluatedTrial:
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, folder: str, trial_id: str) -> None:
         self._filesystem, self._folder, self._trial_id = filesystem, folder, trial_id
-        self._stamp = (int(time.time() * 1000), 0)
-        content = read_if_there(filesystem, self._path(INDEX_PATH)) or b""
-        self._lines = valid_raw_lines(content)
+        self._row = int(time.time() * 1000)
+        self._lines, _ = read_index(filesystem, folder)
         self._remove_unlisted()
         self._rows: list[dict[str, Any]] = []
-        for name in sorted({str(line["path"]) for _, line in self._lines if line.get("kind") == EpisodeBatch.kind}):
+        for name in sorted({str(line["path"]) for line in self._lines if line.get("kind") == EpisodeBatch.kind}):
             self._rows += rows_of_parquet(read_if_there(filesystem, self._path(parquet_name(name))) or b"")
 
     def episodes(self, training_iteration: int) -> list[dict[str, Any]]:
@@ -66,7 +65,7 @@ class EvaluatedTrial:
 
     def clips(self, training_iteration: int) -> list[Line]:
         """Return the index lines of the clips of a checkpoint."""
-        lines = [line for _, line in self._lines if line.get("kind") == Video.kind]
+        lines = [line for line in self._lines if line.get("kind") == Video.kind]
         return [line for line in lines if line.get("training_iteration") == training_iteration]
 
     def result(self, training_iteration: int) -> dict[str, Any] | None:
@@ -150,17 +149,16 @@ class EvaluatedTrial:
         return [result for result in map(json_object, content.splitlines()) if result]
 
     def _store(self, entry: MediaEntry) -> None:
-        self._stamp = (self._stamp[0], self._stamp[1] + 1)
-        made = file_set([entry], self._trial_id, self._stamp)
+        self._row += 1
+        made = file_set([entry], self._trial_id, self._row)
         for name, content in made.files.items():
             write_once(self._filesystem, self._path(name), content)
-        self._lines += [(json_bytes(line), line) for line in made.lines]
-        index = b"".join(raw + b"\n" for raw, _ in self._lines)
-        write_atomically(self._filesystem, self._path(INDEX_PATH), index)
+        self._lines += made.lines
+        write_atomically(self._filesystem, self._path(INDEX_PATH), content_of(self._lines))
 
     def _remove_unlisted(self) -> None:
         """Remove the files of episodes that the index does not name."""
-        named = {str(line["path"]) for _, line in self._lines}
+        named = {str(line["path"]) for line in self._lines}
         named |= {parquet_name(path) for path in named} | {steps_name(path) for path in named}
         selector = pyarrow.fs.FileSelector(self._path(FOLDER), allow_not_found=True)
         for info in self._filesystem.get_file_info(selector):

@@ -28,7 +28,7 @@ Read = Callable[[str], bytes]
 _OF_THE_LINE = frozenset(
     (
         *("v", "id", "kind", "section", "key", "path", "status", "training_iteration", "step", "time", "trial_id"),
-        *("lineage", "bytes", "sha256", "note", "rolled_back", "life", "at", "row"),
+        *("lineage", "bytes", "sha256", "note", "rolled_back", "life", "row", "undone", "again", "try"),
     )
 )
 

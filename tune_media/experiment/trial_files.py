@@ -8,7 +8,6 @@ import itertools
 import math
 import os
 import posixpath
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -33,8 +32,9 @@ from tune_media.storage.entry import ONLY_TAPE, STORED, may_be_rendered
 from tune_media.storage.filesystem import file_info, is_local, open_file
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import filesystem_of_trial, path_of
+from tune_media.storage.log import read_log
 from tune_media.storage.suspects import SUSPECT
-from tune_media.storage.trial_contents import TrialContents, read_trial
+from tune_media.storage.trial_media import TrialContents, read_trial
 from tune_media.values.checks import name_some
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.number import as_number
@@ -44,8 +44,6 @@ _MAX_PARSED = 64 * 1024 * 1024  # bytes of results that are parsed for one chart
 _MEDIA_FOLDERS = ("media/",)
 _EPISODE_FOLDER = "episode_data/"
 _OBJECTS = (" at 0x", "<locals>")  # in the texts of objects that do not tell one from another
-_LISTING_PAUSE = 30.0  # seconds until a trial on remote storage is listed again though its index is the same
-_SHARE_OF_AGE = 0.1  # of the time since its last result: the same for a trial that has ended
 
 Line = dict[str, Any]
 Version = tuple[int, int]
@@ -55,8 +53,8 @@ NO_FILE: Version = (0, 0)
 class TrialFiles:
     """The files of one trial: the only class that reads them for ``tune_media.load``, the viewer and the trackers.
 
-    ``read`` reads the index, ``refresh`` does it again if the index has changed, everything else is read when it is
-    first asked for. Any thread may ask; one at a time may call ``read`` and the methods that begin with ``refresh``.
+    ``read`` reads its media, ``refresh`` does it again if the index or the log has changed, everything else is read
+    when it is first asked for. Any thread may ask; one at a time may call ``read`` and what begins with ``refresh``.
 
     Attributes:
         name: The name by which it is shown; the viewer's is what TensorBoard calls the run.
@@ -69,13 +67,12 @@ class TrialFiles:
         unrendered: The section and the key of each clip that is not rendered, and that the trial has not left behind,
             by the id of its episode.
         suspects: The same of each clip that may not show its episode.
-        contents: How many files its index does not list; without the lines.
+        contents: What is known of its folder; without the lines.
         trial_ids: Tune's ids of the trials that wrote here, as the index has them: one, unless a folder was used again.
         newest: When its last medium was recorded, seconds since 1970; 0 if nobody knows.
         is_abandoned: Whether a killed driver left it and no snapshot of Tune's knows it, see ``mark_abandoned``.
         version: Size and modification time of the index that was read; None if ``refresh`` was never called.
         results_version: The same of the results.
-        read_at: When the index was read and the files were listed, by the monotonic clock.
         searched: Knows which hyperparameters Tune searched; None: nobody does.
 
     Example:
@@ -90,7 +87,6 @@ class TrialFiles:
         self.path = path
         self.version: Version | None = None
         self.results_version: Version | None = None
-        self.read_at = float("-inf")
         self.is_abandoned = False
         self.media = self.reports = MediaColumns.of_lines([])
         self.tapes: list[Line] = []
@@ -99,7 +95,8 @@ class TrialFiles:
         self.contents = TrialContents(path)
         self.trial_ids: frozenset[str] = frozenset()
         self.newest = 0.0
-        self._unlisted = 0  # a hash of the lines of files that the index does not list
+        self._lines = 0  # a hash of all lines
+        self._logged = -1  # how many lines the log had
         self._rows: tuple[MediaColumns, dict[str, int], dict[str, str]] | None = None  # see _looked_up
         self.searched: SearchedParams | None = None
         self._config: dict[str, Any] | None = None
@@ -116,11 +113,11 @@ class TrialFiles:
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """Another value whenever the index has other lines or there are other files that it does not name."""
-        return self.version, self._unlisted, self.is_abandoned
+        """Another value whenever it has other media."""
+        return self.version, self._lines, self.is_abandoned
 
     def read(self) -> TrialFiles:
-        """Read the index, and find the files that it does not list.
+        """Read the index and its lines in the log.
 
         Returns:
             The trial itself.
@@ -128,7 +125,6 @@ class TrialFiles:
         Raises:
             OSError: The filesystem does not answer.
         """
-        self.read_at = time.monotonic()
         contents = read_trial(self.filesystem, self.path)
         stored = [(raw, line) for raw, line in contents.lines if line.get("status") == STORED]
         self.media = MediaColumns.of_lines([item for item in stored if item[1].get("kind") != EpisodeBatch.kind])
@@ -141,8 +137,7 @@ class TrialFiles:
         self.trial_ids = frozenset(id for id in ids if isinstance(id, str))
         times = (as_number(line.get("time")) for _, line in contents.lines)
         self.newest = max((time for time in times if math.isfinite(time)), default=0.0)
-        unlisted = contents.lines[len(contents.lines) - contents.unlisted :]
-        self._unlisted = hash(tuple(raw for raw, _ in unlisted))
+        self._lines = hash(tuple(raw for raw, _ in contents.lines))
         self._rows = self._config = None
         self.contents = dataclasses.replace(contents, lines=())
         return self
@@ -226,33 +221,29 @@ class TrialFiles:
             self.results_version = version_of(self.filesystem.get_file_info(results_path(self.path)))
         return self.results_version != NO_FILE
 
-    @property
-    def may_have_unlisted(self) -> bool:
-        """Whether it is time to look for files that the index does not name yet.
-
-        On remote storage the index may lag behind by a quarter of the trial's age. Other trials are not listed again.
-        """
-        changed_at = max((self.version or NO_FILE)[1], (self.results_version or NO_FILE)[1]) / 1e9
-        quiet = time.time() - changed_at if changed_at else 0.0
-        pause = max(_LISTING_PAUSE, _SHARE_OF_AGE * quiet)
-        return not is_local(self.filesystem) and time.monotonic() - self.read_at > pause
-
-    def refresh(self, version: Version, *, again: bool = False) -> bool:
-        """Read the index and the hyperparameters if the index is not the one that was read last.
+    def refresh(self, version: Version) -> bool:
+        """Read the media and the hyperparameters if the index or the log is not the one that was read last.
 
         Args:
             version: Size and modification time of the index file; zeros if there is none.
-            again: Read it anyway, and look for files that it does not name.
 
         Returns:
             Whether they were read.
         """
-        if version == self.version and not again:
+        logged = self._count_logged()
+        if version == self.version and logged == self._logged and not self.contents.is_coming:
             return False
         self.read()
         _ = self.config
-        self.version = version
+        self.version, self._logged = version, logged
         return True
+
+    def _count_logged(self) -> int:
+        try:
+            experiment, name = posixpath.split(self.media_path.rstrip("/"))
+            return len(read_log(self.media_filesystem, experiment).lines.get(name, ()))
+        except FileNotFoundError:  # the media are elsewhere, and there is no trial
+            return -1
 
     def line(self, path: str) -> Line | None:
         """Return the index line of a media file, or None if the index names no such file."""

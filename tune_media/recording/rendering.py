@@ -395,9 +395,9 @@ def _inner(env: Any) -> Any:
     return next((one for one in list(own.values()) if one is not env and _is_env(one)), None) if own else None
 
 
-def _is_env(value: Any) -> bool:
+def _is_env(value: object) -> bool:
     """Return whether a value is an env, of whichever library; our own taps have ``step`` and ``reset``, too."""
-    return _acts_like_an_env(type(value)) and any(hasattr(value, name) for name in _SPACES)
+    return _acts_like_an_env(type(value)) and any(hasattr(value, name) for name in _SPACES)  # type: ignore[arg-type]
 
 
 @functools.lru_cache(4096)

@@ -32,7 +32,6 @@ LOST = (FAILED, DROPPED)
 WAITING, ONLY_TAPE = "waiting", "tape"
 UNRENDERED = (WAITING, ONLY_TAPE)
 """A clip that the driver is still to render, and one of which there is only the tape in ``episode_data/``."""
-KEPT_ON_DRIVER = "kept in the driver's folder, not on the storage"
 
 
 def may_be_rendered(line: Mapping[str, Any]) -> bool:
@@ -228,7 +227,7 @@ class FileSet:
         return sum(map(len, self.files.values()))
 
 
-def file_set(entries: Sequence[MediaEntry], trial_id: str, stamp: tuple[int, int]) -> FileSet:
+def file_set(entries: Sequence[MediaEntry], trial_id: str, row: int) -> FileSet:
     """Make the files and the index lines of the media of one row.
 
     Raises:
@@ -259,18 +258,18 @@ def file_set(entries: Sequence[MediaEntry], trial_id: str, stamp: tuple[int, int
     lines = []
     for entry in entries:
         note = (joined(entry.medium.note, problems) or "")[:500] or None
-        lines.append(line_of(entry, trial_id, stamp, {**entry.medium.facts(), **facts, "note": note}))
+        lines.append(line_of(entry, trial_id, row, {**entry.medium.facts(), **facts, "note": note}))
     episodes = sum(len(entry.medium.episodes) for entry in entries if isinstance(entry.medium, EpisodeBatch))
     return FileSet(lines, files, problems, episodes)
 
 
-def line_of(entry: MediaEntry, trial_id: str, stamp: tuple[int, int], facts: Line) -> Line:
+def line_of(entry: MediaEntry, trial_id: str, row: int, facts: Line) -> Line:
     """Return the index line of an entry; facts that are None are left out.
 
     Args:
         entry: The entry.
         trial_id: Its trial.
-        stamp: The stamp of its row.
+        row: The row of the result that it belongs to.
         facts: More fields.
     """
     line = {
@@ -286,6 +285,6 @@ def line_of(entry: MediaEntry, trial_id: str, stamp: tuple[int, int], facts: Lin
         "time": round(entry.time, 3),
         "trial_id": trial_id,
         "lineage": list(entry.lineage) or None,
-        "at": list(stamp),
+        "row": row,
     }
     return {name: value for name, value in line.items() if value is not None}

@@ -293,6 +293,17 @@ def as_argument(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
     return shlex.quote(f"{_SCHEMES.get(_type_of(filesystem), '')}{path}")
 
 
+def place_name(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
+    """Return a text that names a folder, whoever comes to it by whatever link.
+
+    Example:
+        >>> place_name(pyarrow.fs.LocalFileSystem(), "/results/sweep/")
+        '/results/sweep'
+    """
+    here = local_path(filesystem, path)
+    return f"{_type_of(filesystem)}://{path.rstrip('/')}" if here is None else os.path.realpath(here)
+
+
 def _pyarrows_path(filesystem: pyarrow.fs.FileSystem, path: str) -> str | None:
     """Return the same for pyarrow's own filesystem alone: a user's may do more than to write a file."""
     filesystem, path = _base_of(filesystem, path)

@@ -1,19 +1,21 @@
-"""The format of the index: JSON lines, of which the last of each key is valid."""
+"""The format of the index and of the log: JSON lines, each of a medium or of an event."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow.fs
 
 from tune_media.storage.filesystem import read_if_there
+from tune_media.storage.passed_over import warn_of_broken_lines
 from tune_media.values.strict_json import json_bytes, parse_json
 
-INDEX_VERSION = 3
-"""Version 1 had one line for each key at any time. From version 2 on, a change of a medium is one more line. Version 3
-has the stamp ``at`` in each line, and is a view of the experiment's log."""
+INDEX_VERSION = 4
+"""Versions 1 and 2 had no order but that of the file, where the last line of a key is valid. Version 3 had the stamp
+``at``, a pair of numbers, of which the second is what is now ``row``."""
+_FIRST_FOLDED = 3
 
 INDEX_PATH = "media/index.jsonl"
 
@@ -22,24 +24,12 @@ Key = tuple[str, str, str]
 
 
 def key_of(line: Line) -> Key:
-    """Return the line's unique key: id, section, key."""
+    """Return the line's unique key within its trial: id, section, key."""
     return str(line["id"]), str(line["section"]), str(line["key"])
 
 
-def valid_raw_lines(content: bytes) -> list[tuple[bytes, Line]]:
-    r"""Return the last line of each key, as it is in the file and parsed, in the order in which the keys first appear.
-
-    Example:
-        >>> line = b'{"id": "a", "section": "train", "key": "k", "path": "media/x.mp4", "status": "%s"}'
-        >>> found = valid_raw_lines(line % b"stored" + b"\n" + line % b"deleted" + b"\n{half")
-        >>> [line["status"] for _, line in found]
-        ['deleted']
-    """
-    return list({key_of(line): (raw, line) for raw, line in raw_lines(content) if line is not None}.values())
-
-
-def lines_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[tuple[bytes, Line]] | None:
-    """Read the valid lines of a trial's index, each as it is in the file and parsed; None if it has no index.
+def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Line], bool]:
+    """Return the lines of a trial's index, and whether it is whole: there, not empty, and without broken lines.
 
     All readers of a trial's index call this function.
 
@@ -50,37 +40,73 @@ def lines_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[tuple
     Raises:
         OSError: The filesystem does not answer.
     """
-    content = read_if_there(filesystem, posixpath.join(folder, INDEX_PATH))
-    return None if content is None else valid_raw_lines(content)
-
-
-def changed_line(line: Line, changes: Line) -> bytes:
-    """Return a line with changes, as JSON; None as a value removes the field."""
-    changed = {**line, **changes, "v": INDEX_VERSION}
-    return json_bytes({name: value for name, value in changed.items() if value is not None})
+    path = posixpath.join(folder, INDEX_PATH)
+    found = [line for _, line in raw_lines(read_if_there(filesystem, path) or b"")]
+    broken = [number for number, line in enumerate(found, 1) if line is None or "event" in line]
+    warn_of_broken_lines(path, broken, "an index line")
+    lines = [line for line in found if line is not None and "event" not in line]
+    if any(line["v"] < _FIRST_FOLDED for line in lines):  # the last line of a key is valid
+        lines = list({(key_of(line), line.get("trial_id")): line for line in lines}.values())
+    return lines, bool(lines) and not broken
 
 
 def raw_lines(content: bytes) -> Iterator[tuple[bytes, Line | None]]:
-    """Yield the lines of a file that are not empty, each with the parsed index line, or None if it is no index line."""
+    """Yield the lines of a file that are not empty, each with what ``parsed`` returns of it."""
     for raw in content.split(b"\n"):
-        if not raw:
-            continue
-        try:
-            line = parse_json(raw)
-        except ValueError:
-            line = None
-        yield raw, line if is_line(line) else None
+        if raw:
+            yield raw, parsed(raw)
 
 
-def is_line(line: Any) -> bool:
-    """Say whether a value is an index line that names a file inside its trial's folder."""
+def parsed(raw: bytes) -> Line | None:
+    """Return a line of an index or of the log, in the format of this version; None if it is none, or not whole."""
+    try:
+        line = parse_json(raw)
+    except (ValueError, RecursionError):
+        return None
     if not isinstance(line, dict):
-        return False
+        return None
+    at = line.pop("at", None)
+    row = at[1] if isinstance(at, list) and len(at) == 2 else line.get("row")
+    line["row"] = row if type(row) is int else 0
+    line["v"] = line["v"] if type(line.get("v")) is int else 1
+    if line.get("rolled_back") and type(line.get("undone")) is not int:
+        line["undone"] = line["row"] + 1
+    return line if (is_event(line) if "event" in line else is_line(line)) else None
+
+
+def is_line(line: Line) -> bool:
+    """Return whether a line is one of a medium, and names a file inside its trial's folder."""
     path = line.get("path")
-    texts = (
-        isinstance(line.get("id"), str) and isinstance(line.get("section"), str) and isinstance(line.get("key"), str)
-    )
+    texts = all(isinstance(line.get(name), str) for name in ("id", "section", "key"))
     if not texts or not isinstance(path, str) or not path.isprintable() or "\\" in path:
         return False
     may_leave = "/." in path or "//" in path or path.startswith(("/", ".")) or path.endswith("/") or not path
     return not may_leave or not {"", ".", ".."} & set(path.split("/"))
+
+
+def is_event(event: Line) -> bool:
+    """Return whether an event has the fields that the fold needs; events of a later version are let through."""
+    name = {"again": "id", "deleted": "path", "back": "training_iteration"}.get(str(event["event"]))
+    kind = int if name == "training_iteration" else str
+    return isinstance(event["event"], str) and event["row"] > 0 and (name is None or type(event.get(name)) is kind)
+
+
+def event_line(kind: str, trial: str, trial_id: str, row: int, **facts: object) -> Line:
+    """Return an event of the log.
+
+    Args:
+        kind: ``back`` (with ``training_iteration``), ``again`` (with ``id``) or ``deleted`` (with ``path``).
+        trial: The name of the trial's folder.
+        trial_id: The trial.
+        row: The number that orders it.
+        **facts: Its own fields.
+
+    >>> event_line("again", "train_0", "t0", 7, id="ab")["event"]
+    'again'
+    """
+    return {"v": INDEX_VERSION, "event": kind, "trial": trial, "trial_id": trial_id, "row": row, **facts}
+
+
+def content_of(lines: Iterable[Line]) -> bytes:
+    """Return lines as the content of a file."""
+    return b"".join(json_bytes(line) + b"\n" for line in lines)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pyarrow.fs
 
 from tune_media.storage.filesystem import is_local, read_if_there
-from tune_media.storage.index_lines import lines_of_trial
+from tune_media.storage.index_lines import read_index
+from tune_media.storage.log import read_log
 from tune_media.storage.passed_over import warn_passed_over
 
 LOCATION_FILE = ".tune_media.json"
@@ -89,7 +90,7 @@ def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, s
 
 
 def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Collection[object]) -> bool:
-    """Return whether a folder has the index of one of these trials: anybody can write a pointer to any folder.
+    """Return whether a folder has lines of one of these trials: anybody can write a pointer to any folder.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -98,8 +99,10 @@ def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Colle
         >>> is_of_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial", {"t1"})
         False
     """
-    _, first = next(iter(lines_of_trial(filesystem, folder) or ()), (b"", {}))
-    found = first.get("trial_id")
+    experiment, name = posixpath.split(folder.rstrip("/"))
+    lines, _ = read_index(filesystem, folder)
+    lines = lines or read_log(filesystem, experiment).lines.get(name, [])  # the index comes at the trial's end
+    found = lines[0].get("trial_id") if lines else None
     return isinstance(found, str) and found in list(trial_ids)
 
 

@@ -1,7 +1,7 @@
 """Clips that may not show their episodes: their env does not repeat its episodes, and no picture of them was compared.
 
-The log says so by an event ``suspect``, with the ``ids`` of the clips and a ``note``. ``tune-media render --episodes
-suspect --storage`` plays their tapes again, and logs an event ``settled`` for those of which pictures were compared.
+Their lines say so: ``suspect``, with a ``note``. ``tune-media render --episodes suspect --storage`` plays their tapes
+again, and logs a line without it for those of which pictures were compared.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from tune_media.storage.index_lines import Line
 from tune_media.values.medium import joined
 from tune_media.values.video import has_pictures
 
-SUSPECT, SETTLED = "suspect", "settled"
-"""The names of the events; the first is also the field of a line that is marked."""
+SUSPECT = "suspect"
+"""The field of a line that is marked, and the kind of a row in the outbox."""
 
 DOUBT = "may not show its episode, of which no picture was compared"
 """The beginning of the note of a suspect clip."""
@@ -51,24 +51,33 @@ def suspect_note(reason: str) -> str:
     return f"{DOUBT}: {reason}. {_REMEDY}"
 
 
-def changes_by(event: Mapping[str, Any], line: Line) -> Line | None:
-    """Return how an event ``suspect`` or ``settled`` changes the line of one of its clips; None: not at all.
+def as_suspect(line: Line, note: str) -> Line | None:
+    """Return the line of a clip as that of a suspect one; None if it is one already, or need not be.
 
     Example:
-        >>> line = {"status": "stored", "recipe": "ab", "compared": "steps", "note": "cut"}
-        >>> changes_by({"event": "suspect", "note": "why"}, line)
-        {'suspect': True, 'note': 'why; cut'}
-        >>> changes_by({"event": "settled", "compared": "steps, pictures"}, line)
-        {'suspect': None, 'note': 'cut', 'compared': 'steps, pictures'}
+        >>> as_suspect({"status": "stored", "recipe": "ab", "compared": "steps", "note": "cut"}, "why")["note"]
+        'why; cut'
     """
-    if event["event"] == SUSPECT:
-        if not is_unproven(line) or line.get(SUSPECT):
-            return None
-        return {SUSPECT: True, "note": (joined(event.get("note"), line.get("note")) or "")[:_MOST_CHARACTERS]}
-    if line.get("status") != STORED:
+    if not is_unproven(line) or line.get(SUSPECT):
         return None
-    if event.get("status") == FAILED:
-        return {SUSPECT: None, "status": FAILED, "note": event.get("note"), "compared": None}  # the recipe is refused
+    return {**line, SUSPECT: True, "note": (joined(note, line.get("note")) or "")[:_MOST_CHARACTERS]}
+
+
+def as_settled(line: Line, compared: str) -> Line:
+    """Return the line of a suspect clip as that of one whose pictures were compared.
+
+    Example:
+        >>> line = as_suspect({"status": "stored", "recipe": "ab", "note": "cut"}, suspect_note("why"))
+        >>> as_settled(line, "steps, pictures")
+        {'status': 'stored', 'recipe': 'ab', 'note': 'cut', 'compared': 'steps, pictures'}
+    """
     own = str(line.get("note") or "")
     own = own.partition(f"{_REMEDY}; ")[2] if own.startswith(DOUBT) else own
-    return {SUSPECT: None, "note": own or None, "compared": event.get("compared")}
+    found = {name: value for name, value in line.items() if name not in (SUSPECT, "note")}
+    return {**found, **({"note": own} if own else {}), "compared": compared}
+
+
+def as_failed(line: Line, note: str) -> Line:
+    """Return the line of a stored medium whose file is not there, or does not show its episode."""
+    found = {name: value for name, value in line.items() if name not in (SUSPECT, "compared")}
+    return {**found, "status": FAILED, "note": note[:_MOST_CHARACTERS], "try": int(line.get("try", 0)) + 1}

@@ -127,19 +127,16 @@ class Retention:
         best: How many of the best files of each key to keep.
         by: The fact or metric of the episode that ``best`` compares.
         mode: ``"max"`` or ``"min"``.
-        best_trial_by: The path of a metric in the result, for example
-            ``"evaluation/env_runners/episode_return_mean"``. Everything is kept in the trial in which it is best (by
-            ``mode``) so far. When another trial becomes the best, the other rules apply to this one again.
-        trial_bytes: The most bytes of media that a trial keeps; this limits the best trial, too.
-        experiment_bytes: The most bytes of media that all trials keep together; the best trial's files go last.
+        trial_bytes: The most bytes of media that a trial keeps.
+        experiment_bytes: The most bytes of media that all trials keep together.
 
     Raises:
         ValueError: A value that makes no sense.
-        TypeError: ``by`` or ``best_trial_by`` is not text.
+        TypeError: ``by`` is not text.
 
     Example:
-        >>> Retention(last=20, best=5).better(3.0, than=2.0)
-        True
+        >>> Retention(last=20, best=5).by
+        'episode_return'
         >>> Retention(last=0)
         Traceback (most recent call last):
         ValueError: Retention(last=...) must be a whole number above 0 or None, got 0.
@@ -149,7 +146,6 @@ class Retention:
     best: int | None = None
     by: str = "episode_return"
     mode: str = "max"
-    best_trial_by: str | None = None
     trial_bytes: int | None = None
     experiment_bytes: int | None = None
 
@@ -161,15 +157,8 @@ class Retention:
                     f"Retention({name}=...) must be a whole number above 0 or None, got {as_shown(value)}."
                 )
         check_text("Retention(by=...)", self.by, "'episode_return'", or_none=False)
-        check_text("Retention(best_trial_by=...)", self.best_trial_by, "'evaluation/env_runners/episode_return_mean'")
         if self.mode not in ("max", "min"):
             raise ValueError(f"Retention(mode=...) must be 'max' or 'min', got {self.mode!r}.")
-
-    def better(self, value: float, than: float | None) -> bool:
-        """Say whether a value is better than another; NaN never is."""
-        if math.isnan(value):
-            return False
-        return than is None or (value > than if self.mode == "max" else value < than)
 
 
 @suggests_names

@@ -9,27 +9,22 @@ from __future__ import annotations
 import copy
 import hashlib
 import posixpath
-import re
 import time
-import uuid
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pyarrow.fs
 
 from tune_media.callbacks.outbox import is_held
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.entry import DELETED, FAILED, LOST, STORED, UNRENDERED, MediaEntry, file_set
+from tune_media.storage.entry import DELETED, LOST, STORED, UNRENDERED, MediaEntry, file_set
 from tune_media.storage.episode_files import parquet_name
-from tune_media.storage.experiment_log import ExperimentLog, stamp_of, unfinished_parts
-from tune_media.storage.filesystem import write_once
-from tune_media.storage.index import Index, event_line
-from tune_media.storage.index_lines import Line
-from tune_media.storage.location import TrialLocation
+from tune_media.storage.filesystem import write_atomically, write_once
+from tune_media.storage.index_lines import INDEX_PATH, Line, content_of
+from tune_media.storage.log import LogWriter, read_log
 from tune_media.storage.names import file_name, safe_key
 from tune_media.storage.own_files import delete_own
-from tune_media.storage.suspects import SETTLED, SUSPECT
-from tune_media.storage.trial_contents import opened_index
+from tune_media.storage.suspects import SUSPECT, as_failed, as_settled
+from tune_media.storage.trial_media import read_lines
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.number import whole_number
 from tune_media.values.video import Video, has_pictures
@@ -38,8 +33,7 @@ from tune_media.viewing.taped_episodes import Rendered, TapedEpisode
 KEY = "rendered"
 """The last part of the key of clips of episodes that no selector chose: ``<recorder>/rendered``."""
 
-_MINE = "render-"  # how the names of this module's log parts begin
-_DRIVERS = re.compile(r"(\d{8}-\d{6}-[0-9a-f]{8})-\d")  # those of a driver begin with the id of its outbox
+_OWNER = "render"  # of this module's parts of the log
 _SILENT_SECONDS = 120.0  # a driver on another machine that has logged nothing for so long is taken for dead
 
 
@@ -61,9 +55,8 @@ class AddedClips:
 
     def __init__(self, options: str = "") -> None:
         self._options = options
-        self._name = f"{_MINE}{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
-        self._logs: dict[str, ExperimentLog] = {}
-        self._indexes: dict[str, Index] = {}
+        self._logs: dict[str, LogWriter] = {}
+        self._seen: dict[str, TrialFiles] = {}  # trials that were looked at, by their folder
         self._lines: dict[str, tuple[dict[str, list[Line]], dict[str, Line]]] = {}  # see _grouped
         self.files: list[str] = []
 
@@ -93,8 +86,6 @@ class AddedClips:
             OSError: The storage does not answer.
         """
         trial = rendered.episode.trial
-        index, log = self._index(trial), self._log(trial)
-        name = posixpath.basename(trial.media_path.rstrip("/"))
         lines: list[Line] = []
         files: dict[str, bytes] = {}
         for video, place in self._placed(rendered):
@@ -108,16 +99,14 @@ class AddedClips:
                 place.get("time", 0.0),
                 tuple(place.get("lineage") or ()),
             )
-            made = file_set([entry], str(place["trial_id"]), stamp_of(place))
+            made = file_set([entry], str(place["trial_id"]), place["row"])
             files |= made.files
             lines += [{**_about_episode(place), **line} for line in made.lines]
-        log.append({**line, "trial": name} for line in lines)
+        self._add(trial, lines)
         for path, content in files.items():
             full = posixpath.join(trial.media_path, path)
             write_once(trial.media_filesystem, full, content)
             self.files.append(full)
-        for line in lines:
-            index.add(line)
 
     def settle(self, rendered: Rendered) -> str | None:
         """Say of the suspect clips of an episode what its replay shows; return why one stays suspect, or None.
@@ -131,45 +120,48 @@ class AddedClips:
         trial = rendered.episode.trial
         lines = [line for line in self._lines_of(rendered.episode) if line.get(SUSPECT)]
         if rendered.is_another:
-            self._log_settled(trial, lines, status=FAILED, note=rendered.problem[:500])
+            self._add(trial, [as_failed(line, rendered.problem) for line in lines])
             for path in dict.fromkeys(line["path"] for line in lines):
                 delete_own(trial.media_filesystem, trial.media_path, path)
             return None
         if rendered.problem:
             return rendered.problem
         compared = {view: clip.compared for view, clip in rendered.clips.items() if has_pictures(clip.compared)}
-        for view, what in compared.items():
-            self._log_settled(trial, [line for line in lines if (line.get("view") or "") == view], compared=what)
-        if all((line.get("view") or "") in compared for line in lines):
+        settled = [(line, compared.get(line.get("view") or "")) for line in lines]
+        self._add(trial, [as_settled(line, what) for line, what in settled if what])
+        if all(what for _, what in settled):
             return None
         same = next(iter(rendered.clips.values())).compared
         return f"the same again ({same}), but nothing on its tape shows its pictures on this machine: it stays suspect"
 
-    def _log_settled(self, trial: TrialFiles, lines: Sequence[Line], **facts: str | None) -> None:
-        """Log and list what is known of clips by now; it is later than all that a driver has logged."""
-        now = int(1000 * time.time())
-        name = posixpath.basename(trial.media_path.rstrip("/"))
-        for trial_id in dict.fromkeys(str(line.get("trial_id")) for line in lines):
-            ids = list(dict.fromkeys(line["id"] for line in lines if line.get("trial_id") == trial_id))
-            event = event_line(SETTLED, name, trial_id, (now, now), ids=ids, **facts)
-            self._log(trial).append([event])
-            self._index(trial).apply(event)
+    def _add(self, trial: TrialFiles, lines: Sequence[Line]) -> None:
+        """Log lines of a trial, before its files are written."""
+        experiment, name = posixpath.split(trial.media_path.rstrip("/"))
+        if experiment not in self._logs:
+            self._logs[experiment] = LogWriter(trial.media_filesystem, experiment, _OWNER)
+        rows = [line["row"] for line in lines]
+        if rows:
+            self._logs[experiment].append(min(rows), max(rows), [{**line, "trial": name} for line in lines])
 
     def close(self) -> None:
-        """Complete the indexes.
+        """Complete the indexes of all trials that were looked at.
 
-        While a driver's log is not done, this log is not either: that driver, or a restore, may still write an index
-        without these lines, and readers take them from the log.
+        While the log of a driver is not done, this one is not either: that driver, or a restore, may still write an
+        index without these lines, and readers take them from the log.
 
         Raises:
             OSError: The storage does not answer.
         """
-        for index in self._indexes.values():
-            index.copy()
-        for log in self._logs.values():
-            if not log.has_earlier:
-                log.finish()
-        self._indexes, self._logs, self._lines = {}, {}, {}
+        for experiment, filesystem in {posixpath.dirname(f): t.media_filesystem for f, t in self._seen.items()}.items():
+            log = read_log(filesystem, experiment)
+            folders = [folder for folder in self._seen if posixpath.dirname(folder) == experiment]
+            seen = [folder for folder in folders if posixpath.basename(folder) in log.lines]
+            for folder in seen:
+                lines, _, _ = read_lines(filesystem, folder)
+                write_atomically(filesystem, posixpath.join(folder, INDEX_PATH), content_of(lines))
+            if len(seen) == len(log.lines) and all(part.owner == _OWNER for part in log.parts):
+                LogWriter(filesystem, experiment, _OWNER).finish(log.parts)
+        self._seen, self._logs, self._lines = {}, {}, {}
 
     def _placed(self, rendered: Rendered) -> Iterator[tuple[Video, Line]]:
         """Yield each clip of an episode with the fields of its line that say where it belongs."""
@@ -202,7 +194,7 @@ class AddedClips:
 
     def _report_of(self, episode: TapedEpisode) -> Line:
         """Return what the line of an episode's report says of its result."""
-        names = ("training_iteration", "step", "time", "trial_id", "lineage", "at", "rolled_back")
+        names = ("training_iteration", "step", "time", "trial_id", "lineage", "row", "undone", "again", "rolled_back")
         line = self._grouped(episode.trial)[1].get(episode.path)
         if line is None:
             raise FileNotFoundError(f"the index of trial {episode.trial.name} does not list {episode.path} any more")
@@ -211,27 +203,16 @@ class AddedClips:
     def _grouped(self, trial: TrialFiles) -> tuple[dict[str, list[Line]], dict[str, Line]]:
         """Return a trial's lines as they were before: of clips by their episodes' ids, of reports by Parquet file."""
         if trial.media_path not in self._lines:
+            self._seen[trial.media_path.rstrip("/")] = trial
             clips: dict[str, list[Line]] = {}
             reports: dict[str, Line] = {}
-            for line in self._index(trial).lines():
+            for line in read_lines(trial.media_filesystem, trial.media_path.rstrip("/"))[0]:
                 if line.get("kind") == EpisodeBatch.kind:
                     reports.setdefault(posixpath.join(trial.media_path, parquet_name(line["path"])), line)
                 elif line.get("kind") == Video.kind and line.get("status") != DELETED and "episode_id" in line:
                     clips.setdefault(line["episode_id"], []).append(line)
             self._lines[trial.media_path] = clips, reports
         return self._lines[trial.media_path]
-
-    def _index(self, trial: TrialFiles) -> Index:
-        if trial.media_path not in self._indexes:
-            location = TrialLocation(trial.media_filesystem, trial.media_path.rstrip("/"), Path(), "")
-            self._indexes[trial.media_path], *_ = opened_index(location)
-        return self._indexes[trial.media_path]
-
-    def _log(self, trial: TrialFiles) -> ExperimentLog:
-        experiment = posixpath.dirname(trial.media_path.rstrip("/"))
-        if experiment not in self._logs:
-            self._logs[experiment] = ExperimentLog(trial.media_filesystem, experiment, self._name)
-        return self._logs[experiment]
 
 
 def driver_of(filesystem: pyarrow.fs.FileSystem, experiment: str) -> str | None:
@@ -244,15 +225,14 @@ def driver_of(filesystem: pyarrow.fs.FileSystem, experiment: str) -> str | None:
     Raises:
         OSError: The storage does not answer.
     """
-    for info in unfinished_parts(filesystem, experiment):
-        found = _DRIVERS.match(info.base_name)
-        if found is None:
+    for part in read_log(filesystem, experiment).parts:
+        if part.owner in ("", _OWNER):
             continue
-        held, silent = is_held(found.group(1)), time.time() - (info.mtime_ns or 0) / 1e9
+        held, silent = is_held(part.owner), time.time() - part.written
         if held:
-            return f"its driver, on this machine, has the outbox {found.group(1)}"
+            return f"its driver, on this machine, has the outbox {part.owner}"
         if held is None and silent < _SILENT_SECONDS:
-            return f"a driver on another machine wrote {info.path} {silent:.0f} s ago"
+            return f"a driver on another machine wrote {part.path} {silent:.0f} s ago"
     return None
 
 

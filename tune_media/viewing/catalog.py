@@ -24,7 +24,7 @@ from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import as_argument, is_local, open_file
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.suspects import SUSPECT
-from tune_media.storage.trial_contents import warn_of_suspects, warn_of_unlisted, warn_of_unrendered
+from tune_media.storage.trial_media import warn_of_suspects, warn_of_unrendered
 from tune_media.values.checks import as_shown, check_text, did_you_mean, is_number, name_some, number_range
 from tune_media.values.image import Image
 from tune_media.values.score import Scores
@@ -598,7 +598,6 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     searched = SearchedParams(trials)
     for trial in trials:
         trial.searched = searched
-    warn_of_unlisted({trial.path: trial.contents for trial in trials})
     experiments = [as_argument(trial.filesystem, posixpath.dirname(trial.path.rstrip("/"))) for trial in trials]
     warn_of_unrendered((name, trial.contents) for name, trial in zip(experiments, trials, strict=True))
     suspects = Counter[str]()

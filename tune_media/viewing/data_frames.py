@@ -41,7 +41,9 @@ _FILE = (
     "time",
     "trial_id",
     "v",
-    "at",
+    "undone",
+    "again",
+    "try",
     "row",
 )
 

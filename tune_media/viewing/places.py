@@ -16,6 +16,7 @@ import pyarrow.fs
 from tune_media.experiment.params import PARAMS
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
+from tune_media.storage.log import is_logged
 from tune_media.values.checks import local_path
 from tune_media.values.secrets import redacted
 
@@ -144,8 +145,8 @@ def no_experiment(folder: Folder) -> ValueError:
 
 
 def is_trial(folder: Folder) -> bool:
-    """Whether a folder is a trial's: it has Tune's ``params.json``, an index of media, or tells where that is."""
-    return any(map(folder.has_file, (PARAMS, INDEX_PATH, LOCATION_FILE)))
+    """Whether a folder is a trial's: it has Tune's ``params.json``, a list of media, or tells where that is."""
+    return any(map(folder.has_file, (PARAMS, INDEX_PATH, LOCATION_FILE))) or is_logged(folder.filesystem, folder.path)
 
 
 def _has_trials(folder: Folder) -> bool:

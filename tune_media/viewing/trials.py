@@ -30,6 +30,7 @@ from tune_media.experiment.trial_files import (
 )
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import LOCATION_FILE
+from tune_media.storage.log import is_logged
 from tune_media.values.checks import name_some
 from tune_media.values.secrets import error_text
 from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at
@@ -39,7 +40,6 @@ logger = logging.getLogger(__name__)
 _MAX_DEPTH = 2  # a trial in an experiment in a folder of experiments
 _THREADS = 16
 _Item = TypeVar("_Item")
-_MAX_LISTED = 100  # trials that are listed in one look though their index is the same
 _PAUSE_LOCAL, _PAUSE_REMOTE = 1.0, 10.0  # seconds
 
 
@@ -204,9 +204,7 @@ class Trials:
                 [path for paths in pool.map(partial(_inner_folders, root.folder.filesystem), others) for path in paths],
                 depth + 1,
             )
-        due = sorted((trial for trial, _ in fresh if trial.may_have_unlisted), key=lambda trial: trial.read_at)
-        again = {trial.path for trial in due[:_MAX_LISTED]}
-        read = pool.map(lambda item: _error_of_reading(*item, again=item[0].path in again), fresh)
+        read = pool.map(lambda item: _error_of_reading(*item), fresh)
         errors |= {trial.path: error for (trial, _), error in zip(fresh, read, strict=True) if error is not None}
         return found
 
@@ -223,9 +221,9 @@ class Trials:
             )
 
 
-def _error_of_reading(trial: TrialFiles, version: Version, *, again: bool) -> Exception | None:
+def _error_of_reading(trial: TrialFiles, version: Version) -> Exception | None:
     try:
-        trial.refresh(version, again=again)
+        trial.refresh(version)
     except Exception as error:  # of one trial; the others are shown
         return error
     return None
@@ -280,7 +278,8 @@ def _versions(
         indices |= {f: info for f, info in zip(without, pointers, strict=True) if _is_there(info)}
         unsure = [f for f, info in indices.items() if f not in is_known and not _is_there(info)]
         params = _infos(filesystem, [posixpath.join(folder, PARAMS) for folder in unsure]) if unsure else []
-        no_trial = {f for f, info in zip(unsure, params, strict=True) if not _is_there(info)}
+        others = [f for f, info in zip(unsure, params, strict=True) if not _is_there(info)]
+        no_trial = {folder for folder in others if not is_logged(filesystem, folder)}
         return [
             (folder, info if isinstance(info, OSError) else None if folder in no_trial else version_of(info))
             for folder, info in indices.items()

@@ -11,7 +11,7 @@ from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
 from tests.support.stores import StoredTrial
 from tests.support.trackers import mlflow_store
 from tune_media.callbacks.backend import Report
-from tune_media.storage.index import event_line
+from tune_media.storage.index_lines import event_line
 
 mlflow = pytest.importorskip("mlflow")
 
@@ -119,8 +119,8 @@ def test_the_best_return_at_the_end_is_of_evaluation_and_of_the_results_that_cou
 def test_a_clip_that_retention_has_deleted_may_be_the_best(backend_of, tmp_path):
     trial = a_trial(tmp_path)
     stored = store(trial, {1: 7.0, 2: 3.0})
-    path = stored.index.lines()[0]["path"]
-    stored.index.apply(event_line("deleted", "", "t1", (1, 99), path=path))
+    path = stored.lines[0]["path"]
+    stored.lines.append(event_line("deleted", "", "t1", 99, path=path))
     stored.finish()
     play(backend_of(), [("start", trial), ("end", "finished")])
     assert best_of() == (7.0, "7")

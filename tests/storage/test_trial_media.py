@@ -8,9 +8,10 @@ import pyarrow.fs
 import pytest
 
 from tests.support.stores import StoredTrial
-from tune_media.storage.experiment_log import ExperimentLog
+from tune_media.storage.index_lines import event_line
 from tune_media.storage.location import LOCATION_FILE, TrialLocation
-from tune_media.storage.trial_contents import read_trial, warn_of_unlisted, warn_of_unrendered
+from tune_media.storage.log import LogWriter
+from tune_media.storage.trial_media import read_trial, warn_of_unrendered
 from tune_media.values.artifact import Artifact
 
 LOCAL = pyarrow.fs.LocalFileSystem()
@@ -18,9 +19,9 @@ LOCAL = pyarrow.fs.LocalFileSystem()
 
 def line(number, **more):
     return {
-        "v": 3, "id": f"{number}" * 32, "kind": "artifact", "section": "train", "key": "my key/best of 3?",
+        "v": 4, "id": f"{number}" * 32, "kind": "artifact", "section": "train", "key": "my key/best of 3?",
         "path": f"media/train/{number}.bin", "status": "stored", "training_iteration": number, "trial_id": "t1",
-        "at": [1, number], "trial": "trial", **more,
+        "row": number, "trial": "trial", **more,
     }  # fmt: skip
 
 
@@ -32,8 +33,8 @@ def experiment(tmp_path):
     for number in (1, 2, 3):
         (folder / f"media/train/{number}.bin").write_bytes(b"x")
     (folder / "media" / "index.jsonl").write_text(json.dumps(line(1)) + "\n")
-    log = ExperimentLog(LOCAL, str(folder.parent), "box-1")
-    log.append([line(1), line(2), line(3), line(4)])  # the file of the fourth is still to come
+    log = LogWriter(LOCAL, str(folder.parent), "box")
+    log.append(1, 4, [line(1), line(2), line(3), line(4)])  # the file of the fourth is still to come
     return folder, log
 
 
@@ -46,7 +47,8 @@ def test_files_that_only_the_log_names_are_read_and_nothing_is_changed(experimen
     before = (folder / "media" / "index.jsonl").read_bytes()
     contents = read_trial(LOCAL, str(folder))
     assert found(folder) == [1, 2, 3]
-    assert contents.unlisted == 2
+    assert contents.is_coming
+    assert contents.may_run
     assert all(json.loads(raw) == line for raw, line in contents.lines)
     assert (folder / "media" / "index.jsonl").read_bytes() == before
 
@@ -56,7 +58,7 @@ def test_what_comes_later_is_seen_at_the_next_look(experiment):
     assert found(folder) == [1, 2, 3]
     (folder / "media/train/4.bin").write_bytes(b"x")
     assert found(folder) == [1, 2, 3, 4]
-    log.append([{"event": "deleted", "trial": "trial", "trial_id": "t1", "at": [1, 9], "path": "media/train/2.bin"}])
+    log.append(9, 9, [event_line("deleted", "trial", "t1", 9, path="media/train/2.bin")])
     statuses = [line["status"] for _, line in read_trial(LOCAL, str(folder)).lines]
     assert statuses == ["stored", "deleted", "stored", "stored"]
 
@@ -72,37 +74,28 @@ def test_a_trial_whose_index_is_gone_or_damaged_is_read_from_the_log_even_after_
     assert found(folder) == [1, 2, 3]
     index.write_text("")
     (folder / "media/train/4.bin").write_bytes(b"x")
-    ExperimentLog(LOCAL, str(folder.parent), "box-2").append([line(4, at=[2, 4])])  # the experiment goes on
+    LogWriter(LOCAL, str(folder.parent), "box").append(4, 4, [line(4)])  # the experiment goes on
     assert found(folder) == [1, 2, 3, 4]
-
-
-def test_it_is_said_whether_a_running_driver_or_a_killed_one_left_files_out(experiment, caplog):
-    folder, _ = experiment
-    contents = read_trial(LOCAL, str(folder))
-    assert contents.may_run
-    caplog.set_level(logging.INFO)
-    warn_of_unlisted({"trial": contents})
-    (record,) = caplog.records
-    assert record.levelno == logging.INFO
-    assert "2 of their files: a running driver has not added them yet" in record.getMessage()
 
 
 def test_two_trials_of_one_experiment_see_their_own_lines(experiment):
     folder, log = experiment
-    log.append([line(5, trial="other", trial_id="t2")])
-    assert found(folder) == [1, 2, 3]
+    (folder / "media/train/4.bin").write_bytes(b"x")
+    log.append(5, 5, [line(5, trial="other", trial_id="t2")])
+    assert found(folder) == [1, 2, 3, 4]
     assert found(folder.parent / "other") == []
 
 
 def test_clips_that_wait_to_be_rendered_have_no_file_and_are_said_until_they_have(experiment, caplog):
     folder, log = experiment
-    log.append([line(5, status="waiting"), line(6, status="waiting")])
+    (folder / "media/train/4.bin").write_bytes(b"x")
+    log.append(5, 6, [line(5, status="waiting"), line(6, status="waiting")])
     contents = read_trial(LOCAL, str(folder))
     assert (found(folder)[-2:], contents.unrendered) == ([5, 6], 2)
     (folder / "media/train/5.bin").write_bytes(b"x")
-    log.append([line(5), line(6, status="tape"), line(5, status="waiting")])  # a killed driver may list it again
+    log.append(7, 7, [line(5), line(6, status="tape"), line(5, status="waiting")])  # a killed driver may list it again
     contents = read_trial(LOCAL, str(folder))
-    assert [line["status"] for _, line in contents.lines] == ["stored", "stored", "stored", "stored", "tape"]
+    assert [line["status"] for _, line in contents.lines] == [*["stored"] * 5, "tape"]
     with caplog.at_level(logging.INFO):
         warn_of_unrendered([("'my sweep'", contents), ("s3://bucket/other", contents), ("s3://bucket/other", contents)])
     command = "tune-media render {} --episodes waiting --storage"
@@ -111,7 +104,7 @@ def test_clips_that_wait_to_be_rendered_have_no_file_and_are_said_until_they_hav
         f"`{command.format(place)}` makes these clips when the experiment has ended."
         for count, place in ((1, "'my sweep'"), (2, "s3://bucket/other"))
     ]
-    log.append([line(6, status="tape", rolled_back=True)])
+    log.append(8, 8, [event_line("back", "trial", "t1", 8, training_iteration=6)])
     assert read_trial(LOCAL, str(folder)).unrendered == 0
 
 
@@ -134,7 +127,7 @@ def test_a_copy_is_read_from_its_own_files_and_a_drivers_folder_from_the_storage
     first.unlink()
     assert place(copy) == str(copy)
     second.unlink()
-    ExperimentLog(LOCAL, str(copy.parent), "box-1").append([line(1)])
+    LogWriter(LOCAL, str(copy.parent), "box").append(1, 1, [line(1)])
     assert place(copy) == str(copy)
     (copy / "media" / "index.jsonl").unlink()
     assert place(copy) == str(copy)

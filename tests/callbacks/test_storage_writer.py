@@ -10,15 +10,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tune_media as tm
 from tests.support.driven_sweep import SIZE, Sweep, blob
 from tests.support.faults import Orders, episodes, faulty, wait_until
-from tests.support.index_lines import parse_index
 from tune_media.callbacks.outbox import Outbox
-from tune_media.callbacks.storage_reader import StorageReader
+from tune_media.callbacks.storage_writer import StorageWriter
+from tune_media.cli import main
 from tune_media.storage import filesystem
-from tune_media.storage.experiment_log import FOLDER, read_log
+from tune_media.storage.log import FOLDER, read_log
 
 pytestmark = pytest.mark.usefixtures("sessions_end")
 
@@ -166,7 +167,7 @@ def test_what_a_trial_recorded_before_it_went_back_is_marked_unless_it_comes_aga
 def test_who_asks_first_for_what_waits_does_not_hear_that_it_is_not_stored(tmp_path, monkeypatch):
     """After a kill, W&B's thread asked before the storage's had begun, and wrote a run without what was not stored."""
     with monkeypatch.context() as patched:
-        patched.setattr(StorageReader, "begin", lambda self: None)
+        patched.setattr(StorageWriter, "begin", lambda self: None)
         sweep = Sweep(tmp_path)
         sweep.report(1, weights=blob(1))
     assert sweep.reader.wait(60)
@@ -175,9 +176,7 @@ def test_who_asks_first_for_what_waits_does_not_hear_that_it_is_not_stored(tmp_p
 
 
 @pytest.mark.parametrize("order", ["away", "hang"])
-def test_what_the_storage_does_not_take_is_kept_in_the_drivers_folder_and_a_restore_delivers_it(
-    tmp_path, orders, caplog, order
-):
+def test_what_the_storage_does_not_take_waits_in_the_outbox_and_a_restore_delivers_it(tmp_path, orders, capsys, order):
     sweep = Sweep(tmp_path, storage=faulty(orders), flush_seconds=1)
     sweep.report(1, weights=blob(1))
     sweep.settle()
@@ -185,18 +184,9 @@ def test_what_the_storage_does_not_take_is_kept_in_the_drivers_folder_and_a_rest
     sweep.report(2, weights=blob(2))
     sweep.report(3, weights=blob(3), evaluation={"env_runners": {"episodes": {"data": episodes("e", 3)}}})
     state = sweep.end()
-    here = Path(sweep.trial.local_path)
-    lines = list(parse_index((here / "media" / "index.jsonl").read_bytes()))
-    kept = {(line["key"], line["training_iteration"]): line for line in lines}
-    assert {key: line["status"] for key, line in kept.items()} == {
-        ("weights", 1): "stored",
-        ("weights", 2): "failed",
-        ("weights", 3): "failed",
-        ("episodes/data", 3): "failed",
-    }
-    assert (here / kept["weights", 2]["path"]).read_bytes() == bytes([2]) * SIZE
-    assert (here / kept["episodes/data", 3]["path"]).exists()
-    assert "did not accept 3 write(s)" in caplog.text
+    told = capsys.readouterr().out
+    assert "did not take 3 media" in told
+    assert f"tune-media deliver {tmp_path / 'storage'}" in told
     orders.take_back(order)
 
     restored = Sweep(tmp_path, state, last=3)
@@ -209,31 +199,47 @@ def test_what_the_storage_does_not_take_is_kept_in_the_drivers_folder_and_a_rest
         *(("weights", iteration) for iteration in (1, 2, 3, 4)),
     ]
     assert all((restored.path / line["path"]).exists() for line in lines)
-    assert not (here / "media" / "index.jsonl").exists()
     assert list((tmp_path / "outbox").iterdir()) == []
 
 
-def test_a_file_that_the_storage_refuses_again_and_again_is_kept_here_and_the_others_are_stored(tmp_path, monkeypatch):
+def refused_sweep(tmp_path, monkeypatch):
+    """Return a sweep that has ended, whose storage refused one of eight files to the end."""
     monkeypatch.setattr("tune_media.callbacks.outbox_thread._LONGEST_PAUSE", 0.02)
     sweep = Sweep(tmp_path)
     (sweep.path / "media" / "train").mkdir(parents=True)
     (sweep.path / "media" / "train" / "refused").write_text("a file where a folder should be")
-    for iteration in range(1, 8):
-        result = sweep.report(iteration, weights=blob(iteration), **({"refused": blob(100)} if iteration == 1 else {}))
+    sweep.report(1, weights=blob(1), refused=blob(100))
+    for iteration in range(2, 8):
+        result = sweep.report(iteration, weights=blob(iteration))
         wait_until((sweep.path / result["weights"]).exists)
-    sweep.end()
-    refused = [line for line in sweep.lines() if line["key"] == "refused"]
-    assert status(refused) == [(1, "failed")]
-    assert "kept in the driver's folder" in refused[0]["note"]
-    (log,) = (sweep.path.parent / ".tune_media_log").iterdir()
-    logged = [line for line in parse_index(log.read_bytes()) if line.get("key") == "refused"]
-    assert status(logged)[-1] == (1, "failed"), "a reader whose index is lost reads the log"
-    assert (Path(sweep.trial.local_path) / refused[0]["path"]).read_bytes() == bytes([100]) * SIZE
-    others = [line for line in sweep.lines() if line["key"] == "weights"]
-    assert status(others) == [(iteration, "stored") for iteration in range(1, 8)]
+    return sweep, sweep.end()
 
 
-def test_an_index_that_has_lost_lines_has_them_again_before_trackers_read_it(tmp_path, monkeypatch):
+def test_a_file_that_the_storage_refuses_waits_in_the_outbox_is_listed_and_the_others_are_stored(
+    tmp_path, monkeypatch, capsys
+):
+    sweep, state = refused_sweep(tmp_path, monkeypatch)
+    assert "did not take 1 media" in capsys.readouterr().out
+    for more in range(2):
+        by_key = {(row["key"], row["training_iteration"]): row for row in map(dict, sweep.lines())}
+        assert by_key["refused", 1]["status"] == "failed"
+        assert f"tune-media deliver {tmp_path / 'storage'}" in by_key["refused", 1]["note"]
+        assert all(by_key["weights", iteration]["status"] == "stored" for iteration in range(1, 8))
+        (sweep.path / "media" / "index.jsonl").unlink()  # a reader whose index is lost reads the log
+        assert len(tm.load(tmp_path / "storage")) == 7 + more
+        restored = Sweep(tmp_path, state, last=7 + more)  # it is tried again, and refused again
+        restored.report(8 + more, weights=blob(8 + more))
+        state = restored.end()
+    (sweep.path / "media" / "train" / "refused").unlink()
+    Sweep(tmp_path, state, last=9).end()
+    lines = {line["key"]: line for line in sweep.lines()}
+    assert lines["refused"]["status"] == "stored"
+    assert "note" not in lines["refused"]
+    assert (sweep.path / lines["refused"]["path"]).read_bytes() == bytes([100]) * SIZE
+    assert list((tmp_path / "outbox").iterdir()) == []
+
+
+def test_an_index_that_has_lost_lines_has_them_again_after_a_restore(tmp_path):
     sweep = Sweep(tmp_path)
     for iteration in (1, 2, 3):
         sweep.report(iteration, weights=blob(iteration))
@@ -241,13 +247,10 @@ def test_an_index_that_has_lost_lines_has_them_again_before_trackers_read_it(tmp
     index = sweep.path / "media" / "index.jsonl"
     whole = index.read_bytes().splitlines(keepends=True)
     index.write_bytes(whole[0])
-    monkeypatch.setattr("tune_media.storage.index.Index.may_copy", False)  # the pause after the last copy is long
-
     restored = Sweep(tmp_path, state, last=3)
     restored.report(4)
-    restored.settle()
-    assert index.read_bytes().splitlines(keepends=True) == whole
     restored.end()
+    assert index.read_bytes().splitlines(keepends=True) == whole
 
 
 def test_a_line_of_the_log_that_is_no_whole_event_costs_a_restored_sweep_nothing_else(tmp_path, caplog):
@@ -255,8 +258,8 @@ def test_a_line_of_the_log_that_is_no_whole_event_costs_a_restored_sweep_nothing
     sweep = Sweep(tmp_path)
     sweep.report(1, weights=blob(1))
     state = sweep.end()
-    (log,) = (tmp_path / "storage" / FOLDER).iterdir()
-    log.write_bytes(b'{"trial":"t1","event":"back"}\n' + log.read_bytes())
+    broken = tmp_path / "storage" / FOLDER / "1-2-box-00000000-1-0.jsonl"
+    broken.write_bytes(b'{"trial":"t1","event":"back"}\n{"trial":"t1","event":"again","id":"x","row":3}\n')
     restored = Sweep(tmp_path, state, last=1)
     restored.report(2, weights=blob(2))
     restored.end()
@@ -270,7 +273,7 @@ def test_a_file_is_in_the_log_before_it_is_there_and_its_deletion_before_it_is_g
     retention = tm.Retention(last=2)
 
     def look(kind):
-        log = read_log(sweep.trial.storage.storage_filesystem, str(tmp_path / "storage"), done=True).get("t1", [])
+        log = read_log(sweep.trial.storage.storage_filesystem, str(tmp_path / "storage"), done=True).lines.get("t1", [])
         named = {event["path"] for event in log if ("event" in event) == (kind == "deleted") and "path" in event}
         there = {str(file.relative_to(sweep.path)) for file in (sweep.path / "media").rglob("*.bin")}
         return named, there
@@ -282,7 +285,7 @@ def test_a_file_is_in_the_log_before_it_is_there_and_its_deletion_before_it_is_g
         seen.append(str(target.relative_to(sweep.path)) in look("stored")[0])
         return write(source, target)
 
-    monkeypatch.setattr("tune_media.callbacks.storage_reader.link_once", watched)
+    monkeypatch.setattr("tune_media.callbacks.storage_writer.link_once", watched)
     for iteration in range(1, 6):
         sweep.report(iteration, weights=blob(iteration))
         sweep.settle()
@@ -367,3 +370,37 @@ def test_a_backend_that_tunes_loop_calls_alone_holds_no_row_in_the_outbox(tmp_pa
     wait_until(lambda: outbox.read(0) == [])
     wait_until(lambda: not [file for file in outbox.folder.iterdir() if len(file.name) == 32])  # the contents
     sweep.end()
+
+
+def test_deliver_stores_what_a_storage_that_was_away_did_not_take(tmp_path, orders, monkeypatch):
+    sweep = Sweep(tmp_path, storage=faulty(orders), flush_seconds=0.5)
+    sweep.report(1, weights=blob(1))
+    sweep.settle()
+    orders.give("away")
+    sweep.report(2, weights=blob(2), raw=np.zeros((4, 16, 24, 3), np.uint8))
+    sweep.end()
+    orders.take_back("away")
+    assert status(sweep.lines()) == [(1, "stored")]
+    found = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
+    assert (found.exit_code, "stored 2 media of 1 trial(s)" in found.output) == (0, True), found.output
+    assert sorted(status(sweep.lines())) == [(1, "stored"), (2, "stored"), (2, "stored")]
+    assert (sweep.path / "media" / "index.jsonl").exists()
+    assert list((tmp_path / "outbox").iterdir()) == []
+    nothing = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
+    assert (nothing.exit_code, "No outbox on this machine" in nothing.output) == (1, True)
+
+
+def test_deliver_leaves_what_the_storage_still_refuses_and_the_outbox_of_a_driver_that_runs(tmp_path, monkeypatch):
+    sweep, _ = refused_sweep(tmp_path, monkeypatch)
+    found = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
+    assert (found.exit_code, "did not take 1 media" in found.output) == (1, True), found.output
+    (folder,) = (tmp_path / "outbox").iterdir()
+    assert str(folder) in found.output
+    outbox = Outbox.adopt(folder)
+    assert "its driver runs" in CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")]).output
+    outbox.close(remove=False)
+    (sweep.path / "media" / "train" / "refused").unlink()
+    found = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
+    assert found.exit_code == 0, found.output
+    assert {line["key"]: line["status"] for line in sweep.lines()} == {"refused": "stored", "weights": "stored"}
+    assert list((tmp_path / "outbox").iterdir()) == []

@@ -1,0 +1,74 @@
+"""Stores what drivers that have ended left in their outboxes: ``tune-media deliver``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.fs
+
+from tune_media.callbacks.faults import Faults
+from tune_media.callbacks.maker import Maker
+from tune_media.callbacks.outbox import Outbox, outboxes_of
+from tune_media.callbacks.storage_writer import StorageWriter
+from tune_media.callbacks.summary import Summary
+from tune_media.storage.filesystem import for_small_files, place_name
+from tune_media.values.options import MediaOptions
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What became of an outbox.
+
+    Attributes:
+        folder: Its folder.
+        line: What was stored, and what the storage did not take; empty if another process has the outbox.
+        is_whole: Whether the storage has everything that waited for it.
+        is_gone: Whether nothing waits any more, for nobody.
+    """
+
+    folder: Path
+    line: str = ""
+    is_whole: bool = False
+    is_gone: bool = False
+
+
+def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) -> list[Delivered]:
+    """Store what waits on this machine for the storage of an experiment.
+
+    What waits for trackers stays, and so do tapes: ``Tuner.restore`` goes on with both.
+
+    Args:
+        filesystem: The storage.
+        experiment: The experiment's folder on it.
+        seconds: How long each outbox may take.
+
+    Returns:
+        What became of each outbox of the experiment; nothing if there is none.
+
+    Raises:
+        OSError: The folder of all outboxes cannot be read.
+    """
+    found = []
+    for folder in outboxes_of(place_name(filesystem, experiment)):
+        outbox = Outbox.adopt(folder)
+        if outbox is None:
+            found.append(Delivered(folder))
+            continue
+        faults = Faults(strict=False)
+        summary, maker = Summary(faults), Maker(outbox, faults)
+        summary.begins(experiment)
+        summary.experiment = experiment
+        maker.adopt(MediaOptions().max_spilled_bytes)
+        writer = StorageWriter(outbox, faults, summary, for_small_files(filesystem), experiment, None, {})
+        writer.begin()
+        maker.close(seconds)
+        is_whole = writer.close(seconds)
+        if not is_whole:
+            writer.count_unwritten()
+        while outbox.tidy():
+            pass
+        is_whole, is_gone = is_whole and not outbox.has_parked, not outbox.read(0, 1)
+        outbox.close(remove=is_gone)
+        found.append(Delivered(folder, summary.line(), is_whole, is_gone))
+    return found

@@ -1,0 +1,767 @@
+"""The first reader of the outbox: writes the media of an experiment to its storage, and lists them.
+
+A turn takes the rows that wait, writes their lines into the experiment's log, and then their files: on a remote storage
+many at a time, on the same disk by giving the file in the outbox another name. Whatever file is on the storage, its
+line is there before it. All that is logged comes from a row, so a kill repeats a turn, and that changes nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import posixpath
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.callbacks.faults import Faults
+from tune_media.callbacks.outbox import STORAGE, TAPE, TAPE_DONE, NewRow, Outbox, Row
+from tune_media.callbacks.outbox_thread import in_threads
+from tune_media.callbacks.readers import Reader
+from tune_media.callbacks.summary import Summary
+from tune_media.callbacks.suspects import Suspects
+from tune_media.storage.entry import (
+    DELETED,
+    FAILED,
+    ONLY_TAPE,
+    STORED,
+    WAITING,
+    FileSet,
+    MediaEntry,
+    entries_of,
+    file_set,
+    line_of,
+    named_entries,
+)
+from tune_media.storage.episode_files import FOLDER as EPISODE_FOLDER
+from tune_media.storage.episode_files import parquet_name, steps_name
+from tune_media.storage.filesystem import (
+    as_argument,
+    folders_in,
+    half_written,
+    is_local,
+    link_once,
+    write_atomically,
+    write_once,
+)
+from tune_media.storage.fold import fold
+from tune_media.storage.index_lines import INDEX_PATH, Key, Line, content_of, event_line, key_of, parsed, read_index
+from tune_media.storage.known_media import KnownMedia
+from tune_media.storage.location import TrialLocation
+from tune_media.storage.log import FOLDER as LOG_FOLDER
+from tune_media.storage.log import Log, LogWriter, Part, list_parts, read_log
+from tune_media.storage.own_files import delete_own, is_deletable
+from tune_media.storage.retention import StoredFile, files_of, surplus_of_experiment, surplus_of_trial
+from tune_media.storage.suspects import SUSPECT, as_failed, as_suspect, suspect_note
+from tune_media.storage.trial_media import missing_files
+from tune_media.values.options import Retention
+from tune_media.values.plain import pack
+from tune_media.values.recording_problems import RecordingProblem
+from tune_media.values.secrets import error_text
+from tune_media.values.strict_json import json_bytes
+
+_REQUESTS = 32  # to a remote storage at a time
+_MOST_ROWS = 256  # in one turn
+_MOST_BYTES = 64 * 2**20  # of files in one turn
+_MAX_FAILURES = 5  # of one file, while the storage takes others
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_TURN_SECONDS = 1.0  # between two turns on a remote storage, so that a log part has several lines
+_CHECKPOINT_SECONDS = 2.0
+_SUSPECTS_A_ROW = 64
+_LIVING_SECONDS = 600.0  # a process on another machine that has logged nothing for so long is taken for dead
+_DRIVER_LOST = "not rendered: its driver was lost; `tune-media render` makes the clip of the tape"
+_FILE_LOST = "lost with its driver, before its file was on the storage"
+
+
+@dataclass(eq=False)
+class _Trial:
+    """What is known of a trial.
+
+    Attributes:
+        location: Where its files are.
+        raw: The lines of its index and of the log, as JSON.
+        rows: The row of each key that is stored, or deleted.
+        tries: The tries of each key that is listed, and has no file.
+        paths: The files that are there, or were.
+        missing: The files that an earlier process had listed as stored, and not written.
+        is_over: Whether it has ended.
+    """
+
+    location: TrialLocation
+    raw: list[bytes] = field(default_factory=list)
+    rows: dict[Key, int] = field(default_factory=dict)
+    tries: dict[Key, int] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
+    is_over: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return posixpath.basename(self.location.path.rstrip("/"))
+
+    def add(self, line: Line) -> None:
+        """Add a line or an event that is logged, or about to be."""
+        self.raw.append(json_bytes(line))
+        if "event" not in line:
+            self.note(line, is_there=line.get("status") == STORED)
+
+    def note(self, line: Line, *, is_there: bool) -> None:
+        """Take note of a medium of the trial, and whether its file is there."""
+        if line.get("trial_id") != self.location.trial_id:
+            return
+        if is_there or line.get("status") == DELETED:
+            self.rows[key_of(line)] = line["row"]
+            self.paths.add(line["path"])
+        else:
+            self.rows.pop(key_of(line), None)
+            self.tries[key_of(line)] = line.get("try", 0)
+
+    def lines(self) -> list[Line]:
+        """Return the valid line of each medium."""
+        return fold(line for line in map(parsed, self.raw) if line is not None)
+
+
+@dataclass(eq=False)
+class _Work:
+    """A row on its way to the storage.
+
+    Attributes:
+        row: The row.
+        trial: Its trial.
+        lines: What is logged.
+        files: The files to write, and their lines; None if there are none.
+        is_new: Whether the file of its media is not there yet.
+        failures: How often its files were refused.
+        is_done: Whether its files are on the storage.
+    """
+
+    row: Row
+    trial: _Trial
+    lines: list[Line]
+    files: FileSet | None = None
+    is_new: bool = True
+    failures: int = 0
+    is_done: bool = False
+
+
+class StorageWriter(Reader):
+    """Writes the media of one experiment.
+
+    Tune's loop calls ``know``, ``set_retention``, ``put_chore``, ``wait``, ``look_for_suspects``, ``close`` and
+    ``count_unwritten``; the writer's own thread does the rest.
+
+    Args:
+        outbox: The outbox.
+        faults: Counts faults.
+        summary: Counts files.
+        filesystem: The storage.
+        experiment: The experiment's folder on it.
+        staging: The experiment's folder on the driver; None: it is not known.
+        reached: The last row with media of each trial that an earlier process had appended, if its outbox is lost.
+    """
+
+    gather_seconds = 0.5  # Ray's TensorBoard logger has the disk write all that is new, in Tune's loop, at each result
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        faults: Faults,
+        summary: Summary,
+        filesystem: pyarrow.fs.FileSystem,
+        experiment: str,
+        staging: Path | None,
+        reached: dict[str, int],
+    ) -> None:
+        super().__init__(STORAGE, outbox)
+        self._faults, self._summary = faults, summary
+        self._filesystem, self.experiment, self._staging = filesystem, experiment, staging
+        self._log = LogWriter(filesystem, experiment, outbox.id)
+        self._earlier: Log | None = None  # the parts of other processes that are not done; None: not read yet
+        self._has_log = False
+        self._began = time.time()
+        self._trials: dict[str, _Trial] = {}
+        self._unindexed: dict[str, str] = {}  # the folders of trials whose index may lack lines, with the trial's id
+        self._works: list[_Work] = []  # the rows of this turn
+        self._is_logged = False  # whether their lines are in the log
+        self._more: list[tuple[_Trial, Line]] = []  # that come with the next part, and of no row
+        self._to_delete: list[tuple[TrialLocation, str]] = []  # files that are, or will be, listed as deleted
+        self._to_know: list[KnownMedia] = []
+        self._reached = dict(reached)
+        self._retention: Retention | None = None
+        self._changed: set[str] = set()  # trials with media that retention has not seen
+        self._files: dict[str, list[StoredFile]] = {}  # of each trial that retention has looked at
+        self._folders: dict[str, str] = {}  # of trials that had ended before this process, by their ids
+        self._has_looked = False  # for these
+        self._suspects = Suspects()
+        self._turned_at = self._checkpointed_at = 0.0
+        self._is_complete = False
+        self._beside: set[str] = set()  # the files beside the trials' folders that are there: they come again and again
+        self._at = self._read_to = outbox.position(STORAGE)
+
+    def set_retention(self, retention: Retention | None) -> None:
+        """Use a retention policy; for trials that are known already, too."""
+        self._retention = retention
+        self._changed |= self._trials.keys()
+
+    def know(self, known: KnownMedia) -> None:
+        """Have the lines of earlier runs of a trial read before all else."""
+        self._to_know.append(known)
+        self.begin()
+        self.hurry()  # the first result of the trial waits for them
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until all rows that are there now are stored, at most so long; return whether they are."""
+        upto, until = self._outbox.last, time.monotonic() + seconds
+        while self._at < upto or self._chores or self._more or self._to_delete:
+            if time.monotonic() >= until:
+                return False
+            self.begin()  # a tracker's reader may ask first, for what an earlier process left
+            self._turned_at = 0.0
+            self.hurry()
+            time.sleep(0.005)
+        return True
+
+    @property
+    def may_have_suspects(self) -> bool:
+        """Whether there are stored clips of which no picture was compared."""
+        return self._suspects.may_be
+
+    def look_for_suspects(self, seconds: float) -> None:
+        """Have the clips marked that may not show their episodes, by all that is known now; wait at most so long."""
+        until = time.monotonic() + seconds
+        if self.wait(seconds):
+            self.put_chore("marking suspect clips", functools.partial(self._mark_suspects, all_verdicts=True), SUSPECT)
+            self.wait(until - time.monotonic())
+
+    def count_unwritten(self) -> None:
+        """Count the files that the storage has not taken; call it after ``close``."""
+        done = {work.row.seq for work in self._works if work.is_done}
+        after = self._at
+        while rows := self._outbox.read(after):
+            for row in rows:
+                if row.kind in ("media", "episodes") and row.data and row.seq not in done:
+                    facts = row.facts()
+                    (self._summary.parked if row.ready and "lost" not in facts else self._summary.lost)(facts["path"])
+            after = rows[-1].seq
+
+    def location(self, trial_id: str, folder: str) -> TrialLocation:
+        """Return where a trial's files are, by the name of its folder."""
+        path = posixpath.join(self.experiment, folder)
+        return TrialLocation(self._filesystem, path, (self._staging or Path()) / folder, trial_id)
+
+    # -- a turn -------------------------------------------------------------------------------------------------------
+
+    def turn(self) -> bool:
+        """Read what is known, log and write the rows that wait, and tidy up."""
+        self._open_log()
+        self._read_known()
+        if not self._may_turn():
+            return False
+        self._mark_suspects(all_verdicts=self._is_closing)
+        may_be_more = self._read_rows()
+        self._write_log()
+        self._write_files()
+        if self._gave_up:  # the storage hung: what waits stays in the outbox
+            return False
+        self._apply_retention()
+        self._pass()
+        self._do_chores()
+        self._tidy()
+        self._turned_at = time.monotonic()
+        return may_be_more
+
+    def failed(self, error: Exception) -> bool:
+        """Take note that the storage does not answer; it is asked again."""
+        again = not self._faults.strict
+        what = "writing to the storage (it is tried again)" if again else "writing to the storage"
+        self._faults.report("the store", what, error, "away")
+        return True
+
+    def finished(self) -> bool:
+        """Complete the indexes and the log when all is stored; return whether it is."""
+        if self._works or self._more or self._chores or self._read_to < self._outbox.last or self._suspects.has_news:
+            return False
+        if not self._is_complete and not self._name_lost():
+            for folder in list(self._unindexed):
+                self._write_index(folder)
+            self._log.finish(self._parts_of_the_dead())
+            self._is_complete = True
+        return self._is_complete
+
+    def _parts_of_the_dead(self) -> list[Part]:
+        """Return the parts that were there when this process began, but for those of others that may still live."""
+        there = list_parts(self._filesystem, posixpath.join(self.experiment, LOG_FOLDER))
+        since = min(self._began, time.time() - _LIVING_SECONDS)
+        alive = {part.writer for part in there if part.owner != self._log.owner and part.written > since}
+        earlier = self._earlier.parts if self._earlier is not None else ()
+        return [part for part in earlier if part.writer not in alive]
+
+    def _may_turn(self) -> bool:
+        """Return whether it is time: on a remote storage a part of the log is to have several lines."""
+        is_local_storage = is_local(self._filesystem)
+        if is_local_storage or self._is_closing or self._works or self._chores:
+            return True
+        return time.monotonic() - self._turned_at >= _TURN_SECONDS
+
+    # -- what earlier processes left ----------------------------------------------------------------------------------
+
+    def _open_log(self) -> None:
+        """Read the log of earlier processes, before all else, and name what was lost with them.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        if self._earlier is not None:
+            return
+        earlier = read_log(self._filesystem, self.experiment)
+        everything = read_log(self._filesystem, self.experiment, done=True)
+        self._outbox.raise_to(everything.last_row)
+        self._has_log = bool(everything.parts)
+        for folder, lines in everything.lines.items():
+            for line in lines:
+                if "event" not in line:
+                    self._suspects.note(line, folder)
+        self._unindexed |= {folder: _trial_id(lines) for folder, lines in earlier.lines.items()}
+        self._earlier = earlier
+        known = self._ids_in_outbox()
+        for folder, lines in earlier.lines.items():
+            self._delete_half_written(self.location("", folder))
+            for line in fold(lines):  # clips that an earlier process was to render, if its outbox is lost
+                if line.get("status") == WAITING and line["id"] not in known:
+                    self._add(folder, {**line, "status": ONLY_TAPE, "note": _DRIVER_LOST})
+            for event in earlier.newest.get(folder, ()):
+                if event.get("event") == DELETED:  # it may have been killed before it did so
+                    self._to_delete.append((self.location("", folder), event["path"]))
+
+    def _ids_in_outbox(self) -> set[str]:
+        rows = self._outbox.read_kinds(0, ("media", TAPE, TAPE_DONE, "episodes"))
+        return {entry.medium.id for row in rows if row.data for entry in named_entries(row.facts(), row.seq)}
+
+    def _add(self, folder: str, line: Line) -> None:
+        """Have a line or an event logged that is of no row."""
+        trial_id = str(line.get("trial_id"))
+        trial = self._trials.get(trial_id) or self._open(self.location(trial_id, folder), is_over=True)
+        trial.add(line)
+        self._more.append((trial, line))
+        self._unindexed[trial.name] = trial_id
+
+    def _name_lost(self) -> bool:
+        """List the media as failed that earlier processes had logged, and whose files never came.
+
+        Returns:
+            Whether there were any.
+        """
+        earlier = self._earlier or Log()
+        for folder, newest in earlier.newest.items():
+            path = posixpath.join(self.experiment, folder)
+            missing = missing_files(self._filesystem, path, newest)
+            for line in self._lines_in(folder) if missing else ():
+                if line.get("status") == STORED and line["path"] in missing:
+                    self._add(folder, as_failed(line, _FILE_LOST))
+                    tables = (parquet_name(line["path"]), steps_name(line["path"]))  # are written before it
+                    self._to_delete += [(self.location("", folder), name) for name in tables]
+        return bool(self._more)
+
+    def _read_known(self) -> None:
+        while self._to_know:
+            known = self._to_know[0]
+            trial = self._trial(known.trial_id)
+            if trial is not None:
+                lines = trial.lines()
+                self._name_hole(trial, lines)
+                known.load(
+                    {**line, "status": FAILED} if line["path"] in trial.missing else line
+                    for line in lines  # other media get other names
+                )
+            known.load(self._lines_that_wait(known.trial_id))
+            known.complete()
+            self._to_know.pop(0)
+
+    def _lines_that_wait(self, trial_id: str) -> Iterable[Line]:
+        """Yield a line of each medium of a trial that an earlier process appended, and that is not stored yet."""
+        for row in self._outbox.read_kinds(self._at, ("media", TAPE, TAPE_DONE, "episodes")):
+            if row.trial == trial_id and row.seq <= self._outbox.began and row.data:
+                facts = row.facts()
+                status = WAITING if row.kind in (TAPE, TAPE_DONE) else facts.get("lost", STORED)
+                for entry in named_entries(facts, row.seq):
+                    yield line_of(entry, trial_id, row_of(row, facts), {"status": status})
+
+    def _name_hole(self, trial: _Trial, lines: Sequence[Line]) -> None:
+        """Say if media are missing that an earlier process, whose outbox is lost, had reported."""
+        reached = self._reached.pop(trial.location.trial_id, 0)
+        if reached > max((line["row"] for line in lines), default=0):
+            text = (
+                f"the last media of trial {trial.location.trial_id} before its driver was lost did not reach the "
+                "storage: they were in the outbox on that driver's machine, and nothing has them any more"
+            )
+            self._summary.problems([RecordingProblem(text)])
+
+    def _trial(self, trial_id: str) -> _Trial | None:
+        """Return a trial, with all that earlier processes left; None if nothing is known of it.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        if trial_id not in self._trials:
+            facts = self._outbox.trial(trial_id)
+            if facts is None:
+                return None
+            self._open(self.location(trial_id, facts["folder"]))
+        return self._trials[trial_id]
+
+    def _open(self, location: TrialLocation, *, is_over: bool = False) -> _Trial:
+        """Open a trial's folder.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        trial, log = _Trial(location, is_over=is_over), self._earlier or Log()
+        index, _ = read_index(self._filesystem, location.path)
+        if self._has_log:
+            trial.missing = missing_files(self._filesystem, location.path, log.newest.get(trial.name, ()))
+            log = read_log(self._filesystem, self.experiment, done=True)  # the index may have lost lines
+        lines = [*index, *log.lines.get(trial.name, ())]
+        trial.raw = [json_bytes(line) for line in lines]
+        for line in fold(lines):
+            trial.note(line, is_there=line.get("status") == STORED and line["path"] not in trial.missing)
+        try:
+            if self._staging is not None:
+                location.write_pointer()
+        except Exception as error:
+            self._faults.report("the index", "writing where the media of a trial are", error)
+        self._trials[location.trial_id] = trial
+        return trial
+
+    def _delete_half_written(self, location: TrialLocation) -> None:
+        """Delete the files that a killed process had not given their names.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        for inner in ("media", EPISODE_FOLDER, "wandb"):
+            for path in half_written(self._filesystem, posixpath.join(location.path, inner)):
+                delete_own(self._filesystem, location.path, posixpath.join(inner, path))
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _read_rows(self) -> bool:
+        """Take the next rows that are ready, unless some are under way; return whether there may be more."""
+        if self._works:
+            return True
+        last, nbytes = self._outbox.last, 0
+        rows = self._outbox.read(self._read_to, _MOST_ROWS)
+        if not rows:  # numbers may be left out
+            self._read_to = max(self._read_to, last)
+        for row in rows:
+            if not row.ready or nbytes > _MOST_BYTES:
+                return bool(row.ready)
+            trial = self._trial(row.trial)
+            if trial is not None and row.kind not in ("result", "checkpoint"):
+                work = self._taken(row, trial)
+                nbytes += work.files.nbytes if work.files is not None else 0
+                self._works.append(work)
+            self._read_to = row.seq
+        return len(rows) == _MOST_ROWS
+
+    def _taken(self, row: Row, trial: _Trial) -> _Work:
+        """Return what is to be done with a row."""
+        facts, about = row.facts(), (trial.name, row.trial, row.seq)
+        if row.kind in ("start", "end"):
+            trial.is_over = row.kind == "end"
+            return _Work(row, trial, [])
+        if row.kind == "back":
+            is_known = trial.raw or any(work.trial is trial and work.lines for work in self._works)
+            event = event_line("back", *about, training_iteration=facts["training_iteration"])
+            return _Work(row, trial, [event] if is_known else [])
+        if row.kind == "again":
+            return _Work(row, trial, [event_line("again", *about, id=facts["id"])])
+        if row.kind == SUSPECT:
+            return _Work(row, trial, facts["lines"])
+        if row.kind in (TAPE, TAPE_DONE):
+            (entry,) = named_entries(facts, row.seq)
+            line = line_of(entry, row.trial, row.seq, {**entry.medium.facts(), "status": WAITING})
+            return _Work(row, trial, [line])
+        return self._taken_media(row, facts, trial)
+
+    def _taken_media(self, row: Row, facts: dict[str, Any], trial: _Trial) -> _Work:
+        if "lost" in facts:  # it was given up before it got here
+            return self._given_up(row, facts, trial, facts["lost"], facts["note"])
+        try:
+            entries = entries_of(facts, row.content(), row.seq)
+            files = file_set(entries, row.trial, row_of(row, facts))
+        except Exception as error:
+            self._faults.report("the store", f"writing {facts['path']}", error)
+            return self._given_up(row, facts, trial, FAILED, error_text(error))
+        if files.problems:
+            self._faults.report("the store", f"writing {files.path}", ValueError(files.problems))
+        files.files = {name: content for name, content in files.files.items() if not self._is_beside(trial, name)}
+        rows = [trial.rows.get(key_of(line)) for line in files.lines]
+        if None not in rows:  # it was stored before, or it came again before the lines of earlier runs were read
+            is_later = any(before < row_of(row, facts) for before in rows if before is not None)
+            ids = dict.fromkeys(line["id"] for line in files.lines)
+            again = [event_line("again", trial.name, row.trial, row.seq, id=id) for id in ids]
+            return _Work(row, trial, again if is_later else [])
+        for line in files.lines:
+            if key_of(line) in trial.tries:  # it was listed without a file
+                line["try"] = trial.tries[key_of(line)] + 1
+        is_new = files.path not in trial.paths
+        trial.paths.add(files.path)
+        return _Work(row, trial, files.lines, files, is_new=is_new)
+
+    def _given_up(self, row: Row, facts: dict[str, Any], trial: _Trial, status: str, reason: str) -> _Work:
+        """Return the lines of media that have no file, and why."""
+        entries: list[MediaEntry] = named_entries(facts, row.seq)
+        if status != ONLY_TAPE:
+            self._summary.lost(entries[0].path, len(entries))
+        own = {"status": status, "note": reason[:500]}
+        is_tape = "row" in facts  # of a clip that was to be rendered
+        lines = [
+            line_of(entry, row.trial, row_of(row, facts), {**(entry.medium.facts() if is_tape else {}), **own})
+            for entry in entries
+        ]
+        return _Work(row, trial, lines)
+
+    def _is_beside(self, trial: _Trial, name: str) -> bool:
+        """Return whether a file is one that several results and trials share, and was written before."""
+        return name.startswith("../") and trial.location.on_storage(name) in self._beside
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _write_log(self) -> None:
+        """Write a part with the lines of all rows of this turn.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        if self._is_logged:
+            return
+        own = [(work.trial, line) for work in self._works for line in work.lines]
+        if own or self._more:
+            first = self._works[0].row.seq if self._works else self._at
+            lines = [{**line, "trial": trial.name} for trial, line in (*own, *self._more)]
+            self._log.append(first, self._read_to, lines)
+        for trial, line in own:
+            trial.add(line)
+            self._unindexed[trial.name] = trial.location.trial_id
+            self._changed.add(trial.location.trial_id)
+            if "event" not in line:
+                self._suspects.note(line, trial.name)
+        self._more, self._is_logged = [], True
+
+    def _write_files(self) -> None:
+        """Write the files of all rows of this turn, and the indexes of trials that have ended.
+
+        Raises:
+            Exception: Some could not be written: the storage is away, or full, or refuses them.
+        """
+        while self._to_delete:
+            location, path = self._to_delete[0]
+            delete_own(self._filesystem, location.path, path)
+            self._to_delete.pop(0)
+        waiting = [work for work in self._works if not work.is_done]
+        failures = in_threads(
+            [functools.partial(self._put, work) for work in waiting], 1 if is_local(self._filesystem) else _REQUESTS
+        )
+        if self._gave_up:
+            return
+        errors = []
+        for work, failure in zip(waiting, failures, strict=True):
+            work.is_done = failure is None
+            if failure is not None:
+                work.failures += not _has_no_room(failure)  # the storage took the part of this turn
+                if work.failures >= _MAX_FAILURES or self._faults.strict:
+                    self._park(work, failure)
+                else:
+                    errors.append(failure)
+        if errors:
+            raise errors[0]
+        for trial in list(self._trials.values()):
+            if trial.is_over and trial.name in self._unindexed:
+                self._write_index(trial.name)
+
+    def _put(self, work: _Work) -> None:
+        """Write the files of a row, unless they are there, and count them."""
+        if work.files is None:
+            return
+        location = work.trial.location
+        kind = str(self._filesystem.type_name)
+        source = work.row.file if kind == "local" and work.row.kind == "media" else None
+        for name, content in work.files.files.items():
+            target = location.on_storage(name)
+            if name.startswith("../"):  # a recipe, whose name is the hash of its content
+                write_once(self._filesystem, target, content)
+                self._beside.add(target)
+            elif source is not None and link_once(source, Path(target)):
+                pass
+            elif work.row.kind == "episodes" or kind in ("s3", "local"):  # to ask whether it is there costs as much
+                write_atomically(self._filesystem, target, content)
+            else:
+                write_once(self._filesystem, target, content)
+        if work.row.kind == "episodes":
+            self._summary.episodes(work.row.trial, work.files.episodes, work.files.nbytes)
+        elif work.is_new:
+            self._summary.stored(work.row.trial, self.experiment, work.files.nbytes)
+
+    def _park(self, work: _Work, error: BaseException) -> None:
+        """Leave in the outbox what the storage refuses again and again, and list that."""
+        assert work.files is not None, "nothing else fails"
+        known = error if isinstance(error, Exception) else RuntimeError(error_text(error))
+        self._faults.report("the store", f"writing {work.files.path}", known)
+        command = f"tune-media deliver {as_argument(self._filesystem, self.experiment)}"
+        note = f"the storage refused it ({error_text(error)}); `{command}` tries again"
+        self._outbox.park(work.row.seq)
+        for line in work.files.lines:
+            self._add(work.trial.name, as_failed(line, note))
+        work.is_done = True
+        self._summary.parked(work.files.path, len(work.files.lines))
+
+    def _lines_in(self, folder: str) -> list[Line]:
+        """Return the valid lines of a trial: of its index on the storage, and all that is logged.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        index, is_whole = read_index(self._filesystem, posixpath.join(self.experiment, folder))
+        trials = [trial for trial in self._trials.values() if trial.name == folder]
+        lines = [line for trial in trials for line in map(parsed, trial.raw) if line is not None]
+        if not trials:  # else it was read when the trial was opened
+            lines += read_log(self._filesystem, self.experiment, done=not is_whole).lines.get(folder, [])
+        return fold([*index, *lines])
+
+    def _write_index(self, folder: str) -> None:
+        """Write the index of a trial.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        lines = self._lines_in(folder)
+        if lines:
+            path = posixpath.join(self.experiment, folder, INDEX_PATH)
+            write_atomically(self._filesystem, path, content_of(lines))
+        self._unindexed.pop(folder, None)
+
+    def _pass(self) -> None:
+        """Advance the cursor, and let go of trials that have ended."""
+        over = [id for id, trial in self._trials.items() if trial.is_over and trial.name not in self._unindexed]
+        for id in over if self._retention is None else [id for id in over if id not in self._changed]:
+            self._folders[id] = self._trials.pop(id).name
+        self._works, self._is_logged = [], False
+        self._at = self._read_to
+        if self._at > self._outbox.position(STORAGE):
+            self._outbox.advance(STORAGE, self._at)
+
+    def _mark_suspects(self, *, all_verdicts: bool = False) -> None:
+        """Append rows of the clips that may not show their episodes: of recipes whose env does not repeat them.
+
+        A clip that is marked already gets no row, so this may be repeated, after a kill, too.
+
+        Raises:
+            OSError: The storage does not answer, or the driver's disk takes nothing.
+            sqlite3.Error: The driver's disk takes no rows.
+        """
+        for recipe, reason in self._suspects.due(all_verdicts=all_verdicts).items():
+            note, count = suspect_note(reason), 0
+            for trial_id, folder in self._suspects.trials_of(recipe).items():
+                trial = self._trials.get(trial_id) or self._open(self.location(trial_id, folder), is_over=True)
+                own = [line for line in trial.lines() if line.get("trial_id") == trial_id]
+                found = [as_suspect(line, note) for line in own if line.get("recipe") == recipe]
+                lines = [line for line in found if line is not None]
+                parts = [lines[at : at + _SUSPECTS_A_ROW] for at in range(0, len(lines), _SUSPECTS_A_ROW)]
+                if parts:
+                    rows = [{"folder": folder, "note": note, "lines": part} for part in parts]
+                    self._outbox.append([NewRow(trial_id, SUSPECT, pack(facts)) for facts in rows])
+                count += len({line["path"] for line in lines})
+            self._suspects.are_marked(recipe)
+            self._summary.suspect(count, reason)
+
+    # -- after writing ------------------------------------------------------------------------------------------------
+
+    def _apply_retention(self) -> None:
+        """Choose the files that the policy does not keep; they are deleted when that is logged.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        policy, changed, self._changed = self._retention, self._changed & self._trials.keys(), set()
+        if policy is None or not changed:
+            return
+        surplus: list[tuple[str, StoredFile]] = []
+        for trial_id in changed:
+            own = (line for line in self._trials[trial_id].lines() if line.get("trial_id") == trial_id)
+            files = files_of(own, policy.by)
+            gone = surplus_of_trial(files, policy)
+            surplus += [(trial_id, file) for file in gone]
+            self._files[trial_id] = [file for file in files if file not in gone]
+        if policy.experiment_bytes:
+            self._look_around(policy)
+            more = surplus_of_experiment(self._files, policy)
+            for trial_id, file in more:
+                self._files[trial_id].remove(file)
+            surplus += more
+        for trial_id, file in surplus:
+            folder = self._trials[trial_id].name if trial_id in self._trials else self._folders[trial_id]
+            location = self.location(trial_id, folder)
+            if is_deletable(self._filesystem, location.path, file.path):  # else it is no file of ours, or behind a link
+                self._add(folder, event_line(DELETED, folder, trial_id, self._read_to, path=file.path))
+                self._to_delete.append((location, file.path))
+
+    def _look_around(self, policy: Retention) -> None:
+        """Read the files of the trials that had ended before the experiment was restored, once.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        if not self._has_log or self._has_looked:
+            return
+        for path in folders_in(self._filesystem, self.experiment):
+            lines: dict[str, list[Line]] = {}
+            for line in read_index(self._filesystem, path)[0]:
+                lines.setdefault(str(line.get("trial_id")), []).append(line)
+            for trial_id in lines.keys() - self._files.keys() - self._trials.keys():
+                self._files[trial_id] = files_of(fold(lines[trial_id]), policy.by)
+                self._folders[trial_id] = posixpath.basename(path)
+        self._has_looked = True
+
+    def _do_chores(self) -> None:
+        """Do what others have for the storage's thread: one that fails is tried again.
+
+        Raises:
+            Exception: It failed.
+        """
+        for _ in range(len(self._chores)):
+            with self._lock:
+                chore = self._chores[0]
+                self._keys.discard(chore.key)
+            try:
+                chore.work()
+            except Exception:
+                with self._lock:
+                    self._chores.rotate(-1)
+                raise
+            self._drop_chore(chore)
+
+    def _tidy(self) -> None:
+        while self._outbox.tidy():
+            pass
+        if time.monotonic() - self._checkpointed_at > _CHECKPOINT_SECONDS:
+            self._outbox.checkpoint()
+            self._checkpointed_at = time.monotonic()
+
+
+def row_of(row: Row, facts: dict[str, Any]) -> int:
+    """Return the row of media: that of the row with the tape, if they were rendered later."""
+    return int(facts.get("row", row.seq))
+
+
+def _trial_id(lines: Iterable[Line]) -> str:
+    return next((str(line["trial_id"]) for line in lines if isinstance(line.get("trial_id"), str)), "")
+
+
+def _has_no_room(error: BaseException) -> bool:
+    """Return whether a disk is full: it takes small things and no large ones until room is made."""
+    return isinstance(error, OSError) and error.errno in _NO_ROOM

@@ -1,0 +1,309 @@
+"""The log of an experiment on its storage: each line of each trial, written before the file that it names.
+
+``<experiment>/.tune_media_log/<first row>-<last row>-<owner>-<writer>-<number>-<level>.jsonl`` holds lines and events
+as ``index_lines`` has them, each with ``trial``, the name of the trial's folder. A part is never changed, and its name
+is used once. ``<writer>.done.json`` names parts whose lines are all in the trials' indexes: readers leave them out,
+unless a trial's index is lost, empty or damaged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import posixpath
+import re
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow.fs
+
+from tune_media.storage.filesystem import file_info, is_local, read_if_there, write_atomically
+from tune_media.storage.index_lines import Line, content_of, raw_lines
+from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
+
+FOLDER = ".tune_media_log"
+_PART, _DONE, _DONE_BEFORE = ".jsonl", ".done.json", ".done.jsonl"  # the last one is that of version 3
+_NAME = re.compile(r"(\d+)-(\d+)-([0-9a-z]+)-([0-9a-f]{8})-(\d+)-(\d)\.jsonl")
+_MOST_PARTS = 16  # of a level; then they become one of the next
+_LARGEST_PART = 8 * 2**20  # bytes: a larger one is not merged again
+_MERGED_SECONDS = 60.0  # parts stay so long after they were merged: whoever has listed them may still read them
+_MAX_CACHED = 64 * 2**20  # bytes of parts
+_LOOK_SECONDS = 2.0  # all trials that are read in one look share one LIST of a remote storage
+_MAX_LOGS = 8
+_MAX_NOTES = 1000
+_TRIES = 5
+
+Parsed = list[tuple[bytes, Line | None]]
+_parts: dict[tuple[str, str], tuple[int, Parsed]] = {}  # size and lines, by storage and path: parts never change
+_logs: dict[tuple[str, str, bool], tuple[float, Log]] = {}  # when they were listed, by storage and experiment
+_notes: dict[tuple[str, str], list[str]] = {}  # the parts that are done, by storage and path of the note
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of the log.
+
+    Attributes:
+        path: Its path.
+        last: The last row that it is about; 0 for a log of version 3, which has other names.
+        owner: Who wrote it: the id of a driver's outbox, or ``render``.
+        writer: The process that wrote it.
+        number: Which of its parts it is; 0 for a log of version 3.
+        level: How often its lines were merged.
+        written: When it was written, seconds since 1970, by the storage's clock.
+    """
+
+    path: str
+    last: int = 0
+    owner: str = ""
+    writer: str = ""
+    number: int = 0
+    level: int = 0
+    written: float = 0.0
+
+
+@dataclass(frozen=True)
+class Log:
+    """The parts of a log that were read.
+
+    Attributes:
+        parts: The parts.
+        lines: The lines and events, by the name of the trial's folder.
+        newest: Those of the newest part of each writer, whose files may not be there yet.
+    """
+
+    parts: Sequence[Part] = ()
+    lines: dict[str, list[Line]] = field(default_factory=dict)
+    newest: dict[str, list[Line]] = field(default_factory=dict)
+
+    @property
+    def last_row(self) -> int:
+        """The highest row of all parts; 0 if there is none."""
+        return max((part.last for part in self.parts), default=0)
+
+    @property
+    def written(self) -> float:
+        """When the newest part was written, seconds since 1970; 0 if there is none."""
+        return max((part.written for part in self.parts), default=0.0)
+
+
+class LogWriter:
+    """The parts of an experiment's log that one process writes. One thread calls all methods.
+
+    Args:
+        filesystem: The storage.
+        experiment: The experiment's folder on it.
+        owner: Letters and digits that tell who writes.
+
+    Example:
+        >>> import tempfile
+        >>> folder, local = tempfile.mkdtemp(), pyarrow.fs.LocalFileSystem()
+        >>> log = LogWriter(local, folder, "example")
+        >>> log.append(7, 7, [{"trial": "t1", "event": "again", "id": "x", "row": 7}])
+        >>> read_log(local, folder).lines["t1"][0]["event"]
+        'again'
+        >>> log.finish()
+        >>> read_log(local, folder).lines, len(read_log(local, folder, done=True).lines["t1"])
+        ({}, 1)
+    """
+
+    def __init__(self, filesystem: pyarrow.fs.FileSystem, experiment: str, owner: str) -> None:
+        self._filesystem, self._folder = filesystem, posixpath.join(experiment, FOLDER)
+        self.owner, self.writer = owner, uuid.uuid4().hex[:8]
+        self._count = 0
+        self._levels: list[list[tuple[str, int, int, bytes]]] = [[]]  # name, rows and content of parts to be merged
+        self._merged: list[tuple[float, str]] = []  # when, and the names of parts that were
+
+    def append(self, first: int, last: int, lines: Iterable[Line]) -> None:
+        """Write a part; if it fails, it may be tried again with the same lines.
+
+        Args:
+            first: The first row that it is about.
+            last: The last row.
+            lines: Lines and events.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        content = content_of(lines)
+        if content:
+            self._merge()
+            self._write(first, last, content, 0)
+
+    def finish(self, earlier: Iterable[Part] = ()) -> None:
+        """Note that all indexes are whole.
+
+        Args:
+            earlier: Parts of other processes whose lines are in the indexes, too.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        own = [part for part in list_parts(self._filesystem, self._folder) if part.writer == self.writer]
+        names = sorted({posixpath.basename(part.path) for part in (*own, *earlier)})
+        if names:
+            path = posixpath.join(self._folder, f"{self.writer}{_DONE}")
+            write_atomically(self._filesystem, path, json.dumps(names).encode())
+        _logs.clear()
+
+    def _merge(self) -> None:
+        """Merge the parts of full levels, and delete those that were merged long enough ago."""
+        for level, parts in enumerate(self._levels[:9]):
+            if len(parts) < _MOST_PARTS:
+                break
+            content = b"".join(content for *_, content in parts)
+            self._levels[level] = []
+            try:
+                self._write(parts[0][1], parts[-1][2], content, level + 1)
+            except BaseException:
+                self._levels[level] = parts
+                raise
+            self._merged += [(time.monotonic(), name) for name, *_ in parts]
+        while self._merged and time.monotonic() - self._merged[0][0] > _MERGED_SECONDS:
+            with contextlib.suppress(OSError):  # what stays is read twice, which changes nothing
+                self._filesystem.delete_file(posixpath.join(self._folder, self._merged[0][1]))
+            self._merged.pop(0)
+
+    def _write(self, first: int, last: int, content: bytes, level: int) -> None:
+        name = f"{first}-{last}-{self.owner}-{self.writer}-{self._count + 1}-{level}{_PART}"
+        write_atomically(self._filesystem, posixpath.join(self._folder, name), content)
+        self._count += 1
+        if len(content) < _LARGEST_PART:
+            self._levels += [[]] * (level + 1 - len(self._levels))
+            self._levels[level] = [*self._levels[level], (name, first, last, content)]
+        _logs.clear()  # this process sees its own lines at once
+
+
+def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool = False) -> Log:
+    """Read an experiment's log, with one LIST; lines and events that are not whole are passed over, with a warning.
+
+    Args:
+        filesystem: The storage; several threads may share it.
+        experiment: The experiment's folder on it.
+        done: Read the parts, too, whose lines are all in the trials' indexes.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    key = str(filesystem.type_name), experiment, done
+    with _lock:
+        looked, log = _logs.get(key, (float("-inf"), None))
+    if log is not None and not is_local(filesystem) and time.monotonic() - looked < _LOOK_SECONDS:
+        return log
+    looked = time.monotonic()
+    for _ in range(_TRIES):
+        parts = list_parts(filesystem, posixpath.join(experiment, FOLDER), done=done)
+        if log is None or log.parts != parts or any(not part.number for part in parts):
+            contents = [_read_part(filesystem, part) for part in parts]
+            if None in contents:  # parts were merged since they were listed
+                continue
+            log = _log_of(parts, [content or [] for content in contents])
+        with _lock:
+            _logs.pop(key, None)
+            _logs[key] = looked, log
+            while len(_logs) > _MAX_LOGS:
+                del _logs[next(iter(_logs))]
+        return log
+    raise OSError(f"the parts of the log of {experiment} vanish as they are read")
+
+
+def _log_of(parts: list[Part], contents: list[Parsed]) -> Log:
+    lines: dict[str, dict[bytes, Line]] = {}
+    newest: dict[str, list[Line]] = {}
+    last = {part.writer: part.number for part in sorted(parts, key=lambda part: part.number) if not part.level}
+    for part, content in zip(parts, contents, strict=True):
+        broken = []
+        for number, (raw, line) in enumerate(content, 1):
+            trial = None if line is None else line.get("trial")
+            if line is None or not isinstance(trial, str):
+                broken.append(number)
+                continue
+            lines.setdefault(trial, {})[raw] = line
+            if not part.level and part.number == last[part.writer]:
+                newest.setdefault(trial, []).append(line)
+        warn_of_broken_lines(part.path, broken, "a line of the log")
+    return Log(parts, {trial: list(found.values()) for trial, found in lines.items()}, newest)
+
+
+def list_parts(filesystem: pyarrow.fs.FileSystem, folder: str, *, done: bool = False) -> list[Part]:
+    """Return the parts in the folder of a log; ``done`` is as for ``read_log``.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    found = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
+    notes = [] if done else [info.path for info in found if info.path.endswith(_DONE)]
+    are_done = {name for path in notes for name in _named(filesystem, path)}
+    parts = []
+    for info in found:
+        name = posixpath.basename(info.path)
+        is_left = not done and (name in are_done or name.endswith(_DONE_BEFORE))
+        if name.endswith(_PART) and not is_left and (info.is_file or file_info(filesystem, info.path)):
+            parts.append(_part(info.path, (info.mtime_ns or 0) / 1e9))
+    return parts
+
+
+def _named(filesystem: pyarrow.fs.FileSystem, path: str) -> list[str]:
+    """Return the names of the parts that a note says are done; such a note is never changed."""
+    key = str(filesystem.type_name), path
+    if key not in _notes:
+        content, names = read_if_there(filesystem, path), None
+        with contextlib.suppress(ValueError, RecursionError):
+            names = json.loads(content or b"[]")
+        if not isinstance(names, list):
+            warn_passed_over(path, "it does not name parts of the log")
+            names = []
+        while len(_notes) > _MAX_NOTES:
+            _notes.pop(next(iter(_notes)), None)
+        _notes[key] = [name for name in names if isinstance(name, str)]
+    return _notes[key]
+
+
+def is_logged(filesystem: pyarrow.fs.FileSystem, folder: str) -> bool:
+    """Return whether the log of a trial's experiment has lines of the trial.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    experiment, name = posixpath.split(folder.rstrip("/"))
+    return name in read_log(filesystem, experiment).lines
+
+
+def has_log(filesystem: pyarrow.fs.FileSystem, experiment: str) -> bool:
+    """Return whether an experiment's folder has a log.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    info = filesystem.get_file_info(posixpath.join(experiment, FOLDER))
+    return bool(info.type == pyarrow.fs.FileType.Directory)
+
+
+def _part(path: str, written: float) -> Part:
+    name = posixpath.basename(path)
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return Part(path, writer=name, written=written)
+    return Part(path, int(found[2]), found[3], found[4], int(found[5]), int(found[6]), written)
+
+
+def _read_part(filesystem: pyarrow.fs.FileSystem, part: Part) -> Parsed | None:
+    """Return the lines of a part; None if it is gone."""
+    key = str(filesystem.type_name), part.path
+    with _lock:
+        held = _parts.pop(key, None) if part.number else None
+    if held is None:  # a log of version 3 may grow, and its last line may be half
+        content = read_if_there(filesystem, part.path)
+        if content is None:
+            return None
+        held = len(content), list(raw_lines(content if part.number else content[: content.rfind(b"\n") + 1]))
+    with _lock:
+        _parts[key] = held
+        size = sum(nbytes for nbytes, _ in _parts.values())
+        while size > _MAX_CACHED:
+            size -= _parts.pop(next(iter(_parts)))[0]
+    return held[1]

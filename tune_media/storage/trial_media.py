@@ -1,0 +1,172 @@
+"""Reads the media that a trial's folder holds, for everybody who is not the driver that writes them."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow.fs
+
+from tune_media.storage.entry import STORED, may_be_rendered
+from tune_media.storage.filesystem import is_local
+from tune_media.storage.fold import fold
+from tune_media.storage.index_lines import Line, read_index
+from tune_media.storage.location import filesystem_of_trial, media_folder, path_of
+from tune_media.storage.log import has_log, read_log
+from tune_media.values.strict_json import json_bytes
+
+logger = logging.getLogger("tune_media")
+
+_RUNNING_SECONDS = 120.0  # a log that is younger may belong to a driver that runs
+
+
+@dataclass(frozen=True)
+class TrialContents:
+    """The media that a trial's folder holds.
+
+    Attributes:
+        media_folder: The folder that the paths of the lines are relative to: the trial's own, unless that is its folder
+            on the driver; then a path, or a URI. See ``tune_media.storage.location.media_folder``.
+        lines: The valid line of each medium, as JSON and parsed: the fold of the index and the log.
+        is_coming: Whether the driver is about to write files that are left out.
+        may_run: Whether a driver that runs may still add media.
+        unrendered: How many clips have no file: of these there is only the tape of the episode, so far or for good.
+            Those that the trial has left behind are not counted.
+    """
+
+    media_folder: str
+    lines: Sequence[tuple[bytes, Line]] = ()
+    is_coming: bool = False
+    may_run: bool = False
+    unrendered: int = 0
+
+
+def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
+    """Read a trial's index and its lines in the log; nothing is changed.
+
+    Several threads may call this at once.
+
+    Args:
+        filesystem: Any pyarrow filesystem.
+        folder: The trial's folder on it, or the trial's folder on the driver.
+
+    Raises:
+        OSError: The filesystem does not answer.
+
+    Example:
+        >>> len(read_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial").lines)
+        0
+    """
+    place, trial_id = _place_of(filesystem, folder)
+    if place != folder:
+        try:
+            filesystem = filesystem_of_trial(place, filesystem, frozenset({trial_id}))
+        except FileNotFoundError:  # the pointer was changed, or the driver has listed nothing yet
+            place = folder
+    lines, is_coming, written = read_lines(filesystem, path_of(place).rstrip("/"))
+    unrendered = sum(map(may_be_rendered, lines))
+    raw = [(json_bytes(line), line) for line in lines]
+    return TrialContents(place, raw, is_coming, time.time() - written < _RUNNING_SECONDS, unrendered)
+
+
+def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Line], bool, float]:
+    """Return the valid lines of a trial, whether more files are coming, and when the log was last written.
+
+    The log is read before the index: a driver writes a trial's index before its log is done. Lines whose file is not
+    there yet are left out.
+
+    Args:
+        filesystem: The storage.
+        folder: The trial's folder on it.
+
+    Raises:
+        OSError: The filesystem does not answer.
+    """
+    experiment, name = posixpath.split(folder)
+    log = read_log(filesystem, experiment)
+    index, is_whole = read_index(filesystem, folder)
+    if not is_whole:
+        log = read_log(filesystem, experiment, done=True)
+    missing = missing_files(filesystem, folder, log.newest.get(name, ()))
+    lines = fold([*index, *log.lines.get(name, ())])
+    there = [line for line in lines if line.get("status") != STORED or line["path"] not in missing]
+    return there, len(there) < len(lines), log.written
+
+
+def missing_files(filesystem: pyarrow.fs.FileSystem, folder: str, newest: Iterable[Line]) -> set[str]:
+    """Return the files that the newest lines of a log list as stored, and that are not there.
+
+    Args:
+        filesystem: The storage.
+        folder: The trial's folder on it.
+        newest: The lines, see ``log.Log``.
+
+    Raises:
+        OSError: The filesystem does not answer.
+    """
+    paths = list({line["path"] for line in newest if "event" not in line and line.get("status") == STORED})
+    found = filesystem.get_file_info([posixpath.join(folder, path) for path in paths]) if paths else []
+    return {path for path, info in zip(paths, found, strict=True) if not info.is_file}
+
+
+def warn_of_unrendered(found: Iterable[tuple[str, TrialContents]]) -> None:
+    """Say how many clips are not there because nobody has rendered them, and how they are made.
+
+    Args:
+        found: The contents of trials, each with its experiment as ``as_argument`` returns it.
+    """
+    by_experiment: dict[str, list[TrialContents]] = {}
+    for experiment, contents in found:
+        if contents.unrendered:
+            by_experiment.setdefault(experiment, []).append(contents)
+    for experiment, trials in by_experiment.items():
+        may_run = any(contents.may_run for contents in trials)
+        logger.log(
+            logging.INFO if may_run else logging.WARNING,
+            "tune_media: %d clip(s) of %d trial(s) are tapes, and not rendered%s. `tune-media render %s --episodes "
+            "waiting --storage` makes these clips%s.",
+            sum(contents.unrendered for contents in trials),
+            len(trials),
+            " yet" if may_run else "",
+            experiment,
+            " when the experiment has ended" if may_run else "",
+        )
+
+
+def warn_of_suspects(found: Mapping[str, int]) -> None:
+    """Say how many clips may not show their episodes, and how that is found out.
+
+    Args:
+        found: The number of such clips, by experiment as ``as_argument`` returns it.
+    """
+    for experiment, count in found.items():
+        logger.warning(
+            "tune_media: %d clip(s) may not show their episodes ('suspect' in their rows; 'note' says why). "
+            "`tune-media render %s --episodes suspect --storage` plays their tapes again.",
+            count,
+            experiment,
+        )
+
+
+def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, str]:
+    """Return the folder of a trial's media, and the trial id that its index must have if that is another folder.
+
+    It is that folder, unless it is the driver's, and the media are elsewhere.
+
+    Tune copies the pointer to the storage, and whoever copies an experiment copies it, too. A folder is no driver's if
+    a file that its index lists is in it, or if its experiment has a log: the log is on the storage only. An index alone
+    tells nothing on a local disk: drivers of earlier versions left one in their folder if the storage was away.
+    """
+    listed, _ = read_index(filesystem, folder)
+    stored = [line for line in listed if line.get("status") == STORED]
+    if listed and (not stored or not is_local(filesystem)):
+        return folder, ""
+    if any(filesystem.get_file_info(posixpath.join(folder, line["path"])).is_file for line in stored):
+        return folder, ""
+    place, trial_id = media_folder(filesystem, folder)
+    if place != folder and has_log(filesystem, posixpath.dirname(folder.rstrip("/"))):
+        place = folder
+    return place, trial_id
