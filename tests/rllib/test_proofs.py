@@ -114,6 +114,17 @@ def test_an_env_whose_pictures_draw_random_numbers_is_recorded_directly(prover, 
     assert words in proven(prover, samples_of(kind)).reason
 
 
+@pytest.mark.parametrize("kind", [odd_envs.SamplesFromANewSpace, odd_envs.ImportDraws])
+def test_generators_that_differ_between_any_two_plays_do_not_tell_of_its_pictures(prover, kind):
+    assert proven(prover, samples_of(kind)).repeats
+
+
+def test_an_env_that_differs_once_is_not_said_to_draw_in_its_pictures(prover):
+    reason = proven(prover, samples_of(odd_envs.DiffersOnce)).reason
+    assert "at step 1, the replay has another" in reason
+    assert "render()" not in reason
+
+
 def test_an_env_whose_picture_depends_on_those_before_it_is_not_compared_by_single_frames(prover):
     verdict = proven(prover, samples_of(odd_envs.RenderAges))
     assert (verdict.repeats, verdict.shows_alone) == (True, False)

@@ -81,6 +81,46 @@ class RenderDrawsFromGlobal(Plain):
         return self.drawn
 
 
+class SamplesFromANewSpace(Plain):
+    """Its reset makes an action space, and samples from it, which nobody seeds: highway-env does so."""
+
+    def reset(self, **options):
+        answer = super().reset(**options)
+        self.action_space = gym.spaces.Discrete(2)
+        self.action_space.sample()
+        return answer
+
+
+class ImportDraws(Plain):
+    """Its maker draws from the generators of the process the first time, as modules do when they are imported."""
+
+    is_imported = False
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        if not ImportDraws.is_imported and self.config["process"] != os.getpid():
+            random.random()
+            np.random.random()
+        ImportDraws.is_imported = True
+
+
+class DiffersOnce(Plain):
+    """The second env that a process of a replay makes has another reward than the others."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        made = int(os.environ.get(self.key, 0))  # not an attribute, which a replay would set back
+        os.environ[self.key] = str(made + (self.config["process"] != os.getpid()))
+
+    @property
+    def key(self):
+        return f"MADE_IN_{os.getpid()}"
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return (observation, 1.0 + (os.environ[self.key] == "2"), *rest)
+
+
 class RenderAges(Plain):
     """Each picture makes the next one darker."""
 
