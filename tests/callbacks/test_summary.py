@@ -43,6 +43,16 @@ def test_problems_beside_clips_are_named_too(tmp_path, capsys):
     assert line.endswith("Not recorded: a frame was cut (1 episode without a clip).")
 
 
+def test_what_costs_no_episode_is_a_warning_beside_the_stored_clips(tmp_path, capsys):
+    """It said that the clips that show nothing were not recorded; they are stored."""
+    problems = (RecordingProblem("a clip shows nothing: every frame is black"), RecordingProblem("no clip: a fault", 2))
+    line = last_line(tmp_path, capsys, [{"clip": clip(), "evaluation": {"episodes": {"problems": problems}}}])
+    assert line.endswith(
+        "Not recorded: no clip: a fault (2 episodes without a clip). Warnings: a clip shows nothing: every frame is "
+        "black."
+    )
+
+
 def test_episodes_that_had_not_arrived_at_the_end_are_counted(tmp_path, capsys):
     """Nobody said that the clips of the last evaluation were missing if it lasted as long as the training beside it."""
     results = [
@@ -79,12 +89,13 @@ def test_what_was_lost_is_counted_and_the_first_are_named(count):
     assert (", ..." in summary.line()) == (count > 5)
 
 
-def ended(trial, state=None, *, results=(), failed=False):
+def ended(trial, state=None, *, results=(), failed=False, is_started=True):
     """Run a trial, and return the callback's state before its end."""
     callback = tm.JsonMediaLoggerCallback()
     if state:
         callback.set_state(state)
-    callback.log_trial_start(trial)
+    if is_started:
+        callback.log_trial_start(trial)
     for result in results:
         callback.log_trial_result(result["training_iteration"], trial, result)
         trial.last_result = result
@@ -94,13 +105,15 @@ def ended(trial, state=None, *, results=(), failed=False):
     return state
 
 
-def test_trials_that_fail_before_their_first_result_are_the_reason(tmp_path, capsys):
-    """The line asked for record_episodes(...), which was there."""
-    ended(FakeTrial(tmp_path), failed=True)
+@pytest.mark.parametrize("is_started", [True, False])  # Tune never starts one whose trainable cannot be made
+def test_trials_that_fail_before_their_first_result_are_the_reason(tmp_path, capsys, is_started):
+    """The line asked for record_episodes(...), which was there; or it said that no trial reported a result."""
+    trial = FakeTrial(tmp_path)
+    ended(trial, failed=True, is_started=is_started)
     line = capsys.readouterr().out.splitlines()[-1]
     assert line == (
-        "tune_media: nothing was recorded, because: 1 trial(s) failed before their first result; the error is in "
-        "error.txt in the trial's folder."
+        f"tune_media: nothing was recorded, because: 1 trial(s) failed before their first result ({trial}); the error "
+        "is in error.txt in the trial's folder."
     )
     ended(FakeTrial(tmp_path / "other"))
     assert "nothing was recorded, because: no trial reported a result." in capsys.readouterr().out

@@ -138,6 +138,8 @@ class MediaLoggerCallback(LoggerCallback):
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         session, reader = self._open(trial)
         status: Status = "failed" if failed else "finished"
+        if failed and not (trial.last_result or {}).get("training_iteration"):  # Tune may never have started it
+            session.summary.failed_early(trial.trial_id, str(trial))
         session.end_trial(trial.trial_id, status)
         reader.call_in_loop("end", trial, status)
 

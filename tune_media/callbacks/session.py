@@ -218,12 +218,8 @@ class MediaSession:
 
     def end_trial(self, trial_id: str, status: Status) -> None:
         """A trial is over: one row, whichever callback is told first; hold nothing of it any longer."""
-        trial = self.running.pop(trial_id, None)
-        if trial is None:
-            return
-        if status == "failed" and not (trial.last_result or {}).get("training_iteration"):
-            self.summary.failed_early(trial_id)
-        self._append_end(trial_id, status)
+        if self.running.pop(trial_id, None) is not None:
+            self._append_end(trial_id, status)
 
     def _append_end(self, trial_id: str, status: Status) -> None:
         self._ended.add(trial_id)

@@ -58,7 +58,7 @@ without a clip).
         self._folder = ""  # the experiment's
         self.experiment = ""  # the same, as the command line takes it
         self.had_media = self.has_recorder = self._has_results = False
-        self._without_result: set[str] = set()  # trials that failed before their first result
+        self._without_result: dict[str, str] = {}  # names of the trials that failed before their first result, by id
         self._files = self._episodes = self._lost = self._nbytes = 0
         self._tapes = self._unrendered = self._suspects = 0
         self._parked = 0
@@ -80,11 +80,11 @@ without a clip).
     def reported(self, trial_id: str) -> None:
         """Take note that a trial has reported a result."""
         self._has_results = True
-        self._without_result.discard(trial_id)
+        self._without_result.pop(trial_id, None)
 
-    def failed_early(self, trial_id: str) -> None:
+    def failed_early(self, trial_id: str, name: str) -> None:
         """Take note that a trial failed before its first result."""
-        self._without_result.add(trial_id)
+        self._without_result[trial_id] = name
 
     def stored(self, trial_id: str, folder: str, nbytes: int) -> None:
         """Count a file that is on the storage; once, whatever number of keys share it."""
@@ -165,7 +165,8 @@ without a clip).
 
     def line(self) -> str:
         """Return the last line."""
-        texts = [str(RecordingProblem(text, lost)) for text, lost in self._problems.items()]
+        texts = [str(RecordingProblem(text, lost)) for text, lost in self._problems.items() if lost]
+        warnings = [text for text, lost in self._problems.items() if not lost]
         late = {key: sum(counts.values()) for key, counts in self._pending.items()}
         if late.get(NUM_PENDING):
             texts.append(f"{counted(late[NUM_PENDING])} had not arrived when their trials ended")
@@ -175,13 +176,13 @@ without a clip).
                 "trials ended"
             )
         if self._without_result:
+            failed = list(self._without_result.values())
             texts.append(
-                f"{len(self._without_result)} trial(s) failed before their first result; the error is in error.txt in "
-                "the trial's folder"
+                f"{len(failed)} trial(s) failed before their first result ({_names(failed, len(failed))}); the error "
+                "is in error.txt in the trial's folder"
             )
-        reasons = "; ".join(texts)
         if not self._folder:
-            return self._line_without_media(reasons) + self._fault_text()
+            return self._line_without_media("; ".join([*texts, *warnings])) + self._fault_text()
         line = (
             f"tune_media: stored {self._files} media of {len(self._trials)} trial(s), {self._nbytes / 1e6:.2g} MB, in "
             f"{self._folder}/<trial>/media, listed in its index.jsonl."
@@ -196,12 +197,14 @@ without a clip).
             line += f" {self._lost_text()}: see the lines of the index whose status is not 'stored'."
         if self._parked:
             line += f" {self._parked_text()}."
-        if reasons:
-            line += f" Not recorded: {reasons}."
+        if texts:
+            line += f" Not recorded: {'; '.join(texts)}."
+        if warnings:
+            line += f" Warnings: {'; '.join(warnings)}."
         return line + self._fault_text()
 
     def _parked_text(self) -> str:
-        names = ", ".join(self._parked_names) + (", ..." if self._parked > len(self._parked_names) else "")
+        names = _names(self._parked_names, self._parked)
         return (
             f"The storage did not take {self._parked} media ({names}); they wait on this machine for a week. "
             f"`tune-media deliver {self.experiment}` stores them, and so does Tuner.restore"
@@ -227,13 +230,17 @@ without a clip).
         return f"tune_media: nothing was recorded, because: {reasons or _not_asked()}."
 
     def _lost_text(self) -> str:
-        names = ", ".join(self._lost_names) + (", ..." if self._lost > len(self._lost_names) else "")
-        return f"{self._lost} could not be stored ({names})"
+        return f"{self._lost} could not be stored ({_names(self._lost_names, self._lost)})"
 
     def _fault_text(self) -> str:
         if not self._faults.count:
             return ""
         return f" {self._faults.count} fault(s) were met on the way; the first of each kind is in the log."
+
+
+def _names(first: list[str], count: int) -> str:
+    """Return the first names, and whether there are more."""
+    return ", ".join(first[:_MAX_NAMES]) + (", ..." if count > _MAX_NAMES else "")
 
 
 def _not_asked() -> str:
