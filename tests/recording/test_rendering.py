@@ -56,18 +56,57 @@ def test_views_are_named_and_a_dict_of_frames_is_one_view_each():
     [
         (None, r"'Shows' returned None from render\(\)\. Create it with render_mode='rgb_array'"),
         ([FRAME] * 2, "returned a list"),
+        (object(), r"returned one 'object' object from render\(\); a frame is one array of uint8, height x width"),
+        ((picture for picture in [FRAME]), "returned one 'generator' object"),
+        (3, "returned one 'int' object"),
+        (FRAME.astype(complex), "returned one array of complex128"),
+        (
+            np.stack([FRAME] * 2),
+            r"shape \(2, 8, 8, 3\).*these are 2 pictures; pass frame=lambda env: env.render\(\)\[0\]",
+        ),
+        (FRAME[..., :2], r"this one has 2; pass frame=lambda env: env.render\(\)\[\.\.\., 0\]"),
+        (np.zeros((8, 8, 9), np.uint8), r"this one has 9; pass frame=lambda env: env.render\(\)\[\.\.\., :3\]"),
+        (FRAME[:0, :0], "this one is empty, so nothing was drawn"),
+        (FRAME[0, 0], "this has 1 dimension, and is no picture"),
+        (np.full((8, 8, 3), np.nan), "some of its values are NaN or infinite"),
+        (FRAME.astype(int) + 1000, r"values are from 1000 to 1000, .*: pass .*\.clip\(0, 255\)\.astype"),
+        (FRAME.astype(np.int8) - 7, "values are from -7 to -7"),
         (FRAME.astype(int) + 200, r"int64 of shape .*: pass frame=lambda env: env.render\(\).astype"),
         (FRAME.astype(float) + 200, r"pass frame=lambda env: env.render\(\).astype"),
         (FRAME > 0, r"in 0\.\.1, pass frame=lambda env: \(255 \*"),
         (np.zeros((8, 8, 3)), "float64 of shape"),
-        (np.zeros((3, 8, 8), np.uint8), "transpose"),
-        (np.zeros((0, 8, 3), np.uint8), "an array of shape"),
+        (np.zeros((3, 8, 8)), r"for channels first, pass frame=lambda env: env.render\(\).transpose"),
         (RuntimeError("no OpenGL here"), "raised RuntimeError: no OpenGL here. There is no display here"),
     ],
 )
 def test_a_picture_that_cannot_be_recorded_names_the_env_and_the_remedy(picture, words):
     with pytest.raises(FrameError, match=words):
         Renderer(Shows(picture)).frames(0)
+
+
+@pytest.mark.parametrize("picture", [None, [FRAME] * 2])
+def test_a_render_mode_that_is_set_is_not_asked_for_again(picture):
+    env = Shows(picture)
+    env.render_mode = "rgb_array"
+    with pytest.raises(
+        FrameError, match=r"render_mode is 'rgb_array' already: let render\(\) return one array of uint8"
+    ):
+        Renderer(env).frames(0)
+
+
+@pytest.mark.parametrize(
+    ("picture", "words"),
+    [
+        (None, "returned None from frame=. Let frame= return one array of uint8"),
+        (3, "returned one 'int' object from frame=; a frame is one array"),
+        (FRAME.astype(float) + 9, "let frame= return picture.astype('uint8')"),
+        (np.stack([FRAME] * 2), "let frame= return picture[0]"),
+    ],
+)
+def test_the_remedy_for_a_function_is_in_the_function(picture, words):
+    with pytest.raises(FrameError) as caught:
+        Renderer(Shows(FRAME), lambda env: picture).frames(0)
+    assert words in str(caught.value)
 
 
 def test_an_env_that_draws_with_numpy_gets_no_advice_on_displays():
@@ -84,11 +123,17 @@ def test_an_env_can_be_named_after_another_in_messages():
 
 @pytest.mark.parametrize(
     ("stated", "fps"),
-    [(12, 12.0), (None, 30.0), (0, 30.0), (float("inf"), 30.0), ("60", 60.0), ("fast", 30.0), (True, 30.0)],
+    [
+        *((12, 12.0), ("60", 60.0), (None, 30.0), (0, 30.0), (float("inf"), 30.0), ("fast", 30.0), (True, 30.0)),
+        *((10**9, 30.0), (0.001, 30.0)),
+    ],
 )
-def test_the_speed_is_the_envs_own_if_it_can_be(stated, fps):
-    assert Renderer(Shows(FRAME, render_fps=stated)).fps(0) == fps
+def test_the_speed_is_the_envs_own_if_it_can_be(stated, fps, caplog):
+    env = Shows(FRAME, render_fps=stated)
+    assert [Renderer(env, name=f"'{stated}'").fps(0) for _ in range(2)] == [fps] * 2
     assert Renderer(Shows(FRAME, **{"video.frames_per_second": stated})).fps(0) == fps
+    is_told = fps == 30.0 and stated is not None
+    assert caplog.text.count(f"env '{stated}' states {stated!r} frames per second") == is_told
 
 
 @pytest.mark.parametrize("picture", [[FRAME], (FRAME,), FRAME[None], [FRAME[None]]])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from tune_media.recording.problems import FrameError
-from tune_media.values.checks import did_you_mean
+from tune_media.values.checks import as_shown, did_you_mean
 from tune_media.values.convert import as_array
 from tune_media.values.secrets import error_text
+
+logger = logging.getLogger(__name__)
 
 FrameFunction = Callable[[Any], Any]
 """Told an env, returns its current frame (HWC uint8), or several as a dict by name."""
@@ -46,6 +48,9 @@ _PACKAGE_OF = {
     "ale_py": "pip install ale-py",
 }
 DEFAULT_FPS = 30.0
+_MIN_FPS, _MAX_FPS = 0.1, 1000.0  # of an env's metadata
+_CHANNELS = (1, 3, 4)
+_A_FRAME = "one array of uint8, height x width x channels"
 _FPS_KEYS = ("render_fps", "video.frames_per_second")  # of Gymnasium, and of old Gym
 FRAME_MODE = "rgb_array"
 _VECTOR_CLASSES = frozenset({"VectorEnv", "VectorMultiAgentEnv"})  # Gymnasium's and RLlib's, neither imported here
@@ -141,9 +146,10 @@ class Renderer:
             metadata = getattr(env, "metadata", None)
             stated: list[Any] = [metadata.get(key) for key in _FPS_KEYS] if isinstance(metadata, Mapping) else []
             for fps in stated:
-                with contextlib.suppress(TypeError, ValueError):  # None, say
-                    if not isinstance(fps, (bool, np.bool_)) and 0 < float(fps) < math.inf:
-                        return float(fps)
+                if (speed := _speed_of(fps)) is not None:
+                    return speed
+                if fps is not None:
+                    _warn_of_speed(self._name, as_shown(fps))
         return DEFAULT_FPS
 
     def _picture(self, view: FrameFunction | str, index: int) -> Any:
@@ -228,39 +234,97 @@ class Renderer:
         Raises:
             FrameError: It cannot.
         """
-        came = f"env {self._name} returned {{}} from {_call_name(view)}"
-        mode = f"Create it with render_mode='rgb_array', for example {self._example}"
-        if picture is None:
-            raise FrameError(f"{came.format('None')}. {mode}.{self._try_it()}")
         if isinstance(picture, (list, tuple)) and len(picture) == 1:
             picture = picture[0]
-        if isinstance(picture, (list, tuple, str)):
-            kind = type(picture).__name__
-            raise FrameError(f"{came.format(f'a {kind}')} instead of one frame. {mode}.{self._try_it()}")
+        came = f"env {self._name} returned {{}} from {_call_name(view)}"
+        if picture is None or isinstance(picture, (list, tuple, str)):
+            kind = "None" if picture is None else f"a {type(picture).__name__} instead of one frame"
+            raise FrameError(f"{came.format(kind)}. {self._mode_remedy(view)}.{self._try_it()}")
         array = as_array(picture)
         if array.ndim == 4 and len(array) == 1:
             array = array[0]
+        if array.ndim == 0 or array.dtype.kind not in "biuf":
+            kind = f"{type(picture).__name__!r} object" if array.ndim == 0 else f"array of {array.dtype}"
+            raise FrameError(f"{came.format(f'one {kind}')}; a frame is {_A_FRAME}.")
+        shape = f"an array of shape {array.shape}"
+        if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in _CHANNELS) or 0 in array.shape:
+            remedy = _shape_remedy(array.shape, view)
+            raise FrameError(f"{came.format(shape)}; a frame is height x width x channels, with 1, 3 or 4: {remedy}.")
         if array.dtype != np.uint8:
-            most = array.max() if array.dtype.kind in "iuf" and array.size else 1
-            remedy = (
-                "pass frame=lambda env: env.render().astype('uint8')."
-                if most > 1
-                else "if the values are in 0..1, pass frame=lambda env: (255 * env.render()).astype('uint8')."
-            )
-            raise FrameError(
-                f"{came.format(f'{array.dtype} of shape {array.shape}')}; a frame is uint8 in 0..255: {remedy}"
-            )
-        if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)) or 0 in array.shape:
-            raise FrameError(
-                f"{came.format(f'an array of shape {array.shape}')}; a frame is height x width x channels, with 1, "
-                "3 or 4 channels. For channels first, pass frame=lambda env: env.render().transpose(1, 2, 0)."
-            )
+            remedy = _values_remedy(array, view)
+            text = came.format(f"{array.dtype} of shape {array.shape}")
+            raise FrameError(f"{text}; a frame is uint8 in 0..255: {remedy}.")
         return array
+
+    def _mode_remedy(self, view: FrameFunction | str) -> str:
+        """Return what to do about an env that shows nothing, or many pictures at once."""
+        if not isinstance(view, str):
+            return f"Let frame= return {_A_FRAME}"
+        if view == "render" and getattr(sub_env(self.env, 0) or self.env, "render_mode", None) != FRAME_MODE:
+            return f"Create it with render_mode='rgb_array', for example {self._example}"
+        has_mode = f"Its render_mode is {FRAME_MODE!r} already: let" if view == "render" else "Let"
+        return f"{has_mode} {view}() return {_A_FRAME}"
 
     def _try_it(self) -> str:
         """Return the command that shows what a recording of this env would be, as the end of a message."""
         target = _importable(self.env)
         return f" To check it: tune-media doctor {target}" if target else ""
+
+
+def _shape_remedy(shape: tuple[int, ...], view: FrameFunction | str) -> str:
+    """Return what to do about an array whose shape is not that of a picture."""
+    if 0 in shape:
+        return "this one is empty, so nothing was drawn"
+    if len(shape) == 4:
+        return f"these are {shape[0]} pictures; {_instead('{}[0]', view)}, or let frame= return a dict of them by name"
+    if len(shape) == 3 and shape[0] in _CHANNELS:
+        return f"for channels first, {_instead('{}.transpose(1, 2, 0)', view)}"
+    if len(shape) == 3:
+        few = "..., :3" if shape[2] > max(_CHANNELS) else "..., 0"
+        return f"this one has {shape[2]}; {_instead(f'{{}}[{few}]', view)}"
+    return f"this has {len(shape)} dimension{'s' * (len(shape) > 1)}, and is no picture"
+
+
+def _values_remedy(array: np.ndarray[Any, Any], view: FrameFunction | str) -> str:
+    """Return what to do about a picture whose values are not uint8."""
+    if not np.isfinite(array).all():
+        return "some of its values are NaN or infinite; let it return numbers"
+    low, high = array.min(), array.max()
+    if low < 0 or high > 255:
+        scaled = _instead("{}.clip(0, 255).astype('uint8')", view)
+        return f"its values are from {low:.6g} to {high:.6g}, so scale them, or cut them off: {scaled}"
+    if high > 1:
+        return _instead("{}.astype('uint8')", view)
+    scaled = _instead("(255 * {}).astype('uint8')", view)
+    return f"if the values are in 0..1, {scaled}"
+
+
+def _instead(expression: str, view: FrameFunction | str) -> str:
+    """Return how to change what is recorded; ``{}`` in the expression is the picture of now."""
+    if isinstance(view, str):
+        return f"pass frame=lambda env: {expression.format(f'env.{view}()')}"
+    return f"let frame= return {expression.format('picture')}"
+
+
+def _speed_of(stated: Any) -> float | None:
+    """Return frames per second that an env states; None if they are none."""
+    with contextlib.suppress(TypeError, ValueError):  # None, say
+        if not isinstance(stated, (bool, np.bool_)) and _MIN_FPS <= float(stated) <= _MAX_FPS:
+            return float(stated)
+    return None
+
+
+@functools.lru_cache(64)
+def _warn_of_speed(name: str, stated: str) -> None:
+    logger.warning(
+        "env %s states %s frames per second in its metadata; its clips have %g. Pass video=VideoOptions(fps=...), or "
+        'set metadata["render_fps"] to a number from %g to %g.',
+        name,
+        stated,
+        DEFAULT_FPS,
+        _MIN_FPS,
+        _MAX_FPS,
+    )
 
 
 def check_method(name: str, envs: Sequence[Any], method: str) -> None:
