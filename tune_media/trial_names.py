@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from tune_media.values.checks import as_shown
 from tune_media.values.names import safe_name
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ def short_trial_names(trial: Trial) -> str:
         >>> short_trial_names(SimpleNamespace(trial_id="9eb5f_00003", evaluated_params={"lr": 1e-4, "env/size": 8}))
         'size=8_lr=0.0001_3'
     """
+    if not hasattr(trial, "evaluated_params"):
+        raise TypeError(
+            "short_trial_names takes a trial of Tune: pass it, without a call, as "
+            f"tune.TuneConfig(trial_dirname_creator=tune_media.short_trial_names). It got {as_shown(trial)}."
+        )
     params = sorted(trial.evaluated_params.items())
     leaves = Counter(name.rpartition("/")[2] for name, _ in params)
     parts = []

@@ -26,7 +26,7 @@ from tune_media.recording.rendering import (
 )
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
 from tune_media.steps import Collect
-from tune_media.values.checks import as_shown, check_flag, check_names, local_path, takes_one
+from tune_media.values.checks import as_shown, check_encodes, check_flag, check_names, local_path, takes_one
 from tune_media.values.episode_record import DIRECT
 from tune_media.values.options import VideoOptions
 
@@ -199,6 +199,7 @@ def _check_types(given: Arguments) -> None:
         raise TypeError(f"RecordEpisodes(video_folder=...) takes a path or None, got {given.video_folder!r}.")
     if not isinstance(given.name_prefix, str):
         raise TypeError(f"RecordEpisodes(name_prefix=...) takes a text, got {given.name_prefix!r}.")
+    check_encodes("RecordEpisodes(name_prefix=...)", given.name_prefix)
     if not {"/", "\\", "\0"}.isdisjoint(given.name_prefix):
         raise ValueError(
             f"RecordEpisodes(name_prefix=...) is part of a file name, got {given.name_prefix!r}; "

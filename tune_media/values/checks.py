@@ -152,6 +152,21 @@ def check_text(argument: str, value: Any, example: str, *, or_none: bool = True)
         raise TypeError(f"{argument} takes text{nothing}, for example {example}, got {as_shown(value)}.")
 
 
+def check_encodes(argument: str, text: str) -> None:
+    """Check text that is to be written, or to be sent: half of a character (a lone surrogate) has no encoding.
+
+    Raises:
+        ValueError: It has one.
+
+    Example:
+        >>> check_encodes("RecordEpisodes(name_prefix=...)", "ok\\ud800")
+        Traceback (most recent call last):
+        ValueError: RecordEpisodes(name_prefix=...): 'ok\\ud800' holds half of a character, which cannot be encoded.
+    """
+    if any("\ud800" <= one <= "\udfff" for one in text):
+        raise ValueError(f"{argument}: {as_shown(text)} holds half of a character, which cannot be encoded.")
+
+
 def check_positive(
     argument: str, value: Any, *, whole: bool = False, or_none: bool = False, finite: bool = False
 ) -> None:
@@ -216,6 +231,10 @@ def local_path(argument: str, path: str | os.PathLike[str]) -> Path:
     """
     if "\0" in os.fspath(path):
         raise ValueError(f"{argument} takes a path, and {os.fspath(path)!r} holds a NUL character.")
+    try:
+        os.fsencode(path)  # the system's own names of other bytes pass
+    except UnicodeEncodeError:
+        check_encodes(argument, os.fspath(path))
     try:
         return Path(path).expanduser()
     except RuntimeError:  # ~nobody

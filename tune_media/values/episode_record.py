@@ -13,6 +13,7 @@ from tune_media.values.checks import as_shown, check_text, is_number
 from tune_media.values.medium import Medium, new_id
 from tune_media.values.strict_json import json_bytes
 
+_WHOLE = ("seed", "env_runner", "env_index", "training_iteration", "env_steps", "weights_version")
 _FACTS = (
     "episode_id",
     "episode_return",
@@ -64,7 +65,8 @@ class EpisodeRecord(Medium):
             stored.
 
     Raises:
-        TypeError: The return is not a number, or the length is not a whole number; NumPy's numbers are fine.
+        TypeError: A value is not the number that it should be, NumPy's are fine; or a metric has no name.
+        ValueError: The length or an index is below 0.
     """
 
     kind: ClassVar[str] = "episode"
@@ -99,6 +101,17 @@ class EpisodeRecord(Medium):
         check_text("EpisodeRecord(episode_id=...)", self.episode_id, "'a3f0'", or_none=False)
         if self.episode_length < 0:
             raise ValueError(f"EpisodeRecord(episode_length=...) counts steps, got {self.episode_length}.")
+        for name in _WHOLE:
+            value = getattr(self, name)
+            if value is not None and type(value) is not int:
+                self._set(**{name: _plain(name, "a whole number", value, int)})
+        for name in ("env_runner", "env_index"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"EpisodeRecord({name}=...) takes an index, got {getattr(self, name)}.")
+        for name, value in self.metrics.items():
+            if type(name) is not str or (type(value) is not float and not is_number(value)):
+                got = as_shown({name: value})
+                raise TypeError(f"EpisodeRecord(metrics=...) takes numbers by their names, got {got}.")
 
     @property
     def clip_id(self) -> str:

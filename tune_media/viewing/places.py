@@ -90,7 +90,11 @@ def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -
     """
     if isinstance(source, (str, Path)):
         folder = folder_at(source, filesystem)
-        if not folder.is_there:
+        try:
+            is_there = folder.is_there
+        except OSError as error:
+            raise _unreadable(source, error) from error
+        if not is_there:
             wrong = f"{folder.path!r} is a file" if folder.is_file else f"There is no folder {folder.path!r}"
             raise FileNotFoundError(f"{wrong}; pass the experiment's folder, which tuner.fit() prints.")
         return [folder]
@@ -186,4 +190,13 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
                 f"load() cannot open {redacted(text)!r} ({redacted(str(error))}): pass a local path, a URI such as "
                 "'s3://bucket/experiment' or 'gs://bucket/experiment', or a path and filesystem=, a pyarrow filesystem."
             ) from error
+        except OSError as error:  # S3 is asked for the bucket's region
+            raise _unreadable(text, error) from error
     return Folder(pyarrow.fs.LocalFileSystem(), str(local_path("load()", path).resolve()))
+
+
+def _unreadable(path: str | Path, error: OSError) -> OSError:
+    return OSError(
+        f"load() cannot read {redacted(str(path))!r}: is it spelled right, and has this machine access to it? "
+        f"{redacted(str(error))}"
+    )

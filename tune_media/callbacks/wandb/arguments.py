@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tune_media.callbacks.wandb import private_names
-from tune_media.values.checks import as_shown, did_you_mean
+from tune_media.values.checks import as_shown, check_encodes, did_you_mean
 from tune_media.values.foreign import shown as shown_value
 from tune_media.values.secrets import keep_secret, redacted
 
@@ -16,6 +16,8 @@ _SECRETS = ("api_key", "azure_account_url_to_access_key", "x_extra_http_headers"
 """The settings of W&B that are secrets, or may hold some. Others, such as proxies, may have a password in a URL."""
 _OURS = {
     "dir": "each run's folder is in <trial>/wandb on the storage",
+    "id": "the run of each trial has the trial's id",
+    **dict.fromkeys(("resume", "resume_from", "fork_from"), "a restored trial goes on in its run"),
     "reinit": "all runs of an experiment are open in one process",
 }
 """The arguments of ``wandb.init`` that the callback sets itself, and why."""
@@ -41,7 +43,9 @@ def check_names(arguments: dict[str, Any], own: Iterable[str] = ()) -> None:
     import wandb
 
     of_init = inspect.signature(wandb.init).parameters
-    for name in arguments:
+    for name, value in arguments.items():
+        if isinstance(value, str):
+            check_encodes(f"WandbMediaLoggerCallback({name}=...)", value)
         if name in _OURS and arguments[name] is not None:
             raise TypeError(f"WandbMediaLoggerCallback(...) takes no {name}=: {_OURS[name]}; leave it out.")
         if name not in of_init:

@@ -19,7 +19,7 @@ from typing_extensions import override
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.wandb.arguments import check_mode, check_names, take_key, without_secrets
 from tune_media.callbacks.wandb.backend import WandbBackend
-from tune_media.values.checks import check_positive, check_text
+from tune_media.values.checks import check_encodes, check_positive, check_text
 from tune_media.values.options import MediaOptions
 from tune_media.values.secrets import redacted_values
 
@@ -56,10 +56,10 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         image_kwargs: Arguments for ``wandb.Image``, for such arrays.
         episodes_artifact: Put all clips, pictures and files of a trial into an artifact ``episodes-<trial>``, too.
         media: Options, shared by all callbacks of the family in one experiment.
-        **kwargs: For ``wandb.init``, but for ``dir`` and ``reinit``, which are ours. Secrets in ``settings`` (the API
-            key, HTTP headers, a proxy's password) are not pickled with the callback: set the environment variables of
-            these settings before ``Tuner.restore``. Secrets in other arguments, such as ``config`` and ``notes``, are
-            pickled as ``***``.
+        **kwargs: For ``wandb.init``, but for ``dir``, ``reinit``, ``id``, ``resume``, ``resume_from`` and
+            ``fork_from``, which are ours. Secrets in ``settings`` (the API key, HTTP headers, a proxy's password) are
+            not pickled with the callback: set the environment variables of these settings before ``Tuner.restore``.
+            Secrets in other arguments, such as ``config`` and ``notes``, are pickled as ``***``.
 
     Raises:
         ImportError: W&B is not installed.
@@ -95,6 +95,8 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         check_mode(kwargs.get("mode"))
         check_text("WandbMediaLoggerCallback(project=...)", project, "'walkers'")
         check_text("WandbMediaLoggerCallback(group=...)", group, "'seeds'")
+        for name, value in {"project": project, "group": group}.items():
+            check_encodes(f"WandbMediaLoggerCallback({name}=...)", value or "")
         if isinstance(excludes, str):
             raise TypeError(f"WandbMediaLoggerCallback(excludes=...) takes a list of names: excludes=[{excludes!r}].")
         check_positive("WandbMediaLoggerCallback(upload_timeout=...)", upload_timeout)
