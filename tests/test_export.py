@@ -35,6 +35,7 @@ def test_a_dataset_holds_the_steps_of_the_chosen_episodes(ray_session, tmp_path,
         results.experiment_path,
         "cartpole/random-v0",
         where=lambda episode: episode["seed"] == 1,
+        before_code=lambda: pytest.fail("steps that were recorded need no code"),
         env=gym.make("CartPole-v1"),
         data_format="arrow",
     )

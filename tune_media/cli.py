@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from pathlib import Path
@@ -748,7 +749,9 @@ def _export_to_minari(experiment: str, dataset: str, episodes: str | None = None
     """Make a dataset, and return a sentence about it."""
     from tune_media.export import to_minari
 
-    made = to_minari(experiment, dataset, where=_matching(experiment, episodes, with_tapes=False))
+    where = _matching(experiment, episodes, with_tapes=False)
+    say = functools.partial(_say_whose_code_runs, experiment, "the recipes of its envs")
+    made = to_minari(experiment, dataset, where=where, before_code=say)
     return f"Minari has the dataset {dataset}: {made.total_episodes} episodes, {made.total_steps} steps."
 
 
@@ -759,7 +762,8 @@ def _export_to_lerobot(
     from tune_media.export import to_lerobot
 
     where = _matching(experiment, episodes, with_tapes=True)
-    made = to_lerobot(experiment, output, where=where, task=task, pictures=not no_pictures)
+    say = functools.partial(_say_whose_code_runs, experiment, "the recipes of its envs")
+    made = to_lerobot(experiment, output, where=where, task=task, pictures=not no_pictures, before_code=say)
     return f"{output} is a LeRobot dataset of {made.episodes} episodes, {made.frames} frames."
 
 

@@ -155,6 +155,7 @@ def to_minari(
     *,
     where: Callable[[dict[str, Any]], bool] | None = None,
     filesystem: pyarrow.fs.FileSystem | None = None,
+    before_code: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> Any:
     """Make a Minari dataset of the episodes that have tapes, or whose steps were recorded.
@@ -170,6 +171,7 @@ def to_minari(
         where: A function of an episode (a dict: ``trial``, ``section``, ``episode_return``, ``seed``, ...) that returns
             whether to take it. None: all.
         filesystem: A pyarrow filesystem that ``path`` is on.
+        before_code: Called before the code that made the envs runs.
         **options: Passed on to ``minari.create_dataset_from_buffers``: ``env=`` (an env, its id or spec) or
             ``observation_space=`` and ``action_space=``; ``algorithm_name=``, ``author=``, ``data_format=``, ...
             Without spaces, those of the env in which tapes were played are taken.
@@ -202,7 +204,7 @@ def to_minari(
     rows = chosen_rows(catalog, where)
     recorded = list(recorded_steps(catalog, rows))
     rest = {id: row for id, row in rows.items() if id not in {steps.row["episode_id"] for steps in recorded}}
-    with EpisodeReplayer() as player:
+    with EpisodeReplayer(before_code=before_code) as player:
         buffers = buffers_of(itertools.chain(recorded, player.steps_of_all(rest, catalog.taped_episodes())))
         if not buffers:
             raise ValueError(
@@ -229,6 +231,7 @@ def to_lerobot(
     task: str | None = None,
     pictures: bool = True,
     filesystem: pyarrow.fs.FileSystem | None = None,
+    before_code: Callable[[], None] = lambda: None,
 ) -> LeRobotWriter:
     """Make a LeRobot dataset (format v3.0) of the episodes that have tapes.
 
@@ -245,6 +248,7 @@ def to_lerobot(
         pictures: Whether the envs are rendered: ``observation.image``, or ``observation.images.<view>`` if there are
             several views. An env that does not render has no pictures; a warning says so.
         filesystem: A pyarrow filesystem that ``path`` is on.
+        before_code: Called before the code that made the envs runs.
 
     Returns:
         What was written: its ``episodes`` and ``frames`` are their numbers.
@@ -264,7 +268,8 @@ def to_lerobot(
     from tune_media.datasets.lerobot import LeRobotWriter
 
     catalog = load(path, filesystem)
-    with LeRobotWriter(_folder("to_lerobot", output)) as writer, EpisodeReplayer(with_clips=pictures) as player:
+    replayer = EpisodeReplayer(with_clips=pictures, before_code=before_code)
+    with LeRobotWriter(_folder("to_lerobot", output)) as writer, replayer as player:
         for steps in player.steps_of_all(chosen_rows(catalog, where), catalog.taped_episodes()):
             try:
                 writer.add(steps, player.fps)

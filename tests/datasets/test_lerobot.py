@@ -1,6 +1,7 @@
 """Episodes on tape as a LeRobot dataset: its files, read without LeRobot, and the returns that its actions give."""
 
 import json
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -94,6 +95,7 @@ def test_its_actions_give_the_returns_again_and_each_frame_has_its_picture(evalu
     command = ["export", evaluated.path, "--to", "lerobot", "-o", str(folder), "--episodes", f"return >= {least}"]
     result = CliRunner().invoke(main, [*command, "--task", "walk"])
     assert result.exit_code == 0, result.output
+    assert result.output.startswith(f"This runs code that is stored in {evaluated.path}, in the recipes of its envs: ")
     info = json.loads((folder / "meta/info.json").read_text())
     frames = pq.read_table(folder / "data").to_pylist()
     episodes = pq.read_table(folder / "meta/episodes").to_pylist()
@@ -133,6 +135,17 @@ def test_its_actions_give_the_returns_again_and_each_frame_has_its_picture(evalu
     assert stats["next.reward"]["mean"] == pytest.approx([rewards.mean()])
     assert stats["next.reward"]["std"] == pytest.approx([rewards.std()])
     assert np.shape(stats["observation.image"]["mean"]) == (3, 1, 1)
+
+
+def test_minari_plays_tapes_after_it_is_said_that_their_code_runs(evaluated, monkeypatch):
+    def made(buffer, **_):  # Minari takes no dict of a number
+        return SimpleNamespace(total_episodes=len(buffer), total_steps=sum(len(one.rewards) for one in buffer))
+
+    monkeypatch.setattr(pytest.importorskip("minari"), "create_dataset_from_buffers", made)
+    result = CliRunner().invoke(main, ["export", evaluated.path, "--to", "minari", "--dataset", "walk/steps-v0"])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith(f"This runs code that is stored in {evaluated.path}, in the recipes of its envs: ")
+    assert "Minari has the dataset walk/steps-v0: 5 episodes" in result.output
 
 
 def test_what_cannot_become_a_dataset_says_why(evaluated, tmp_path):

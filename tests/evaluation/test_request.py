@@ -15,6 +15,10 @@ from tune_media.evaluation.request import Request, as_conditions, as_seeds, pars
         ({"seeds": "3:3"}, "takes seeds such as '0:40'"),
         ({"seeds": [True]}, "takes seeds such as '0:40'"),
         ({"seeds": "0:4", "episodes": 4}, "not both"),
+        ({"seeds": "0:100001"}, "takes at most 100,000 seeds, got '0:100001'"),
+        ({"seeds": "0:60000,60000:120000"}, "takes at most 100,000 seeds"),
+        ({"seeds": range(10**12)}, "takes at most 100,000 seeds, got range"),
+        ({"episodes": 100_001}, "at most 100,000, got 100001"),
         ({"episodes": 0}, "a number of episodes"),
         ({"checkpoint": "first"}, "'last', 'best', 'all' or the number"),
         ({"connectors": "own"}, "takes 'evaluation', 'training' or None"),
@@ -51,3 +55,4 @@ def test_conditions_are_all_combinations_and_their_folders_have_safe_names():
 
 def test_seeds_are_played_once_each():
     assert as_seeds(["0:3", 2, 9], None) == (0, 1, 2, 9)
+    assert as_seeds("0:100000", None) == tuple(range(100_000)) == as_seeds(None, 100_000)

@@ -71,14 +71,15 @@ class EpisodeReplayer:
 
     Args:
         with_clips: Whether the envs are rendered.
+        before_code: Called before the first env is made.
 
     Attributes:
         fps: Steps per second of the first env, a whole number, as LeRobot counts them.
         env_name: What the first env is called.
     """
 
-    def __init__(self, *, with_clips: bool = False) -> None:
-        self._with_clips, self._has_clips = with_clips, False
+    def __init__(self, *, with_clips: bool = False, before_code: Callable[[], None] = lambda: None) -> None:
+        self._with_clips, self._has_clips, self._before_code = with_clips, False, before_code
         self._renderers: dict[Any, Renderer] = {}  # by recipe and place
         self.fps, self.env_name = 1, ""
 
@@ -105,7 +106,10 @@ class EpisodeReplayer:
             rows: The facts of the episodes that are wanted, by their ids.
             taped: Episodes that have tapes.
         """
-        for episode in {one.id: one for one in taped if one.id in rows}.values():
+        wanted = {one.id: one for one in taped if one.id in rows}
+        if wanted:
+            self._before_code()
+        for episode in wanted.values():
             try:
                 yield self.steps(episode, rows[episode.id])
             except Exception as error:  # of one episode; the others are taken

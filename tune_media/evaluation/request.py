@@ -176,7 +176,8 @@ def as_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
                 f"evaluate(episodes=...) takes a number of episodes, at most {MAX_SEEDS:,}, got {as_shown(episodes)}."
             )
         return tuple(range(count))
-    items = [seeds] if isinstance(seeds, (str, int)) else list(seeds) if isinstance(seeds, Iterable) else []
+    several = seeds if isinstance(seeds, Iterable) else []
+    items = [seeds] if isinstance(seeds, (str, int)) else list(itertools.islice(several, MAX_SEEDS + 1))
     found: list[int] = []
     for item in items:
         for part in str(item).split(",") if isinstance(item, str) else [item]:
