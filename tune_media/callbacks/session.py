@@ -491,8 +491,9 @@ def _status_of(trial: Trial) -> Status:
 
 
 _ONLY_IN_EVALUATION = (
-    "record_episodes is in evaluation_config(callbacks=...) only, so no code of it runs in the Algorithm, and nothing "
-    "that it records gets into a result. Pass it to config.callbacks(...); sections= says what it records"
+    "record_episodes is only in evaluation_config (callbacks or callbacks_class), so no code of it runs in the "
+    "Algorithm, and nothing that it records gets into a result. Pass it to config.callbacks(...); sections= says what "
+    "it records"
 )
 
 

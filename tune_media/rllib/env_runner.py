@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 _NOBODY_ASKS = (
     "record_episodes %r: evaluation episodes are recorded, but nobody collects them, and no result will hold a clip: "
-    "the recorder is only in evaluation_config={'callbacks': ...}. Pass it to config.callbacks(...) instead; it "
-    "records evaluations (sections='evaluation') from there."
+    "the recorder is only in evaluation_config (callbacks or callbacks_class). Pass it to config.callbacks(...) "
+    "instead; it records evaluations (sections='evaluation') from there."
 )
 
 
