@@ -19,7 +19,6 @@ def test_a_name_that_is_no_list_of_names_is_refused():
     [
         ({"project": "team/p"}, "Invalid project name 'team/p'"),
         ({"tags": ["x" * 100]}, "Tags must be between 1 and 64 characters"),
-        ({"resume": "maybe"}, "'allow', 'must', 'never' or 'auto'"),
         ({"job_type": 5}, "run_job_type Input should be a valid string"),
         ({"settings": {"nope": 1}}, "nope Extra inputs are not permitted"),
     ],
