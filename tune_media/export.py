@@ -120,13 +120,14 @@ def _export(
     options: MediaOptions,
     progress: Callable[[str], None],
 ) -> Exported:
-    from tune_media.callbacks.export import AlreadyThereError, ExportContext, Exported, FinishedTrial, export_trial
+    from tune_media.callbacks.backend import Context
+    from tune_media.callbacks.export import AlreadyThereError, Exported, FinishedTrial, log_trial
 
     exported = Exported()
     catalog = load(path, filesystem)
     snapshots = Snapshots()
     backend.prepare_export()
-    backend.context = ExportContext(exported, options)
+    backend.context = Context(options, exported.problems)
     try:
         for trial in catalog.trials:
             if trial.is_abandoned:
@@ -135,7 +136,7 @@ def _export(
             progress(trial.name)
             try:
                 state = snapshots.of(trial.filesystem, posixpath.dirname(trial.path.rstrip("/")))
-                export_trial(backend, FinishedTrial.of(trial, catalog.differing_params, state), exported)
+                log_trial(backend, FinishedTrial.of(trial, catalog.differing_params, state), exported)
             except AlreadyThereError as error:
                 exported.left_alone[trial.name] = str(error)
             except Exception as error:  # of one trial; the others are logged

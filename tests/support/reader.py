@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import pyarrow.fs
 
 import tune_media as tm
 from tests.support.faults import episodes
-from tune_media.callbacks.backend import Backend, Report, TrialInfo, wait_for_storage
+from tune_media.callbacks.backend import Backend, Context, Report, TrialInfo, wait_for_storage
 from tune_media.storage.entry import MediaEntry, entries_of, packed_episodes, packed_medium
 from tune_media.storage.episode_files import file_names
 from tune_media.storage.index_lines import Line, read_index
@@ -24,11 +22,11 @@ from tune_media.values.plain import pack, unpack
 Call = tuple[str, Any]
 
 
-class PlainContext:
+class PlainContext(Context):
     """A backend's context that lets each exception through and does work at once."""
 
     def __init__(self, **options: Any) -> None:
-        self.options = tm.MediaOptions(**options)
+        super().__init__(tm.MediaOptions(**options), [])
         self.faults: list[tuple[str, Exception]] = []
 
     @contextlib.contextmanager
@@ -41,28 +39,9 @@ class PlainContext:
     def lacks(self, trial_id: str, what: str) -> None:
         raise AssertionError(f"{trial_id} lacks {what}")
 
-    def later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
-        work()
-
-    def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
-        for _ in range(100):
-            with contextlib.suppress(OSError):  # it is tried again, as by the storage's thread
-                return work()
-            time.sleep(0.1)
-        raise AssertionError(what)
-
-    def wait_for_storage(self) -> bool:
-        return True
-
     def lines(self, trial: TrialInfo) -> list[Line]:
         wait_for_storage(self)
         return read_index(trial.location.filesystem, trial.location.path)[0]
-
-    def scratch(self) -> Path:
-        return Path(tempfile.mkdtemp())
-
-    def seconds_left(self) -> float:
-        return float("inf")
 
 
 def a_trial(folder: Path, **config: Any) -> TrialInfo:

@@ -7,23 +7,32 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import math
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tune_media.ray_compat import callbacks_of_experiment
 from tune_media.storage.entry import DELETED, STORED, MediaEntry
 from tune_media.storage.index_lines import Line
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.trial_media import read_trial
 from tune_media.values.number import as_number
 from tune_media.values.options import MediaOptions
 from tune_media.values.score import clip_rank, does_count
+from tune_media.values.secrets import error_text
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
+
+logger = logging.getLogger("tune_media")
+
+_PATIENCE = 60.0  # seconds that a storage or tracker may be away
+_PAUSES = (0.5, 1.0, 2.0, 5.0)  # seconds between two tries; the last one again and again
 
 Status = Literal["finished", "failed", "interrupted"]
 """How a trial ended: all by itself, with an error, or because the sweep was stopped (Ctrl-C, SIGTERM)."""
@@ -97,21 +106,44 @@ class Report:
         return config if isinstance(config, Mapping) and self.changed() else None
 
 
-class Context(Protocol):
-    """The services that a backend may use, from any thread. ``Backend.context`` is one from the first ``start`` on."""
+class Context:
+    """The services that a backend may use, from any thread. ``Backend.context`` is one from the first ``start`` on.
+
+    This one does all work at once, for a backend that logs a finished experiment; a reader of the outbox has its own.
+
+    Args:
+        options: The user's options.
+        problems: Gets a sentence for each fault.
+    """
+
+    def __init__(self, options: MediaOptions, problems: list[str]) -> None:
+        self._options, self._problems = options, problems
 
     @property
     def options(self) -> MediaOptions:
         """The user's options."""
+        return self._options
+
+    @contextlib.contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.fault(what, error)
 
     def guard(self, what: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception into one warning and a count, or let it through if ``MediaOptions(strict=True)``."""
+        return self._guarded(what)
 
     def fault(self, what: str, error: Exception, kind: str = "") -> None:
         """Count a fault, and warn of it if it is the first of its type and ``kind``."""
+        if self.options.strict:
+            raise error
+        self._problems.append(f"{what}: {error_text(error)}")
 
     def lacks(self, trial_id: str, what: str) -> None:
         """Name something in the warning at the end that the backend does not have of a trial."""
+        self._problems.append(f"trial {trial_id} lacks: {what}")
 
     def later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
         """Run work in the backend's thread, after everything that it was given before.
@@ -121,21 +153,53 @@ class Context(Protocol):
             work: The work.
             key: While work with this key waits, no more of it is queued.
         """
+        with self.guard(what):
+            work()
 
     def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
         """Run work in the storage's thread, and again while the storage is away; ``key`` as for ``later``."""
+        with self.guard(what):
+            until_it_works(work, lambda error: isinstance(error, OSError))
 
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored, as long as the end may take; return whether it is."""
+        return True
 
     def lines(self, trial: TrialInfo) -> list[Line]:
         """Return the index lines of a trial that has ended; raises ``OSError`` if the storage does not have them."""
+        return [line for _, line in read_trial(trial.location.filesystem, trial.location.path).lines]
 
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk. What a killed process leaves there goes with its outbox."""
+        return Path(tempfile.mkdtemp(prefix="tune_media-"))
 
     def seconds_left(self) -> float:
         """Return how long the end of the experiment may still take, seconds; infinite before it has begun."""
+        return float("inf")
+
+
+def until_it_works(
+    call: Callable[[], None], will_pass: Callable[[Exception], bool], patience: float = _PATIENCE
+) -> None:
+    """Make a call, and again while its error is one that will pass.
+
+    Args:
+        call: The call.
+        will_pass: Says whether an error will pass.
+        patience: How long to try, seconds.
+
+    Raises:
+        Exception: The last error.
+    """
+    started, pauses = time.monotonic(), iter(_PAUSES)
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            if time.monotonic() - started >= patience or not will_pass(error):
+                raise
+            logger.info("tune_media: trying again after %s", error_text(error))
+            time.sleep(next(pauses, _PAUSES[-1]))
 
 
 class StorageAwayError(OSError):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_media.callbacks.backend import Backend, Report, TrialInfo, wait_for_storage
+from tune_media.callbacks.backend import Backend, Context, Report, TrialInfo, wait_for_storage
 from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.experiment.stored_media import entry_of_line
@@ -117,7 +117,7 @@ class Missing:
         )
 
 
-class BackendReader(Reader):
+class BackendReader(Reader, Context):
     """Delivers the rows of the outbox to one backend; it is the backend's ``Context``, too.
 
     Attributes:

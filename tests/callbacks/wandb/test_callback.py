@@ -121,11 +121,10 @@ def test_a_helper_that_is_killed_is_replaced_and_nothing_is_missing(tmp_path, ca
     results = fit(steady, tmp_path, space={"pause": 0.2, "goes_on": when_there_is_a_run(signal.SIGKILL)})
     assert not results.errors
     (trial,) = trial_folders(results.experiment_path)
-    assert len(wandb_runs(trial)) == 2
+    assert len(wandb_runs(trial)) == 1  # of two, W&B would keep the one that is synced last
     held = read_wandb(trial)
-    logged_before = set(range(1, 9)) - set(held.scalars["score"])
-    assert max(held.scalars["score"]) == 8
-    assert logged_before <= {1, 2, 3, 4}  # what the killed process had taken and not yet written
+    assert held.scalars["score"] == {step: step for step in range(1, 9)}
+    assert sorted(held.clips["train/rollout"]) == list(range(1, 9))
     assert "process failed" in caplog.text
 
 

@@ -82,11 +82,23 @@ def test_a_run_that_cannot_start_while_wandb_is_away_starts_when_it_is_back(acto
         with pytest.raises(wandb.errors.CommError):
             helper.begin("t", {})
         assert actors[number].calls[-1] == "killed"
-    assert helper.begin("t", {}) == "begin is done"
+    helper.begin("t", {})
     with pytest.raises(wandb.errors.CommError):
         helper.begin("u", {})
     assert helper.ask("log", "t", {}) == "log is done"  # in the same process
     assert len(actors) == 3
+
+
+def test_a_dead_helpers_online_runs_are_resumed_and_its_offline_ones_are_forgotten(actors, tmp_path):
+    helper = WandbHelper(tmp_path, lambda: float("inf"))
+    helper.begin("online", {"anew": False})
+    helper.begin("offline", {"anew": True})
+    actors[0].answers = [died()]
+    with pytest.raises(HelperDiedError):
+        helper.ask("log", "online", {})
+    assert (helper.has("online"), helper.has("offline")) == (True, False)
+    helper.ask("log", "online", {})
+    assert [call[0] for call in actors[1].calls] == ["begin", "log"]
 
 
 def test_a_helper_that_hangs_at_the_end_is_not_asked_again(actors, tmp_path):

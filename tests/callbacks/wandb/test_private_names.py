@@ -44,13 +44,6 @@ def test_wandb_tells_a_bad_key_by_its_form():
     assert "40" in (private_names.key_problem("short") or ""), f"{WANDB} wandb.sdk.lib.wbauth.check_api_key"
 
 
-def test_the_records_of_an_offline_file_are_protobuf_messages():
-    from wandb.proto import wandb_internal_pb2
-
-    record = wandb_internal_pb2.Record(exit=wandb_internal_pb2.RunExitRecord(exit_code=0))
-    assert private_names.record_kind(record.SerializeToString()) == "exit", f"{WANDB} wandb.proto.wandb_internal_pb2"
-
-
 def test_wandb_tells_a_network_that_is_down_from_a_user_that_it_refuses():
     errors = [
         wandb.errors.CommError("away"),

@@ -6,7 +6,9 @@ import contextlib
 import functools
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ray.tune.utils import flatten_dict
@@ -21,16 +23,17 @@ from tune_media.callbacks.backend import (
     clips_best_first,
     wait_for_storage,
 )
-from tune_media.callbacks.export import FinishedTrial, calls_of
+from tune_media.callbacks.export import Exported, FinishedTrial, log_trial
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.arguments import check_values, is_offline
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.offline_runs import copy_runs
 from tune_media.callbacks.wandb.values import as_item, best_item, is_excluded, is_logged
+from tune_media.experiment.results import results_of_trial
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.location import TrialLocation
-from tune_media.storage.suspects import SUSPECT
 from tune_media.values.secrets import keep_secret
 
 if TYPE_CHECKING:
@@ -44,6 +47,9 @@ _EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 255}
 class WandbBackend(Backend):
     """Logs to W&B by its helper process, in the backend's own thread; only ``setup`` is called by Tune's loop.
 
+    An offline run cannot be resumed, and of two with the same id W&B keeps the one that is synced last. So if the
+    driver or the helper process is killed, the trial's run is written at the trial's end, from its files.
+
     Args:
         rays: Ray's callback, which has the user's arguments.
         episodes_artifact: Whether all clips of a trial go into an artifact, too.
@@ -56,11 +62,9 @@ class WandbBackend(Backend):
         self._rays, self._episodes_artifact, self.patience = rays, episodes_artifact, patience
         self._helper: WandbHelper | None = None
         self._exports = False  # a finished experiment, without Ray
-        self._locations: dict[str, TrialLocation] = {}  # of the trials whose run has not ended
+        self._locations: dict[str, TrialLocation] = {}  # of the trials that have not ended
         self._configs: dict[str, Mapping[str, Any]] = {}
-        self._last_rows: dict[str, dict[str, int]] = {}
         self._statuses: dict[str, Status] = {}  # of trials that have ended in this process
-        self._to_write_anew: set[str] = set()  # trials that an earlier process began, and whose runs are offline
         self.use_key()
 
     def use_key(self) -> None:
@@ -90,16 +94,15 @@ class WandbBackend(Backend):
         if self._helper is None:
             kind = DirectHelper if self._exports else WandbHelper
             self._helper = kind(self.context.scratch(), self.context.seconds_left)
-        if self._helper.has(trial.trial_id):
+        self._locations[trial.trial_id] = trial.location
+        if self._has_run(trial) or (trial.is_restored and self._is_offline):
             return
-        if trial.is_restored and is_offline(self._rays.kwargs):
-            self._to_write_anew.add(trial.trial_id)  # when it has ended: an offline run cannot be resumed
-            return
-        self._begin(trial, {**self._settings(trial), "anew": self._exports, "must_be_new": self._exports})
+        self._helper.begin(trial.trial_id, self._settings(trial))
+        self._configs[trial.trial_id] = trial.config
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
-        if trial.trial_id in self._to_write_anew:
+        if not self._has_run(trial):
             return
         row = {name: value for name, value in report.flat.items() if is_logged(value)}
         changed = None
@@ -108,103 +111,68 @@ class WandbBackend(Backend):
             self._configs[trial.trial_id] = config
             changed = private_names.clean_log({name: value for name, value in config.items() if name != "callbacks"})
             row |= {f"config/{name}": value for name, value in flatten_dict(changed, delimiter="/").items()}
-        call = (report.row, report.time)
-        problem = self._started.ask("log", trial.trial_id, row, report.training_iteration, changed, call)
+        problem = self._started.ask("log", trial.trial_id, row, report.training_iteration, changed, report.time)
         if problem is not None:
             self.context.fault("logging metrics", ValueError(problem))
 
     @override
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        is_later = trial.trial_id in self._to_write_anew
-        if not is_later and not is_excluded(entry.section, entry.key, self._rays.excludes):
+        if self._has_run(trial) and not is_excluded(entry.section, entry.key, self._rays.excludes):
             self._started.ask("show", trial.trial_id, as_item(entry))
 
     @override
     def media_again(self, trial: TrialInfo, id: str, row: int) -> None:
-        if trial.is_restored and is_offline(self._rays.kwargs):  # an earlier process may have had it, and its run
-            self._to_write_anew.add(trial.trial_id)
-
-    def last_rows(self, trial_id: str) -> dict[str, int]:
-        """Return ``Report.row`` of the last numbers, and ``MediaEntry.row`` of the last media, that W&B had of a run.
-
-        They are known of an online run that is resumed; else they are 0. Calls up to these rows change nothing.
-        """
-        return dict(self._last_rows.get(trial_id, {}))
-
-    def write_anew(self, trial: TrialInfo, calls: Iterable[Report | MediaEntry], status: Status) -> None:
-        """Write a trial's whole offline run, and have it replace what an earlier process left of the run.
-
-        An offline run cannot be resumed, and of two with the same id W&B keeps the one that is synced last. After a
-        kill, the run is therefore written again from the trial's first result.
-
-        Args:
-            trial: The trial; none of its runs may be open.
-            calls: All results and media of the trial, in order.
-            status: How the trial ended.
-
-        Raises:
-            Exception: As the other methods; the former run is still there then.
-        """
-        if self._helper is None:
-            self._helper = WandbHelper(self.context.scratch(), self.context.seconds_left)
-        self._begin(trial, {**self._settings(trial), "anew": True})
-        for call in calls:
-            if isinstance(call, Report):
-                self.metrics(trial, call)
-            else:
-                self.media(trial, call)
-                if call.medium.facts().get(SUSPECT):
-                    self.suspect(trial, call)
-        self._end(trial, status, is_anew=True)
+        if trial.is_restored and self._is_offline:  # an earlier process may have had it, and its run
+            self._started.forget(trial.trial_id)
 
     @override
     def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
         id = trial.trial_id
-        if id in self._to_write_anew or is_excluded(entry.section, entry.key, self._rays.excludes):
+        if is_excluded(entry.section, entry.key, self._rays.excludes):
             return
-        if self._helper is not None and self._helper.has(id):
-            self._helper.ask("suspect", id, entry.tag, entry.training_iteration, str(entry.medium.note))
-        elif id in self._statuses and is_offline(self._rays.kwargs):
+        if self._has_run(trial):
+            self._started.ask("suspect", id, entry.tag, entry.training_iteration, str(entry.medium.note))
+        elif self._is_offline and id in self._locations:
+            pass  # its run is written at its end, with the mark
+        elif self._is_offline and id in self._statuses:
             write = functools.partial(self._write_from_files, trial, self._statuses[id])
-            self.context.later("writing a run anew", write, key=("anew", id))
+            self.context.later("writing a run from its trial's files", write, key=("anew", id))
         else:  # W&B has the run, and takes nothing more for it
             self.context.lacks(id, "mark(s) of suspect clips")
 
     @override
     def checkpoint(self, trial: TrialInfo, path: str) -> None:
-        if trial.trial_id not in self._to_write_anew:
+        if self._has_run(trial):
             self._started.ask("checkpoint", trial.trial_id, path)
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
         self._statuses[trial.trial_id] = status
-        if trial.trial_id not in self._to_write_anew:
-            self._end(trial, status, is_anew=self._exports)
-            return
-        self._to_write_anew.discard(trial.trial_id)
-        try:
+        if self._is_offline and not self._has_run(trial):
             self._write_from_files(trial, status)
-        except BaseException:
-            self._to_write_anew.add(trial.trial_id)
-            raise
+            return
+        self._started.end(trial.trial_id, _EXIT_CODES[status], self._best_of(trial))
+        self._copy_later(trial.trial_id, unsent=False)  # if it failed, finish() copies what there is
 
     def _write_from_files(self, trial: TrialInfo, status: Status) -> None:
-        """Write a trial's whole offline run anew, of the files on the storage.
+        """Write a trial's whole offline run from its files, as an export does; it replaces what the storage has of it.
 
         Raises:
-            Exception: As for ``write_anew``.
+            Exception: It is not written; the former run is still there then.
         """
         wait_for_storage(self.context)
-        problems: list[str] = []
-        calls = calls_of(FinishedTrial.of_driver(trial, status), problems)
-        self.write_anew(trial, calls, status)
-        for problem in problems:
-            self.context.fault("writing a run anew", ValueError(problem))
-
-    def _end(self, trial: TrialInfo, status: Status, *, is_anew: bool = False) -> None:
-        best = self._best_of(trial)
-        self._started.end(trial.trial_id, _EXIT_CODES[status], best)  # if it fails, finish() copies what there is
-        self._copy_later(trial.trial_id, unsent=False, replaces=is_anew)
+        place, exported = trial.location, Exported()
+        files = TrialFiles(trial.name, place.filesystem, place.path).read()
+        results = results_of_trial(place.filesystem, place.path, place.local_path)
+        try:
+            log_trial(self, FinishedTrial(files, results, replace(trial, is_restored=False), status), exported, 0.0)
+        except BaseException:
+            self._started.forget(trial.trial_id)
+            self._locations.pop(trial.trial_id, None)
+            shutil.rmtree(self._started.folder / trial.trial_id, ignore_errors=True)
+            raise
+        for problem in exported.problems:
+            self.context.fault("writing a run from its trial's files", ValueError(problem), kind=problem)
 
     def _best_of(self, trial: TrialInfo) -> dict[str, Any] | None:
         """Return a trial's best clip that is not excluded, in plain values; None if the storage does not tell."""
@@ -231,25 +199,25 @@ class WandbBackend(Backend):
     def is_away(self, error: Exception) -> bool:
         return isinstance(error, (HelperDiedError, StorageAwayError)) or private_names.is_passing(error)
 
-    def _begin(self, trial: TrialInfo, settings: dict[str, Any]) -> None:
-        self._last_rows[trial.trial_id] = self._started.begin(trial.trial_id, settings)
-        self._locations[trial.trial_id] = trial.location
-        self._configs[trial.trial_id] = trial.config
+    @property
+    def _is_offline(self) -> bool:
+        return is_offline(self._rays.kwargs)
+
+    def _has_run(self, trial: TrialInfo) -> bool:
+        """Return whether the trial has a run that is open."""
+        return self._helper is not None and self._helper.has(trial.trial_id)
 
     @property
     def _started(self) -> WandbHelper:
         assert self._helper is not None, "a trial has started"
         return self._helper
 
-    def _copy_later(
-        self, trial_id: str, *, unsent: bool, replaces: bool = False, helper: WandbHelper | None = None
-    ) -> None:
+    def _copy_later(self, trial_id: str, *, unsent: bool, helper: WandbHelper | None = None) -> None:
         """Copy a trial's offline runs to its storage, and online ones that W&B does not have yet (``unsent``)."""
         location = self._locations.pop(trial_id)
         self._configs.pop(trial_id, None)
-        self._last_rows.pop(trial_id, None)
         folder = (helper or self._started).folder / trial_id
-        copy = functools.partial(copy_runs, folder, location, unsent=unsent, replaces=replaces)
+        copy = functools.partial(copy_runs, folder, location, unsent=unsent)
         self.context.on_storage("copying a W&B run", copy)
 
     def _settings(self, trial: TrialInfo) -> dict[str, Any]:
@@ -277,6 +245,8 @@ class WandbBackend(Backend):
             "searched": {name: value if is_logged(value) else str(value) for name, value in trial.searched.items()},
             "trial_log_path": str(trial.location.local_path),
             "init": init,
+            "anew": self._is_offline,
+            "must_be_new": self._exports,
         }
 
     @override
@@ -286,9 +256,7 @@ class WandbBackend(Backend):
             "_helper": None,
             "_locations": {},
             "_configs": {},
-            "_last_rows": {},
             "_statuses": {},
-            "_to_write_anew": set(),
         }
 
 

@@ -25,7 +25,8 @@ class HelperDiedError(Exception):
 class WandbHelper:
     """Calls W&B's helper process and waits for its answers. Only the backend's thread calls it.
 
-    A run that a dead helper had begun is begun again by the next one, before the call that is made.
+    An online run that a dead helper had begun is resumed by the next one, before the call that is made. An offline one
+    cannot be: it is forgotten.
 
     Args:
         folder: An empty folder, for W&B's files.
@@ -42,17 +43,16 @@ class WandbHelper:
         self._gave_up: str | None = None
         self._margin: float | None = None
 
-    def begin(self, trial_id: str, settings: dict[str, Any]) -> dict[str, int]:
-        """Begin a trial's run, or go on with it; return the last calls that W&B has of it."""
+    def begin(self, trial_id: str, settings: dict[str, Any]) -> None:
+        """Begin a trial's run, or go on with it, see ``WandbRuns.begin``; raises as ``ask`` does."""
         try:
-            last: dict[str, int] = self._call("begin", trial_id, settings)
+            self._call("begin", trial_id, settings)
         except Exception as error:
             if not self._begun and private_names.is_passing(error):  # W&B's own process holds the id of such a run
                 self._kill()
             raise
         self._settings[trial_id] = settings
         self._begun.add(trial_id)
-        return last
 
     def ask(self, method: str, trial_id: str, *arguments: Any) -> Any:
         """Have something done with a trial's run, and return the answer.
@@ -76,15 +76,16 @@ class WandbHelper:
         except HelperDiedError:
             raise
         except Exception:
-            self._forget(trial_id)
+            self.forget(trial_id)
             raise
-        self._forget(trial_id)
+        self.forget(trial_id)
 
     def has(self, trial_id: str) -> bool:
         """Return whether a trial's run has begun, and not ended."""
         return trial_id in self._settings
 
-    def _forget(self, trial_id: str) -> None:
+    def forget(self, trial_id: str) -> None:
+        """Let go of a trial's run, of which nothing is wanted any more."""
         self._settings.pop(trial_id, None)
         self._begun.discard(trial_id)
 
@@ -147,6 +148,7 @@ class WandbHelper:
     def _died(self, error: Exception) -> Exception:
         self._actor = None
         self._begun.clear()
+        self._settings = {id: settings for id, settings in self._settings.items() if not settings.get("anew")}
         self._deaths += 1
         if self._deaths < _MAX_DEATHS:
             return HelperDiedError(f"W&B's helper process failed: {_last_line(error)}")

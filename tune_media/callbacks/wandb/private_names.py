@@ -67,16 +67,6 @@ def key_problem(key: str) -> str | None:
     return problem
 
 
-def record_kind(data: bytes) -> str | None:
-    """Return the kind of a record of a ``.wandb`` file, such as ``history`` or ``exit``."""
-    from wandb.proto import wandb_internal_pb2
-
-    record = wandb_internal_pb2.Record()
-    record.ParseFromString(data)
-    kind: str | None = record.WhichOneof("record_type")
-    return kind
-
-
 def is_passing(error: Exception) -> bool:
     """Return whether it is worth trying again: the network is down, or W&B's own process starts too slowly."""
     from wandb.errors import AuthenticationError, CommError

@@ -1,7 +1,7 @@
 """The W&B run of one trial, in W&B's helper process.
 
-Each call may be repeated: a row that W&B has says which call it came from, and online a run that is resumed tells which
-is the last that W&B has. Offline nothing can be asked; after a kill a run is written anew from its first call.
+Online, a run that is resumed after a kill may get calls again that W&B has had. An offline run cannot be resumed: it
+is written from the trial's files, from its first call on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from tune_media.callbacks.export import AlreadyThereError
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
-from tune_media.callbacks.wandb.offline_runs import OFFLINE, replace_runs, wait_until_whole
+from tune_media.callbacks.wandb.offline_runs import OFFLINE, wait_until_whole
 from tune_media.callbacks.wandb.values import is_under
 from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
@@ -27,13 +27,7 @@ from tune_media.values.secrets import error_text
 MEDIA_STEP = "media_step"
 """The axis of media: the training iteration of the result that brought them."""
 
-NUMBERS_ROW, MEDIA_ROW = "_tune_media_row", "_tune_media_media_row"
-"""In each row of the history, and so in the run's summary: the last call whose numbers, or whose media, W&B has."""
-
-_MARKS = (NUMBERS_ROW, MEDIA_ROW)
-_TIME = "_time"  # after both of them: when the result of that call was reported
-
-_WHOLE_SECONDS = 60.0  # after which a file is not waited for
+_WHOLE_SECONDS = 10.0  # after which a file is not waited for
 _MAX_STEPS_WAITING = 2  # results whose media wait for a row
 
 
@@ -52,11 +46,9 @@ class WandbRun:
         import wandb
 
         self._wandb, self._settings = wandb, settings
-        self._folder, self._is_anew = folder, bool(settings.get("anew"))
         folder.mkdir(parents=True, exist_ok=True)
         self._files = Path(tempfile.mkdtemp(prefix="media-", dir=folder))
-        self._wandb_folder = Path(tempfile.mkdtemp(prefix="anew-", dir=folder)) if self._is_anew else folder
-        init = {**settings["init"], "reinit": "create_new", "dir": str(self._wandb_folder)}
+        init = {**settings["init"], "reinit": "create_new", "dir": str(folder)}
         if not isinstance(init.get("settings"), wandb.Settings):
             init["settings"] = wandb.Settings(**{"silent": True, **(init.get("settings") or {})})
         self._run = wandb.init(**init)
@@ -65,26 +57,17 @@ class WandbRun:
             raise AlreadyThereError(f"W&B has run {self._run.id} already; delete it there, or pass another project")
         self._run.config.update({"trial_log_path": settings["trial_log_path"]}, allow_val_change=True)
         private_names.run_info_hook(self._run)
-        for name in (MEDIA_STEP, NUMBERS_ROW, NUMBERS_ROW + _TIME, MEDIA_ROW, MEDIA_ROW + _TIME):
-            self._run.define_metric(name, hidden=True)
+        self._run.define_metric(MEDIA_STEP, hidden=True)
         self._defined: set[str] = set()
         self._step = int(getattr(self._run, "starting_step", 0) or 0) - 1
         self._waiting: deque[_Waiting] = deque()
         self._episodes = EpisodesTable()
-        summary = self._run.summary  # of a run that is resumed
-        self._last = {name: (summary.get(name) or 0, summary.get(name + _TIME) or 0.0) for name in _MARKS}
-        self._latest = {name: at for name, (_, at) in self._last.items()}
         self._returns: dict[str, float] = {}  # the last value of each metric that ranks trials
         self._kept_files: list[Path] = []
         self._suspects: dict[str, set[int]] = {}  # by key: the steps of clips that may not show their episodes
 
-    @property
-    def last_rows(self) -> dict[str, int]:
-        """The last call whose numbers, and the last one whose media W&B has; 0 if none is known."""
-        return {name: row for name, (row, _) in self._last.items()}
-
     def log(
-        self, row: dict[str, Any], step: int, config_update: dict[str, Any] | None, call: tuple[int, float] = (0, 0.0)
+        self, row: dict[str, Any], step: int, config_update: dict[str, Any] | None, time: float = 0.0
     ) -> str | None:
         """Log the numbers of a result; return the problem of the first value that W&B does not take, if there is one.
 
@@ -92,10 +75,8 @@ class WandbRun:
             row: The values by their names.
             step: The training iteration.
             config_update: Hyperparameters that have changed.
-            call: The number of the call and the time of the result, seconds since 1970; the number is 0 if there is
-                none. A call that W&B has already changes nothing.
+            time: When the result was reported, seconds since 1970; 0: now.
         """
-        is_done = self._has(NUMBERS_ROW, call)
         log, config, problem = {}, dict(config_update or {}), None
         media = {name: self._settings[name] for name in ("video_kwargs", "image_kwargs")}
         for name, raw in row.items():
@@ -114,19 +95,17 @@ class WandbRun:
         self._returns |= {name: float(value) for name, value in returns.items() if math.isfinite(value)}
         if config:
             self._run.config.update(config, allow_val_change=True)
-        if not is_done:
-            self._next_row(step)
-            self._run.log({**log, **self._mark(NUMBERS_ROW, call)}, step=self._step)
+        self._next_row(step)
+        self._run.log({**log, **_at(time)}, step=self._step)
         return problem
 
     def show(self, item: dict[str, Any]) -> None:
         """Log a medium, as ``as_item`` returns it."""
-        call = (item.get("row", 0), item.get("time", 0.0))
-        is_done = self._has(MEDIA_ROW, call)
+        time = item["time"]
         if item["kind"] == "episodes":
             for key, bins in item["histograms"].items():
-                if bins is not None and not is_done:
-                    self._add(item["step"], key, self._wandb.Histogram(np_histogram=(bins[0], bins[1])), call)
+                if bins is not None:
+                    self._add(item["step"], key, self._wandb.Histogram(np_histogram=(bins[0], bins[1])), time)
             self._episodes.add(item["step"], item["rows"])
             return
         file = self._files / item["name"]
@@ -134,13 +113,11 @@ class WandbRun:
         self._kept_files.append(file)
         if item["kind"] == "video" and "episode_id" in item["facts"]:
             self._episodes.add_clip(item["facts"]["episode_id"], file, item["caption"])
-        if is_done:
-            return
         if item["kind"] == "video":
             video = self._wandb.Video(str(file), caption=item["caption"], format=file.suffix.lstrip("."))
-            self._add(item["step"], item["key"], video, call)
+            self._add(item["step"], item["key"], video, time)
         elif item["kind"] == "image":
-            self._add(item["step"], item["key"], self._wandb.Image(str(file), caption=item["caption"]), call)
+            self._add(item["step"], item["key"], self._wandb.Image(str(file), caption=item["caption"]), time)
         else:
             name = re.sub(r"[^0-9A-Za-z_.-]", "-", item["key"])[:80]
             artifact = self._wandb.Artifact(f"{name}-{self._run.id}", type=item["kind"])
@@ -168,7 +145,7 @@ class WandbRun:
             best: The trial's best clip, as ``best_item`` returns it.
 
         Raises:
-            RuntimeError: The run is offline, and its file does not get its exit record.
+            TimeoutError: The run is offline, and W&B's own process may not have written all of its file.
         """
         try:
             self._flush()
@@ -194,17 +171,11 @@ class WandbRun:
             shutil.rmtree(self._files, ignore_errors=True)
             folder = Path(self._run.dir).parent
             if folder.name.startswith(OFFLINE) and not wait_until_whole(folder, _WHOLE_SECONDS):
-                raise RuntimeError(f"{folder.name} has no exit record {_WHOLE_SECONDS:g} s after the run has finished")
-        if self._is_anew:
-            replace_runs(folder, self._folder / "wandb", self._run.id)
-            shutil.rmtree(self._wandb_folder, ignore_errors=True)
+                raise TimeoutError(f"the file in {folder.name} may lack its last rows")  # the run is written anew
 
     def discard(self) -> None:
-        """End a run that is to be written anew; if it was to replace another one, leave nothing of it."""
+        """End a run of which nothing is wanted any more."""
         self._run.finish(exit_code=1)
-        shutil.rmtree(self._files, ignore_errors=True)
-        if self._is_anew:
-            shutil.rmtree(self._wandb_folder, ignore_errors=True)
 
     def _flush(self) -> None:
         """Log all media that wait, in rows of their own."""
@@ -224,14 +195,14 @@ class WandbRun:
         while self._waiting and self._waiting[0].step == first:
             medium = self._waiting.popleft()
             now.setdefault(medium.key, []).append(medium.value)
-        marks = self._mark(MEDIA_ROW, medium.call)
-        self._log_media(first, {key: found[0] if len(found) == 1 else found for key, found in now.items()} | marks)
+        values = {key: found[0] if len(found) == 1 else found for key, found in now.items()}
+        self._log_media(first, values | _at(medium.time))
 
-    def _add(self, media_step: int, key: str, value: Any, call: tuple[int, float] = (0, 0.0)) -> None:
+    def _add(self, media_step: int, key: str, value: Any, time: float = 0.0) -> None:
         """Have a medium logged in the next row, with the others of its result."""
         if len({medium.step for medium in self._waiting} - {media_step}) >= _MAX_STEPS_WAITING:
             self._next_row(self._step + 1)  # rows come less often than results with media
-        self._waiting.append(_Waiting(media_step, key, value, call))
+        self._waiting.append(_Waiting(media_step, key, value, time))
 
     def _log_media(self, media_step: int, values: dict[str, Any]) -> None:
         """Log media in the row that is open; the numbers of a result join them."""
@@ -240,17 +211,6 @@ class WandbRun:
                 self._run.define_metric(key, step_metric=MEDIA_STEP)
             self._defined.add(key)
         self._run.log({**values, MEDIA_STEP: media_step}, step=self._step)
-
-    def _has(self, name: str, call: tuple[int, float]) -> bool:
-        """Return whether W&B had a call when the run was resumed; the numbers of an outbox that is lost begin anew."""
-        row, at = self._last[name]
-        return 0 < call[0] <= row and call[1] <= at
-
-    def _mark(self, name: str, call: tuple[int, float]) -> dict[str, Any]:
-        """Return what says in a row which call it came from, and when its result was reported."""
-        at = {"_timestamp": call[1]} if call[1] else {}
-        latest = self._latest[name] = max(self._latest[name], call[1])  # a clip may be rendered later than newer ones
-        return {name: call[0], name + _TIME: latest, **at} if call[0] else at
 
 
 @dataclass(frozen=True)
@@ -261,10 +221,15 @@ class _Waiting:
         step: The training iteration of its result.
         key: Its name in W&B.
         value: W&B's own value.
-        call: The number and the time of the call that brought it.
+        time: When its result was reported, seconds since 1970; 0: now.
     """
 
     step: int
     key: str
     value: Any
-    call: tuple[int, float]
+    time: float
+
+
+def _at(time: float) -> dict[str, float]:
+    """Return what says in a row when its result was reported."""
+    return {"_timestamp": time} if time else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,14 @@ class WandbRuns:
         self._folder = Path(folder)
         self._runs: dict[str, WandbRun] = {}
 
-    def begin(self, trial_id: str, settings: dict[str, Any]) -> dict[str, int]:
-        """Begin a trial's run, or go on with the one that it has; return the last calls that W&B has of it."""
-        if settings.get("anew") and trial_id in self._runs:
-            self._runs.pop(trial_id).discard()
+    def begin(self, trial_id: str, settings: dict[str, Any]) -> None:
+        """Begin a trial's run; go on with the one that it has, or leave nothing of it if this one is ``"anew"``."""
+        if settings.get("anew"):
+            if trial_id in self._runs:
+                self._runs.pop(trial_id).discard()
+            shutil.rmtree(self._folder / trial_id, ignore_errors=True)
         if trial_id not in self._runs:
             self._runs[trial_id] = WandbRun(self._folder / trial_id, settings)
-        return self._runs[trial_id].last_rows
 
     def log(
         self,
@@ -39,10 +41,10 @@ class WandbRuns:
         row: dict[str, Any],
         step: int,
         config: dict[str, Any] | None = None,
-        call: tuple[int, float] = (0, 0.0),
+        time: float = 0.0,
     ) -> str | None:
         """Log the numbers of a result; return the problem of a value that is left out."""
-        return self._runs[trial_id].log(row, step, config, call)
+        return self._runs[trial_id].log(row, step, config, time)
 
     def show(self, trial_id: str, item: dict[str, Any]) -> None:
         """Log a medium."""

@@ -57,7 +57,6 @@ def as_item(entry: MediaEntry) -> dict[str, Any]:
         "key": entry.tag,
         "step": entry.training_iteration,
         "name": entry.path.rpartition("/")[2],
-        "row": entry.row,
         "time": entry.time,
     }
     if isinstance(medium, (EpisodeBatch, Histogram)):

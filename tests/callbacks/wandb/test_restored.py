@@ -1,7 +1,6 @@
-"""W&B runs whose calls are made again: online the run says what it has, offline it is written anew."""
+"""Offline W&B runs that are written anew, from the files of a trial that a kill interrupted."""
 
 import dataclasses
-import functools
 import json
 import shutil
 
@@ -13,14 +12,16 @@ from ray.tune.callback import CallbackList
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.pictures import clip
-from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
+from tests.support.reader import PlainContext, a_trial, play
 from tests.support.stores import StoredTrial
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
 from tune_media.callbacks.backend import StorageAwayError
+from tune_media.callbacks.export import FinishedTrial, calls_of
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
-from tune_media.callbacks.wandb.run import MEDIA_ROW, NUMBERS_ROW
 from tune_media.callbacks.wandb.runs import WandbRuns
+from tune_media.experiment.results import results_of_trial
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.location import TrialLocation
 
 wandb = pytest.importorskip("wandb")
@@ -68,27 +69,6 @@ def summary_of(trial):
     return found
 
 
-ITERATIONS, RETURNS = [1, 2, 3, 2, 3], {1: 5.0, 2: 100.0, 3: 7.0, 4: 6.0, 5: 8.0}
-
-
-def test_an_offline_run_that_is_written_anew_is_whole_and_replaces_the_unfinished_one(backend_of, tmp_path):
-    """After a kill and a restore, the run on the storage had 8 or 21 of 45 rows, and nothing was said."""
-    once, again = a_trial(tmp_path / "once", lr=0.5), a_trial(tmp_path / "again", lr=0.5)
-    calls = calls_of(once, ITERATIONS, RETURNS)
-    play(backend_of(), [*calls, ("end", "finished")])
-    killed = backend_of()
-    play(killed, [("start", again), *calls[1:13]])
-    killed.end(again, "interrupted")
-    assert len(list(rows_of(tmp_path / "again/storage/t1"))) < len(list(rows_of(tmp_path / "once/storage/t1")))
-    backend = backend_of()
-    for _ in range(2):  # twice does no harm
-        backend.write_anew(again, [argument for _, argument in map(renewed, calls[1:])], "finished")
-    assert len(wandb_runs(tmp_path / "again/storage/t1")) == 1
-    assert list(rows_of(tmp_path / "again/storage/t1")) == list(rows_of(tmp_path / "once/storage/t1"))
-    held, wanted = read_wandb(tmp_path / "again/storage/t1"), read_wandb(tmp_path / "once/storage/t1")
-    assert (held.clips, held.images, held.config["lr"], held.status) == (wanted.clips, wanted.images, 0.5, 0)
-
-
 def restored(folder, *results, **changes):
     """Return a trial that an earlier driver logged, as the next one is told of it; its results are on the storage."""
     reported = FakeTrial(folder)
@@ -96,6 +76,38 @@ def restored(folder, *results, **changes):
     (folder / "storage/t1").mkdir(parents=True, exist_ok=True)
     shutil.copy(f"{reported.local_path}/result.json", folder / "storage/t1/result.json")
     return dataclasses.replace(a_trial(folder), is_restored=True, **changes)
+
+
+def test_a_run_is_written_anew_as_the_run_of_a_trial_that_nobody_killed_and_replaces_it(backend_of, tmp_path):
+    """After a kill and a restore, the run on the storage had 8 or 21 of 45 rows, and nothing was said."""
+    trial = restored(tmp_path, *({"score": 0.5 * step, "rollout": clip(step)} for step in (1, 2, 3)))
+    new = dataclasses.replace(trial, is_restored=False)
+    files = TrialFiles("t1", new.location.filesystem, new.location.path).read()
+    results = results_of_trial(new.location.filesystem, new.location.path)
+    _, *calls, end = calls_of(FinishedTrial(files, results, new, "finished"), [])
+    for wanted, killed_at in ((3, 3), (6, len(calls))):
+        live = [("start", new), *((call.method, *call.arguments) for call in calls[:killed_at]), ("end", "interrupted")]
+        play(backend_of(), live)
+        once = list(rows_of(tmp_path / "storage/t1"))
+        assert len(once) <= wanted
+    for _ in range(2):  # twice does no harm
+        play(backend_of(), [("start", trial), (end.method, *end.arguments), ("finish", None)])
+        assert len(wandb_runs(tmp_path / "storage/t1")) == 1
+        assert list(rows_of(tmp_path / "storage/t1")) == once
+    held = read_wandb(tmp_path / "storage/t1")
+    assert (list(held.clips["train/rollout"]), held.status) == ([1, 2, 3], 0)
+
+
+def test_results_that_a_kill_has_cut_off_are_named(backend_of, tmp_path):
+    """Tune was copying the result.json of a trial that had ended: its run lacked results, and nothing was said."""
+    trial = restored(tmp_path, *({"score": 0.5 * step, "rollout": clip(step)} for step in (1, 2, 3)))
+    for file in (tmp_path / "storage/t1/result.json", trial.location.local_path / "result.json"):
+        content = file.read_bytes() if file.exists() else b""
+        file.write_bytes(content[: content.rfind(b"\n", 0, -1) + 1])
+    context = play(backend_of(), [("start", trial), ("end", "finished")])
+    ((_, error),) = context.faults
+    assert "trial t1 had 3 results, and its result.json ends at 2" in str(error)
+    assert list(read_wandb(tmp_path / "storage/t1").clips["train/rollout"]) == [1, 2, 3]
 
 
 def test_a_run_is_written_anew_from_the_storage_and_not_before_it_has_everything(backend_of, tmp_path):
@@ -145,69 +157,20 @@ def test_a_medium_that_only_a_lost_driver_had_logged_is_in_the_run_if_it_comes_a
 
 
 def test_a_helper_that_dies_while_a_run_is_written_anew_replaces_nothing(backend_of, tmp_path, monkeypatch):
-    trial = a_trial(tmp_path)
-    calls = calls_of(trial, [1, 2])
-    backend = backend_of()
-    play(backend, [*calls, ("end", "finished")])
+    trial = restored(tmp_path, *({"score": 0.5 * step, "rollout": clip(step)} for step in (1, 2)))
+    play(backend_of(), [("start", trial), ("end", "finished"), ("finish", None)])
     before = list(rows_of(tmp_path / "storage/t1"))
+    assert len(before) == 3
+    backend = backend_of()
     show = WandbRuns.show
     monkeypatch.setattr(WandbRuns, "show", lambda *arguments: (_ for _ in ()).throw(HelperDiedError()))
     with pytest.raises(HelperDiedError):
-        backend.write_anew(trial, [argument for _, argument in calls[1:]], "finished")
+        play(backend, [("start", trial), ("end", "failed")])
     assert list(rows_of(tmp_path / "storage/t1")) == before
     monkeypatch.setattr(WandbRuns, "show", show)
-    backend.write_anew(trial, [argument for _, argument in calls[1:]], "failed")  # is_away: it is tried again
+    play(backend, [("start", trial), ("end", "failed"), ("finish", None)])  # is_away: it is tried again
     assert list(rows_of(tmp_path / "storage/t1")) == before
     assert read_wandb(tmp_path / "storage/t1").status == 1
-
-
-@pytest.fixture
-def resumes(monkeypatch):
-    """Have runs begin with a summary, as an online run that is resumed begins with that of W&B's server."""
-    init = wandb.init
-
-    def resume(summary):
-        @functools.wraps(init)
-        def begin(**arguments):
-            run = init(**arguments)
-            run.summary.update(summary)
-            return run
-
-        monkeypatch.setattr(wandb, "init", begin)
-
-    return resume
-
-
-@pytest.mark.parametrize("killed_at", [2, 4, 8, 14, 19])
-def test_a_run_that_is_resumed_has_no_row_twice(backend_of, tmp_path, resumes, killed_at):
-    first, second, once = (a_trial(tmp_path / name) for name in ("first", "second", "once"))
-    calls = [*calls_of(once, ITERATIONS, RETURNS), ("end", "finished")]
-    play(backend_of(), calls)
-    play(backend_of(), [("start", first), *calls[1:killed_at], ("end", "interrupted")])
-    before = list(rows_of(tmp_path / "first/storage/t1"))
-    known = [row for row in before if NUMBERS_ROW in row or MEDIA_ROW in row]
-    marks = {name: json.loads(value) for row in known for name, value in row.items() if name.startswith("_tune_media")}
-    resumes({**summary_of(tmp_path / "first/storage/t1"), **marks})
-    backend = backend_of()
-    play(backend, [("start", second)])
-    assert backend.last_rows("t1")[NUMBERS_ROW] == 10 * ((killed_at + 3) // 5)
-    play(backend, [("start", second), *map(renewed, calls[1:])])  # from the first call on
-    after = list(rows_of(tmp_path / "second/storage/t1"))
-    logged = {
-        name: [row[name] for rows in (before, after) for row in rows if name in row]
-        for name in ("score", "train/rollout/sha256", "train/map/sha256", "train/weights/values")
-    }
-    assert logged == {
-        name: [row[name] for row in rows_of(tmp_path / "once/storage/t1") if name in row] for name in logged
-    }
-    assert all(logged.values())
-
-
-def test_rows_of_an_outbox_that_begins_anew_are_not_taken_for_known_ones(backend_of, tmp_path, resumes):
-    trial = a_trial(tmp_path)
-    resumes({NUMBERS_ROW: 500, f"{NUMBERS_ROW}_time": 900.0, MEDIA_ROW: 500, f"{MEDIA_ROW}_time": 900.0})
-    play(backend_of(), [*calls_of(trial, [1, 2]), ("end", "finished")])
-    assert read_wandb(tmp_path / "storage/t1").scalars["score"] == {1: 1.0, 2: 2.0}
 
 
 @pytest.mark.parametrize("excludes", [[], ["train/best"]])
