@@ -30,10 +30,10 @@ def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, 
             "MLflow": _check_mlflow(places, truth, trial, there, counts),
         }
     is_named = any(f"trial {trial} had" in log.read_text() for log in places.folder.glob("driver-*.log"))
-    had_ended = truth.ends.get(trial, sys.maxsize) < truth.over.get("process", 0)  # nobody looked at it again
+    had_ended = truth.ends.get(trial, sys.maxsize) < truth.over.get("process", 0)  # Ray's logger does not look again
     if is_named or (had_ended and found["result.json"]):
-        counts[f"result.json cut off by a kill, and {'named' if is_named else 'not named: the trial had ended'}"] += 1
-        for name in ("result.json", "W&B"):  # which are made of it
+        counts["result.json cut off by a kill"] += 1
+        for name in ("result.json", "W&B") if is_named else ("result.json",):  # which are made of it
             found[name] = [problem for problem in found[name] if not problem.startswith("lacks result")]
     return [f"{name} {problem}" for name, problems in found.items() for problem in problems]
 
