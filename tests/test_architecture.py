@@ -92,3 +92,16 @@ def test_no_test_imports_another_test():
     for path in (ROOT / "tests").rglob("*.py"):
         for module in imports(path):
             assert not re.match(r"tests\.(\w+\.)*test_", module), f"{path.name} imports {module}"
+
+
+def test_the_files_of_callbacks_import_each_other_in_no_circle():
+    """Not for types, either."""
+    own = {name: path for path, name in zip(FILES, NAMES, strict=True) if name.startswith("callbacks/")}
+    modules = {f"tune_media.{name.removesuffix('.py').replace('/', '.')}": path for name, path in own.items()}
+    left = {
+        module: {other for other in modules for target in imports(path) if f"{target}.".startswith(f"{other}.")}
+        for module, path in modules.items()
+    }
+    while free := {module for module, needed in left.items() if not needed & left.keys()}:
+        left = {module: needed for module, needed in left.items() if module not in free}
+    assert left == {}

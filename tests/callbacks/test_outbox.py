@@ -376,7 +376,7 @@ def test_rows_that_wait_for_a_callback_that_a_restore_has_not_are_counted_and_do
     callback.set_state(state)
     callback.log_trial_start(trial)
     callback.log_trial_result(CALM + 2, trial, {"training_iteration": CALM + 2})
-    outbox = _SESSIONS[trial.storage.experiment_driver_staging_path].outbox
+    outbox = _SESSIONS[trial.storage.experiment_driver_staging_path].services.outbox
     wait_until(lambda: not outbox.read(0) and not outbox.nbytes)
     callback.log_trial_end(trial)
     callback.on_experiment_end([trial])

@@ -174,7 +174,7 @@ def test_results_that_a_tracker_hangs_behind_are_bounded_and_those_that_it_lacks
     sweep = Sweep(tmp_path, backend=hangs, max_spilled_bytes=100_000)
     sweep.report(1, clip=blob(1))
     assert hangs.hangs.wait(30)
-    outbox = sweep.session.outbox
+    outbox = sweep.session.services.outbox
     for iteration in range(2, 302):
         sweep.report(iteration, note="x" * 5000)
         sweep.settle()
@@ -248,7 +248,7 @@ def test_a_row_is_not_passed_before_the_storage_has_copied_what_it_asked_for(tmp
     notes = Copies()
     sweep = Sweep(tmp_path, backend=notes)
     sweep.report(1, clip=blob(1))
-    outbox = sweep.session.outbox
+    outbox = sweep.session.services.outbox
     sweep.callback.log_trial_end(sweep.trial)
     wait_until(lambda: notes.tries > 2)
     assert outbox.position("notes") == outbox.last - 1

@@ -10,7 +10,7 @@ from tests.support.pictures import clip
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.session import MediaSession
 from tune_media.callbacks.summary import Summary
-from tune_media.values.recording_problems import RecordingProblem
+from tune_media.values.problems import Problem
 
 
 def last_line(tmp_path, capsys, results):
@@ -26,7 +26,7 @@ def test_a_file_that_two_keys_share_counts_once(tmp_path, capsys):
 
 
 def test_problems_in_a_result_are_the_reason_in_the_last_line(tmp_path, capsys, caplog):
-    problem = RecordingProblem("env 'X' returned None from render(); create it with render_mode=\"rgb_array\"", lost=2)
+    problem = Problem("env 'X' returned None from render(); create it with render_mode=\"rgb_array\"", lost=2)
     results = [{"evaluation": {"episodes": {"problems": (problem,)}}} for _ in range(3)]
     line = last_line(tmp_path, capsys, results)
     assert line == (
@@ -37,7 +37,7 @@ def test_problems_in_a_result_are_the_reason_in_the_last_line(tmp_path, capsys, 
 
 
 def test_problems_beside_clips_are_named_too(tmp_path, capsys):
-    results = [{"clip": clip(), "evaluation": {"episodes": {"problems": (RecordingProblem("a frame was cut", 1),)}}}]
+    results = [{"clip": clip(), "evaluation": {"episodes": {"problems": (Problem("a frame was cut", 1),)}}}]
     line = last_line(tmp_path, capsys, results)
     assert "stored 1 media" in line
     assert line.endswith("Not recorded: a frame was cut (1 episode without a clip).")
@@ -45,7 +45,7 @@ def test_problems_beside_clips_are_named_too(tmp_path, capsys):
 
 def test_what_costs_no_episode_is_a_warning_beside_the_stored_clips(tmp_path, capsys):
     """It said that the clips that show nothing were not recorded; they are stored."""
-    problems = (RecordingProblem("a clip shows nothing: every frame is black"), RecordingProblem("no clip: a fault", 2))
+    problems = (Problem("a clip shows nothing: every frame is black"), Problem("no clip: a fault", 2))
     line = last_line(tmp_path, capsys, [{"clip": clip(), "evaluation": {"episodes": {"problems": problems}}}])
     assert line.endswith(
         "Not recorded: no clip: a fault (2 episodes without a clip). Warnings: a clip shows nothing: every frame is "

@@ -390,7 +390,7 @@ def test_the_recipe_of_many_tapes_is_once_in_the_outbox_and_goes_with_the_last_o
     sweep = Sweep(tmp_path, strict=True)
     clips = [taped_clip(number, gate=str(gate), ballast="x" * 100_000) for number in range(4)]
     sweep.report(1, **{f"clip{number}": clip for number, clip in enumerate(clips)})
-    outbox = sweep.session.outbox
+    outbox = sweep.session.services.outbox
     assert 1 < outbox.nbytes / len(clips[0].recipe.content) < 1.1
     gate.touch()
     sweep.settle()

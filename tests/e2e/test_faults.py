@@ -352,7 +352,7 @@ def test_a_slow_storage_and_slow_gifs_lose_nothing(ray_session, tmp_path, orders
     waiting = []
 
     def note():
-        outbox = running_session().outbox
+        outbox = running_session().services.outbox
         waiting.append(outbox.last - outbox.position("storage"))
 
     own = [*callbacks(gif_width=16), At({16: note})]

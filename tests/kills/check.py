@@ -112,8 +112,13 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
     problems += [f"left on the driver: {left[:5]}"] if left else []
     everything = files_below(filesystem, experiment)
     problems += [f"{path} is left" for path in everything if path.endswith(".partial")]
-    logs = [path for path in everything if path.startswith(".tune_media_log/") and not path.endswith(".done.jsonl")]
-    problems += [f"the log {path} is not done" for path in logs]
+    logs = [path for path in everything if path.startswith(".tune_media_log/")]
+    done: set[str] = set()
+    for path in logs:
+        if path.endswith(".done.json"):
+            with filesystem.open_input_stream(f"{experiment}/{path}") as stream:
+                done |= {f".tune_media_log/{name}" for name in json.loads(stream.read())}
+    problems += [f"the log {path} is not done" for path in logs if path.endswith(".jsonl") and path not in done]
     rows = loaded(filesystem, experiment)
     for trial in TRIALS:
         inside = [path.removeprefix(f"{trial}/") for path in everything if path.startswith(f"{trial}/")]

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from tune_media.recording.overlay import Overlay
-from tune_media.recording.problems import FrameError
 from tune_media.steps import StepFacts
+from tune_media.values.problems import FrameError
 
 
 def facts(step=3, reward=0.5, total=1.5, action=1):

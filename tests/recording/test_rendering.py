@@ -5,8 +5,8 @@ import pytest
 from tests.support.envs import CountingEnv, read_frame
 from tests.support.envs.batch import Batch
 from tune_media.gym import RecordEpisodes
-from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import Renderer, describe, inside, remedy_for, reset_seed, sub_env, sub_envs
+from tune_media.values.problems import FrameError
 
 
 class Shows:

@@ -1,24 +1,17 @@
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
 
-from tune_media.rllib.round_checks import RoundChecks, Unfinished
+from tune_media.rllib.round_checks import Unfinished, endless, unmatched_paths
 
 MISSING = Unfinished(unmatched=frozenset({"spped", "goal"}), info_names=("speed", "data/x"))
 
 
-def test_a_path_that_no_env_runner_has_matched_is_named_once_with_the_names_there_are():
-    checks = RoundChecks()
-    (reason,) = checks.paths([MISSING, Unfinished(unmatched=frozenset({"spped"}))], episodes=3)
+def test_a_path_that_no_env_runner_has_matched_is_named_with_the_names_there_are():
+    (reason,) = unmatched_paths([MISSING, Unfinished(unmatched=frozenset({"spped"}))], episodes=3)
     assert "collect='spped'" in reason
     assert "first 3 episodes" in reason
     assert "speed, data/x" in reason
-    assert list(checks.paths([MISSING], episodes=3)) == []
-
-
-def test_infos_are_checked_when_the_first_episodes_have_ended():
-    checks = RoundChecks()
-    assert list(checks.paths([], episodes=0)) == []
-    (reason,) = checks.paths([Unfinished(unmatched=frozenset({"x"}))], episodes=1)
+    (reason,) = unmatched_paths([Unfinished(unmatched=frozenset({"x"}))], episodes=1)
     assert "infos are empty" in reason
 
 
@@ -32,14 +25,14 @@ def test_infos_are_checked_when_the_first_episodes_have_ended():
 )
 def test_an_evaluation_that_ends_before_its_episodes_is_named(options, words):
     config = PPOConfig().evaluation(evaluation_interval=1, **options)
-    (reason,) = RoundChecks().endless([Unfinished(longest=50), Unfinished()], 0, config)
+    reason = endless([Unfinished(longest=50), Unfinished()], 0, config)
     assert words in reason
     assert "step 50" in reason
 
 
 def test_an_evaluation_whose_episodes_end_or_go_on_in_the_next_is_no_problem():
     config = PPOConfig().evaluation(evaluation_duration=50, evaluation_duration_unit="timesteps")
-    assert list(RoundChecks().endless([Unfinished(longest=50)], 2, config)) == []
-    assert list(RoundChecks().endless([Unfinished()], 0, config)) == []
+    assert not endless([Unfinished(longest=50)], 2, config)
+    assert not endless([Unfinished()], 0, config)
     config.evaluation(evaluation_force_reset_envs_before_iteration=False)
-    assert list(RoundChecks().endless([Unfinished(longest=50)], 0, config)) == []
+    assert not endless([Unfinished(longest=50)], 0, config)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tune_media.storage.retention import StoredFile, files_of, surplus_of_experiment, surplus_of_trial
+from tune_media.storage.retention import StoredFile, files_of, misspelt, surplus_of_experiment, surplus_of_trial
 from tune_media.values.options import Retention
 
 KEY = ("evaluation", "episodes/best")
@@ -92,3 +92,20 @@ def test_hostile_numbers_of_a_line_are_no_numbers():
     hostile = {"bytes": 10**400, "time": float("nan"), "episode_return": 10**400, "training_iteration": True}
     (file,) = files_of([line(**hostile)], "episode_return")
     assert (file.nbytes, file.order, file.value) == (0, (1.0, 0.0), None)
+
+
+@pytest.mark.parametrize(
+    ("policy", "clips", "told"),
+    [
+        ({"best": 2, "by": "typo"}, [{"speed": 1.0}] * 9, "They have: speed, episode_return, episode_length"),
+        ({"best": 2, "by": "typo"}, [{"speed": 1.0}] * 3, ""),
+        ({"best": 2, "by": "goals"}, [{}] * 8 + [{"goals": 1.0}], ""),
+        ({"best": 2}, [{}] * 9, ""),
+        ({"last": 2, "by": "typo"}, [{}] * 9, ""),  # nothing is compared
+    ],
+)
+def test_a_misspelt_value_or_metric_is_named_with_those_that_there_are(policy, clips, told):
+    lines = [{"episode_return": 1.0, "episode_length": 3, "metrics": metrics} for metrics in clips]
+    text = misspelt(lines, Retention(**policy))
+    assert bool(text) == bool(told)
+    assert told in text

@@ -116,7 +116,7 @@ class MediaLoggerCallback(LoggerCallback):
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         session, reader = self._open(trial)
         report = None
-        with session.faults.guard(self.name, "reading media from a result"):
+        with session.services.faults.guard(self.name, "reading media from a result"):
             report = session.read(trial, result)
         if report is None:
             report = Report(result_step(result), whole_number(result.get("training_iteration")), result)
@@ -125,10 +125,10 @@ class MediaLoggerCallback(LoggerCallback):
     @override
     def log_trial_save(self, trial: Trial) -> None:
         session, _ = self._open(trial)
-        with session.faults.guard(self.name, "reading media from a checkpoint's metrics"):
+        with session.services.faults.guard(self.name, "reading media from a checkpoint's metrics"):
             metrics = latest_checkpoint_metrics(trial)
             if metrics is not None:
-                session.extract_media(trial, metrics)
+                session.read_copy(trial, metrics)
 
     def hand_over_checkpoint(self, trial: Trial, path: str) -> None:
         """Have the backend log a checkpoint, a folder on this machine, after all that was reported before it."""
@@ -139,7 +139,7 @@ class MediaLoggerCallback(LoggerCallback):
         session, reader = self._open(trial)
         status: Status = "failed" if failed else "finished"
         if failed and not (trial.last_result or {}).get("training_iteration"):  # Tune may never have started it
-            session.summary.failed_early(trial.trial_id, str(trial))
+            session.failed_early(trial)
         session.end_trial(trial.trial_id, status)
         reader.call_in_loop("end", trial, status)
 
@@ -166,7 +166,7 @@ class MediaLoggerCallback(LoggerCallback):
         if self._session is None:  # restored, and no trial has started yet
             return self._state or None
         state = dict(self._session.settle() or {})
-        with self._session.faults.guard(self.name, "saving its state"):
+        with self._session.services.faults.guard(self.name, "saving its state"):
             of_backend = self.backend.get_state()
             cloudpickle.dumps(of_backend)  # Tune would raise
             state["backend"] = of_backend

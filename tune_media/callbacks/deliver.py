@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pyarrow.fs
 
-from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.maker import Maker
 from tune_media.callbacks.outbox import Outbox, outboxes_of
+from tune_media.callbacks.services import Services
 from tune_media.callbacks.storage_writer import StorageWriter
-from tune_media.callbacks.summary import Summary
 from tune_media.storage.filesystem import for_small_files, place_name
-from tune_media.values.options import MediaOptions
 
 
 @dataclass(frozen=True)
@@ -55,12 +53,11 @@ def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) 
         if outbox is None:
             found.append(Delivered(folder))
             continue
-        faults = Faults(strict=False)
-        summary, maker = Summary(faults), Maker(outbox, faults)
-        summary.begins(experiment)
-        summary.experiment = experiment
-        maker.adopt(MediaOptions().max_spilled_bytes)
-        writer = StorageWriter(outbox, faults, summary, for_small_files(filesystem), experiment, None, {})
+        services = Services(outbox, for_small_files(filesystem), experiment, staging=None, name="")
+        services.summary.begins(experiment)
+        services.summary.experiment = experiment
+        maker, writer = Maker(services), StorageWriter(services, {})
+        maker.adopt()
         writer.begin()
         maker.close(seconds)
         is_whole = writer.close(seconds)
@@ -70,5 +67,5 @@ def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) 
             pass
         is_whole, is_gone = is_whole and not outbox.has_parked, not outbox.read(0, 1)
         outbox.close(remove=is_gone)
-        found.append(Delivered(folder, summary.line(), is_whole, is_gone))
+        found.append(Delivered(folder, services.summary.line(), is_whole, is_gone))
     return found

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import traceback
 
 from tune_media.values.foreign import shown
+from tune_media.values.problems import Problem, Problems
 from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger("tune_media")
 
 _MAX_KINDS = 1000
+_GOES_ON = (
+    "Training goes on; further faults of this kind are counted only. To stop at the first, pass "
+    "media=MediaOptions(strict=True)."
+)
 
 
 class Faults:
@@ -18,12 +24,16 @@ class Faults:
 
     Args:
         strict: Let exceptions through; those of the background are raised at the next chance.
+
+    Attributes:
+        count: How many faults there were.
+        problems: All problems that the driver knows of, its faults and those of recording.
     """
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
         self.count = 0
-        self._told: set[tuple[str, ...]] = set()
+        self.problems = Problems(functools.partial(logger.warning, "tune_media: %s"), _MAX_KINDS)
         self._first: Exception | None = None
 
     def guard(self, name: str, what: str) -> Guard:
@@ -34,19 +44,10 @@ class Faults:
         """Count a fault, and warn of it if it is the first of its place, type and ``kind``."""
         self.count += 1
         self._first = self._first or error
-        seen = (name, type(error).__name__, kind)
-        if seen in self._told or len(self._told) >= _MAX_KINDS:
-            return
-        self._told.add(seen)
         is_debug = logger.isEnabledFor(logging.DEBUG)
-        logger.warning(
-            "tune_media: %s: %s failed (%s). Training goes on; further faults of this kind are counted only. "
-            "To stop at the first, pass media=MediaOptions(strict=True).%s",
-            name,
-            shown(what, repr)[1:-1],
-            error_text(error),
-            redacted("\n" + "".join(traceback.format_exception(error))) if is_debug else "",
-        )
+        more = redacted("\n" + "".join(traceback.format_exception(error))) if is_debug else ""
+        text = f"{name}: {shown(what, repr)[1:-1]} failed ({error_text(error)})"
+        self.problems.add(Problem(text, remedy=_GOES_ON + more), (name, type(error).__name__, kind))
 
     def raise_first(self) -> None:
         """Raise the first error of a background thread, if strict."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Report
 from tune_media.callbacks.hyperparameters import hyperparameters
 from tune_media.callbacks.maker import KILLED
-from tune_media.callbacks.outbox import TAPE, NewRow, OutboxFullError, no_room
+from tune_media.callbacks.outbox import TAPE, NewRow
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.clean import clean_result
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
@@ -33,269 +34,198 @@ from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.plain import MEDIA, pack, pack_each
-from tune_media.values.recording_problems import pending, take_problems
+from tune_media.values.problems import Problem, pending, take_problems
 from tune_media.values.secrets import error_text
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
-    from tune_media.callbacks.session import MediaSession
 
-_MAX_LIVE = 1000  # results whose values that are no plain data are held in memory
+@dataclass(eq=False)
+class Held:
+    """What is held of a trial from one result to the next.
 
-
-class Intake:
-    """Reads the results of an experiment. Tune's loop calls all methods.
-
-    Args:
-        session: The session of the experiment, which owns the outbox.
+    Attributes:
+        trial: Ray's own object.
+        known: Its media that were seen.
+        told: The ids of the callbacks that were told of its last start.
+        windows: The lists of its last result, of the old API stack.
+        config: Its last hyperparameters, as text; None: nobody has asked for them.
     """
 
-    def __init__(self, session: MediaSession) -> None:
-        self._session = session
-        # One is enough: Tune shows a result to all callbacks, then the next one.
-        self._last: Report | None = None
-        self._compared: tuple[dict[str, Any], bool] | None = None  # the last result, and whether its config is another
-        self._configs: dict[str, str] = {}  # each trial's last hyperparameters, as text
-        self._windows: dict[str, Windows] = {}  # of the old API stack
-        self._new_in_lists: dict[str, dict[tuple[str, ...], list[Any]]] = {}
-        self._live: dict[int, dict[str, Any]] = {}  # values of results that are no plain data, by row
+    trial: Trial
+    known: KnownMedia
+    told: set[int] = field(default_factory=set)
+    windows: Windows = field(default_factory=Windows)
+    config: str | None = None
 
-    def read(self, trial: Trial, result: dict[str, Any]) -> Report:
-        """Replace the media of a trial's next result by their paths, and append it to the outbox.
+    def has_other_config(self, result: Mapping[str, Any]) -> bool:
+        """Return whether the hyperparameters differ from those of the result before this one; ask once a result."""
+        before, self.config = self.config, without_address(shown(result.get("config")))
+        return before is not None and before != self.config
 
-        Returns:
-            The result, the same for every callback that asks.
-        """
-        if self._last is not None and self._last.result is result:
-            return self._last
-        session, trial_id = self._session, trial.trial_id
-        self._clean(result)
-        known = session.known_of(trial)
-        iteration, now = whole_number(result.get("training_iteration")), result_time(result) or time.time()
-        rows: list[NewRow] = []
-        with session.faults.guard("the store", "reading where a trial goes on"):
-            session.wait_for_known(trial, known)
-            if known.note_iteration_went_back(iteration):
-                session.goes_back(trial_id, iteration)  # before the row: what is rendered later is not behind it
-                rows.append(NewRow(trial_id, "back", pack({"training_iteration": iteration})))
-        with session.faults.guard("the reader", "reading problems of recording"):
-            session.summary.problems(take_problems(result))
-            session.summary.pending(trial_id, pending(result))
-        row = session.outbox.last  # those of its media are higher
-        entries = self.extract_media(trial, result, rows, at=now, is_new=True)
-        with session.faults.guard("the store", "checking the retention policy"):
-            session.check_retention(entries)
-        others = self._new_in_lists.get(trial_id, {})
-        changed = functools.partial(self._has_other_config, trial_id, result)
-        self._last = Report(result_step(result), iteration, result, others, now, changed, row)
-        return self._last
 
-    def extract_media(
-        self, trial: Trial, result: dict[str, Any], rows: list[NewRow] | None = None, *, at: float, is_new: bool = False
-    ) -> list[MediaEntry]:
-        """Replace the media of a result by their paths, and append them to the outbox; return those that are new.
+@dataclass(eq=False)
+class Taken:
+    """What a result held.
 
-        If a medium cannot be stored, text that says so replaces it: no result keeps its bytes.
+    Attributes:
+        report: The result, for all callbacks.
+        rows: What is to be appended to the outbox.
+        entries: The media that are new.
+        went_back: Whether the trial goes back with this result.
+        live: Values that are no plain data.
+        problems: The problems of recording that it reports.
+        pending: What is to come with later results; see ``problems.pending``.
+        faults: What could not be read: who met it, at what, the error, and its kind.
+    """
 
-        Args:
-            trial: The trial.
-            result: The result; changed in place.
-            rows: Rows to append before them.
-            at: When the result came, seconds since 1970.
-            is_new: Whether it is the next result of the trial, rather than a copy that Tune keeps.
-        """
-        rows = [] if rows is None else rows
-        session, known, step = self._session, self._session.known_of(trial), result_step(result)
-        iteration = whole_number(result.get("training_iteration"))
-        entries: list[MediaEntry] = []
-        told: set[str] = set()  # sections whose recorder has the episodes that the old API stack repeats
-        report_path = ""  # of all episodes of the result
+    report: Report
+    rows: list[NewRow] = field(default_factory=list)
+    entries: list[MediaEntry] = field(default_factory=list)
+    went_back: bool = False
+    live: dict[str, Any] = field(default_factory=dict)
+    problems: Sequence[Problem] = ()
+    pending: dict[str, int] = field(default_factory=dict)
+    faults: list[tuple[str, str, Exception, str]] = field(default_factory=list)
 
-        def own_path() -> str:
-            nonlocal report_path
-            report_path = report_path or known.report_path(step)
-            return report_path
-
-        def place(found: FoundMedium) -> str:
-            """Give a medium its path, and return the text that replaces it."""
-            medium, path_of = found.medium, None
-            if isinstance(medium, EpisodeBatch):
-                path_of = own_path
-                if medium.holds_legacy:
-                    told.add(found.section)
-            with session.faults.guard("the store", f"storing {found.section}/{found.key}"):
-                placed = known.register(medium, found.section, found.key, step=step, own_path=path_of)
-                if placed.is_new:
-                    where = (found.section, found.key, placed.path, step, iteration, at, known.lineage)
-                    entries.append(MediaEntry(medium, *where))
-                if placed.comes_again:
-                    again = pack({"id": placed.id, "is_earlier": placed.is_earlier})
-                    rows.append(NewRow(known.trial_id, "again", again))
-                return placed.path
-            return f"not stored: {medium.kind} {found.section}/{found.key}"
-
-        if not is_new:
-            self._clean(result)
+    @contextlib.contextmanager
+    def guard(self, name: str, what: str) -> Iterator[None]:
+        """Turn an exception into a fault."""
         try:
-            replace_media(result, place, session.options.raw_fps, self._report_unread)
-            if is_new:
-                self._read_legacy(trial, known, result, place, told)
-        finally:  # whatever comes after them, what has a path gets a row
-            self._append(trial, result if is_new else None, rows, entries, at)
-        return entries
+            yield
+        except Exception as error:
+            self.faults.append((name, what, error, ""))
 
-    def live_values(self, row: int) -> dict[str, Any]:
-        """Return the values of a result that only this process has, such as those of W&B's own classes."""
-        return self._live.get(row, {})
 
-    def forget(self, trial_id: str) -> None:
-        """A trial is over: hold nothing of it any longer."""
-        self._last = self._compared = None
-        for held in (self._windows, self._new_in_lists, self._configs):
-            held.pop(trial_id, None)
+def take(
+    result: dict[str, Any],
+    held: Held,
+    *,
+    raw_fps: float = 30.0,
+    room: float = float("inf"),
+    after: int = 0,
+    has_row: bool = False,
+    is_copy: bool = False,
+) -> Taken:
+    """Replace the media of a result by their paths, and return the rows that are to be appended for it.
 
-    def _append(
-        self, trial: Trial, result: dict[str, Any] | None, rows: list[NewRow], entries: list[MediaEntry], at: float
-    ) -> None:
-        """Append the rows of a result, all at once."""
-        session, trial_id = self._session, trial.trial_id
-        live: dict[str, Any] = {}
-        if result is not None and session.wants_results:
-            with session.faults.guard("the outbox", "reading a result"):
-                row, live = self._result_row(trial, result, at)
-                rows.append(row)
-        media_at = len(rows)
-        media = self._media_rows(trial_id, entries)
-        rows = [*rows, *(row for row, _ in media)]
-        if not rows:
-            return
-        try:
-            last = session.append(rows)
-        except OutboxFullError as error:
-            session.faults.report("the outbox", "keeping media", error, kind=DROPPED)
-            media = []
-            try:
-                last = self._append_names(rows, no_room(error))
-                live = {} if session.outbox.held() else live
-            except (OSError, sqlite3.Error) as worse:
-                self._lose(trial, entries, worse)
-                return
-        except (OSError, sqlite3.Error) as error:
-            self._lose(trial, entries, error)
-            return
-        first = last - len(rows) + 1
-        if live and len(self._live) < _MAX_LIVE:
-            self._live[first + media_at - 1] = live
-            self._live = {row: values for row, values in self._live.items() if row > session.delivered()}
-        for number, (row, entry) in enumerate(media):
-            if entry is not None:
-                session.make_later(first + media_at + number, None if row.content else entry)
+    If a medium cannot be stored, text that says so replaces it: no result keeps its bytes. Nothing is raised.
 
-    def _append_names(self, rows: list[NewRow], reason: str) -> int:
-        """Append rows for which there is no room, without the contents of media, and without the result if need be."""
-        rows = [_without_content(row, reason) for row in rows]
-        try:
-            return self._session.append(rows)
-        except OutboxFullError:
-            rows = [NewRow(row.trial, row.kind) if row.kind == "result" else row for row in rows]
-            return self._session.append(rows, is_bounded=False)
+    Args:
+        result: The result; changed in place.
+        held: What is held of its trial; changed in place.
+        raw_fps: Frames per second of raw arrays.
+        room: How many bytes of media may wait in memory until they are encoded.
+        after: The number of the last row before it.
+        has_row: Whether a tracker gets the result by a row.
+        is_copy: Whether it is a copy that Tune keeps of a result, rather than the trial's next one.
+    """
+    known = held.known
+    faults: list[tuple[str, str, Exception, str]] = []
 
-    def _result_row(self, trial: Trial, result: dict[str, Any], at: float) -> tuple[NewRow, dict[str, Any]]:
-        trial_id = trial.trial_id
-        iteration = whole_number(result.get("training_iteration"))
-        changed = functools.partial(self._has_other_config, trial_id, result)
-        report = Report(result_step(result), iteration, result, changed=changed)
-        config = None if report.config is None else hyperparameters(trial, report.config)[0]
-        flat, live = pack_each(report.flat)
-        facts = {"step": report.step, "training_iteration": iteration, "time": at, "live": sorted(map(str, live))}
-        data = pack({**facts, "config": config, "packed": flat})
-        return NewRow(trial_id, "result", data), live
+    def unclean(place: str, reason: str) -> None:
+        error = ValueError(f"{place!r} {reason}; the result is logged with text in its place")
+        faults.append(("the reader", "reading a result", error, f"unclean {place}"))
 
-    def _media_rows(self, trial_id: str, entries: list[MediaEntry]) -> list[tuple[NewRow, MediaEntry | None]]:
-        """Return the row of each medium; and the medium, if its content is still to be made."""
-        episodes = [entry for entry in entries if entry.is_episodes]
-        found: list[tuple[NewRow, MediaEntry | None]] = []
-        in_memory = 0  # bytes of media of this result that are still to be made
-        for entry in entries:
-            if entry.is_episodes:
-                continue
-            if type(entry.medium) in MEDIA or not entry.medium.is_rendered:
-                try:
-                    if entry.medium.is_rendered:
-                        row = NewRow(trial_id, "media", *packed_medium(entry))
-                    else:
-                        from tune_media.callbacks.tape_renderer import tape_row  # loads the encoder, as the clip did
+    def unread(key: str, reason: str) -> None:
+        faults.append(("the reader", f"reading {key!r}", ValueError(reason), key))
 
-                        row = tape_row(trial_id, entry)
-                except Exception as error:  # the user's own facts of it; it costs itself alone
-                    self._session.faults.report("the store", f"writing {entry.path}", error)
-                    row = NewRow(trial_id, "media", packed_name(entry, lost=FAILED, note=error_text(error)))
-                found.append((row, None))
-            else:
-                data, content = packed_name(entry, lost=FAILED, note=KILLED), None
-                in_memory += entry.medium.nbytes
-                if isinstance(entry.medium, RawVideo) and not self._session.may_make_in_memory(in_memory):
-                    content = entry.medium.packed()  # the array waits on the disk
-                    in_memory -= entry.medium.nbytes
-                found.append((NewRow(trial_id, "media", data, content, ready=False), entry))
-        if episodes:
-            clips = clips_by_episode(entries)
-            found.append((NewRow(trial_id, "episodes", *packed_episodes(trial_id, episodes, clips)), None))
-        return found
+    def unstored(what: str) -> None:
+        faults.append(("episode data", "storing a value", TypeError(what), what))
 
-    def _lose(self, trial: Trial, entries: list[MediaEntry], error: Exception) -> None:
-        """Take note of media that the driver's disk does not take, not even their names."""
-        self._session.faults.report("the outbox", "writing to the driver's disk", error, kind=DROPPED)
-        for entry in entries:
-            self._session.known_of(trial).forget(entry.medium.id, entry.section, entry.key)
-            self._session.summary.lost(entry.path)
+    clean_result(result, unclean)
+    step, iteration = result_step(result), whole_number(result.get("training_iteration"))
+    at = (not is_copy and result_time(result)) or time.time()
+    new_in_lists: dict[tuple[str, ...], list[Any]] = {}
+    changed = functools.cache(functools.partial(held.has_other_config, result))
+    taken = Taken(Report(step, iteration, result, new_in_lists, at, changed, after), faults=faults)
+    if not is_copy:
+        if known.note_iteration_went_back(iteration):
+            taken.went_back = True
+            taken.rows.append(NewRow(known.trial_id, "back", pack({"training_iteration": iteration})))
+        with taken.guard("the reader", "reading problems of recording"):
+            taken.problems, taken.pending = take_problems(result), pending(result)
+    told: set[str] = set()  # sections whose recorder has the episodes that the old API stack repeats
+    own_path = functools.cache(functools.partial(known.report_path, step))  # of all episodes of the result
 
-    def _read_legacy(
-        self,
-        trial: Trial,
-        known: KnownMedia,
-        result: dict[str, Any],
-        place: Callable[[FoundMedium], str],
-        told: set[str],
-    ) -> None:
-        """Take the new values of single episodes that the old API stack reports."""
-        windows = self._windows.setdefault(trial.trial_id, Windows())
-        new_in_lists = self._new_in_lists[trial.trial_id] = {}
-        for new in new_episodes(result, windows, self._report_unstored):
-            is_known = False
-            path = None
+    def place(found: FoundMedium) -> str:
+        """Give a medium its path, and return the text that replaces it."""
+        medium, is_batch = found.medium, isinstance(found.medium, EpisodeBatch)
+        if isinstance(medium, EpisodeBatch) and medium.holds_legacy:
+            told.add(found.section)
+        with taken.guard("the store", f"storing {found.section}/{found.key}"):
+            placed = known.register(
+                medium, found.section, found.key, step=step, own_path=own_path if is_batch else None
+            )
+            if placed.is_new:
+                where = (found.section, found.key, placed.path, step, iteration, at, known.lineage)
+                taken.entries.append(MediaEntry(medium, *where))
+            if placed.comes_again:
+                again = pack({"id": placed.id, "is_earlier": placed.is_earlier})
+                taken.rows.append(NewRow(known.trial_id, "again", again))
+            return placed.path
+        return f"not stored: {medium.kind} {found.section}/{found.key}"
+
+    with taken.guard("the reader", "reading media of a result"):  # all that were found get their rows
+        replace_media(result, place, raw_fps, unread)
+        for new in () if is_copy else new_episodes(result, held.windows, unstored):
+            is_known, path = False, None
             if new.batch.episodes and new.section not in told:
                 is_known = known.knows(new.batch)
                 path = place(FoundMedium(new.section, f"{RECORDER}{DATA_KEY}", new.batch))
             new.put(path)
             new_in_lists.update({where: [] if is_known else values for where, values in new.lists.items()})
-
-    def _has_other_config(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return whether a trial's hyperparameters differ from those of its result before this one."""
-        if self._compared is None or self._compared[0] is not result:
-            now = without_address(shown(result.get("config")))
-            before, self._configs[trial_id] = self._configs.get(trial_id), now
-            self._compared = result, before is not None and before != now
-        return self._compared[1]
-
-    def _report_unstored(self, what: str) -> None:
-        self._session.faults.report("episode data", "storing a value", TypeError(what), kind=what)
-
-    def _clean(self, result: dict[str, Any]) -> None:
-        """Make a result one that every logger can write; what it cost is counted."""
-        with self._session.faults.guard("the reader", "reading a result"):
-            clean_result(result, self._report_unclean)
-
-    def _report_unclean(self, place: str, reason: str) -> None:
-        error = ValueError(f"{place!r} {reason}; the result is logged with text in its place")
-        self._session.faults.report("the reader", "reading a result", error, kind=f"unclean {place}")
-
-    def _report_unread(self, key: str, reason: str) -> None:
-        self._session.faults.report("the reader", f"reading {key!r}", ValueError(reason), kind=key)
+    if has_row and not is_copy:
+        with taken.guard("the outbox", "reading a result"):
+            taken.rows.append(_result_row(held, taken))
+    taken.rows += _media_rows(known.trial_id, taken, room)
+    return taken
 
 
-def _without_content(row: NewRow, reason: str) -> NewRow:
+def _result_row(held: Held, taken: Taken) -> NewRow:
+    report = taken.report
+    config = None if report.config is None else hyperparameters(held.trial, report.config)[0]
+    flat, taken.live = pack_each(report.flat)
+    facts = {"step": report.step, "training_iteration": report.training_iteration, "time": report.time}
+    data = pack({**facts, "live": sorted(map(str, taken.live)), "config": config, "packed": flat})
+    return NewRow(held.known.trial_id, "result", data)
+
+
+def _media_rows(trial_id: str, taken: Taken, room: float) -> list[NewRow]:
+    """Return the row of each new medium, and one of all episodes."""
+    episodes = [entry for entry in taken.entries if entry.is_episodes]
+    rows: list[NewRow] = []
+    for entry in taken.entries:
+        medium = entry.medium
+        if entry.is_episodes:
+            continue
+        if type(medium) in MEDIA or not medium.is_rendered:
+            try:
+                if medium.is_rendered:
+                    row = NewRow(trial_id, "media", *packed_medium(entry))
+                else:
+                    from tune_media.callbacks.tape_renderer import tape_row  # loads the encoder, as the clip did
+
+                    row = tape_row(trial_id, entry)
+            except Exception as error:  # the user's own facts of it; it costs itself alone
+                taken.faults.append(("the store", f"writing {entry.path}", error, ""))
+                row = NewRow(trial_id, "media", packed_name(entry, lost=FAILED, note=error_text(error)))
+        else:
+            name = packed_name(entry, lost=FAILED, note=KILLED)
+            if isinstance(medium, RawVideo) and medium.nbytes > room:  # the array waits on the disk
+                row = NewRow(trial_id, "media", name, medium.packed(), ready=False)
+            else:
+                row = NewRow(trial_id, "media", name, ready=False, entry=entry)
+                room -= medium.nbytes
+        rows.append(row)
+    if episodes:
+        packed = packed_episodes(trial_id, episodes, clips_by_episode(taken.entries))
+        rows.append(NewRow(trial_id, "episodes", *packed))
+    return rows
+
+
+def without_content(row: NewRow, reason: str) -> NewRow:
     """Return a row for which there is no room, as one that says so."""
     if row.kind not in ("media", TAPE, "episodes"):
         return row

@@ -9,8 +9,8 @@ import sqlite3
 import threading
 from collections.abc import Callable
 
-from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.outbox import Outbox, no_room
+from tune_media.callbacks.outbox import no_room
+from tune_media.callbacks.services import Services
 from tune_media.results.raw_clips import RawVideo
 from tune_media.storage.entry import DROPPED, FAILED, MediaEntry, as_lost, entries_of, packed_medium
 from tune_media.values.file_medium import FileMedium
@@ -26,46 +26,51 @@ _PAUSE = 1.0  # seconds between tries to write to a disk that is full
 class Maker:
     """One thread that makes contents, and gives them to the rows that wait for them.
 
-    Tune's loop calls ``has_room``, ``make``, ``lose`` and ``close``.
+    Tune's loop calls ``room``, ``make``, ``lose`` and ``close``.
 
     Args:
-        outbox: The outbox.
-        faults: Counts faults.
+        services: The outbox, the options, and the count of faults.
     """
 
-    def __init__(self, outbox: Outbox, faults: Faults) -> None:
-        self._outbox, self._faults = outbox, faults
+    def __init__(self, services: Services) -> None:
+        self._services, self._outbox, self._faults = services, services.outbox, services.faults
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._nbytes = 0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._is_closing = threading.Event()
 
-    def has_room(self, nbytes: int, most_bytes: float) -> bool:
-        """Say whether so many bytes more may wait."""
-        return self._nbytes + nbytes <= most_bytes
+    @property
+    def room(self) -> float:
+        """How many bytes more may wait in memory."""
+        return self._services.options.max_pending_bytes - self._nbytes
 
-    def make(self, seq: int, entry: MediaEntry | None, most_bytes: float) -> None:
-        """Have the content of a row made.
+    def make(self, seq: int, entry: MediaEntry | None) -> None:
+        """Have the content of a row made, if there is room for what waits.
 
         Args:
             seq: The row's number.
             entry: The medium in memory. None: the row holds its raw array.
-            most_bytes: How many bytes the outbox may hold.
         """
+        if entry is not None and entry.medium.nbytes > self.room:
+            most = self._services.options.max_pending_bytes
+            reason = f"more than MediaOptions(max_pending_bytes={most}) wait in memory for their files to be made"
+            self._faults.report("the store", f"keeping {entry.path}", RuntimeError(reason), kind=DROPPED)
+            self.lose(seq, DROPPED, reason)
+            return
         with self._lock:
             self._nbytes += _size(entry)
-        self._put(functools.partial(self._make, seq, entry, most_bytes))
+        self._put(functools.partial(self._make, seq, entry))
 
     def lose(self, seq: int, status: str, reason: str) -> None:
         """Have a row say that its medium has no file, and why."""
         self._put(functools.partial(self._lose, seq, status, reason))
 
-    def adopt(self, most_bytes: float) -> None:
+    def adopt(self) -> None:
         """Make the contents that a killed process had not made, or name those that were lost with it."""
         for row in self._outbox.read_kinds(0, ("media",)):
             if not row.ready and row.file is not None:
-                self.make(row.seq, None, most_bytes)
+                self.make(row.seq, None)
             elif not row.ready:
                 self.lose(row.seq, FAILED, KILLED)
 
@@ -90,7 +95,7 @@ class Maker:
                 self._faults.report("the store", "keeping a medium", RuntimeError(error_text(error)))
             del work  # the next one may be long in coming
 
-    def _make(self, seq: int, entry: MediaEntry | None, most_bytes: float) -> None:
+    def _make(self, seq: int, entry: MediaEntry | None) -> None:
         """Make the content of a row; all readers wait for the row, so it is completed if that fails, too."""
         try:
             made = self._of_row(seq) if entry is None else entry
@@ -102,7 +107,7 @@ class Maker:
             self._lose(seq, FAILED, error_text(error))
         else:
             try:
-                self._outbox.complete(seq, *packed, most_bytes)
+                self._outbox.complete(seq, *packed, self._services.options.max_spilled_bytes)
             except (OSError, sqlite3.Error) as error:
                 self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
                 self._lose(seq, DROPPED, no_room(error))

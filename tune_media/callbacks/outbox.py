@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import write_new
 from tune_media.values.plain import pack, unpack
 from tune_media.values.secrets import error_text
@@ -95,6 +96,7 @@ class NewRow:
         content: A large part of it, which becomes a file beside the rows; None if there is none.
         ready: False if the content is still to be made; see ``Outbox.complete``.
         recipe: The hash and the content of a tape's recipe, which the outbox keeps once for all tapes that name it.
+        entry: The medium of which the content is still to be made, if it is in memory.
     """
 
     trial: str
@@ -103,6 +105,7 @@ class NewRow:
     content: bytes | None = None
     ready: bool = True
     recipe: tuple[str, bytes] | None = field(default=None, repr=False)
+    entry: MediaEntry | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

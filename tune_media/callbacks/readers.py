@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tune_media.callbacks.backend import Backend, Context, Report, TrialInfo, wait_for_storage
 from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
+from tune_media.callbacks.services import Services, Storage
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.storage.entry import entries_of
 from tune_media.storage.index_lines import Line, read_index
@@ -30,8 +30,6 @@ from tune_media.values.plain import unpack
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
-
-    from tune_media.callbacks.session import MediaSession
 
 logger = logging.getLogger("tune_media")
 
@@ -73,6 +71,7 @@ class Reader(OutboxThread):
                 return
             self._keys.add(key)
             self._chores.append(Chore(what, work, key, self._outbox.last))
+        self.begin()
         self._outbox.wake()
 
     def _next_chore(self) -> Chore | None:
@@ -86,37 +85,6 @@ class Reader(OutboxThread):
                 self._chores.popleft()
 
 
-class Missing:
-    """Counts what a backend does not have of each trial. Any thread calls any method."""
-
-    def __init__(self) -> None:
-        self._lacks: dict[str, Counter[str]] = {}
-        self._lock = threading.Lock()
-
-    def add(self, trial_id: str, noun: str, count: int = 1) -> None:
-        """Count something that the backend does not have of a trial."""
-        with self._lock:
-            self._lacks.setdefault(trial_id, Counter())[noun] += count
-
-    def say(self, name: str, more: str = "") -> None:
-        """Warn of everything that was added, once, with one sentence more; of nothing if there is nothing."""
-        with self._lock:
-            lacks, self._lacks = self._lacks, {}
-        if not lacks:
-            return
-        total = sum(lacks.values(), Counter[str]())
-        names = ", ".join(sorted(lacks)[:_MAX_NAMES]) + (", ..." if len(lacks) > _MAX_NAMES else "")
-        logger.warning(
-            "tune_media: %s lacks %s of %d trial(s): %s. Everything is in the trials' folders. The warnings above say "
-            "why.%s",
-            name,
-            ", ".join(f"{count} {noun}" for noun, count in sorted(total.items())),
-            len(lacks),
-            names,
-            more,
-        )
-
-
 class BackendReader(Reader, Context):
     """Delivers the rows of the outbox to one backend; it is the backend's ``Context``, too.
 
@@ -125,20 +93,21 @@ class BackendReader(Reader, Context):
 
     Args:
         backend: The backend.
-        session: The session of the experiment.
-        key: The name of its cursor in the outbox.
-        after: The row after which a new cursor begins: other callbacks may have been told of the first trial before.
+        services: What it shares with other threads.
+        storage: The storage's reader.
+        key: The name of its cursor in the outbox. A new one begins with this process: other callbacks may have been
+            told of the first trial before.
     """
 
-    def __init__(self, backend: Backend, session: MediaSession, key: str, after: int) -> None:
+    def __init__(self, backend: Backend, services: Services, storage: Storage, key: str) -> None:
         name = backend.name or type(backend).__name__
-        super().__init__(name, session.outbox, backend.niceness)
-        self.backend, self._session, self._key = backend, session, key
+        super().__init__(name, services.outbox, backend.niceness)
+        self.backend, self._services, self._storage, self._key = backend, services, storage, key
         methods = ("start", "metrics", "media", "suspect", "checkpoint", "end")
         own = (name for name in methods if getattr(type(backend), name) is not getattr(Backend, name))
         self.reads = any(name not in backend.in_loop for name in own)
         if self.reads:  # nobody would advance another one's cursor, and all rows would stay
-            session.outbox.add_reader(key, after)
+            services.outbox.add_reader(key, services.outbox.began)
         self._live: dict[str, TrialInfo] = {}  # as Tune's loop hands them to the backend
         self._trials: dict[str, TrialInfo] = {}  # that the backend has started, and not ended
         self._refused: set[str] = set()  # trials that it could not start
@@ -148,33 +117,33 @@ class BackendReader(Reader, Context):
         self._part = 0  # how many media of the next row are delivered
         self._under_way = 0  # the number of the row that is being delivered; 0 if none is
         self._to_copy: list[tuple[Any, int]] = []  # what a row has the storage copy, and the number of that row
-        self._missing = Missing()
+        self._lacks: Counter[tuple[str, str]] = Counter()  # what the backend does not have, by trial and noun
         self._committed_at = 0.0
         self._is_finished = False
         self._deadline: float | None = None
-        self._at = session.outbox.position(key)
+        self._at = services.outbox.position(key)
         backend.context = self
 
     @property
     def options(self) -> MediaOptions:
         """The user's options."""
-        return self._session.options
+        return self._services.options
 
     def guard(self, what: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception into one warning and a count, or let it through if strict."""
-        return self._session.faults.guard(self.name, what)
+        return self._services.faults.guard(self.name, what)
 
     def fault(self, what: str, error: Exception, kind: str = "") -> None:
         """Count a fault, and warn of it if it is the first of its kind."""
-        self._session.faults.report(self.name, what, error, kind)
+        self._services.faults.report(self.name, what, error, kind)
 
     def lacks(self, trial_id: str, what: str) -> None:
         """Name something in the warning at the end that the backend does not have of a trial."""
-        self._missing.add(trial_id, what)
+        with self._lock:
+            self._lacks[trial_id, what] += 1
 
     def later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
         """Run work in the backend's thread, after everything that it was given before."""
-        self.begin()
         self.put_chore(what, work, key)
 
     def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
@@ -194,11 +163,11 @@ class BackendReader(Reader, Context):
                 self._to_copy = [one for one in self._to_copy if one not in covered]
             self._commit()
 
-        self._session.on_storage(what, copy, key)
+        self._storage.put_chore(what, copy, key)
 
     def wait_for_storage(self) -> bool:
         """Wait until everything is stored, as long as the end may take; return whether it is."""
-        return self._session.wait_for_storage(self.seconds_left() / 2)
+        return self._storage.wait(min(self.seconds_left() / 2, self._services.time_left()))
 
     def lines(self, trial: TrialInfo) -> list[Line]:
         """Return the index lines of a trial that has ended: once its last row is stored, they are all in its index."""
@@ -219,7 +188,7 @@ class BackendReader(Reader, Context):
             with self.guard(_NAMES[method]):
                 info = self._live.get(trial.trial_id)
                 if info is None or info.ray is not trial or method == "start":
-                    info = self._live[trial.trial_id] = self._session.live_info(trial)
+                    info = self._live[trial.trial_id] = self._services.live_info(trial)
                 getattr(self.backend, method)(info, *arguments)
         if method == "end":
             self._live.pop(trial.trial_id, None)
@@ -229,7 +198,7 @@ class BackendReader(Reader, Context):
         patience = self.backend.patience
         allowed = self.options.flush_seconds if patience is None else patience
         begun = time.monotonic()
-        self._deadline = begun + self._session.patience(allowed)
+        self._deadline = begun + self._services.patience(allowed)
         if "finish" in self.backend.in_loop or self._thread is None:
             with self.guard("finishing"):
                 self.backend.finish()
@@ -240,7 +209,7 @@ class BackendReader(Reader, Context):
             waited = f" The end of the experiment waited {seconds:.1f} s for it, and may wait {allowed:g} s."
             for trial, kind, count in self._outbox.count_after(self._at):
                 if kind in _NOUNS and _METHODS[kind] not in self.backend.in_loop:
-                    self._missing.add(trial, _NOUNS[kind], count)
+                    self._lacks[trial, _NOUNS[kind]] += count
             own = patience is not None
             logger.warning(
                 "tune_media: %s had not finished when the experiment ended, so its last data may be missing. To wait "
@@ -248,7 +217,24 @@ class BackendReader(Reader, Context):
                 self.name,
                 "its own time limit" if own else f"MediaOptions(flush_seconds={self.options.flush_seconds:g})",
             )
-        self._missing.say(self.name, waited)
+        self._name_lacks(waited)
+
+    def _name_lacks(self, more: str) -> None:
+        """Warn of everything that the backend does not have, once, with one sentence more; of nothing if it has all."""
+        lacks, self._lacks = self._lacks, Counter()
+        total, trials = Counter[str](), sorted({trial for trial, _ in lacks})
+        for (_, noun), count in lacks.items():
+            total[noun] += count
+        if lacks:
+            logger.warning(
+                "tune_media: %s lacks %s of %d trial(s): %s. Everything is in the trials' folders. The warnings above "
+                "say why.%s",
+                self.name,
+                ", ".join(f"{count} {noun}" for noun, count in sorted(total.items())),
+                len(trials),
+                ", ".join(trials[:_MAX_NAMES]) + (", ..." if len(trials) > _MAX_NAMES else ""),
+                more,
+            )
 
     def turn(self) -> bool:
         """Deliver the next row, or do the next chore."""
@@ -282,7 +268,7 @@ class BackendReader(Reader, Context):
 
     def failed(self, error: Exception) -> bool:
         """Take note of an error: the same again if the tracker is away, else the next row."""
-        if not self._session.faults.strict and self._ask_whether_away(error):
+        if not self._services.faults.strict and self._ask_whether_away(error):
             self.fault(f"{self._doing()} (it is tried again)", error, "away")
             self._rows.clear()  # the trial may have gone back before the next try
             return True
@@ -378,7 +364,7 @@ class BackendReader(Reader, Context):
     def _tell_suspects(self, row: Row) -> None:
         """Call the backend with clips that may not show their episodes; their trial may have ended."""
         facts, known = row.facts(), self._outbox.trial(row.trial)
-        trial = self._trials.get(row.trial) or (None if known is None else self._session.trial_info(row.trial, known))
+        trial = self._trials.get(row.trial) or (None if known is None else self._services.trial_info(row.trial, known))
         if trial is None or type(self.backend).suspect is Backend.suspect:
             return
         read = functools.partial(_read, trial.location)
@@ -387,7 +373,7 @@ class BackendReader(Reader, Context):
             self._part += 1
 
     def _start(self, trial_id: str, facts: dict[str, Any]) -> TrialInfo:
-        trial = self._session.trial_info(trial_id, facts)
+        trial = self._services.trial_info(trial_id, facts)
         if "start" not in self.backend.in_loop:
             self.backend.start(trial)
         self._refused.discard(trial_id)
@@ -396,7 +382,7 @@ class BackendReader(Reader, Context):
 
     def _report(self, row: Row, facts: dict[str, Any]) -> Report:
         report = Report(facts["step"], facts["training_iteration"], time=facts["time"], row=row.seq)
-        flat = {**unpack(facts["packed"]), **self._session.live_values(row.seq, facts["live"])}
+        flat = {**unpack(facts["packed"]), **self._services.live_values(row.seq, facts["live"])}
         report.__dict__.update(flat=flat, config=facts["config"])
         return report
 

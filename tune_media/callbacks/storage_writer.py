@@ -16,13 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.fs
-
-from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.outbox import STORAGE, TAPE, TAPE_DONE, NewRow, Outbox, Row
+from tune_media.callbacks.outbox import STORAGE, TAPE, TAPE_DONE, NewRow, Row
 from tune_media.callbacks.outbox_thread import in_threads
 from tune_media.callbacks.readers import Reader
-from tune_media.callbacks.summary import Summary
+from tune_media.callbacks.services import Services
 from tune_media.callbacks.suspects import Suspects
 from tune_media.storage.entry import (
     DELETED,
@@ -55,12 +52,12 @@ from tune_media.storage.location import TrialLocation
 from tune_media.storage.log import FOLDER as LOG_FOLDER
 from tune_media.storage.log import Log, LogWriter, Part, list_parts, read_log
 from tune_media.storage.own_files import delete_own, is_deletable
-from tune_media.storage.retention import StoredFile, files_of, surplus_of_experiment, surplus_of_trial
+from tune_media.storage.retention import StoredFile, files_of, misspelt, surplus_of_experiment, surplus_of_trial
 from tune_media.storage.suspects import SUSPECT, as_failed, as_suspect, suspect_note
 from tune_media.storage.trial_media import missing_files
 from tune_media.values.options import Retention
 from tune_media.values.plain import pack
-from tune_media.values.recording_problems import RecordingProblem
+from tune_media.values.problems import Problem
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
 
@@ -152,35 +149,22 @@ class _Work:
 class StorageWriter(Reader):
     """Writes the media of one experiment.
 
-    Tune's loop calls ``know``, ``set_retention``, ``put_chore``, ``wait``, ``look_for_suspects``, ``close`` and
-    ``count_unwritten``; the writer's own thread does the rest.
+    Tune's loop calls ``know``, ``put_chore``, ``wait``, ``look_for_suspects``, ``close`` and ``count_unwritten``; the
+    writer's own thread does the rest.
 
     Args:
-        outbox: The outbox.
-        faults: Counts faults.
-        summary: Counts files.
-        filesystem: The storage.
-        experiment: The experiment's folder on it.
-        staging: The experiment's folder on the driver; None: it is not known.
+        services: The outbox, the storage, the options, and the counts of faults and files.
         reached: The last row with media of each trial that an earlier process had appended, if its outbox is lost.
     """
 
     gather_seconds = 0.5  # Ray's TensorBoard logger has the disk write all that is new, in Tune's loop, at each result
 
-    def __init__(
-        self,
-        outbox: Outbox,
-        faults: Faults,
-        summary: Summary,
-        filesystem: pyarrow.fs.FileSystem,
-        experiment: str,
-        staging: Path | None,
-        reached: dict[str, int],
-    ) -> None:
+    def __init__(self, services: Services, reached: dict[str, int]) -> None:
+        outbox = services.outbox
         super().__init__(STORAGE, outbox)
-        self._faults, self._summary = faults, summary
-        self._filesystem, self.experiment, self._staging = filesystem, experiment, staging
-        self._log = LogWriter(filesystem, experiment, outbox.id)
+        self._services, self._faults, self._summary = services, services.faults, services.summary
+        self._filesystem, self.experiment = services.filesystem, services.experiment
+        self._log = LogWriter(self._filesystem, self.experiment, outbox.id)
         self._earlier: Log | None = None  # the parts of other processes that are not done; None: not read yet
         self._has_log = False
         self._began = time.time()
@@ -192,21 +176,14 @@ class StorageWriter(Reader):
         self._to_delete: list[tuple[TrialLocation, str]] = []  # files that are, or will be, listed as deleted
         self._to_know: list[KnownMedia] = []
         self._reached = dict(reached)
-        self._retention: Retention | None = None
         self._changed: set[str] = set()  # trials with media that retention has not seen
         self._files: dict[str, list[StoredFile]] = {}  # of each trial that retention has looked at
         self._folders: dict[str, str] = {}  # of trials that had ended before this process, by their ids
         self._has_looked = False  # for these
         self._suspects = Suspects()
         self._turned_at = self._checkpointed_at = 0.0
-        self._is_complete = False
         self._beside: set[str] = set()  # the files beside the trials' folders that are there: they come again and again
         self._at = self._read_to = outbox.position(STORAGE)
-
-    def set_retention(self, retention: Retention | None) -> None:
-        """Use a retention policy; for trials that are known already, too."""
-        self._retention = retention
-        self._changed |= self._trials.keys()
 
     def know(self, known: KnownMedia) -> None:
         """Have the lines of earlier runs of a trial read before all else."""
@@ -216,15 +193,19 @@ class StorageWriter(Reader):
 
     def wait(self, seconds: float) -> bool:
         """Wait until all rows that are there now are stored, at most so long; return whether they are."""
-        upto, until = self._outbox.last, time.monotonic() + seconds
-        while self._at < upto or self._chores or self._more or self._to_delete:
-            if time.monotonic() >= until:
-                return False
-            self.begin()  # a tracker's reader may ask first, for what an earlier process left
-            self._turned_at = 0.0
-            self.hurry()
-            time.sleep(0.005)
-        return True
+        upto, begun = self._outbox.last, time.monotonic()
+        try:
+            while self._at < upto or self._chores or self._more or self._to_delete:
+                if time.monotonic() >= begun + seconds:
+                    return False
+                self.begin()  # a tracker's reader may ask first, for what an earlier process left
+                self._turned_at = 0.0
+                self.hurry()
+                time.sleep(0.005)
+            return True
+        finally:
+            if self._services.has_ended:
+                self._services.waited += time.monotonic() - begun
 
     @property
     def may_have_suspects(self) -> bool:
@@ -248,11 +229,6 @@ class StorageWriter(Reader):
                     facts = row.facts()
                     (self._summary.parked if row.ready and "lost" not in facts else self._summary.lost)(facts["path"])
             after = rows[-1].seq
-
-    def location(self, trial_id: str, folder: str) -> TrialLocation:
-        """Return where a trial's files are, by the name of its folder."""
-        path = posixpath.join(self.experiment, folder)
-        return TrialLocation(self._filesystem, path, (self._staging or Path()) / folder, trial_id)
 
     # -- a turn -------------------------------------------------------------------------------------------------------
 
@@ -286,12 +262,12 @@ class StorageWriter(Reader):
         """Complete the indexes and the log when all is stored; return whether it is."""
         if self._works or self._more or self._chores or self._read_to < self._outbox.last or self._suspects.has_news:
             return False
-        if not self._is_complete and not self._name_lost():
-            for folder in list(self._unindexed):
-                self._write_index(folder)
-            self._log.finish(self._parts_of_the_dead())
-            self._is_complete = True
-        return self._is_complete
+        if self._name_lost():
+            return False
+        for folder in list(self._unindexed):
+            self._write_index(folder)
+        self._log.finish(self._parts_of_the_dead())
+        return True
 
     def _parts_of_the_dead(self) -> list[Part]:
         """Return the parts that were there when this process began, but for those of others that may still live."""
@@ -330,13 +306,13 @@ class StorageWriter(Reader):
         self._earlier = earlier
         known = self._ids_in_outbox()
         for folder, lines in earlier.lines.items():
-            self._delete_half_written(self.location("", folder))
+            self._delete_half_written(self._services.location("", folder))
             for line in fold(lines):  # clips that an earlier process was to render, if its outbox is lost
                 if line.get("status") == WAITING and line["id"] not in known:
                     self._add(folder, {**line, "status": ONLY_TAPE, "note": _DRIVER_LOST})
             for event in earlier.newest.get(folder, ()):
                 if event.get("event") == DELETED:  # it may have been killed before it did so
-                    self._to_delete.append((self.location("", folder), event["path"]))
+                    self._to_delete.append((self._services.location("", folder), event["path"]))
 
     def _ids_in_outbox(self) -> set[str]:
         rows = self._outbox.read_kinds(0, ("media", TAPE, TAPE_DONE, "episodes"))
@@ -345,7 +321,7 @@ class StorageWriter(Reader):
     def _add(self, folder: str, line: Line) -> None:
         """Have a line or an event logged that is of no row."""
         trial_id = str(line.get("trial_id"))
-        trial = self._trials.get(trial_id) or self._open(self.location(trial_id, folder), is_over=True)
+        trial = self._trials.get(trial_id) or self._open(self._services.location(trial_id, folder), is_over=True)
         trial.add(line)
         self._more.append((trial, line))
         self._unindexed[trial.name] = trial_id
@@ -364,7 +340,7 @@ class StorageWriter(Reader):
                 if line.get("status") == STORED and line["path"] in missing:
                     self._add(folder, as_failed(line, _FILE_LOST))
                     tables = (parquet_name(line["path"]), steps_name(line["path"]))  # are written before it
-                    self._to_delete += [(self.location("", folder), name) for name in tables]
+                    self._to_delete += [(self._services.location("", folder), name) for name in tables]
         return bool(self._more)
 
     def _read_known(self) -> None:
@@ -399,7 +375,7 @@ class StorageWriter(Reader):
                 f"the last media of trial {trial.location.trial_id} before its driver was lost did not reach the "
                 "storage: they were in the outbox on that driver's machine, and nothing has them any more"
             )
-            self._summary.problems([RecordingProblem(text)])
+            self._faults.problems.add(Problem(text))
 
     def _trial(self, trial_id: str) -> _Trial | None:
         """Return a trial, with all that earlier processes left; None if nothing is known of it.
@@ -411,7 +387,7 @@ class StorageWriter(Reader):
             facts = self._outbox.trial(trial_id)
             if facts is None:
                 return None
-            self._open(self.location(trial_id, facts["folder"]))
+            self._open(self._services.location(trial_id, facts["folder"]))
         return self._trials[trial_id]
 
     def _open(self, location: TrialLocation, *, is_over: bool = False) -> _Trial:
@@ -430,7 +406,7 @@ class StorageWriter(Reader):
         for line in fold(lines):
             trial.note(line, is_there=line.get("status") == STORED and line["path"] not in trial.missing)
         try:
-            if self._staging is not None:
+            if self._services.staging is not None:
                 location.write_pointer()
         except Exception as error:
             self._faults.report("the index", "writing where the media of a trial are", error)
@@ -648,7 +624,8 @@ class StorageWriter(Reader):
     def _pass(self) -> None:
         """Advance the cursor, and let go of trials that have ended."""
         over = [id for id, trial in self._trials.items() if trial.is_over and trial.name not in self._unindexed]
-        for id in over if self._retention is None else [id for id in over if id not in self._changed]:
+        is_kept = self._services.options.retention is not None
+        for id in [id for id in over if not (is_kept and id in self._changed)]:
             self._folders[id] = self._trials.pop(id).name
         self._works, self._is_logged = [], False
         self._at = self._read_to
@@ -667,7 +644,9 @@ class StorageWriter(Reader):
         for recipe, reason in self._suspects.due(all_verdicts=all_verdicts).items():
             note, count = suspect_note(reason), 0
             for trial_id, folder in self._suspects.trials_of(recipe).items():
-                trial = self._trials.get(trial_id) or self._open(self.location(trial_id, folder), is_over=True)
+                trial = self._trials.get(trial_id) or self._open(
+                    self._services.location(trial_id, folder), is_over=True
+                )
                 own = [line for line in trial.lines() if line.get("trial_id") == trial_id]
                 found = [as_suspect(line, note) for line in own if line.get("recipe") == recipe]
                 lines = [line for line in found if line is not None]
@@ -687,12 +666,15 @@ class StorageWriter(Reader):
         Raises:
             OSError: The storage does not answer.
         """
-        policy, changed, self._changed = self._retention, self._changed & self._trials.keys(), set()
+        policy, changed = self._services.options.retention, self._changed & self._trials.keys()
         if policy is None or not changed:
             return
+        self._changed = set()
         surplus: list[tuple[str, StoredFile]] = []
         for trial_id in changed:
-            own = (line for line in self._trials[trial_id].lines() if line.get("trial_id") == trial_id)
+            own = [line for line in self._trials[trial_id].lines() if line.get("trial_id") == trial_id]
+            if text := misspelt(own, policy):
+                self._faults.problems.add(Problem(text))
             files = files_of(own, policy.by)
             gone = surplus_of_trial(files, policy)
             surplus += [(trial_id, file) for file in gone]
@@ -705,7 +687,7 @@ class StorageWriter(Reader):
             surplus += more
         for trial_id, file in surplus:
             folder = self._trials[trial_id].name if trial_id in self._trials else self._folders[trial_id]
-            location = self.location(trial_id, folder)
+            location = self._services.location(trial_id, folder)
             if is_deletable(self._filesystem, location.path, file.path):  # else it is no file of ours, or behind a link
                 self._add(folder, event_line(DELETED, folder, trial_id, self._read_to, path=file.path))
                 self._to_delete.append((location, file.path))

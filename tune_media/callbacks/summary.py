@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tune_media.storage.episode_files import FOLDER
-from tune_media.values.recording_problems import NUM_PENDING, NUM_UNANSWERED, RecordingProblem, counted
+from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, counted
 
 if TYPE_CHECKING:
     from tune_media.callbacks.faults import Faults
@@ -26,28 +25,27 @@ _WITH_A_LOOP = "in a loop of your own, report what RecordEpisodes.take() returns
 class Summary:
     """Counts for the last line. Any thread calls any method.
 
-    A problem of recording is a text and a number of episodes that it cost. Env runners put ``RecordingProblem`` values
-    into results; ``problems`` warns of each text once, adds up its episodes, and names it in the last line.
-
     Args:
-        faults: Counts the faults on the driver.
+        faults: The faults on the driver, and the problems of recording, which the last line names.
 
     Attributes:
         experiment: The experiment's folder, as the command line takes it.
         had_media: Whether media were recorded before the experiment was restored.
         has_recorder: Whether a trial's config has a recorder.
+        has_results: Whether a trial has reported a result.
 
     Example:
         >>> from tune_media.callbacks.faults import Faults
+        >>> from tune_media.values.problems import Problem
         >>> summary = Summary(Faults(strict=False))
         >>> summary.stored("49541_00000", "/results/sweep", nbytes=15_000)
         >>> summary.episodes("49541_00000", 3)
         >>> print(summary.line())
         tune_media: stored 1 media of 1 trial(s), 0.015 MB, in /results/sweep/<trial>/media, listed in its \
 index.jsonl. The data of 3 episodes is in <trial>/episode_data.
-        >>> nothing = Summary(Faults(strict=False))
-        >>> nothing.problems([RecordingProblem("env_runners=[7] matches none of the 2 env runners", lost=4)])
-        >>> print(nothing.line())
+        >>> faults = Faults(strict=False)
+        >>> faults.problems.add(Problem("env_runners=[7] matches none of the 2 env runners", lost=4))
+        >>> print(Summary(faults).line())
         tune_media: nothing was recorded, because: env_runners=[7] matches none of the 2 env runners (4 episodes \
 without a clip).
     """
@@ -57,7 +55,7 @@ without a clip).
         self._lock = threading.Lock()
         self._folder = ""  # the experiment's
         self.experiment = ""  # the same, as the command line takes it
-        self.had_media = self.has_recorder = self._has_results = False
+        self.had_media = self.has_recorder = self.has_results = False
         self._without_result: dict[str, str] = {}  # names of the trials that failed before their first result, by id
         self._files = self._episodes = self._lost = self._nbytes = 0
         self._tapes = self._unrendered = self._suspects = 0
@@ -65,7 +63,6 @@ without a clip).
         self._lost_names: list[str] = []
         self._parked_names: list[str] = []
         self._trials: set[str] = set()
-        self._problems: Counter[str] = Counter()
         self._pending: dict[str, dict[str, int]] = {}  # of each trial, by the key
 
     def begins(self, folder: str) -> None:
@@ -79,7 +76,7 @@ without a clip).
 
     def reported(self, trial_id: str) -> None:
         """Take note that a trial has reported a result."""
-        self._has_results = True
+        self.has_results = True
         self._without_result.pop(trial_id, None)
 
     def failed_early(self, trial_id: str, name: str) -> None:
@@ -144,18 +141,8 @@ without a clip).
             f"`tune-media render {self.experiment} --episodes waiting --storage` makes these clips"
         )
 
-    def problems(self, found: Iterable[RecordingProblem]) -> None:
-        """Warn of each problem of recording once, and count the episodes that it cost."""
-        for problem in found:
-            with self._lock:
-                is_new = problem.text not in self._problems and len(self._problems) < _MAX_PROBLEMS
-                if is_new or problem.text in self._problems:
-                    self._problems[problem.text] += problem.lost
-            if is_new:
-                logger.warning("tune_media: %s", problem)
-
     def pending(self, trial_id: str, counts: Mapping[str, int]) -> None:
-        """Note what is to come with a later result of a trial; see ``recording_problems.pending``."""
+        """Note what is to come with a later result of a trial; see ``problems.pending``."""
         with self._lock:
             for key, count in counts.items():
                 of_key = self._pending.setdefault(key, {})
@@ -165,8 +152,9 @@ without a clip).
 
     def line(self) -> str:
         """Return the last line."""
-        texts = [str(RecordingProblem(text, lost)) for text, lost in self._problems.items() if lost]
-        warnings = [text for text, lost in self._problems.items() if not lost]
+        problems = [problem for problem in self._faults.problems if not problem.remedy][:_MAX_PROBLEMS]
+        texts = [str(problem) for problem in problems if problem.lost]
+        warnings = [str(problem) for problem in problems if not problem.lost]
         late = {key: sum(counts.values()) for key, counts in self._pending.items()}
         if late.get(NUM_PENDING):
             texts.append(f"{counted(late[NUM_PENDING])} had not arrived when their trials ended")
@@ -220,7 +208,7 @@ without a clip).
                 f"{self.experiment}/<trial>/media."
             )
             return f"{line} Not recorded: {reasons}." if reasons else line
-        if not reasons and not self._has_results:
+        if not reasons and not self.has_results:
             reasons = "no trial reported a result"
         if not reasons and self.has_recorder:
             reasons = (

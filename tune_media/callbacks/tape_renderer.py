@@ -18,10 +18,9 @@ from typing import Any
 from typing_extensions import override
 
 from tune_media.callbacks.backend import Status
-from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.outbox import TAPE, ContentLostError, NewRow, Outbox, OutboxFullError, Row, no_room
+from tune_media.callbacks.outbox import TAPE, ContentLostError, NewRow, OutboxFullError, Row, no_room
 from tune_media.callbacks.outbox_thread import OutboxThread
-from tune_media.callbacks.summary import Summary
+from tune_media.callbacks.services import Services
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.replay.process import RenderError
@@ -33,9 +32,8 @@ from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide, verdict_on
 from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry, entries_of, packed_medium, packed_name
 from tune_media.storage.retention import StoredFile, surplus_of_trial, value_of_line
-from tune_media.values.options import MediaOptions
 from tune_media.values.plain import pack, unpack
-from tune_media.values.recording_problems import RecordingProblem
+from tune_media.values.problems import Problem
 from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger("tune_media")
@@ -113,18 +111,15 @@ class TapeRenderer(OutboxThread):
     Tune's loop calls all methods without an underscore but ``turn``, ``failed`` and ``finished``.
 
     Args:
-        outbox: The outbox.
-        faults: Counts faults.
-        summary: Counts clips.
+        services: The outbox, the options, and the counts of faults and clips.
     """
 
     niceness = 5
 
-    def __init__(self, outbox: Outbox, faults: Faults, summary: Summary) -> None:
-        super().__init__("render", outbox, self.niceness)
-        self.options = MediaOptions()
-        self._faults, self._summary = faults, summary
-        self._stills = Stills(lambda reason: summary.problems([RecordingProblem(f"{SHOWS_NOTHING}: {reason}")]))
+    def __init__(self, services: Services) -> None:
+        super().__init__("render", services.outbox, self.niceness)
+        self._services, self._faults, self._summary = services, services.faults, services.summary
+        self._stills = Stills(lambda reason: self._faults.problems.add(Problem(f"{SHOWS_NOTHING}: {reason}")))
         self._benches: list[_Bench] = []
         self._is_over = False  # nothing more is rendered
         self._waiting: dict[int, _Waiting] = {}
@@ -161,7 +156,7 @@ class TapeRenderer(OutboxThread):
             self._kept.pop(trial_id, None)
             waits = any(waiting.row.trial == trial_id for waiting in self._waiting.values())
             if waits:
-                self._ends[trial_id] = status, time.monotonic() + self.options.flush_seconds
+                self._ends[trial_id] = status, time.monotonic() + self._services.options.flush_seconds
         self._outbox.wake()
         return waits
 
@@ -186,6 +181,11 @@ class TapeRenderer(OutboxThread):
         self._append_ends()
 
     @property
+    def ending(self) -> set[str]:
+        """The trials that have ended, and whose end waits for their clips."""
+        return set(self._ends)
+
+    @property
     def is_empty(self) -> bool:
         """Whether no clip waits."""
         return not self._waiting
@@ -194,7 +194,7 @@ class TapeRenderer(OutboxThread):
         """Leave the oldest tapes if too many wait."""
         waiting = self._all()
         nbytes = sum(one.row.nbytes for one in waiting)
-        most = _SHARE * self.options.max_spilled_bytes
+        most = _SHARE * self._services.options.max_spilled_bytes
         for number, one in enumerate(waiting):
             if nbytes <= most and len(waiting) - number <= _MOST_TAPES:
                 return
@@ -204,7 +204,7 @@ class TapeRenderer(OutboxThread):
 
     def _retain(self, newest: _Waiting) -> None:
         """Leave the clips of a trial that retention would delete, now that there is another one."""
-        policy, trial_id, entry = self.options.retention, newest.row.trial, newest.entry
+        policy, trial_id, entry = self._services.options.retention, newest.row.trial, newest.entry
         if policy is None or not (policy.last or policy.best):
             return
         files = self._kept.setdefault(trial_id, [])
@@ -229,8 +229,8 @@ class TapeRenderer(OutboxThread):
     def turn(self) -> bool:
         self._leave_stale()
         self._end_trials()
-        while len(self._benches) < self.options.renderers:
-            pool = RenderPool(niceness=background_niceness(), resources=self.options.renderer_resources)
+        while len(self._benches) < self._services.options.renderers:
+            pool = RenderPool(niceness=background_niceness(), resources=self._services.options.renderer_resources)
             self._benches.append(_Bench(pool))
         for bench in self._benches:
             error, bench.error = bench.error, None
@@ -407,7 +407,7 @@ class TapeRenderer(OutboxThread):
     def _append(self, waiting: _Waiting, data: bytes, content: bytes | None) -> bool:
         """Append what has become of a clip, unless that is known already; return whether it was not."""
         row = NewRow(waiting.row.trial, "media", data, content)
-        is_new = self._outbox.replace_tape(waiting.row.seq, row, self.options.max_spilled_bytes)
+        is_new = self._outbox.replace_tape(waiting.row.seq, row, self._services.options.max_spilled_bytes)
         with self._lock:
             self._waiting.pop(waiting.row.seq, None)
         return is_new

@@ -18,7 +18,6 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
-from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import Renderer, describe
 from tune_media.replay.player import ReplayDiffers, replay
 from tune_media.replay.recipe import LoadedRecipe
@@ -26,6 +25,7 @@ from tune_media.replay.tape import Tape
 from tune_media.storage.episode_files import FOLDER
 from tune_media.storage.filesystem import open_file
 from tune_media.storage.passed_over import warn_passed_over
+from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.taped_episodes import TapedEpisode

@@ -6,8 +6,8 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from tune_media.recording.problems import Problems
 from tune_media.recording.rendering import describe
+from tune_media.values.problems import Problems
 
 _FINAL = ("final_obs", "final_info", "final_observation")  # the last is the name before Gymnasium 1.0
 _REMEDY = (
@@ -32,7 +32,7 @@ class Autoreset:
     Example:
         >>> import gymnasium as gym
         >>> env = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
-        >>> Autoreset(env, Problems("eval")).mode.name
+        >>> Autoreset(env, Problems()).mode.name
         'NEXT_STEP'
     """
 

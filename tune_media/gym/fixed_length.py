@@ -7,9 +7,9 @@ from typing import Any
 
 from tune_media.encoding import VideoEncoder
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import Renderer
 from tune_media.values.options import VideoOptions
+from tune_media.values.problems import FrameError
 
 
 class FixedLengthClips:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from tune_media.recording.choosing import selector_reason, survivors
 from tune_media.recording.episode import Candidate
 from tune_media.recording.plan import Plan
-from tune_media.recording.problems import Problems
 from tune_media.recording.series import EpisodeValues, merged_metrics
 from tune_media.selection import Selector
 from tune_media.values.artifact import Artifact
@@ -25,6 +24,7 @@ from tune_media.values.episodes import (
 )
 from tune_media.values.image import Image
 from tune_media.values.medium import joined
+from tune_media.values.problems import Problems
 
 MAX_CANDIDATES = 512
 """The most candidates that one recorder holds."""

@@ -8,7 +8,7 @@ from typing import Any
 from tune_media.recording.episode import Candidate
 from tune_media.selection import Selector, as_result
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.recording_problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS
+from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS
 from tune_media.values.secrets import error_text
 
 DATA = "data"

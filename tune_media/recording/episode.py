@@ -15,7 +15,6 @@ from typing import Any, Protocol
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.clips import Clips, Render
 from tune_media.recording.pictures import ALONE, WHOLE, Pictures
-from tune_media.recording.problems import Problems, explained
 from tune_media.recording.series import EpisodeValues
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
@@ -24,6 +23,7 @@ from tune_media.values.episode_record import DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.episodes import EpisodeData, Trajectory
 from tune_media.values.image import Image
 from tune_media.values.medium import joined
+from tune_media.values.problems import Problems, explained
 from tune_media.values.video import Video
 
 

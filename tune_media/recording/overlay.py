@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tune_media.encoding import Frame
-from tune_media.recording.problems import FrameError, explained
 from tune_media.steps import StepFacts
 from tune_media.values.convert import as_array
+from tune_media.values.problems import FrameError, explained
 
 _MIN_FONT_PIXELS = 9
 _FONT_SHARE = 22  # a line of text is this part of the picture's height

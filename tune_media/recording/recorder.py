@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any, Protocol
 
@@ -19,13 +20,15 @@ from tune_media.recording.clips import ENCODED, Clips, Render, Wanted
 from tune_media.recording.collector import Collector
 from tune_media.recording.episode import Candidate, RunningEpisode, Tape
 from tune_media.recording.plan import Plan
-from tune_media.recording.problems import Problems
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.starts import Starts
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.problems import Problems
 from tune_media.values.secrets import error_text
+
+logger = logging.getLogger(__name__)
 
 NOT_RECORDED = "an episode is not recorded"
 """What a problem says that costs the whole episode, its data included."""
@@ -81,7 +84,8 @@ class EpisodeRecorder:
         self, plan: Plan, on_finished: OnFinished | None = None, *, problems_are_collected: bool = False
     ) -> None:
         self.plan = plan
-        self.problems = Problems(plan.name, are_collected=problems_are_collected)
+        level = logging.INFO if problems_are_collected else logging.WARNING
+        self.problems = Problems(functools.partial(logger.log, level, "recording %r: %s", plan.name))
         self.stills = Stills(functools.partial(self.problems.report, consequence=SHOWS_NOTHING))
         self.candidates = Candidates(plan, self.problems)
         self.collector = Collector(plan.collect)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.recording.problems import FrameError
 from tune_media.values.checks import as_shown, did_you_mean
 from tune_media.values.convert import as_array
+from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
@@ -341,7 +341,7 @@ def check_method(name: str, envs: Sequence[Any], method: str) -> None:
     Example:
         >>> check_method("'Maze-v0'", ["an env"], "rendr")
         Traceback (most recent call last):
-        tune_media.recording.problems.FrameError: env 'Maze-v0' has no method 'rendr', which frame= names; it has ...
+        tune_media.values.problems.FrameError: env 'Maze-v0' has no method 'rendr', which frame= names; it has ...
     """
     if not any(hasattr(env, method) for env in envs):
         kind = type(envs[-1])  # asking the env for its properties might change it

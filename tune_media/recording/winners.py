@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from tune_media.recording.episode import Candidate
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import joined
-from tune_media.values.recording_problems import RecordingProblem
+from tune_media.values.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Winners:
 
     kept: dict[str, Candidate] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
-    problems: list[RecordingProblem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
     def add(self, other: Winners) -> None:
         """Add the winners of another env runner."""

@@ -30,7 +30,6 @@ from tune_media.encoding.encoder import SAME, EncodedVideo, look_of
 from tune_media.encoding.frames import Frame, as_rgb
 from tune_media.encoding.stills import SHOWS_NOTHING, reason_of
 from tune_media.recording.pictures import WHOLE, Pictures
-from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.env_state import EnvState, text_of
 from tune_media.replay.generators import Snapshot
@@ -45,6 +44,7 @@ from tune_media.replay.tape import Tape
 from tune_media.values.medium import joined
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
+from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 
 _STEPS_PER_LINE = 20

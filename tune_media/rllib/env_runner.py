@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tune_media.recording.episode import Candidate, RunningEpisode
-from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import sub_env
 from tune_media.recording.seeding import seeded
@@ -27,6 +26,7 @@ from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, in
 from tune_media.rllib.sub_env_access import SubEnvAccess
 from tune_media.selection import RenderBudget
 from tune_media.values.medium import new_id
+from tune_media.values.problems import FrameError
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from tune_media.replay.render_task import this_node
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id
-from tune_media.values.recording_problems import RecordingProblem
+from tune_media.values.problems import Problem
 
 if TYPE_CHECKING:
     from tune_media.rllib.env_runner import EnvRunnerRecording
@@ -57,7 +57,7 @@ class Answer:
     data: list[EpisodeData] = field(default_factory=list)
     candidates: list[str] = field(default_factory=list)
     fetched_at: dict[str, float] = field(default_factory=dict)
-    problems: list[RecordingProblem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     unfinished: Unfinished = field(default_factory=Unfinished)
     abandoned: int = 0
     starts: dict[int, int] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class FirstAnswer:
         recipe: How its envs are made, if a frame of one like them is to be rendered before training.
     """
 
-    problems: list[RecordingProblem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     recipe: Recipe | None = None
 
 

@@ -43,7 +43,7 @@ from tune_media.values.episodes import (
     with_fewer_tapes,
     with_progress,
 )
-from tune_media.values.recording_problems import NUM_PENDING, NUM_UNANSWERED, RecordingProblem
+from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, Problem
 
 _SHARE_OF_A_ROUND = 0.02
 """The share of a round's time that an asynchronous collection may wait for the answers."""
@@ -89,7 +89,7 @@ class Collected:
 
     chosen: dict[str, Any]
     metrics: dict[str, float]
-    problems: Sequence[RecordingProblem] = ()
+    problems: Sequence[Problem] = ()
     unfinished: Sequence[Unfinished] = ()
     matched: Sequence[Unfinished] = ()
     samples: Sequence[Sample] = ()
@@ -216,7 +216,7 @@ class AsyncGather:
         choice = _Choice(self._plan, replace(of_round, reported=ReportedEpisodes()), answers, problems=problems)
         return self._with_pending(choice.collected(lambda wanted, present: taken), of_round)
 
-    def _sorted(self, replies: Replies) -> tuple[list[Answer], list[RecordingProblem]]:
+    def _sorted(self, replies: Replies) -> tuple[list[Answer], list[Problem]]:
         """Return the answers, marked by the rounds in which they were asked for, and the problems."""
         found: dict[int, list[Answer]] = {}
         rounds: dict[int, _AskedRound] = {}
@@ -230,7 +230,7 @@ class AsyncGather:
         sees_all = self._plan.sees_all
         answers = [answer for key, several in found.items() for answer in rounds[key].marked(several, sees_all)]
         self._seen.arrived(answers)
-        died = [RecordingProblem(f"episodes may be missing: env runner {index} died") for index in replies.died]
+        died = [Problem(f"episodes may be missing: env runner {index} died") for index in replies.died]
         return answers, [*replies.problems, *died]
 
     def _with_pending(self, collected: Collected, of_round: Round) -> Collected:
@@ -291,7 +291,7 @@ class _Choice:
         of_round: Round,
         answers: Sequence[Answer],
         gone: Sequence[int] = (),
-        problems: Sequence[RecordingProblem] = (),
+        problems: Sequence[Problem] = (),
     ) -> None:
         unseen, count = sum(answer.unseen_ends for answer in answers), of_round.reported.count
         if unseen and count is not None:
@@ -323,12 +323,12 @@ class _Choice:
             if not winner.clips and winner.record.rendered == REPLAY:
                 node = nodes.get(winner.record.env_runner or 0, "")
                 kept[id] = _with_taped_clip(winner, self._plan.views, tapes[id], recipes, node, taken.lost)
-        self._problems += [RecordingProblem(reason, 1) for id, reason in taken.lost.items() if id in kept]
+        self._problems += [Problem(reason, 1) for id, reason in taken.lost.items() if id in kept]
         episodes = [with_note(episode, taken.lost.get(episode.record.id)) for episode in episodes]
         missing = len(wanted - taken.kept.keys())
         if missing:
             text = _did_not_answer("their env runner", self._round.timeout)
-            self._problems.append(RecordingProblem(f"no clip: {text}", missing))
+            self._problems.append(Problem(f"no clip: {text}", missing))
         episodes = with_fewer_tapes(episodes, wanted)
         self._problems += _without_tapes(episodes)
         batch = EpisodeBatch(
@@ -380,7 +380,7 @@ class _Choice:
             if self._plan.strict:
                 raise error
             reason = selector_reason(selector, error, candidates)
-            self._problems.append(RecordingProblem(f"a selector chooses nothing: {reason}"))
+            self._problems.append(Problem(f"a selector chooses nothing: {reason}"))
 
         return chosen_by(self._plan.selectors, candidates, report)
 
@@ -393,7 +393,7 @@ class _Choice:
             if self._gone:
                 why = _did_not_answer(f"env runner {', '.join(map(str, self._gone))}", self._round.timeout)
             text = f"episodes that RLlib counts are not recorded: {why}"
-            self._problems.append(RecordingProblem(text, lost))
+            self._problems.append(Problem(text, lost))
         return ({NUM_ABANDONED: abandoned} if abandoned else {}) | ({NUM_LOST: lost} if lost else {})
 
     def _lost(self, episodes: Sequence[EpisodeData]) -> int:
@@ -431,11 +431,11 @@ def _recipe_of(episode: EpisodeData, recipes: Mapping[str, bytes]) -> Recipe | N
     return Recipe(episode.recipe, recipes[episode.recipe])
 
 
-def _without_tapes(episodes: Sequence[EpisodeData]) -> list[RecordingProblem]:
+def _without_tapes(episodes: Sequence[EpisodeData]) -> list[Problem]:
     """Return the problem that the tapes of some episodes were left out, if they were."""
     count = sum(episode.tape == LEFT_OUT for episode in episodes)
     most = f"those of a round take at most {MAX_TAPE_BYTES // 2**20} MB; the chosen and the newest episodes come first"
-    return [RecordingProblem(f"{count} of {len(episodes)} episodes have no tape: {most}")] if count else []
+    return [Problem(f"{count} of {len(episodes)} episodes have no tape: {most}")] if count else []
 
 
 def _did_not_answer(who: str, timeout: float | None) -> str:

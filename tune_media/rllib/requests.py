@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tune_media.rllib import ray_names
-from tune_media.values.recording_problems import RecordingProblem
+from tune_media.values.problems import Problem
 
 LOCAL = 0  # the index of the local env runner
 
@@ -40,7 +40,7 @@ class Replies:
         )
 
     @property
-    def problems(self) -> list[RecordingProblem]:
+    def problems(self) -> list[Problem]:
         """The requests that raised.
 
         Example:
@@ -48,7 +48,7 @@ class Replies:
             "episodes may be missing: the request to env runner 2 raised KeyError: 'a'"
         """
         return [
-            RecordingProblem(f"episodes may be missing: the request to env runner {index} raised {text}")
+            Problem(f"episodes may be missing: the request to env runner {index} raised {text}")
             for index, text in self.raised.items()
         ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,55 +24,46 @@ class Unfinished:
     info_names: tuple[str, ...] = ()
 
 
-class RoundChecks:
-    """The checks of one recorder. The Algorithm's thread calls everything here.
+def unmatched_paths(env_runners: Sequence[Unfinished], episodes: int) -> list[str]:
+    """Return the reasons for the paths of ``collect=`` that have matched nothing by the end of a round.
+
+    Args:
+        env_runners: The answers of the env runners that finished an episode.
+        episodes: The number of episodes that ended.
 
     Example:
-        >>> checks = RoundChecks()
-        >>> told = checks.paths([Unfinished(unmatched=frozenset({"spped"}), info_names=("speed",))], episodes=4)
-        >>> print(*told)
+        >>> answer = Unfinished(unmatched=frozenset({"spped"}), info_names=("speed",))
+        >>> print(*unmatched_paths([answer], episodes=4))
         collect='spped' takes nothing: no info of the first 4 episodes has it. Infos have: speed. If it is rare, give \
 it a default: tune_media.steps.running('spped', default=0).
     """
+    names = dict.fromkeys(name for one in env_runners for name in one.info_names)
+    return list(unmatched(frozenset.intersection(*(one.unmatched for one in env_runners)), names, episodes))
 
-    def __init__(self) -> None:
-        self._has_checked_paths = False
 
-    def paths(self, env_runners: Sequence[Unfinished], episodes: int) -> Iterator[str]:
-        """Yield the paths of ``collect=`` that have matched nothing by the end of the first round with episodes.
+def endless(env_runners: Sequence[Unfinished], episodes: int, config: Any) -> str:
+    """Return the reason why an evaluation ended before any of its episodes did; empty if some did, or they go on.
 
-        Args:
-            env_runners: The answers of the env runners that finished an episode.
-            episodes: The number of episodes that ended.
-        """
-        if self._has_checked_paths or not env_runners or not episodes:
-            return
-        self._has_checked_paths = True
-        names = dict.fromkeys(name for one in env_runners for name in one.info_names)
-        yield from unmatched(frozenset.intersection(*(one.unmatched for one in env_runners)), names, episodes)
-
-    def endless(self, env_runners: Sequence[Unfinished], episodes: int, config: Any) -> Iterator[str]:
-        """Yield the reason why an evaluation ended before any of its episodes did.
-
-        Args:
-            env_runners: The answers of the evaluation env runners.
-            episodes: The number of episodes that ended in this evaluation.
-            config: The ``AlgorithmConfig``.
-        """
-        longest = max((one.longest for one in env_runners), default=0)
-        if episodes or not longest:
-            return
-        duration = f"evaluation_duration={config.evaluation_duration!r}"
-        if config.evaluation_duration_unit == "episodes" and config.evaluation_duration != "auto":
-            yield (
-                f"no episode ended within this evaluation; one is at step {longest}. RLlib stops waiting for episodes "
-                f"after evaluation_sample_timeout_s={config.evaluation_sample_timeout_s} seconds: raise it, or end "
-                "episodes sooner (max_episode_steps)."
-            )
-        elif config.evaluation_force_reset_envs_before_iteration:
-            unit = "" if config.evaluation_duration == "auto" else f" {config.evaluation_duration_unit}"
-            yield (
-                f"no episode ended within this evaluation ({duration}{unit}); one is at step {longest}, and RLlib "
-                "resets it before the next evaluation. Set evaluation_duration_unit='episodes', or a longer "
-                "evaluation_duration, or evaluation_force_reset_envs_before_iteration=False."
-            )
+    Args:
+        env_runners: The answers of the evaluation env runners.
+        episodes: The number of episodes that ended in this evaluation.
+        config: The ``AlgorithmConfig``.
+    """
+    longest = max((one.longest for one in env_runners), default=0)
+    if episodes or not longest:
+        return ""
+    duration = f"evaluation_duration={config.evaluation_duration!r}"
+    if config.evaluation_duration_unit == "episodes" and config.evaluation_duration != "auto":
+        return (
+            f"no episode ended within this evaluation; one is at step {longest}. RLlib stops waiting for episodes "
+            f"after evaluation_sample_timeout_s={config.evaluation_sample_timeout_s} seconds: raise it, or end "
+            "episodes sooner (max_episode_steps)."
+        )
+    if config.evaluation_force_reset_envs_before_iteration:
+        unit = "" if config.evaluation_duration == "auto" else f" {config.evaluation_duration_unit}"
+        return (
+            f"no episode ended within this evaluation ({duration}{unit}); one is at step {longest}, and RLlib "
+            "resets it before the next evaluation. Set evaluation_duration_unit='episodes', or a longer "
+            "evaluation_duration, or evaluation_force_reset_envs_before_iteration=False."
+        )
+    return ""

@@ -20,12 +20,12 @@ from tune_media.rllib.gather import AsyncGather, Collected, EnvRunnerClient, Rou
 from tune_media.rllib.problem_reports import ProblemReports
 from tune_media.rllib.proofs import Prover
 from tune_media.rllib.requests import LOCAL, Requests
-from tune_media.rllib.round_checks import RoundChecks
+from tune_media.rllib.round_checks import endless, unmatched_paths
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
 from tune_media.rllib.windowed_means import WindowedMeans
 from tune_media.values.episode_record import AUTO
-from tune_media.values.recording_problems import PROBLEMS, RecordingProblem
+from tune_media.values.problems import PROBLEMS, Problem
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Rounds:
         self._returned: dict[str, Any] = {}
         self._iteration: Callable[[], int] | None = None
         self._is_evaluating = self._is_mixed = False
-        self._problems, self._checks = ProblemReports(self._plan.name), RoundChecks()
+        self._problems, self._has_checked_paths = ProblemReports(self._plan.name), False
         self._prover, self._recipes = Prover(), set[str]()
 
     def begin(self, algorithm: Any) -> None:
@@ -210,13 +210,13 @@ class Rounds:
                 f"their place, result[{_ENV_RUNNERS!r}][{_CUSTOM_METRICS!r}]; log it under another name"
             )
 
-    def _put_problems(self, result: dict[str, Any], found: Sequence[RecordingProblem] = ()) -> None:
+    def _put_problems(self, result: dict[str, Any], found: Sequence[Problem] = ()) -> None:
         for text in self._prover.problems():
             self._problems.add(text)
         env_runners = self._env_runners(result)
         self._problems.put(env_runners, [*found, *self._refused()], _free_key(env_runners, self._plan.name, [PROBLEMS]))
 
-    def _refused(self) -> list[RecordingProblem]:
+    def _refused(self) -> list[Problem]:
         """Return the clips that this process has not made of their tapes, and those that it should not have made."""
         found = []
         for recipe in self._recipes:
@@ -226,9 +226,9 @@ class Rounds:
                 continue
             if lost:
                 text = f"no clip: {verdict.reason}; later episodes are rendered while they run"
-                found.append(RecordingProblem(text, lost))
+                found.append(Problem(text, lost))
             if has_clips and verdict.differs:
-                found.append(RecordingProblem(take_suspects(recipe)))
+                found.append(Problem(take_suspects(recipe)))
         return found
 
     def _place(self, result: dict[str, Any], keys: Iterable[str]) -> tuple[dict[str, Any], str]:
@@ -251,12 +251,14 @@ class Rounds:
 
     def _check(self, algorithm: Any, of_round: Round, collected: Collected, episodes: int) -> None:
         """Add the problems that a round shows: paths that match nothing, episodes that do not end."""
-        for reason in self._checks.paths(collected.matched, episodes):
-            self._problems.add(reason)
+        if not self._has_checked_paths and collected.matched and episodes:
+            self._has_checked_paths = True
+            for reason in unmatched_paths(collected.matched, episodes):
+                self._problems.add(reason)
         if of_round.section == EVALUATION and self._plan.sees_all:
             reported = of_round.reported.count
             ended = episodes if reported is None else reported
-            for reason in self._checks.endless(collected.unfinished, ended, algorithm.config):
+            if reason := endless(collected.unfinished, ended, algorithm.config):
                 self._problems.add(reason)
 
     def _state(self) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tune_media.recording.problems import FrameError
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer, describe, sub_envs
 from tune_media.recording.seeding import SeededResets, SeedTurns, seeded, share
 from tune_media.rllib.settings import EVALUATION, RecorderSettings
+from tune_media.values.problems import FrameError
 
 
 class SubEnvAccess:

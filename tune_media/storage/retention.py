@@ -13,6 +13,9 @@ from tune_media.storage.index_lines import Line
 from tune_media.storage.own_files import is_medium_name
 from tune_media.values.options import Retention
 
+_PATIENCE = 4  # clips that must lack a value before it counts as misspelt
+_MAX_NAMES = 12
+
 
 @dataclass
 class StoredFile:
@@ -71,6 +74,20 @@ def value_of_line(line: Mapping[str, Any], by: str) -> float | None:
     """
     metrics = line.get("metrics")
     return _number(line.get(by, metrics.get(by) if isinstance(metrics, dict) else None))
+
+
+def misspelt(lines: Iterable[Line], policy: Retention) -> str:
+    """Return what is wrong with a policy that compares by something that no clip of a trial has; else nothing."""
+    clips = [line for line in lines if "episode_return" in line]
+    if policy.best is None or len(clips) < _PATIENCE or any(value_of_line(one, policy.by) is not None for one in clips):
+        return ""
+    metrics = [one["metrics"] for one in clips[:_PATIENCE] if isinstance(one.get("metrics"), dict)]
+    facts = {name: value for values in (*metrics, *clips[:_PATIENCE]) for name, value in values.items()}
+    names = [name for name in facts if value_of_line(facts, name) is not None]
+    return (
+        f"Retention(by={policy.by!r}) keeps no clip as one of the best: none of the first {_PATIENCE} clips of a trial "
+        f"has this value. They have: {', '.join(names[:_MAX_NAMES])}{', ...' if len(names) > _MAX_NAMES else ''}"
+    )
 
 
 def surplus_of_trial(files: Sequence[StoredFile], policy: Retention) -> list[StoredFile]:

@@ -19,11 +19,11 @@ from tune_media.encoding import VideoEncoder, as_rgb
 from tune_media.encoding.encoder import SAME, look_of
 from tune_media.encoding.stills import reason_of
 from tune_media.ray_compat import check_version
-from tune_media.recording.problems import FrameError
 from tune_media.recording.rendering import Renderer, remedy_for
 from tune_media.replay.player import random_step, replay
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder
+from tune_media.values.problems import FrameError
 
 FRAMES = 30
 _ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "DISPLAY")

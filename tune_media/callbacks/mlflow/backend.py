@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import override
 
@@ -18,9 +18,6 @@ from tune_media.callbacks.mlflow.runs import MlflowRuns
 from tune_media.storage.entry import MediaEntry
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.secrets import keep_secret
-
-if TYPE_CHECKING:
-    from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
 
 _HTTP_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 _CHECK_SECONDS = 10.0  # how long the start of the experiment waits for MLflow's first answer
@@ -38,7 +35,7 @@ class MlflowBackend(Backend):
 
     name = "MLflow"
 
-    def __init__(self, rays: MLflowMediaLoggerCallback) -> None:
+    def __init__(self, rays: Any) -> None:
         self._rays = rays
         self._runs: MlflowRuns | None = None
         self._folder: Path | None = None  # where a file is until MLflow has it

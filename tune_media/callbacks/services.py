@@ -1,0 +1,130 @@
+"""What the threads of one experiment share: its outbox, its places, its options, and what went wrong."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow.fs
+
+from tune_media.callbacks.backend import TrialInfo
+from tune_media.callbacks.faults import Faults
+from tune_media.callbacks.hyperparameters import hyperparameters
+from tune_media.callbacks.outbox import Outbox
+from tune_media.callbacks.summary import Summary
+from tune_media.storage.location import TrialLocation
+from tune_media.values.options import MediaOptions
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+DEFAULT_OPTIONS = MediaOptions()
+
+
+class Storage(Protocol):
+    """The storage's reader, as the readers of backends use it."""
+
+    def put_chore(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+        """Have work done in the storage's thread, and again while the storage is away."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until all rows that are there now are stored, at most so long; return whether they are."""
+
+
+@dataclass(eq=False)
+class Services:
+    """What the threads of one experiment share.
+
+    Attributes:
+        outbox: What is still to be delivered.
+        filesystem: The storage.
+        experiment: The experiment's folder on it.
+        staging: The experiment's folder on the driver; None: it is not known.
+        name: The experiment's name.
+        options: The user's options: those of the first callback that was given any.
+        faults: Counts faults.
+        summary: Counts media.
+        live: Values of results that only this process has, such as those of W&B's own classes, by row.
+        restored: Whether an earlier process began a trial, by its id.
+        has_ended: Whether Tune has ended the experiment.
+        waited: How long its end has waited for the storage, seconds.
+        exit_by: When the process must be gone, by the monotonic clock, if it was told to end.
+    """
+
+    outbox: Outbox
+    filesystem: pyarrow.fs.FileSystem
+    experiment: str
+    staging: Path | None
+    name: str
+    options: MediaOptions = DEFAULT_OPTIONS
+    faults: Faults = field(default_factory=lambda: Faults(strict=False))
+    summary: Summary = field(init=False)
+    live: dict[int, dict[str, Any]] = field(default_factory=dict)
+    restored: dict[str, bool] = field(default_factory=dict)
+    has_ended: bool = False
+    waited: float = 0.0
+    exit_by: float | None = None
+
+    def __post_init__(self) -> None:
+        self.summary = Summary(self.faults)
+
+    def location(self, trial_id: str, folder: str) -> TrialLocation:
+        """Return where a trial's files are, by the name of its folder."""
+        return TrialLocation(
+            self.filesystem, posixpath.join(self.experiment, folder), (self.staging or Path()) / folder, trial_id
+        )
+
+    def facts_of(self, trial: Trial) -> dict[str, Any]:
+        """Return a trial as plain data."""
+        trial_id = trial.trial_id
+        if trial_id not in self.restored:
+            has_reported = bool((trial.last_result or {}).get("training_iteration"))  # Tune puts other things there
+            self.restored[trial_id] = has_reported or self.outbox.trial(trial_id) is not None
+        config, searched = hyperparameters(trial, trial.config)
+        return {
+            "name": str(trial),
+            "folder": str(trial.storage.trial_dir_name),
+            "config": config,
+            "searched": searched,
+            "time": time.time(),
+            "restored": self.restored[trial_id],
+            "process": self.outbox.began,
+        }
+
+    def trial_info(self, trial_id: str, facts: dict[str, Any]) -> TrialInfo:
+        """Return a trial as a backend gets it."""
+        place = self.location(trial_id, facts["folder"])
+        name, config, searched, began = (facts[name] for name in ("name", "config", "searched", "time"))
+        is_restored = facts["restored"] or facts["process"] != self.outbox.began
+        return TrialInfo(trial_id, name, self.name, config, place, None, searched, began, is_restored)
+
+    def live_info(self, trial: Trial) -> TrialInfo:
+        """Return a trial as Tune's loop hands it to a backend."""
+        return replace(self.trial_info(trial.trial_id, self.facts_of(trial)), ray=trial)
+
+    def live_values(self, row: int, names: Sequence[str]) -> dict[str, Any]:
+        """Return the values of a result that are no plain data; they are lost with the process that got them."""
+        values = self.live.get(row, {})
+        missing = [name for name in names if name not in map(str, values)]
+        if missing:
+            error = RuntimeError(f"{', '.join(missing[:5])}: not kept over a restart; report plain numbers or media")
+            self.faults.report("the outbox", "reading values of a result", error, kind="live")
+        return values
+
+    def patience(self, seconds: float) -> float:
+        """Return how long a part of the end may take: less if the process was told to end."""
+        return seconds if self.exit_by is None else min(seconds, self.time_left())
+
+    def time_left(self) -> float:
+        """Return how long the end of the experiment may still wait for the storage; seconds.
+
+        The time that a tracker takes does not count, unless the process was told to end.
+        """
+        left = self.options.flush_seconds - self.waited
+        if self.faults.strict and self.faults.count:  # the first fault ends it all
+            left = min(left, 1.0)
+        return max(0.0, left if self.exit_by is None else min(left, self.exit_by - time.monotonic()))

@@ -1,0 +1,174 @@
+"""Problems: why something was not recorded, and what it costs. Each process collects its own, each kind once.
+
+The problems of an env runner travel in its answers, and a recorder puts them into a result as a tuple, at
+``<section>/<recorder>/problems``. The driver takes them with ``take_problems``, which leaves their texts behind for the
+other loggers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tune_media.values.foreign import without_address
+from tune_media.values.secrets import error_text, redacted
+
+PROBLEMS = "problems"
+"""The key under which a recorder reports its problems in a result."""
+NUM_PENDING = "num_pending"
+"""The key of the number of training episodes that RLlib counts so far and that are to come with a later result."""
+NUM_UNANSWERED = "num_unanswered"
+"""The key of the number of env runners whose episodes of an evaluation are to come with a later result."""
+
+
+class FrameError(ValueError):
+    """A frame that cannot be recorded. Its message is complete: it names the env, the value and the remedy."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reason why something was not recorded.
+
+    Attributes:
+        text: The whole message: the recorder or argument, the value that is wrong, and how to mend it.
+        lost: The number of episodes that got no clip for it.
+        remedy: What else there is to say of a fault; a reason why something was not recorded has it in its text.
+
+    Example:
+        >>> str(Problem("record_episodes: env 'X' has no render_mode.", lost=4))
+        "record_episodes: env 'X' has no render_mode. (4 episodes without a clip)"
+    """
+
+    text: str
+    lost: int = 0
+    remedy: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        text = f"{self.text}. {self.remedy}" if self.remedy else self.text
+        return f"{text} ({counted(self.lost)} without a clip)" if self.lost else text
+
+
+class Problems:
+    """Counts the problems of one process.
+
+    Args:
+        tell: Called with the first problem of each kind.
+        most: Problems of more kinds are left out.
+
+    Example:
+        >>> problems = Problems()
+        >>> for _ in range(3):
+        ...     problems.report("env 'X' returned None from render()", lost=1)
+        >>> problems.take()
+        [Problem(text="no clip: env 'X' returned None from render()", lost=3)]
+        >>> problems.take()
+        []
+    """
+
+    def __init__(self, tell: Callable[[Problem], None] = lambda problem: None, most: int = 50) -> None:
+        self._tell, self._most = tell, most
+        self._all: dict[Hashable, Problem] = {}
+        self._news: dict[Hashable, Problem] = {}  # since the last ``take``
+
+    def add(self, problem: Problem, kind: Hashable = None) -> None:
+        """Count a problem, and tell it if it is the first of its kind: the one that is given, or its text."""
+        kind = kind or problem.text
+        first = self._all.get(kind)
+        if first is None and len(self._all) >= self._most:
+            return
+        self._all[kind] = problem if first is None else replace(first, lost=first.lost + problem.lost)
+        if first is None:
+            self._news[kind] = problem
+            self._tell(problem)
+        elif problem.lost:
+            news = self._news.get(kind, replace(first, lost=0))
+            self._news[kind] = replace(news, lost=news.lost + problem.lost)
+
+    def report(self, reason: str, consequence: str = "no clip", *, kind: str = "", lost: int = 0) -> None:
+        """Count a problem of a user's function or env.
+
+        Args:
+            reason: The whole reason, with the remedy.
+            consequence: What it costs.
+            kind: Reasons with the same kind and consequence are one problem. Empty: the reason itself.
+            lost: The number of episodes that get no clip for it.
+        """
+        text = f"{consequence}: {redacted(without_address(reason))}"
+        self.add(Problem(text, lost), (consequence, kind) if kind else None)
+
+    def report_error(self, what: str, error: Exception, consequence: str = "no clip", *, lost: int = 0) -> None:
+        """Count an exception of a user's function or env; those of one type raised by one thing are one problem."""
+        kind = "" if isinstance(error, FrameError) else f"{what} {type(error).__name__}"
+        self.report(explained(what, error), consequence, kind=kind, lost=lost)
+
+    def take(self) -> list[Problem]:
+        """Return the problems that are new or have cost further episodes since the last call."""
+        news, self._news = self._news, {}
+        return list(news.values())
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(list(self._all.values()))
+
+
+def explained(what: str, error: Exception) -> str:
+    """Return an exception as the reason of a problem.
+
+    Example:
+        >>> explained("trigger=", ValueError("no such index"))
+        'trigger= raised ValueError: no such index'
+        >>> explained("a frame", FrameError("env 'X' returned None from render()"))
+        "env 'X' returned None from render()"
+    """
+    return str(error) if isinstance(error, FrameError) else f"{what} raised {error_text(error)}"
+
+
+def counted(episodes: int) -> str:
+    """Return a number of episodes as text.
+
+    Example:
+        >>> counted(1), counted(2)
+        ('1 episode', '2 episodes')
+    """
+    return f"{episodes} episode" + ("" if episodes == 1 else "s")
+
+
+def pending(result: Mapping[Any, Any]) -> dict[str, int]:
+    """Return what is to come with a later result, by its key, for each section that a result of RLlib has.
+
+    Example:
+        >>> pending({"env_runners": {"episodes": {"num_pending": 3}}, "evaluation": {"env_runners": {}}})
+        {'num_pending': 3, 'num_unanswered': 0}
+    """
+    found = {}
+    for key, holder in ((NUM_PENDING, result), (NUM_UNANSWERED, result.get("evaluation"))):
+        env_runners = holder.get("env_runners") if isinstance(holder, Mapping) else None
+        if isinstance(env_runners, Mapping):
+            counts = [one.get(key) for one in env_runners.values() if isinstance(one, Mapping)]
+            found[key] = max((count for count in counts if isinstance(count, int)), default=0)
+    return found
+
+
+def take_problems(result: dict[Any, Any]) -> list[Problem]:
+    """Return the problems that a result reports, at any depth, and put their texts (one string) in their place.
+
+    Args:
+        result: A result of Tune or RLlib; changed in place. Reading it again finds nothing.
+
+    Example:
+        >>> result = {"env_runners": {"episodes": {"problems": (Problem("no render_mode", 2),)}}}
+        >>> take_problems(result)
+        [Problem(text='no render_mode', lost=2)]
+        >>> result
+        {'env_runners': {'episodes': {'problems': 'no render_mode (2 episodes without a clip)'}}}
+    """
+    found: list[Problem] = []
+    for key, value in result.items():
+        if isinstance(value, dict):
+            found += take_problems(value)
+        elif key == PROBLEMS and isinstance(value, tuple):
+            own = [problem for problem in value if isinstance(problem, Problem)]
+            if own:
+                result[key] = "; ".join(map(str, own))
+                found += own
+    return found
