@@ -64,8 +64,8 @@ def test_a_callback_that_is_restored_into_a_finished_experiment_lists_what_was_n
     index = tmp_path / "storage" / "t1" / "media" / "index.jsonl"
     before = json.loads(index.read_text())
     index.unlink()
-    (log,) = (tmp_path / "storage" / ".tune_media_log").iterdir()
-    log.rename(log.with_name(log.name.replace(".done", "")))  # as a killed driver leaves it
+    (done,) = (tmp_path / "storage" / ".tune_media_log").glob("*.done.json")
+    done.unlink()  # as a killed driver leaves it
     tm.JsonMediaLoggerCallback().on_experiment_end([trial])  # no trial was left to run
     assert json.loads(index.read_text())["path"] == before["path"]
 

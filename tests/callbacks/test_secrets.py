@@ -38,14 +38,15 @@ class TellingStorage(LocalFileSystem):
 def test_the_error_of_a_storage_brings_no_key_into_the_index_or_the_log(tmp_path, caplog, monkeypatch):
     """The index line of a clip that the storage refused had the storage's error as its note, with the signature."""
     monkeypatch.setenv("MY_STORAGE_SECRET", KEY)
+    monkeypatch.setattr("tune_media.callbacks.outbox_thread._LONGEST_PAUSE", 0.02)
     trial = FakeTrial(tmp_path)
     trial.storage.storage_filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(TellingStorage()))
-    callback = tm.JsonMediaLoggerCallback(media=tm.MediaOptions(flush_seconds=2))
+    callback = tm.JsonMediaLoggerCallback(media=tm.MediaOptions(flush_seconds=30))
     names = ["taken", *(f"refused{number}" for number in range(len(ERRORS))), "also_taken", "last"]
     with caplog.at_level(logging.DEBUG, "tune_media"):
         run([callback], trial, [{name: tm.Artifact(name.encode(), name="x.bin") for name in names}])
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    indices = [path.read_text() for path in files if path.name == "index.jsonl"]  # the storage's, and a copy here
+    indices = [path.read_text() for path in files if path.name == "index.jsonl"]
     assert max(index.count("***") for index in indices) >= len(ERRORS)
     assert "Traceback" in caplog.text
     assert not [path for path in files if KEY.encode() in path.read_bytes()]

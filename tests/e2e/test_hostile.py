@@ -540,7 +540,7 @@ def trial():
         everything = {
             str(p.resolve().relative_to(Path(folder).resolve())) for p in Path(folder).rglob("*") if p.is_file()
         }
-        logs = re.compile(r"storage/\.tune_media_log/[-0-9a-f]+\.done\.jsonl")
+        logs = re.compile(r"storage/\.tune_media_log/[-0-9a-f]+\.(jsonl|done\.json)")
         outside = {p for p in everything if not p.startswith("storage/t1/") and not logs.fullmatch(p)}
         assert outside == set(others)
 

@@ -103,7 +103,6 @@ def test_trackers_and_readers_are_told_the_same(ray_session, tmp_path):
         assert told["config"]["f"] == told["searched"]["f"] == trial.config["f"] == trial.params["f"]
         assert told["searched"]["f"].startswith("<function schedule.<locals>.at ")
         assert by_name[id].params["f"] == trial.config["f"]
-        assert json.loads(by_name[id].tags["tune_media.searched"])["f"] == trial.config["f"]
         seen.add(trial.config["f"])
     assert len(seen) == 2
     for folder in trial_folders(tmp_path / "sweep"):

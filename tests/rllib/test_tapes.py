@@ -18,6 +18,7 @@ from tune_media.replay.process import RenderProcess
 from tune_media.replay.tape import Tape
 from tune_media.rllib import record_episodes
 from tune_media.rllib.env_runner_requests import recordings_of
+from tune_media.rllib.env_tap import tap_of
 from tune_media.values.episodes import LEFT_OUT
 
 CONFIG = {"length": 6, "render_mode": "rgb_array"}
@@ -85,7 +86,7 @@ class Tells(gym.Env):
 
 
 @pytest.mark.parametrize(("evaluation", "every"), [(True, 0), (True, 7), (False, 1)])
-def test_episodes_on_tape_have_the_returns_and_values_that_they_have_otherwise(evaluation, every):
+def test_episodes_that_are_put_on_tape_together_have_the_returns_and_values_that_they_have_otherwise(evaluation, every):
     runner = env_runner(
         Tells, {"every": every}, sub_envs=3, video=None, tapes=True, evaluation=evaluation, render="direct"
     )
@@ -95,6 +96,7 @@ def test_episodes_on_tape_have_the_returns_and_values_that_they_have_otherwise(e
             episode.id_: episode.get_return() for episode in runner.sample(num_episodes=15, random_actions=True)
         }
         records = {one.record.episode_id: one for one in recording.answer(()).data}
+        assert all(tap_of(runner.env).batch.tapes(index) for index in range(3))
     assert len(records) >= 45
     for id, one in records.items():
         assert one.record.episode_return == counted[id]
@@ -117,12 +119,13 @@ class Shaped(gym.Wrapper):
         return observation, reward if self.count < 300 else reward + 1.0, *more
 
 
-@pytest.mark.parametrize("wrapper", [gym.Wrapper, Shaped])
-def test_episodes_whose_rewards_a_wrapper_changes_are_played_again(wrapper):
+@pytest.mark.parametrize(("wrapper", "is_taped_so"), [(gym.Wrapper, True), (Shaped, False)])
+def test_steps_that_a_wrapper_changes_are_put_on_tape_one_by_one(wrapper, is_taped_so):
     env = lambda config: gym.wrappers.TimeLimit(wrapper(Tells(config)), 50)  # noqa: E731
     tune.register_env("wrapped", env)
     runner = env_runner("wrapped", {"every": 0}, video=None, tapes=True, render="direct")
     data = [one for _ in range(2) for one in answer_of(runner, 10).data]
+    assert tap_of(runner.env).batch is None or is_taped_so
     tapes = [Tape.unpacked(one.tape) for one in data]
     assert sum(map(len, tapes)) > 300
     fresh = env(runner.config.env_config)

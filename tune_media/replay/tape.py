@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ MAX_UNPACKED = 4 * MAX_BYTES
 VERSION = 2
 BLOCK = 64
 """The whole checksum is stored after so many steps; of the others a byte."""
-_NUMBERS = "biuf"
+NUMBERS = "biuf"
 """The kinds of NumPy types whose arrays are plain bytes."""
 _MAGIC = b"TMT"
 _OVERHEAD = 40
@@ -86,6 +86,19 @@ class Actions:
                 self._unpack()
             self._append_text(action)
         self._count += 1
+
+    def extend(self, rows: np.ndarray[Any, Any]) -> None:
+        """Copy the actions of several steps, one a row, as ``append`` does one after the other."""
+        if not len(rows):
+            return
+        self.append(rows[0])
+        if self._like is not None and (self._like.dtype, self._like.shape) == (rows.dtype, rows.shape[1:]):
+            self._packed += rows[1:].tobytes()
+            self._count += len(rows) - 1
+            self.nbytes = len(self._packed)
+        else:
+            for row in rows[1:]:
+                self.append(row)
 
     def _append_first(self, action: Any) -> None:
         if isinstance(action, (np.ndarray, np.generic)) and action.dtype.kind in "biufc":
@@ -302,8 +315,7 @@ class Tape:
         if self.fault is not None:
             return
         self.checks.values.append(check)
-        if self.actions.nbytes + 4 * len(self.checks.values) > MAX_BYTES:
-            self.fault = f"its actions take more than {MAX_BYTES // 2**20} MB (step {len(self)})"
+        self._check_size()
 
     def note_state(self, total: float, state: State) -> None:
         """Note the state of the simulator, and the sum of the rewards so far, unless there are too many."""
@@ -314,6 +326,22 @@ class Tape:
         """Add a step as a whole: ``acts`` and ``has_stepped``."""
         self.acts(action)
         self.has_stepped(check)
+
+    def extend(self, actions: np.ndarray[Any, Any], checks: Iterable[int]) -> None:
+        """Add several steps as a whole.
+
+        Args:
+            actions: The actions, one a row.
+            checks: The checksum after each step.
+        """
+        if self.fault is None:
+            self.actions.extend(actions)
+            self.checks.values.extend(checks)
+            self._check_size()
+
+    def _check_size(self) -> None:
+        if self.actions.nbytes + 4 * len(self.checks.values) > MAX_BYTES:
+            self.fault = f"its actions take more than {MAX_BYTES // 2**20} MB (step {len(self)})"
 
     def packed(self) -> bytes:
         """Return it as it is stored.
@@ -410,9 +438,8 @@ def checksum(value: Any, start: int = 0) -> int:
         >>> checksum(0.0) == checksum(-0.0)
         False
     """
-    if type(value) is np.ndarray and value.dtype.kind in _NUMBERS and value.flags.c_contiguous:  # most observations
-        check: int = crc32c(value, start) if value.size else _of_array(value, start)  # type: ignore[arg-type]
-        return check
+    if type(value) is np.ndarray and value.dtype.kind in NUMBERS and value.flags.c_contiguous:  # most observations
+        return int(crc32c(value, start)) if value.size else _of_array(value, start)  # type: ignore[arg-type]
     if isinstance(value, (np.ndarray, np.generic)):
         return _of_array(np.asarray(value), start)
     if isinstance(value, float):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from crc32c import crc32c
@@ -18,7 +19,7 @@ from tune_media.replay.generators import Snapshot
 from tune_media.replay.leaves import Path
 from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.simulator import STRIDE, Simulator, States, has_ended
-from tune_media.replay.tape import Tape, checksum
+from tune_media.replay.tape import NUMBERS, Tape, checksum
 from tune_media.values.secrets import error_text
 
 T = TypeVar("T")
@@ -29,10 +30,26 @@ _IN_MID_GAME = (
     "games do after each lost life (EpisodicLifeEnv). Make the evaluation envs without that wrapper, or pass "
     "render='direct'"
 )
-_STEP = struct.Struct("<d??")  # the reward of a step and its two flags, as they are added to the checksum
-_FLAGS = frozenset({bool, np.bool_})
+STEP = struct.Struct("<d??")
+"""The reward of a step and its two flags, as they are added to the checksum."""
 _NUMBERS = (float, int, np.floating, np.integer)
 _MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
+
+
+class Batch(Protocol):
+    """Puts the steps of several envs on their tapes at once; ``batch_taping.BatchTaping`` is the one."""
+
+    def is_stepping(self, recorder: TapeRecorder) -> bool:
+        """Return whether the env is being stepped in the middle of an episode: a reset is a part of its step."""
+        ...
+
+    def reset(self, recorder: TapeRecorder) -> None:
+        """Take note that the episode that ran is over, and that its env is being reset."""
+        ...
+
+    def began(self, recorder: TapeRecorder, tape: Tape) -> None:
+        """Take note that an episode began, with a new tape."""
+        ...
 
 
 class TapeRecorder:
@@ -53,6 +70,7 @@ class TapeRecorder:
         tape: The tape of the episode that runs, or that ended last; None before the first reset.
         is_on: Whether episodes are taped.
         refused: The exception of a reset that worked only without a seed, or None.
+        batch: May put the steps on the tapes, if the env is one of a vector env.
 
     Example:
         >>> class Env:
@@ -87,10 +105,12 @@ class TapeRecorder:
         self._number = 0  # of the episode that runs
         self._check = 0
         self._simulator, self._total = Simulator.of(env), 0.0
+        self._dtype = _dtype_of(getattr(env, "unwrapped", env))
         self._reward: Any = None  # of the step that is made: the sum of the innermost env's numbers
+        self.batch: Batch | None = None
         self._fault: str | None = None  # why the running episode cannot be checked
         self._is_inside = False  # an env may step itself while it is reset
-        self._is_in_core = False  # the innermost env may reset or step itself: that is a part of its step
+        self._is_in_core = False  # the innermost env may reset or step itself, which a vector env does not show
         self._core_acted = False  # whether the innermost env was reset or stepped in this reset or step
         self._core_began = False  # whether it was reset
         self._step, self._reset = env.step, env.reset
@@ -102,6 +122,10 @@ class TapeRecorder:
             # Bound methods, not closures: a deep copy of the env gets methods of its own.
             self._core_step, self._core_reset = core.step, core.reset
             core.step, core.reset = self._step_core, self._reset_core
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the other envs: a copy is of this env alone."""
+        return {**self.__dict__, "batch": None}
 
     def join(self, seeds: Iterator[int] | None) -> None:
         """Count another recorder that needs the tapes; its seeds are taken if there are none yet."""
@@ -119,9 +143,11 @@ class TapeRecorder:
         Raises:
             Exception: Whatever the env raises.
         """
-        if self._is_inside:
+        if self._is_inside or (self.batch is not None and self.batch.is_stepping(self)):
             return self._reset(seed=seed, **options)
-        if self._users <= 0:
+        if self.batch is not None:
+            self.batch.reset(self)
+        if not self.is_used:
             self.is_on, self.tape = False, None
         if not self.is_on:
             return self._reset(seed=seed, **options)
@@ -163,6 +189,8 @@ class TapeRecorder:
         self.tape.fault = self.tape.fault or self._fault
         self.tape.began(self._check)
         self.note_state()
+        if self.batch is not None:
+            self.batch.began(self, self.tape)
         return result
 
     def step(self, action: Any) -> Any:
@@ -234,8 +262,48 @@ class TapeRecorder:
         if is_over or step % STRIDE == 0:
             self.note_state()
 
-    def note_state(self) -> None:
-        """Put the state of the env's simulator on the tape, unless the env has none or its state is there already."""
+    def unhook_steps(self) -> bool:
+        """Take this out of the env's ``step``: a batch puts the steps on tape. Return whether that is possible."""
+        hooks = [(self._env, self.step, self._step)]
+        if self._core is not None:
+            hooks.append((self._core, self._step_core, self._core_step))
+        if any(vars(env).get("step") != own for env, own, _ in hooks):
+            return False  # someone else has put himself in its place since
+        for env, _, before in hooks:
+            del env.__dict__["step"]
+            if env.step != before:
+                env.step = before
+        return True
+
+    def hook_steps(self, check: int, total: float) -> None:
+        """Put the steps on tape here again.
+
+        Args:
+            check: The checksum of the episode that runs.
+            total: The sum of its rewards.
+        """
+        self._check, self._total = check, total
+        self._step, self._env.step = self._env.step, self.step
+        if self._core is not None:
+            self._core_step, self._core.step = self._core.step, self._step_core
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody needs the tapes."""
+        return self._users > 0
+
+    @property
+    def has_simulator(self) -> bool:
+        """Whether the states of the env's simulator are put on the tape now and then."""
+        return self._simulator is not None
+
+    def note_state(self, total: float | None = None) -> None:
+        """Put the state of the env's simulator on the tape, unless the env has none or its state is there already.
+
+        Args:
+            total: The sum of the episode's rewards. None: those of the steps that were made here.
+        """
+        self._total = self._total if total is None else total
         if self._simulator is None or self.tape is None or self.tape.states.at(len(self.tape)) is not None:
             return
         try:
@@ -290,25 +358,35 @@ class TapeRecorder:
     def _add(self, observation: Any, reward: Any = 0.0) -> None:
         """Add an observation to the checksum; a reward that is a number is added with the end of the step.
 
-        What cannot be added makes the episode unfit.
+        Both are added as a vector env holds them. What cannot be added makes the episode unfit.
         """
         try:
+            if type(observation) is not np.ndarray or observation.dtype != self._dtype:
+                observation = self._as_in_a_batch(observation)
             self._check = checksum(observation, self._check)
-            if not isinstance(reward, float):  # most are
-                if isinstance(reward, (np.ndarray, np.bool_)) and reward.size == 1:
-                    reward = reward.item()
-                if not isinstance(reward, _NUMBERS):
-                    self._check = checksum(reward, self._check)
-                    return
-            self._reward = reward if self._reward is None else self._reward + reward
+            if isinstance(reward, (np.ndarray, np.bool_)) and reward.size == 1:
+                reward = reward.item()
+            if not isinstance(reward, _NUMBERS):
+                self._check = checksum(reward, self._check)
+            elif self._reward is None:
+                self._reward = reward
+            else:
+                self._reward += reward
         except Exception as error:
             self._cannot_compare(error)
+
+    def _as_in_a_batch(self, observation: Any) -> Any:
+        """Return an observation as an array of the type of its space, unless it is of another kind."""
+        if self._dtype is not None:
+            with contextlib.suppress(Exception):
+                return np.asarray(observation).astype(self._dtype, casting="same_kind", copy=False)
+        return observation
 
     def _add_end(self, terminated: Any, truncated: Any) -> None:
         """Add the reward of a step, and whether the episode ended with it. Infos are not added: they may hold times."""
         try:
-            if self._reward is not None and type(terminated) in _FLAGS and type(truncated) in _FLAGS:
-                self._check = crc32c(_STEP.pack(self._reward, terminated, truncated), self._check)
+            if self._reward is not None and _is_flag(terminated) and _is_flag(truncated):
+                self._check = crc32c(STEP.pack(self._reward, terminated, truncated), self._check)
             else:
                 self._check = checksum((self._reward, terminated, truncated), self._check)
         except Exception as error:
@@ -327,6 +405,17 @@ class TapeRecorder:
         except (TypeError, ValueError) as error:
             self._fault = f"its reset options cannot be copied: {error_text(error)}"
             return {}
+
+
+def _is_flag(value: Any) -> bool:
+    """Return whether a value is one that a vector env takes for a truth value."""
+    return type(value) is bool or value is None or isinstance(value, (np.bool_, *_NUMBERS))
+
+
+def _dtype_of(env: Any) -> np.dtype[Any] | None:
+    """Return the type of an env's observations, if they are arrays of numbers or numbers."""
+    dtype = getattr(getattr(env, "observation_space", None), "dtype", None)
+    return dtype if isinstance(dtype, np.dtype) and dtype.kind in NUMBERS else None
 
 
 def tape_recorder_of(env: Any) -> TapeRecorder | None:

@@ -120,6 +120,7 @@ class EnvRunnerRecording:
         self.stack.tap(env_runner, env)
         self._sub_envs.are_new(env_runner, env)
         self.replays.are_new(env_runner, env, children=self.owner.children)
+        self.stack.put_on_tape(env_runner)
         self._counted.clear()
 
     def new_sub_env(self, env_runner: Any, env: Any, index: int) -> None:

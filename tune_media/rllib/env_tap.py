@@ -13,10 +13,19 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from tune_media.recording.rendering import is_actor
+from tune_media.recording.rendering import inside, is_actor
+from tune_media.replay.batch_taping import BatchTaping
+from tune_media.replay.tape_recorder import tape_recorder_of
 
 _KEY = "tune_media_tap"
 _ALL_AGENTS = "__all__"
+_SAME = (
+    gym.wrappers.OrderEnforcing,
+    gym.wrappers.PassiveEnvChecker,
+    gym.wrappers.RecordEpisodeStatistics,
+    gym.wrappers.TimeLimit,
+)
+_NEXT_STEP = "NEXT_STEP"  # how Gymnasium names that a sub-env is reset by the step after its episode's last one
 
 
 class Transition(NamedTuple):  # one is made at each step, in a third of a frozen dataclass's time
@@ -90,6 +99,7 @@ class EnvTap:
         space: The observation space of a sub-env, if the env is a vector env of Gymnasium's.
         is_batched: Whether the env is a vector env, so that transitions have a part for each sub-env.
         seed: The seed that the last reset was given; None if it was given none.
+        batch: Puts the steps of all sub-envs on their tapes; None: their tape recorders do.
     """
 
     def __init__(self, env: Any) -> None:
@@ -97,16 +107,31 @@ class EnvTap:
         self.is_batched = not isinstance(env, gym.Env)
         self.seed: Any = None
         self.space = getattr(env, "single_observation_space", None)
+        self.batch: BatchTaping | None = None
         self._step, self._reset = env.step, env.reset
         env.step, env.reset = self.step, self.reset
         env.__dict__[_KEY] = self
 
     def step(self, action: Any) -> Any:
         """Step the env."""
-        result = self._step(action)
+        batch = self.batch
+        result = self._step(action) if batch is None else batch.step(self._step, action)
         observation, reward, terminated, truncated, info = result
         self.last = Transition(observation, action, reward, terminated, info, truncated)
         return result
+
+    def put_on_tape(self, env: Any) -> None:
+        """Have the steps of a synchronous vector env's sub-envs put on their tapes together, if they have any."""
+        inner = env.env if type(env) is gym.wrappers.vector.DictInfoToList else env
+        mode = getattr(getattr(inner, "autoreset_mode", None), "name", _NEXT_STEP)
+        if type(inner) is not gym.vector.SyncVectorEnv or mode != _NEXT_STEP:
+            return
+        found = {index: tape_recorder_of(sub_env) for index, sub_env in enumerate(inner.envs) if _returns_all(sub_env)}
+        recorders = {index: recorder for index, recorder in found.items() if recorder is not None}
+        if self.batch is not None:
+            self.batch.include(recorders)
+        elif recorders:
+            self.batch = BatchTaping(recorders)
 
     def plain_reward(self, index: int, has_more: Callable[[Any], bool]) -> float | None:
         """Return the last reward of a sub-env; None if there is more to see in its last step.
@@ -142,6 +167,16 @@ def tap_of(env: Any) -> EnvTap | None:
     """Return the tap of an env, or None if it has none."""
     tap: EnvTap | None = getattr(env, "__dict__", {}).get(_KEY)
     return tap
+
+
+def _returns_all(env: Any) -> bool:
+    """Return whether the wrappers of an env return the observation and the reward of the env inside them."""
+    layers = list(inside(env))[:-1]
+    return all(
+        type(layer) in _SAME
+        or (type(layer).reset is gym.Wrapper.reset and type(layer).step in (gym.Wrapper.step, gym.ActionWrapper.step))
+        for layer in layers
+    )
 
 
 def _says_all(flags: Any) -> bool:

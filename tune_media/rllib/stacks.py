@@ -49,6 +49,13 @@ class NewStackEpisode:
         """Begin to watch the steps of a vector env that was just made."""
         tapped(_stepped_env(env_runner, env))
 
+    @staticmethod
+    def put_on_tape(env_runner: Any) -> None:
+        """Put the steps of a vector env on tape together, if its sub-envs are taped."""
+        tap = NewStackEpisode.tap_of_all(env_runner)
+        if tap is not None and tap.is_batched:
+            tap.put_on_tape(env_runner.env)
+
     @property
     def id(self) -> str:
         """Its id."""
@@ -113,6 +120,10 @@ class OldStackEpisode:
     def tap(env_runner: Any, env: Any) -> None:
         """Begin to watch the steps of a sub-env that was just made."""
         tapped(env)
+
+    @staticmethod
+    def put_on_tape(env_runner: Any) -> None:
+        """Do nothing: its envs are stepped one by one."""
 
     @property
     def id(self) -> str:
