@@ -141,8 +141,6 @@ MISTAKES = [
     ("tm.EpisodeRecord('e', 1.0, 5, seed='x')", "seed=...) takes a whole number, got 'x'"),
     ("tm.EpisodeRecord('e', 1.0, 5, env_runner=1.5)", "env_runner=...) takes a whole number, got 1.5"),
     ("tm.EpisodeRecord('e', 1.0, 5, env_index=-3)", "env_index=...) takes an index, got -3"),
-    ("tm.EpisodeRecord('e', 1.0, 5, metrics={3: 4})", "takes numbers by their names, got {3: 4}"),
-    ("tm.EpisodeRecord('e', 1.0, 5, metrics={'a': 'x'})", "takes numbers by their names, got {'a': 'x'}"),
     ("tm.gym.RecordEpisodes(env, 'ok\\ud800')", "video_folder=...): 'ok\\ud800' holds half of a character"),
     ("tm.gym.RecordEpisodes(env, 'x', name_prefix='ok\\ud800')", "name_prefix=...): 'ok\\ud800' holds half"),
     ("tm.load('ok\\ud800')", "load(): 'ok\\ud800' holds half of a character"),

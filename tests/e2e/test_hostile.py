@@ -835,7 +835,7 @@ def test_nothing_is_unpickled_from_disk():
         "known = pickle.loads(content)",
         'make_env = cloudpickle.loads(known["creator"]) if creator is None else creator',
         'config, frame = cloudpickle.loads(known["config"]), cloudpickle.loads(known["frame"])',
-        'video = cloudpickle.loads(known["video"]) if "video" in known else None',
+        'video = cloudpickle.loads(known["video"])',
     ]
     figure = ("convert.py", 'pickle.loads(pickle.dumps(figure)).savefig(file, format="png")')
     selector = ("will_record.py", "choose = pickle.loads(cloudpickle.dumps(selector.choose))")

@@ -624,9 +624,13 @@ class StorageWriter(Reader):
     def _pass(self) -> None:
         """Advance the cursor, and let go of trials that have ended."""
         over = [id for id, trial in self._trials.items() if trial.is_over and trial.name not in self._unindexed]
-        is_kept = self._services.options.retention is not None
-        for id in [id for id in over if not (is_kept and id in self._changed)]:
-            self._folders[id] = self._trials.pop(id).name
+        policy = self._services.options.retention
+        for id in [id for id in over if policy is None or id not in self._changed]:
+            trial = self._trials.pop(id)
+            if policy is not None and policy.experiment_bytes:
+                self._folders[id] = trial.name
+            else:
+                self._files.pop(id, None)
         self._works, self._is_logged = [], False
         self._at = self._read_to
         if self._at > self._outbox.position(STORAGE):

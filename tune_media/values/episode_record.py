@@ -108,10 +108,6 @@ class EpisodeRecord(Medium):
         for name in ("env_runner", "env_index"):
             if (getattr(self, name) or 0) < 0:
                 raise ValueError(f"EpisodeRecord({name}=...) takes an index, got {getattr(self, name)}.")
-        for name, value in self.metrics.items():
-            if type(name) is not str or (type(value) is not float and not is_number(value)):
-                got = as_shown({name: value})
-                raise TypeError(f"EpisodeRecord(metrics=...) takes numbers by their names, got {got}.")
 
     @property
     def clip_id(self) -> str:
