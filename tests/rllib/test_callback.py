@@ -392,7 +392,8 @@ def test_episodes_that_go_down_with_their_env_runner_are_counted_in_the_result(r
     problems = first["episodes"].get("problems", ())
     assert [(problem.lost, "env runner 1 died" in problem.text) for problem in problems] == [(lost, True)] * bool(lost)
     assert "num_lost" not in later["episodes"]
-    assert len(later["episodes"]["data"].counted()) == later["num_episodes"] == 4
+    assert len(later["episodes"]["data"].counted()) == later["num_episodes"]
+    assert later["num_episodes"] == 4 or not NEWER_METRICS  # while the other one is made anew
 
 
 class Evaluating(RLlibCallback):
