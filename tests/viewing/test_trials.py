@@ -171,6 +171,7 @@ def test_files_that_a_remote_index_does_not_name_yet_are_found(experiment, monke
 
 def test_a_look_at_remote_trials_lists_the_log_once(experiment):
     write_trial(experiment / "trial_2", 2)
+    (experiment / "trial_2/media/index.jsonl").unlink()  # it still runs
     (experiment / ".tune_media_log").mkdir()
     storage = RefusingStorage("far")
     trials = Trials([LogDirectory(on(storage, experiment))])

@@ -15,7 +15,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow.fs
@@ -38,7 +38,8 @@ _TRIES = 5
 
 Parsed = list[tuple[bytes, Line | None]]
 _parts: dict[tuple[str, str], tuple[int, Parsed]] = {}  # size and lines, by storage and path: parts never change
-_logs: dict[tuple[str, str, bool], tuple[float, Log]] = {}  # when they were listed, by storage and experiment
+_listed: dict[tuple[str, str], tuple[float, list[Part]]] = {}  # when, and what, by storage and experiment
+_logs: dict[tuple[str, str, bool], Log] = {}  # by storage, experiment, and whether parts that are done are read
 _notes: dict[tuple[str, str], list[str]] = {}  # the parts that are done, by storage and path of the note
 _lock = threading.Lock()
 
@@ -55,6 +56,7 @@ class Part:
         number: Which of its parts it is; 0 for a log of version 3.
         level: How often its lines were merged.
         written: When it was written, seconds since 1970, by the storage's clock.
+        is_done: Whether its lines are all in the trials' indexes.
     """
 
     path: str
@@ -64,6 +66,7 @@ class Part:
     number: int = 0
     level: int = 0
     written: float = 0.0
+    is_done: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ class LogWriter:
         if names:
             path = posixpath.join(self._folder, f"{self.writer}{_DONE}")
             write_atomically(self._filesystem, path, json.dumps(names).encode())
-        _logs.clear()
+        _forget()
 
     def _merge(self) -> None:
         """Merge the parts of full levels, and delete those that were merged long enough ago."""
@@ -175,7 +178,7 @@ class LogWriter:
         if len(content) < _LARGEST_PART:
             self._levels += [[]] * (level + 1 - len(self._levels))
             self._levels[level] = [*self._levels[level], (name, first, last, content)]
-        _logs.clear()  # this process sees its own lines at once
+        _forget()
 
 
 def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool = False) -> Log:
@@ -189,26 +192,39 @@ def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool =
     Raises:
         OSError: The storage does not answer.
     """
-    key = str(filesystem.type_name), experiment, done
+    place = str(filesystem.type_name), experiment
     with _lock:
-        looked, log = _logs.get(key, (float("-inf"), None))
-    if log is not None and not is_local(filesystem) and time.monotonic() - looked < _LOOK_SECONDS:
-        return log
-    looked = time.monotonic()
+        looked, parts = _listed.get(place, (float("-inf"), []))
+    is_fresh = not is_local(filesystem) and time.monotonic() - looked < _LOOK_SECONDS
     for _ in range(_TRIES):
-        parts = list_parts(filesystem, posixpath.join(experiment, FOLDER), done=done)
-        if log is None or log.parts != parts or any(not part.number for part in parts):
-            contents = [_read_part(filesystem, part) for part in parts]
+        if not is_fresh:
+            looked, parts = time.monotonic(), list_parts(filesystem, posixpath.join(experiment, FOLDER))
+        wanted = [part for part in parts if done or not part.is_done]
+        key = *place, len(wanted) == len(parts)  # if none is done, both logs are one
+        log = _logs.get(key)
+        if log is None or log.parts != wanted or any(not part.number for part in wanted):
+            contents = [_read_part(filesystem, part) for part in wanted]
             if None in contents:  # parts were merged since they were listed
+                is_fresh = False
                 continue
-            log = _log_of(parts, [content or [] for content in contents])
+            log = _log_of(wanted, [content or [] for content in contents])
         with _lock:
+            _listed.pop(place, None)
+            _listed[place] = looked, parts
             _logs.pop(key, None)
-            _logs[key] = looked, log
+            _logs[key] = log
             while len(_logs) > _MAX_LOGS:
                 del _logs[next(iter(_logs))]
+            while len(_listed) > _MAX_LOGS:
+                del _listed[next(iter(_listed))]
         return log
     raise OSError(f"the parts of the log of {experiment} vanish as they are read")
+
+
+def _forget() -> None:
+    """Have the log listed again: this process sees its own lines at once."""
+    with _lock:
+        _listed.clear()
 
 
 def _log_of(parts: list[Part], contents: list[Parsed]) -> Log:
@@ -229,38 +245,39 @@ def _log_of(parts: list[Part], contents: list[Parsed]) -> Log:
     return Log(parts, {trial: list(found.values()) for trial, found in lines.items()}, newest)
 
 
-def list_parts(filesystem: pyarrow.fs.FileSystem, folder: str, *, done: bool = False) -> list[Part]:
-    """Return the parts in the folder of a log; ``done`` is as for ``read_log``.
+def list_parts(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Part]:
+    """Return the parts in the folder of a log.
 
     Raises:
         OSError: The storage does not answer.
     """
     found = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
-    notes = [] if done else [info.path for info in found if info.path.endswith(_DONE)]
+    notes = [info.path for info in found if info.path.endswith(_DONE)]
     are_done = {name for path in notes for name in _named(filesystem, path)}
-    parts = []
-    for info in found:
-        name = posixpath.basename(info.path)
-        is_left = not done and (name in are_done or name.endswith(_DONE_BEFORE))
-        if name.endswith(_PART) and not is_left and (info.is_file or file_info(filesystem, info.path)):
-            parts.append(_part(info.path, (info.mtime_ns or 0) / 1e9))
-    return parts
+    named = [info for info in found if info.path.endswith(_PART)]
+    there = [info for info in named if info.is_file or file_info(filesystem, info.path)]
+    return [_part(info.path, (info.mtime_ns or 0) / 1e9, are_done) for info in there]
 
 
 def _named(filesystem: pyarrow.fs.FileSystem, path: str) -> list[str]:
     """Return the names of the parts that a note says are done; such a note is never changed."""
     key = str(filesystem.type_name), path
-    if key not in _notes:
-        content, names = read_if_there(filesystem, path), None
-        with contextlib.suppress(ValueError, RecursionError):
-            names = json.loads(content or b"[]")
-        if not isinstance(names, list):
-            warn_passed_over(path, "it does not name parts of the log")
-            names = []
+    with _lock:
+        held = _notes.get(key)
+    if held is not None:
+        return held
+    content, found = read_if_there(filesystem, path), None
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(content or b"[]")
+    if not isinstance(found, list):
+        warn_passed_over(path, "it does not name parts of the log")
+        found = []
+    names = [name for name in found if isinstance(name, str)]
+    with _lock:
         while len(_notes) > _MAX_NOTES:
-            _notes.pop(next(iter(_notes)), None)
-        _notes[key] = [name for name in names if isinstance(name, str)]
-    return _notes[key]
+            del _notes[next(iter(_notes))]
+        _notes[key] = names
+    return names
 
 
 def is_logged(filesystem: pyarrow.fs.FileSystem, folder: str) -> bool:
@@ -283,12 +300,13 @@ def has_log(filesystem: pyarrow.fs.FileSystem, experiment: str) -> bool:
     return bool(info.type == pyarrow.fs.FileType.Directory)
 
 
-def _part(path: str, written: float) -> Part:
+def _part(path: str, written: float, are_done: Collection[str]) -> Part:
     name = posixpath.basename(path)
+    is_done = name in are_done or name.endswith(_DONE_BEFORE)
     found = _NAME.fullmatch(name)
     if found is None:
-        return Part(path, writer=name, written=written)
-    return Part(path, int(found[2]), found[3], found[4], int(found[5]), int(found[6]), written)
+        return Part(path, writer=name, written=written, is_done=is_done)
+    return Part(path, int(found[2]), found[3], found[4], int(found[5]), int(found[6]), written, is_done)
 
 
 def _read_part(filesystem: pyarrow.fs.FileSystem, part: Part) -> Parsed | None:
@@ -301,6 +319,8 @@ def _read_part(filesystem: pyarrow.fs.FileSystem, part: Part) -> Parsed | None:
         if content is None:
             return None
         held = len(content), list(raw_lines(content if part.number else content[: content.rfind(b"\n") + 1]))
+    if not part.number:
+        return held[1]
     with _lock:
         _parts[key] = held
         size = sum(nbytes for nbytes, _ in _parts.values())
