@@ -44,10 +44,13 @@ class Faults:
         """Count a fault, and warn of it if it is the first of its place, type and ``kind``."""
         self.count += 1
         self._first = self._first or error
+        seen = (name, type(error).__name__, kind)
+        if seen in self.problems:
+            return
         is_debug = logger.isEnabledFor(logging.DEBUG)
         more = redacted("\n" + "".join(traceback.format_exception(error))) if is_debug else ""
         text = f"{name}: {shown(what, repr)[1:-1]} failed ({error_text(error)})"
-        self.problems.add(Problem(text, remedy=_GOES_ON + more), (name, type(error).__name__, kind))
+        self.problems.add(Problem(text, remedy=_GOES_ON + more), seen)
 
     def raise_first(self) -> None:
         """Raise the first error of a background thread, if strict."""

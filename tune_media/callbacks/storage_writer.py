@@ -2,7 +2,8 @@
 
 A turn takes the rows that wait, writes their lines into the experiment's log, and then their files: on a remote storage
 many at a time, on the same disk by giving the file in the outbox another name. Whatever file is on the storage, its
-line is there before it. All that is logged comes from a row, so a kill repeats a turn, and that changes nothing.
+line is there before it. A kill repeats a turn, and that changes nothing. What is logged and comes from no row (files
+that retention chose, and what earlier processes lost) is found again by whoever comes next.
 """
 
 from __future__ import annotations
@@ -166,6 +167,7 @@ class StorageWriter(Reader):
         self._filesystem, self.experiment = services.filesystem, services.experiment
         self._log = LogWriter(self._filesystem, self.experiment, outbox.id)
         self._earlier: Log | None = None  # the parts of other processes that are not done; None: not read yet
+        self._left: list[str] = []  # the folders of trials of which earlier processes may have left something
         self._has_log = False
         self._began = time.time()
         self._trials: dict[str, _Trial] = {}
@@ -271,7 +273,8 @@ class StorageWriter(Reader):
 
     def _parts_of_the_dead(self) -> list[Part]:
         """Return the parts that were there when this process began, but for those of others that may still live."""
-        there = list_parts(self._filesystem, posixpath.join(self.experiment, LOG_FOLDER))
+        listed = list_parts(self._filesystem, posixpath.join(self.experiment, LOG_FOLDER))
+        there = [part for part in listed if not part.is_done]
         since = min(self._began, time.time() - _LIVING_SECONDS)
         alive = {part.writer for part in there if part.owner != self._log.owner and part.written > since}
         earlier = self._earlier.parts if self._earlier is not None else ()
@@ -279,8 +282,7 @@ class StorageWriter(Reader):
 
     def _may_turn(self) -> bool:
         """Return whether it is time: on a remote storage a part of the log is to have several lines."""
-        is_local_storage = is_local(self._filesystem)
-        if is_local_storage or self._is_closing or self._works or self._chores:
+        if is_local(self._filesystem) or self._is_closing or self._works or self._chores:
             return True
         return time.monotonic() - self._turned_at >= _TURN_SECONDS
 
@@ -292,8 +294,14 @@ class StorageWriter(Reader):
         Raises:
             OSError: The storage does not answer.
         """
-        if self._earlier is not None:
-            return
+        if self._earlier is None:
+            self._read_earlier()
+        known = self._ids_in_outbox() if self._left else set()
+        while self._left:
+            self._name_left(self._left[0], known)
+            self._left.pop(0)
+
+    def _read_earlier(self) -> None:
         earlier = read_log(self._filesystem, self.experiment)
         everything = read_log(self._filesystem, self.experiment, done=True)
         self._outbox.raise_to(everything.last_row)
@@ -303,16 +311,23 @@ class StorageWriter(Reader):
                 if "event" not in line:
                     self._suspects.note(line, folder)
         self._unindexed |= {folder: _trial_id(lines) for folder, lines in earlier.lines.items()}
-        self._earlier = earlier
-        known = self._ids_in_outbox()
-        for folder, lines in earlier.lines.items():
-            self._delete_half_written(self._services.location("", folder))
-            for line in fold(lines):  # clips that an earlier process was to render, if its outbox is lost
-                if line.get("status") == WAITING and line["id"] not in known:
-                    self._add(folder, {**line, "status": ONLY_TAPE, "note": _DRIVER_LOST})
-            for event in earlier.newest.get(folder, ()):
-                if event.get("event") == DELETED:  # it may have been killed before it did so
-                    self._to_delete.append((self._services.location("", folder), event["path"]))
+        self._earlier, self._left = earlier, list(earlier.lines)
+
+    def _name_left(self, folder: str, known: set[str]) -> None:
+        """Tidy up what earlier processes left of a trial.
+
+        Args:
+            folder: The trial's folder.
+            known: The ids of the media that the outbox has.
+        """
+        earlier = self._earlier or Log()
+        self._delete_half_written(self._services.location("", folder))
+        for line in fold(earlier.lines[folder]):  # clips that an earlier process was to render
+            if line.get("status") == WAITING and line["id"] not in known:
+                self._add(folder, {**line, "status": ONLY_TAPE, "note": _DRIVER_LOST})
+        for event in earlier.newest.get(folder, ()):
+            if event.get("event") == DELETED:  # it may have been killed before it did so
+                self._to_delete.append((self._services.location("", folder), event["path"]))
 
     def _ids_in_outbox(self) -> set[str]:
         rows = self._outbox.read_kinds(0, ("media", TAPE, TAPE_DONE, "episodes"))
@@ -321,7 +336,7 @@ class StorageWriter(Reader):
     def _add(self, folder: str, line: Line) -> None:
         """Have a line or an event logged that is of no row."""
         trial_id = str(line.get("trial_id"))
-        trial = self._trials.get(trial_id) or self._open(self._services.location(trial_id, folder), is_over=True)
+        trial = self._trial_in(trial_id, folder)
         trial.add(line)
         self._more.append((trial, line))
         self._unindexed[trial.name] = trial_id
@@ -390,6 +405,14 @@ class StorageWriter(Reader):
             self._open(self._services.location(trial_id, facts["folder"]))
         return self._trials[trial_id]
 
+    def _trial_in(self, trial_id: str, folder: str) -> _Trial:
+        """Return a trial by its folder; one that is not open has ended.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        return self._trials.get(trial_id) or self._open(self._services.location(trial_id, folder), is_over=True)
+
     def _open(self, location: TrialLocation, *, is_over: bool = False) -> _Trial:
         """Open a trial's folder.
 
@@ -436,7 +459,10 @@ class StorageWriter(Reader):
         for row in rows:
             if not row.ready or nbytes > _MOST_BYTES:
                 return bool(row.ready)
-            trial = self._trial(row.trial)
+            if row.kind == SUSPECT:  # its trial may have ended, and be let go
+                trial: _Trial | None = self._trial_in(row.trial, row.facts()["folder"])
+            else:
+                trial = self._trial(row.trial)
             if trial is not None and row.kind not in ("result", "checkpoint"):
                 work = self._taken(row, trial)
                 nbytes += work.files.nbytes if work.files is not None else 0
@@ -648,15 +674,12 @@ class StorageWriter(Reader):
         for recipe, reason in self._suspects.due(all_verdicts=all_verdicts).items():
             note, count = suspect_note(reason), 0
             for trial_id, folder in self._suspects.trials_of(recipe).items():
-                trial = self._trials.get(trial_id) or self._open(
-                    self._services.location(trial_id, folder), is_over=True
-                )
-                own = [line for line in trial.lines() if line.get("trial_id") == trial_id]
+                own = [line for line in self._trial_in(trial_id, folder).lines() if line.get("trial_id") == trial_id]
                 found = [as_suspect(line, note) for line in own if line.get("recipe") == recipe]
                 lines = [line for line in found if line is not None]
                 parts = [lines[at : at + _SUSPECTS_A_ROW] for at in range(0, len(lines), _SUSPECTS_A_ROW)]
                 if parts:
-                    rows = [{"folder": folder, "note": note, "lines": part} for part in parts]
+                    rows = [{"folder": folder, "lines": part} for part in parts]
                     self._outbox.append([NewRow(trial_id, SUSPECT, pack(facts)) for facts in rows])
                 count += len({line["path"] for line in lines})
             self._suspects.are_marked(recipe)

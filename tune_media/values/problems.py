@@ -107,6 +107,9 @@ class Problems:
         news, self._news = self._news, {}
         return list(news.values())
 
+    def __contains__(self, kind: Hashable) -> bool:
+        return kind in self._all
+
     def __iter__(self) -> Iterator[Problem]:
         return iter(list(self._all.values()))
 
