@@ -87,5 +87,5 @@ def test_impala_counts_every_episode_that_rllib_counts(ray_session):
             reported += int(np.nan_to_num(section.get("num_episodes", 0)))
             batch = section.get("episodes", {}).get("data")
             recorded += len(batch.counted()) if batch else 0
-            assert len(sections) < 40
+            assert len(sections) < 400  # most have no episode if the learner has no core to itself
     assert recorded + sections[-1].get("episodes", {}).get("num_pending", 0) >= reported
