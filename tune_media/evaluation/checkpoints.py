@@ -19,6 +19,7 @@ from tune_media.experiment.results import finite_metrics, json_object, result_st
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import folders_in, local_path, read_if_there
 from tune_media.storage.passed_over import warn_passed_over
+from tune_media.values.foreign import of_type
 from tune_media.values.number import whole_number
 from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
@@ -108,7 +109,7 @@ def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) ->
     state: Any = {}
     try:
         state = {} if content is None else cloudpickle.loads(content)
-        why = "" if isinstance(state, dict) else f"it holds a {type(state).__name__} instead of a dict"
+        why = "" if isinstance(state, dict) else f"it holds {of_type(state)} instead of a dict"
     except Exception as error:  # of one checkpoint; whoever plays it says whether it can be played
         why = error_text(error)
     if why:

@@ -17,6 +17,7 @@ import numpy as np
 
 from tune_media.values.checks import as_shown, did_you_mean
 from tune_media.values.convert import as_array
+from tune_media.values.foreign import of_type
 from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 
@@ -238,7 +239,7 @@ class Renderer:
             picture = picture[0]
         came = f"env {self._name} returned {{}} from {_call_name(view)}"
         if picture is None or isinstance(picture, (list, tuple, str)):
-            kind = "None" if picture is None else f"a {type(picture).__name__} instead of one frame"
+            kind = "None" if picture is None else f"{of_type(picture)} instead of one frame"
             raise FrameError(f"{came.format(kind)}. {self._mode_remedy(view)}.{self._try_it()}")
         array = as_array(picture)
         if array.ndim == 4 and len(array) == 1:

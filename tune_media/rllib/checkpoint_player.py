@@ -29,6 +29,7 @@ from tune_media.rllib.record import EpisodeRecorder
 from tune_media.rllib.settings import SECTIONS, RecorderSettings
 from tune_media.selection import as_selectors
 from tune_media.values.episodes import EpisodeData
+from tune_media.values.foreign import of_type
 from tune_media.values.medium import joined
 from tune_media.values.secrets import error_text
 
@@ -165,7 +166,7 @@ class NewStackPlayer(CheckpointPlayer):
         made_by = _unpickled(file)
         if not isinstance(made_by, dict):
             raise CheckpointError(
-                f"{file.name} of the checkpoint holds a {type(made_by).__name__}, not what makes an env runner: it is "
+                f"{file.name} of the checkpoint holds {of_type(made_by)}, not what makes an env runner: it is "
                 "damaged. Copy the checkpoint again, or evaluate another one: checkpoint=, or --checkpoint"
             )
         before = ray_names.config_of_env_runner(made_by)

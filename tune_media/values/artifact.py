@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from tune_media.values.checks import as_shown, local_path
+from tune_media.values.foreign import of_type
 from tune_media.values.medium import Medium, new_id
 
 
@@ -50,7 +51,7 @@ class Artifact(Medium):
         else:
             data, name = local_path("Artifact(path)", source).read_bytes(), name or Path(source).name
         if not isinstance(name, str):
-            raise ValueError(f"Artifact(name=...) must be text, got a {type(name).__name__}.")
+            raise ValueError(f"Artifact(name=...) must be text, got {of_type(name)}.")
         self._set(data=data, name=name, id=new_id())
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tune_media.values.artifact import Artifact
-from tune_media.values.foreign import is_a, shown
+from tune_media.values.foreign import is_a, of_type, shown
 from tune_media.values.image import Image
 from tune_media.values.secrets import error_text
 
@@ -120,7 +120,7 @@ def _plain(value: Any, name: str, around: set[int]) -> Any:
     if is_a(value, np.generic):
         plain = value.item()
         if is_a(plain, np.generic):  # a number without an equivalent in Python
-            raise TypeError(f"{name} is {_described(value)}")
+            raise TypeError(f"{name} is {of_type(value)}")
         return _plain(plain, name, around)
     if id(value) in around:
         raise TypeError(f"{name} contains itself")
@@ -137,19 +137,14 @@ def _plain(value: Any, name: str, around: set[int]) -> Any:
     try:
         of_ours = converted(value)
     except Exception as error:
-        raise TypeError(f"{name} is {_described(value)}: {error_text(error)}") from error
+        raise TypeError(f"{name} is {of_type(value)}: {error_text(error)}") from error
     if isinstance(of_ours, np.ndarray):
         return of_ours.tolist()
-    raise TypeError(f"{name} is {_described(value)}")
+    raise TypeError(f"{name} is {of_type(value)}")
 
 
 def _items(values: Iterable[Any], name: str, around: set[int]) -> list[Any]:
     return [_plain(item, f"{name}/{index}", around) for index, item in enumerate(values)]
-
-
-def _described(value: Any) -> str:
-    """Describe a value by its type: its own text may be long, or raise."""
-    return f"a {type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
 
 
 def _figure(figure: Any) -> Image:

@@ -26,6 +26,18 @@ def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
         return f"<{type(value).__name__}>"
 
 
+def of_type(value: Any) -> str:
+    """Return the name of a value's type with its article.
+
+    >>> of_type(object()), of_type(3.0)
+    ('an object', 'a float')
+    """
+    name = type(value).__qualname__
+    if type(value).__module__ != "builtins":
+        name = f"{type(value).__module__}.{name}"
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
 def is_shown(value: Any) -> bool:
     """Say whether a value can be turned into text, as ``str`` and as ``repr``, which loggers do.
 

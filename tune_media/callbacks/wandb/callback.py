@@ -20,6 +20,7 @@ from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.wandb.arguments import check_mode, check_names, take_key, without_secrets
 from tune_media.callbacks.wandb.backend import WandbBackend
 from tune_media.values.checks import check_encodes, check_positive, check_text
+from tune_media.values.foreign import of_type
 from tune_media.values.options import MediaOptions
 from tune_media.values.secrets import redacted_values
 
@@ -101,9 +102,7 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
             raise TypeError(f"WandbMediaLoggerCallback(excludes=...) takes a list of names: excludes=[{excludes!r}].")
         check_positive("WandbMediaLoggerCallback(upload_timeout=...)", upload_timeout)
         if not isinstance(api_key, (str, NoneType)):  # its value is not for messages
-            raise TypeError(
-                f"WandbMediaLoggerCallback(api_key=...) takes text or None, got a {type(api_key).__name__}."
-            )
+            raise TypeError(f"WandbMediaLoggerCallback(api_key=...) takes text or None, got {of_type(api_key)}.")
         check_text("WandbMediaLoggerCallback(api_key_file=...)", api_key_file, "'~/.wandb_key'")
         if api_key_file is not None and not Path(api_key_file).expanduser().is_file():
             raise FileNotFoundError(f"WandbMediaLoggerCallback(api_key_file=...): there is no file {api_key_file!r}.")
