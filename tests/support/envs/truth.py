@@ -128,6 +128,13 @@ def has_stepped(env: Any, reward: float, *, is_over: bool) -> None:
         _write(env, episode)
 
 
+def has_changed(env: Any) -> None:
+    """Note what the picture of the last step shows by now, since a wrapper has changed it."""
+    episode = _EPISODES.get(env)
+    if episode is not None and episode.add_to_last(shows(env)) and episode.is_over:
+        _write(env, episode)
+
+
 def was_rendered(env: Any, value: int) -> None:
     """Note what a picture shows that was rendered where the env is stepped."""
     episode = _EPISODES.get(env)
