@@ -116,7 +116,6 @@ def test_what_the_drivers_disk_has_no_room_for_is_listed_as_dropped_and_the_rest
     if limit == "disk":
         full = SimpleNamespace(f_bavail=6, f_frsize=2**30, f_blocks=100)
         monkeypatch.setattr("tune_media.callbacks.outbox.os.statvfs", lambda path: full)
-        monkeypatch.setattr("tune_media.callbacks.outbox._DISK_SECONDS", -1.0)
         monkeypatch.setattr("tune_media.callbacks.outbox._SMALL_REMAINDER", 10_000)
     sweep.report(2, weights=blob(2))
     result = sweep.report(3, weights=blob(3), evaluation={"env_runners": {"episodes": {"data": episodes("e", 3)}}})

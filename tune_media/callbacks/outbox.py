@@ -41,10 +41,9 @@ _SMALL_BYTES = 4096  # contents up to this size are in the row itself
 _EXPIRES_SECONDS = 7 * 24 * 3600.0
 _RESERVE, _SMALL_REMAINDER = 0.07, 64 * 2**20  # of the disk; a nearly full disk still takes so many bytes in all
 _CLOSE_SECONDS = 5.0  # how long the end waits for a checkpoint that is under way
-_DISK_SECONDS = 1.0  # how often the disk is asked for its free space
 _TIDY_ROWS = 64  # deleted in one transaction
-TAPE, TAPE_DONE = "tape", "tape done"
-"""The kinds of rows of clips that are still to be rendered, and of those of which nothing more comes."""
+TAPE = "tape"
+"""The kind of the rows of clips that are still to be rendered."""
 _MOST_HELD = 10_000  # rows in memory
 _MOST_INSERTED = 99  # rows in one statement: SQLite takes 999 values
 DATA_KINDS = ("result", "media", "episodes")
@@ -88,10 +87,10 @@ class NewRow:
     Attributes:
         trial: The trial's id.
         kind: ``start`` and ``end`` of a trial; ``result``, its numbers, and ``checkpoint``, which the storage passes;
-            ``media``; ``episodes``, the data of a result's episodes; ``tape``, a clip that is still to be rendered, and
-            ``tape done`` until all cursors have passed it; ``back``, the trial went back; ``again``, a known medium was
-            recorded again; ``suspect``, clips that may not show their episodes. Tune's loop appends all but
-            ``suspect`` (the storage's thread), and the ``media`` and ``end`` that come of tapes (the renderer).
+            ``media``; ``episodes``, the data of a result's episodes; ``tape``, a clip that is still to be rendered;
+            ``back``, the trial went back; ``again``, a known medium was recorded again; ``suspect``, clips that may
+            not show their episodes. Tune's loop appends all but ``suspect`` (the storage's thread), and the ``media``
+            and ``end`` that come of tapes (the renderer).
         data: Plain data, as ``pack`` wrote it. If a row of ``DATA_KINDS`` has none, there was no room for it.
         content: A large part of it, which becomes a file beside the rows; None if there is none.
         ready: False if the content is still to be made; see ``Outbox.complete``.
@@ -187,8 +186,7 @@ class Outbox:
         self._database = sqlite3.connect(
             folder / "outbox.sqlite", check_same_thread=False, isolation_level=None, timeout=30
         )
-        self._lock, self._bytes_lock, self._deleting = threading.Lock(), threading.Lock(), threading.Lock()
-        self._checkpointing = threading.Lock()
+        self._lock, self._deleting, self._checkpointing = threading.Lock(), threading.Lock(), threading.Lock()
         self._changed, self.version = threading.Condition(), 0
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0", "secure_delete=OFF"):
             self._database.execute(f"PRAGMA {pragma}")
@@ -202,12 +200,10 @@ class Outbox:
         # A number is never given twice: all cursors have passed the rows that were deleted.
         self.began = self.last = max(last or 0, int(1000 * time.time()), *self._cursors.values())
         self.nbytes = int(nbytes)
-        self._is_appending_held = False
         self._held: list[NewRow] = []  # rows that wait in memory until the disk takes them
         self._skipped: dict[str, list[tuple[int, str, str]]] = {}  # rows that readers do not get
         self._tidied_to = 0
         self._checkpoints = sqlite3.connect(folder / "outbox.sqlite", check_same_thread=False, isolation_level=None)
-        self._asked_disk_at, self._free = float("-inf"), (0, 1)
         self._is_closed = False
 
     @classmethod
@@ -286,11 +282,7 @@ class Outbox:
     @property
     def has_parked(self) -> bool:
         """Whether a row is parked."""
-        with self._lock:
-            found = None
-            if not self._is_closed:
-                found = self._database.execute("SELECT 1 FROM rows WHERE state = ? LIMIT 1", (_PARKED,)).fetchone()
-        return found is not None
+        return bool(self._select("SELECT 1 FROM rows WHERE state = ? LIMIT 1", _PARKED))
 
     @property
     def id(self) -> str:
@@ -313,8 +305,9 @@ class Outbox:
             sqlite3.Error: The disk does not take the rows, for another reason.
             OSError: The disk does not take a content, for another reason.
         """
+        nbytes = sum(_cost(row.kind, row.data, row.content) for row in rows)
         try:
-            return self._with_room(lambda: self._append(rows, most_bytes))
+            return self._with_room(nbytes, most_bytes, lambda: self._append(rows))
         except OutboxFullError:
             if most_bytes is not None or len(self._held) + len(rows) > _MOST_HELD:
                 raise
@@ -322,39 +315,44 @@ class Outbox:
                 self._held += rows
                 return self.last
 
-    def _with_room(self, work: Callable[[], Done]) -> Done:
-        """Write something; if the disk is full, the data of slow readers goes first, as at the bound.
+    def _with_room(self, nbytes: int, most_bytes: float | None, work: Callable[[], Done]) -> Done:
+        """Write something; if there is no room, the oldest data of slow readers goes first.
+
+        Args:
+            nbytes: Its size.
+            most_bytes: How many bytes the outbox may hold. None: as many as the disk takes.
+            work: Writes it.
 
         Raises:
             OutboxFullError: There is no room, and nothing can go.
         """
         while True:
-            try:
-                return work()
-            except (OSError, sqlite3.Error) as error:
-                if not _is_full(error):
-                    raise
-                if not self.tidy() and not self._skip():
-                    raise OutboxFullError(f"the disk of {self.folder} is full ({error_text(error)})") from error
+            reason, cause = self._refusal(nbytes, most_bytes), None
+            if not reason:
+                try:
+                    return work()
+                except (OSError, sqlite3.Error) as error:
+                    if not _is_full(error):
+                        raise
+                    reason, cause = f"the disk of {self.folder} is full ({error_text(error)})", error
+            is_freed = self.tidy() or self._skip()
+            if not is_freed and (cause or self._refusal(nbytes, most_bytes)):  # else another thread has made room
+                raise OutboxFullError(reason) from cause
 
     def held(self) -> list[NewRow]:
         """Return the rows that wait in memory for the disk."""
         with self._lock:
             return list(self._held)
 
-    def _append(self, rows: Sequence[NewRow], most_bytes: float | None) -> int:
-        nbytes = sum(_cost(row.kind, row.data, row.content) for row in rows)
-        if nbytes and most_bytes is not None:
-            self._make_room(nbytes, most_bytes)
+    def _append(self, rows: Sequence[NewRow]) -> int:
+        """Append rows, after those that wait in memory."""
         recipes = dict(row.recipe for row in rows if row.recipe is not None)
         added = 0
-        files: list[Path] = []
-        try:
+        with self._new_files() as files:
             values = [self._values(row, files) for row in rows]
             with self._lock:
-                held = [self._values(row, files) for row in self._held]
-                nbytes += sum(_cost(row.kind, row.data, row.content) for row in self._held)
-                values = [*held, *values]
+                rows = [*self._held, *rows]
+                values = [*(self._values(row, files) for row in self._held), *values]
                 is_one_statement = not recipes and len(values) <= _MOST_INSERTED
                 with contextlib.nullcontext() if is_one_statement else self._transaction():
                     for recipe in recipes.items():
@@ -362,15 +360,11 @@ class Outbox:
                         added += cursor.rowcount * len(recipe[1])
                     last = self._insert(values)
                 self.last, self._held = last, []
-        except BaseException:
-            for file in files:
-                file.unlink(missing_ok=True)
-            raise
-        self._add_bytes(nbytes + added)
+        self._add_bytes(added + sum(_cost(row.kind, row.data, row.content) for row in rows))
         self.wake()
         return last
 
-    def replace_tape(self, seq: int, row: NewRow, most_bytes: float = float("inf")) -> bool:
+    def replace_tape(self, seq: int, row: NewRow, most_bytes: float) -> bool:
         """Append what has become of a clip that was still to be rendered, unless that is known already.
 
         One transaction appends the row and deletes the tape, so that a kill yields neither two rows nor none.
@@ -388,43 +382,26 @@ class Outbox:
             sqlite3.Error: The disk does not take the row.
             OSError: The disk does not take the content.
         """
-        return self._with_room(lambda: self._replace_tape(seq, row, most_bytes))
+        return self._with_room(len(row.content or b""), most_bytes, lambda: self._replace_tape(seq, row))
 
-    def _replace_tape(self, seq: int, row: NewRow, most_bytes: float) -> bool:
-        if row.content is not None:
-            self._make_room(len(row.content), most_bytes)
-        files: list[Path] = []
-        freed = 0
-        try:
+    def _replace_tape(self, seq: int, row: NewRow) -> bool:
+        with self._new_files() as files:
             values = self._values(row, files)
             with self._lock:
                 last = self.last
                 with self._transaction():
-                    tape = self._database.execute(
-                        f"SELECT file, {_COST}, recipe FROM rows WHERE seq = ? AND kind = ?", (seq, TAPE)
-                    ).fetchone()
+                    query = f"SELECT file, {_COST}, recipe FROM rows WHERE seq = ? AND kind = ?"
+                    tape = self._database.execute(query, (seq, TAPE)).fetchone()
                     if tape is not None:
-                        if seq <= self._tidied_to:  # all readers have passed it
-                            self._database.execute("DELETE FROM rows WHERE seq = ?", (seq,))
-                        else:
-                            self._database.execute(
-                                "UPDATE rows SET kind = ?, content = NULL, file = NULL, nbytes = 0, recipe = NULL "
-                                "WHERE seq = ?",
-                                (TAPE_DONE, seq),
-                            )
+                        self._database.execute("DELETE FROM rows WHERE seq = ?", (seq,))
                         freed = tape[1] + self._drop_recipe(tape[2])
                         last = self._insert([values])
                 self.last = last
-        except BaseException:
-            for file in files:
-                file.unlink(missing_ok=True)
-            raise
         if tape is None:
-            for file in files:
-                file.unlink(missing_ok=True)
+            _delete(files)
             return False
         if tape[0]:
-            (self.folder / tape[0]).unlink(missing_ok=True)
+            _delete([self.folder / tape[0]])
         self._add_bytes(_cost(row.kind, row.data, row.content) - freed)
         self.wake()
         return True
@@ -435,12 +412,10 @@ class Outbox:
         Raises:
             ContentLostError: It is not there.
         """
-        with self._lock:
-            query = "SELECT content FROM recipes WHERE hash = ?"
-            found = None if self._is_closed else self._database.execute(query, (hash,)).fetchone()
-        if found is None:
+        found = self._select("SELECT content FROM recipes WHERE hash = ?", hash)
+        if not found:
             raise ContentLostError(f"the recipe {hash} is not in the outbox on the driver's disk")
-        return bytes(found[0])
+        return bytes(found[0][0])
 
     def _drop_recipe(self, hash: str) -> int:
         """Delete a recipe that no row names any more; return how many bytes that frees."""
@@ -475,74 +450,56 @@ class Outbox:
             last += len(part)
         return last
 
-    def complete(self, seq: int, data: bytes, content: bytes | None, most_bytes: float = float("inf")) -> None:
+    def complete(self, seq: int, data: bytes, content: bytes | None, most_bytes: float | None = None) -> None:
         """Give a medium's row that was not ready its data and content.
 
         Args:
             seq: The row's number.
             data: Its data.
             content: Its content, if it has one.
-            most_bytes: How many bytes the outbox may hold.
+            most_bytes: How many bytes the outbox may hold; None: as many as the disk takes.
 
         Raises:
             OutboxFullError: There is no room for the content.
             sqlite3.Error: The disk does not take the data.
             OSError: The disk does not take the content.
         """
-        self._with_room(lambda: self._complete(seq, data, content, most_bytes))
+        self._with_room(len(content or b""), most_bytes, lambda: self._complete(seq, data, content))
 
-    def _complete(self, seq: int, data: bytes, content: bytes | None, most_bytes: float) -> None:
-        if content is not None:
-            self._make_room(len(content), most_bytes)
-        files: list[Path] = []
-        try:
+    def _complete(self, seq: int, data: bytes, content: bytes | None) -> None:
+        with self._new_files() as files:
             small, name, nbytes = self._put_content(content, files)
             with self._lock:
-                (old_file, old_cost) = self._database.execute(
-                    f"SELECT file, {_COST} FROM rows WHERE seq = ?", (seq,)
-                ).fetchone()
+                query = f"SELECT file, {_COST} FROM rows WHERE seq = ?"
+                (old_file, old_cost) = self._database.execute(query, (seq,)).fetchone()
                 self._database.execute(
                     "UPDATE rows SET data = ?, content = ?, file = ?, nbytes = ?, state = ? WHERE seq = ?",
                     (data, small, name, nbytes, _READY, seq),
                 )
-        except BaseException:
-            for file in files:
-                file.unlink(missing_ok=True)
-            raise
         if old_file:
-            (self.folder / old_file).unlink(missing_ok=True)
+            _delete([self.folder / old_file])
         self._add_bytes(_cost("media", data, content) - old_cost)
         self.wake()
 
     def read(self, after: int, count: int = 64) -> list[Row]:
         """Return the rows that come after a number, at most so many."""
-        with self._lock:
-            if self._is_closed:
-                return []
-            found = self._database.execute(
-                f"SELECT {_COLUMNS} FROM rows WHERE seq > ? ORDER BY seq LIMIT ?", (after, count)
-            ).fetchall()
-        return list(map(self._row, found))
+        query = f"SELECT {_COLUMNS} FROM rows WHERE seq > ? ORDER BY seq LIMIT ?"
+        return list(map(self._row, self._select(query, after, count)))
 
     def read_kinds(self, after: int, kinds: Sequence[str]) -> list[Row]:
         """Return all rows of some kinds that come after a number."""
         marks = ",".join("?" * len(kinds))
-        with self._lock:
-            if self._is_closed:
-                return []
-            found = self._database.execute(
-                f"SELECT {_COLUMNS} FROM rows WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", (after, *kinds)
-            ).fetchall()
-        return list(map(self._row, found))
+        query = f"SELECT {_COLUMNS} FROM rows WHERE seq > ? AND kind IN ({marks}) ORDER BY seq"
+        return list(map(self._row, self._select(query, after, *kinds)))
 
     def count_after(self, after: int) -> list[tuple[str, str, int]]:
         """Return how many rows come after a number, for each trial and kind."""
+        return self._select("SELECT trial, kind, count(*) FROM rows WHERE seq > ? GROUP BY trial, kind", after)
+
+    def _select(self, query: str, *values: Any) -> list[Any]:
+        """Return what a query finds; nothing if the outbox is closed: a thread that hung may outlive it."""
         with self._lock:
-            if self._is_closed:
-                return []
-            return self._database.execute(
-                "SELECT trial, kind, count(*) FROM rows WHERE seq > ? GROUP BY trial, kind", (after,)
-            ).fetchall()
+            return [] if self._is_closed else self._database.execute(query, values).fetchall()
 
     def _row(self, found: tuple[Any, ...]) -> Row:
         seq, trial, kind, data, small, name, nbytes, state, recipe = found
@@ -596,22 +553,16 @@ class Outbox:
 
     def trial(self, trial: str) -> Any:
         """Return the data that is kept about a trial, or None."""
-        with self._lock:
-            if self._is_closed:
-                return None
-            found = self._database.execute("SELECT data FROM trials WHERE trial = ?", (trial,)).fetchone()
-        return unpack(found[0]) if found else None
+        found = self._select("SELECT data FROM trials WHERE trial = ?", trial)
+        return unpack(found[0][0]) if found else None
 
     def all_trials(self) -> dict[str, Any]:
         """Return the data that is kept about each trial."""
-        with self._lock:
-            found = self._database.execute("SELECT trial, data FROM trials").fetchall()
-        return {trial: unpack(data) for trial, data in found}
+        return {trial: unpack(data) for trial, data in self._select("SELECT trial, data FROM trials")}
 
     def trials_without_end(self) -> list[str]:
         """Return the ids of the trials whose end has not been appended, or came before all of their clips."""
-        with self._lock:
-            return [trial for (trial,) in self._database.execute("SELECT trial FROM trials WHERE NOT has_ended")]
+        return [trial for (trial,) in self._select("SELECT trial FROM trials WHERE NOT has_ended")]
 
     def end(self, trial: str, status: str, *, is_whole: bool = True) -> None:
         """Append the end of a trial.
@@ -633,11 +584,9 @@ class Outbox:
 
         Tapes that are still to be rendered stay, and parked rows.
         """
-        if self._held and not self._is_appending_held:
-            self._is_appending_held = True
+        if self._held:
             with contextlib.suppress(OSError, sqlite3.Error):
-                self._append([], None)
-            self._is_appending_held = False
+                self._append([])
         with self._deleting:  # Tune's loop does so, too, if it needs room
             with self._lock:
                 passed = min(self._cursors.values(), default=self.last)
@@ -648,9 +597,7 @@ class Outbox:
                     "ORDER BY seq LIMIT ?",
                     (self._tidied_to, passed, TAPE, _PARKED, _TIDY_ROWS),
                 ).fetchall()
-            for _, name, _ in found:  # first, since a full disk takes no change of a row
-                if name:
-                    (self.folder / name).unlink(missing_ok=True)
+            _delete([self.folder / name for _, name, _ in found if name])  # first: a full disk takes no change of a row
             upto = found[-1][0] if len(found) == _TIDY_ROWS else passed
             with self._lock, contextlib.suppress(sqlite3.Error):
                 if not self._is_closed:
@@ -705,8 +652,18 @@ class Outbox:
         self._lock_file.close()
 
     def _add_bytes(self, nbytes: int) -> None:
-        with self._bytes_lock:
+        with self._lock:
             self.nbytes += nbytes
+
+    @contextlib.contextmanager
+    def _new_files(self) -> Iterator[list[Path]]:
+        """Yield a list of new files, which are deleted if their rows are not written."""
+        files: list[Path] = []
+        try:
+            yield files
+        except BaseException:
+            _delete(files)
+            raise
 
     def _put_content(self, content: bytes | None, files: list[Path]) -> tuple[bytes | None, str | None, int]:
         """Write a large content into a file; return the content of the row, the file's name and its size."""
@@ -716,17 +673,6 @@ class Outbox:
         files.append(self.folder / name)
         write_new(str(files[-1]), content)  # linked into the trial's folder later, so its mode is that of any new file
         return None, name, len(content)
-
-    def _make_room(self, nbytes: int, most_bytes: float) -> None:
-        """See whether there is room; if the readers other than the storage hold it, their oldest rows go first.
-
-        Raises:
-            OutboxFullError: There is none.
-        """
-        while self._refusal(nbytes, most_bytes):
-            is_freed = self.tidy() or self._skip()
-            if not is_freed and (reason := self._refusal(nbytes, most_bytes)):  # else another thread has made room
-                raise OutboxFullError(reason)
 
     def _skip(self) -> bool:
         """Move the cursor of the slowest reader but the storage's over some rows that the storage has passed.
@@ -750,14 +696,14 @@ class Outbox:
                 self._save_cursor(slowest)
         return True
 
-    def _refusal(self, nbytes: int, most_bytes: float) -> str:
+    def _refusal(self, nbytes: int, most_bytes: float | None) -> str:
+        """Return why there is no room for so many bytes; empty if there is."""
+        if not nbytes or most_bytes is None:
+            return ""
         if self.nbytes + nbytes > most_bytes:
             return f"more than MediaOptions(max_spilled_bytes={most_bytes:g}) would wait in {self.folder}"
-        now = time.monotonic()
-        if now - self._asked_disk_at > _DISK_SECONDS:
-            disk = os.statvfs(self.folder)
-            self._free, self._asked_disk_at = (disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize), now
-        free, size = self._free
+        disk = os.statvfs(self.folder)
+        free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
         if self.nbytes + nbytes > _SMALL_REMAINDER and free - nbytes < _RESERVE * size:
             return f"less than {_RESERVE:.0%} of the disk of {self.folder} is free ({free / 1e9:.1f} GB)"
         return ""
@@ -785,6 +731,11 @@ def _is_full(error: Exception) -> bool:
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _delete(files: Iterable[Path]) -> None:
+    for file in files:
+        file.unlink(missing_ok=True)
 
 
 def no_room(error: Exception) -> str:
@@ -865,13 +816,10 @@ def remove_expired(root: Path) -> None:
 
 def _facts_of(folder: Path) -> dict[str, str]:
     """Return an outbox's facts without taking it; none if it cannot be read."""
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(_uri(folder), uri=True)) as database:
+    place = f"{(folder / 'outbox.sqlite').absolute().as_uri()}?mode=ro"
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(place, uri=True)) as database:
         return dict(database.execute("SELECT name, value FROM facts").fetchall())
     return {}
-
-
-def _uri(folder: Path) -> str:
-    return f"{(folder / 'outbox.sqlite').absolute().as_uri()}?mode=ro"
 
 
 def _locked(folder: Path) -> Any:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tune_media.callbacks.outbox import STORAGE, TAPE, TAPE_DONE, NewRow, Row
+from tune_media.callbacks.outbox import STORAGE, TAPE, NewRow, Row
 from tune_media.callbacks.outbox_thread import in_threads
 from tune_media.callbacks.readers import Reader
 from tune_media.callbacks.services import Services
@@ -330,7 +330,7 @@ class StorageWriter(Reader):
                 self._to_delete.append((self._services.location("", folder), event["path"]))
 
     def _ids_in_outbox(self) -> set[str]:
-        rows = self._outbox.read_kinds(0, ("media", TAPE, TAPE_DONE, "episodes"))
+        rows = self._outbox.read_kinds(0, ("media", TAPE, "episodes"))
         return {entry.medium.id for row in rows if row.data for entry in named_entries(row.facts(), row.seq)}
 
     def _add(self, folder: str, line: Line) -> None:
@@ -375,10 +375,10 @@ class StorageWriter(Reader):
 
     def _lines_that_wait(self, trial_id: str) -> Iterable[Line]:
         """Yield a line of each medium of a trial that an earlier process appended, and that is not stored yet."""
-        for row in self._outbox.read_kinds(self._at, ("media", TAPE, TAPE_DONE, "episodes")):
+        for row in self._outbox.read_kinds(self._at, ("media", TAPE, "episodes")):
             if row.trial == trial_id and row.seq <= self._outbox.began and row.data:
                 facts = row.facts()
-                status = WAITING if row.kind in (TAPE, TAPE_DONE) else facts.get("lost", STORED)
+                status = WAITING if row.kind == TAPE else facts.get("lost", STORED)
                 for entry in named_entries(facts, row.seq):
                     yield line_of(entry, trial_id, row_of(row, facts), {"status": status})
 
@@ -484,7 +484,7 @@ class StorageWriter(Reader):
             return _Work(row, trial, [event_line("again", *about, id=facts["id"])])
         if row.kind == SUSPECT:
             return _Work(row, trial, facts["lines"])
-        if row.kind in (TAPE, TAPE_DONE):
+        if row.kind == TAPE:
             (entry,) = named_entries(facts, row.seq)
             line = line_of(entry, row.trial, row.seq, {**entry.medium.facts(), "status": WAITING})
             return _Work(row, trial, [line])
