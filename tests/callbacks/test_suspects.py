@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 import uuid
 
 import numpy as np
@@ -20,7 +21,9 @@ from tests.support.json_lines import read_lines
 from tests.support.suspects_to_kill import PLACES, Marks, kill_at
 from tests.support.taped import taped_clip
 from tests.support.trackers import mlflow_store, wandb_records, wandb_runs
+from tune_media.callbacks import maker
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
+from tune_media.callbacks.session import _SESSIONS
 from tune_media.replay.verdicts import Verdict, decide
 from tune_media.storage import trial_media
 from tune_media.storage.suspects import DOUBT
@@ -189,6 +192,28 @@ def test_after_a_restore_the_clips_of_trials_that_had_ended_are_marked(tmp_path,
     decide(clip.recipe.hash, OTHERS)
     other = FakeTrial(tmp_path, "t2")
     run([tm.JsonMediaLoggerCallback()], other, [{"score": 1.0}])
+    assert is_marked(sweep)
+
+
+def test_marks_whose_trial_was_let_go_before_their_row_was_read_are_logged(tmp_path, own, monkeypatch):
+    sweep = Sweep(tmp_path, strict=True)
+    clip = rendered(sweep, 1, taped_clip(1, **own))
+    sweep.end()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "another machine"))
+    (tmp_path / "another machine").mkdir()
+    goes_on, made = threading.Event(), maker.made_medium
+    monkeypatch.setattr(maker, "made_medium", lambda medium: made(medium) if goes_on.wait(60) else None)
+    trial, callback = FakeTrial(tmp_path, "t2"), tm.JsonMediaLoggerCallback()
+    callback.log_trial_start(trial)
+    raw = np.zeros((2, 3, 64, 64), np.uint8)
+    callback.log_trial_result(1, trial, {"raw": raw, "training_iteration": 1})  # the rows after it wait
+    session = _SESSIONS[str(trial.storage.experiment_driver_staging_path)]
+    decide(clip.recipe.hash, OTHERS)
+    wait_until(lambda: session.services.outbox.read_kinds(0, ["suspect"]))
+    wait_until(lambda: "t1" not in session.storage._trials)
+    goes_on.set()
+    callback.log_trial_end(trial)
+    callback.on_experiment_end([trial])
     assert is_marked(sweep)
 
 

@@ -102,16 +102,18 @@ class _Trial:
         """The name of its folder."""
         return posixpath.basename(self.location.path.rstrip("/"))
 
-    def add(self, line: Line) -> None:
-        """Add a line or an event that is logged, or about to be."""
-        self.raw.append(json_bytes(line))
+    def add(self, raw: bytes, line: Line) -> None:
+        """Add a line or an event that is in the log, as JSON and parsed."""
+        self.raw.append(raw)
         if "event" not in line:
-            self.note(line, is_there=line.get("status") == STORED)
+            self.missing.discard(line["path"])
+            self.note(line)
 
-    def note(self, line: Line, *, is_there: bool) -> None:
-        """Take note of a medium of the trial, and whether its file is there."""
+    def note(self, line: Line) -> None:
+        """Take note of a medium of the trial."""
         if line.get("trial_id") != self.location.trial_id:
             return
+        is_there = line.get("status") == STORED and line["path"] not in self.missing
         if is_there or line.get("status") == DELETED:
             self.rows[key_of(line)] = line["row"]
             self.paths.add(line["path"])
@@ -167,24 +169,22 @@ class StorageWriter(Reader):
         self._filesystem, self.experiment = services.filesystem, services.experiment
         self._log = LogWriter(self._filesystem, self.experiment, outbox.id)
         self._earlier: Log | None = None  # the parts of other processes that are not done; None: not read yet
-        self._left: list[str] = []  # the folders of trials of which earlier processes may have left something
         self._has_log = False
         self._began = time.time()
         self._trials: dict[str, _Trial] = {}
-        self._unindexed: dict[str, str] = {}  # the folders of trials whose index may lack lines, with the trial's id
+        self._unindexed: set[str] = set()  # the folders of trials whose index may lack lines
         self._works: list[_Work] = []  # the rows of this turn
         self._is_logged = False  # whether their lines are in the log
-        self._more: list[tuple[_Trial, Line]] = []  # that come with the next part, and of no row
-        self._to_delete: list[tuple[TrialLocation, str]] = []  # files that are, or will be, listed as deleted
+        self._more: list[tuple[str, Line]] = []  # folders and lines of the next part that are of no row
+        self._to_delete: list[tuple[str, str]] = []  # folders and files that are, or will be, listed as deleted
         self._to_know: list[KnownMedia] = []
         self._reached = dict(reached)
         self._changed: set[str] = set()  # trials with media that retention has not seen
-        self._files: dict[str, list[StoredFile]] = {}  # of each trial that retention has looked at
-        self._folders: dict[str, str] = {}  # of trials that had ended before this process, by their ids
-        self._has_looked = False  # for these
+        self._files: dict[tuple[str, str], list[StoredFile]] = {}  # that retention keeps, by trial and folder
+        self._has_looked = False  # for those of trials that had ended before this process
         self._suspects = Suspects()
         self._turned_at = self._checkpointed_at = 0.0
-        self._beside: set[str] = set()  # the files beside the trials' folders that are there: they come again and again
+        self._recipes: set[str] = set()  # that are there: they come with each tape
         self._at = self._read_to = outbox.position(STORAGE)
 
     def know(self, known: KnownMedia) -> None:
@@ -289,45 +289,33 @@ class StorageWriter(Reader):
     # -- what earlier processes left ----------------------------------------------------------------------------------
 
     def _open_log(self) -> None:
-        """Read the log of earlier processes, before all else, and name what was lost with them.
+        """Read the log of earlier processes, before all else, and tidy up what they left.
 
         Raises:
             OSError: The storage does not answer.
         """
-        if self._earlier is None:
-            self._read_earlier()
-        known = self._ids_in_outbox() if self._left else set()
-        while self._left:
-            self._name_left(self._left[0], known)
-            self._left.pop(0)
-
-    def _read_earlier(self) -> None:
+        if self._earlier is not None:
+            return
         earlier = read_log(self._filesystem, self.experiment)
         everything = read_log(self._filesystem, self.experiment, done=True)
         self._outbox.raise_to(everything.last_row)
         self._has_log = bool(everything.parts)
+        for folder in earlier.lines:
+            self._delete_half_written(folder)
         for folder, lines in everything.lines.items():
             for line in lines:
                 if "event" not in line:
                     self._suspects.note(line, folder)
-        self._unindexed |= {folder: _trial_id(lines) for folder, lines in earlier.lines.items()}
-        self._earlier, self._left = earlier, list(earlier.lines)
-
-    def _name_left(self, folder: str, known: set[str]) -> None:
-        """Tidy up what earlier processes left of a trial.
-
-        Args:
-            folder: The trial's folder.
-            known: The ids of the media that the outbox has.
-        """
-        earlier = self._earlier or Log()
-        self._delete_half_written(self._services.location("", folder))
-        for line in fold(earlier.lines[folder]):  # clips that an earlier process was to render
-            if line.get("status") == WAITING and line["id"] not in known:
-                self._add(folder, {**line, "status": ONLY_TAPE, "note": _DRIVER_LOST})
-        for event in earlier.newest.get(folder, ()):
-            if event.get("event") == DELETED:  # it may have been killed before it did so
-                self._to_delete.append((self._services.location("", folder), event["path"]))
+        known = self._ids_in_outbox()
+        for folder, lines in earlier.lines.items():
+            self._unindexed.add(folder)
+            for line in fold(lines):  # clips that an earlier process was to render
+                if line.get("status") == WAITING and line["id"] not in known:
+                    self._add(folder, {**line, "status": ONLY_TAPE, "note": _DRIVER_LOST})
+            for event in earlier.newest.get(folder, ()):
+                if event.get("event") == DELETED:  # it may have been killed before it did so
+                    self._to_delete.append((folder, event["path"]))
+        self._earlier = earlier
 
     def _ids_in_outbox(self) -> set[str]:
         rows = self._outbox.read_kinds(0, ("media", TAPE, "episodes"))
@@ -335,11 +323,8 @@ class StorageWriter(Reader):
 
     def _add(self, folder: str, line: Line) -> None:
         """Have a line or an event logged that is of no row."""
-        trial_id = str(line.get("trial_id"))
-        trial = self._trial_in(trial_id, folder)
-        trial.add(line)
-        self._more.append((trial, line))
-        self._unindexed[trial.name] = trial_id
+        self._more.append((folder, line))
+        self._unindexed.add(folder)
 
     def _name_lost(self) -> bool:
         """List the media as failed that earlier processes had logged, and whose files never came.
@@ -349,13 +334,12 @@ class StorageWriter(Reader):
         """
         earlier = self._earlier or Log()
         for folder, newest in earlier.newest.items():
-            path = posixpath.join(self.experiment, folder)
-            missing = missing_files(self._filesystem, path, newest)
+            missing = missing_files(self._filesystem, self._path(folder), newest)
             for line in self._lines_in(folder) if missing else ():
                 if line.get("status") == STORED and line["path"] in missing:
                     self._add(folder, as_failed(line, _FILE_LOST))
                     tables = (parquet_name(line["path"]), steps_name(line["path"]))  # are written before it
-                    self._to_delete += [(self._services.location("", folder), name) for name in tables]
+                    self._to_delete += [(folder, name) for name in tables]
         return bool(self._more)
 
     def _read_known(self) -> None:
@@ -427,7 +411,7 @@ class StorageWriter(Reader):
         lines = [*index, *log.lines.get(trial.name, ())]
         trial.raw = [json_bytes(line) for line in lines]
         for line in fold(lines):
-            trial.note(line, is_there=line.get("status") == STORED and line["path"] not in trial.missing)
+            trial.note(line)
         try:
             if self._services.staging is not None:
                 location.write_pointer()
@@ -436,15 +420,19 @@ class StorageWriter(Reader):
         self._trials[location.trial_id] = trial
         return trial
 
-    def _delete_half_written(self, location: TrialLocation) -> None:
-        """Delete the files that a killed process had not given their names.
+    def _delete_half_written(self, folder: str) -> None:
+        """Delete the files of a trial that a killed process had not given their names.
 
         Raises:
             OSError: The storage does not answer.
         """
         for inner in ("media", EPISODE_FOLDER, "wandb"):
-            for path in half_written(self._filesystem, posixpath.join(location.path, inner)):
-                delete_own(self._filesystem, location.path, posixpath.join(inner, path))
+            for path in half_written(self._filesystem, posixpath.join(self._path(folder), inner)):
+                delete_own(self._filesystem, self._path(folder), posixpath.join(inner, path))
+
+    def _path(self, folder: str) -> str:
+        """Return the path of a trial's folder."""
+        return posixpath.join(self.experiment, folder)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -501,7 +489,8 @@ class StorageWriter(Reader):
             return self._given_up(row, facts, trial, FAILED, error_text(error))
         if files.problems:
             self._faults.report("the store", f"writing {files.path}", ValueError(files.problems))
-        files.files = {name: content for name, content in files.files.items() if not self._is_beside(trial, name)}
+        for name in [name for name in files.files if trial.location.on_storage(name) in self._recipes]:
+            del files.files[name]
         rows = [trial.rows.get(key_of(line)) for line in files.lines]
         if None not in rows:  # it was stored before, or it came again before the lines of earlier runs were read
             is_later = any(before < row_of(row, facts) for before in rows if before is not None)
@@ -528,10 +517,6 @@ class StorageWriter(Reader):
         ]
         return _Work(row, trial, lines)
 
-    def _is_beside(self, trial: _Trial, name: str) -> bool:
-        """Return whether a file is one that several results and trials share, and was written before."""
-        return name.startswith("../") and trial.location.on_storage(name) in self._beside
-
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def _write_log(self) -> None:
@@ -542,17 +527,21 @@ class StorageWriter(Reader):
         """
         if self._is_logged:
             return
-        own = [(work.trial, line) for work in self._works for line in work.lines]
-        if own or self._more:
-            first = self._works[0].row.seq if self._works else self._at
-            lines = [{**line, "trial": trial.name} for trial, line in (*own, *self._more)]
-            self._log.append(first, self._read_to, lines)
-        for trial, line in own:
-            trial.add(line)
-            self._unindexed[trial.name] = trial.location.trial_id
-            self._changed.add(trial.location.trial_id)
+        works = [work for work in self._works for _ in work.lines]
+        lines = [{**line, "trial": work.trial.name} for work in self._works for line in work.lines]
+        lines += [{**line, "trial": folder} for folder, line in self._more]
+        first = self._works[0].row.seq if self._works else self._at
+        written = self._log.append(first, self._read_to, lines)
+        for raw, line, work in zip(written, lines, works, strict=False):
+            work.trial.add(raw, line)
+            self._unindexed.add(work.trial.name)
+            self._changed.add(work.trial.location.trial_id)
             if "event" not in line:
-                self._suspects.note(line, trial.name)
+                self._suspects.note(line, work.trial.name)
+        for raw, line in zip(written[len(works) :], lines[len(works) :], strict=True):
+            for trial in self._trials.values():
+                if trial.name == line["trial"]:
+                    trial.add(raw, line)
         self._more, self._is_logged = [], True
 
     def _write_files(self) -> None:
@@ -562,8 +551,8 @@ class StorageWriter(Reader):
             Exception: Some could not be written: the storage is away, or full, or refuses them.
         """
         while self._to_delete:
-            location, path = self._to_delete[0]
-            delete_own(self._filesystem, location.path, path)
+            folder, path = self._to_delete[0]
+            delete_own(self._filesystem, self._path(folder), path)
             self._to_delete.pop(0)
         waiting = [work for work in self._works if not work.is_done]
         failures = in_threads(
@@ -582,8 +571,9 @@ class StorageWriter(Reader):
                     errors.append(failure)
         if errors:
             raise errors[0]
+        due = self._unindexed - {folder for folder, _ in self._more}
         for trial in list(self._trials.values()):
-            if trial.is_over and trial.name in self._unindexed:
+            if trial.is_over and trial.name in due:
                 self._write_index(trial.name)
 
     def _put(self, work: _Work) -> None:
@@ -591,19 +581,15 @@ class StorageWriter(Reader):
         if work.files is None:
             return
         location = work.trial.location
-        kind = str(self._filesystem.type_name)
-        source = work.row.file if kind == "local" and work.row.kind == "media" else None
+        is_link = str(self._filesystem.type_name) == "local" and work.row.kind == "media"
+        source = work.row.file if is_link else None
         for name, content in work.files.files.items():
             target = location.on_storage(name)
             if name.startswith("../"):  # a recipe, whose name is the hash of its content
                 write_once(self._filesystem, target, content)
-                self._beside.add(target)
-            elif source is not None and link_once(source, Path(target)):
-                pass
-            elif work.row.kind == "episodes" or kind in ("s3", "local"):  # to ask whether it is there costs as much
+                self._recipes.add(target)
+            elif source is None or not link_once(source, Path(target)):
                 write_atomically(self._filesystem, target, content)
-            else:
-                write_once(self._filesystem, target, content)
         if work.row.kind == "episodes":
             self._summary.episodes(work.row.trial, work.files.episodes, work.files.nbytes)
         elif work.is_new:
@@ -628,7 +614,7 @@ class StorageWriter(Reader):
         Raises:
             OSError: The storage does not answer.
         """
-        index, is_whole = read_index(self._filesystem, posixpath.join(self.experiment, folder))
+        index, is_whole = read_index(self._filesystem, self._path(folder))
         trials = [trial for trial in self._trials.values() if trial.name == folder]
         lines = [line for trial in trials for line in map(parsed, trial.raw) if line is not None]
         if not trials:  # else it was read when the trial was opened
@@ -643,9 +629,8 @@ class StorageWriter(Reader):
         """
         lines = self._lines_in(folder)
         if lines:
-            path = posixpath.join(self.experiment, folder, INDEX_PATH)
-            write_atomically(self._filesystem, path, content_of(lines))
-        self._unindexed.pop(folder, None)
+            write_atomically(self._filesystem, posixpath.join(self._path(folder), INDEX_PATH), content_of(lines))
+        self._unindexed.discard(folder)
 
     def _pass(self) -> None:
         """Advance the cursor, and let go of trials that have ended."""
@@ -653,10 +638,8 @@ class StorageWriter(Reader):
         policy = self._services.options.retention
         for id in [id for id in over if policy is None or id not in self._changed]:
             trial = self._trials.pop(id)
-            if policy is not None and policy.experiment_bytes:
-                self._folders[id] = trial.name
-            else:
-                self._files.pop(id, None)
+            if policy is None or not policy.experiment_bytes:
+                self._files.pop((id, trial.name), None)
         self._works, self._is_logged = [], False
         self._at = self._read_to
         if self._at > self._outbox.position(STORAGE):
@@ -697,27 +680,26 @@ class StorageWriter(Reader):
         if policy is None or not changed:
             return
         self._changed = set()
-        surplus: list[tuple[str, StoredFile]] = []
+        surplus: list[tuple[tuple[str, str], StoredFile]] = []
         for trial_id in changed:
-            own = [line for line in self._trials[trial_id].lines() if line.get("trial_id") == trial_id]
+            trial = self._trials[trial_id]
+            own = [line for line in trial.lines() if line.get("trial_id") == trial_id]
             if text := misspelt(own, policy):
                 self._faults.problems.add(Problem(text))
             files = files_of(own, policy.by)
             gone = surplus_of_trial(files, policy)
-            surplus += [(trial_id, file) for file in gone]
-            self._files[trial_id] = [file for file in files if file not in gone]
+            surplus += [((trial_id, trial.name), file) for file in gone]
+            self._files[trial_id, trial.name] = [file for file in files if file not in gone]
         if policy.experiment_bytes:
             self._look_around(policy)
             more = surplus_of_experiment(self._files, policy)
-            for trial_id, file in more:
-                self._files[trial_id].remove(file)
+            for key, file in more:
+                self._files[key].remove(file)
             surplus += more
-        for trial_id, file in surplus:
-            folder = self._trials[trial_id].name if trial_id in self._trials else self._folders[trial_id]
-            location = self._services.location(trial_id, folder)
-            if is_deletable(self._filesystem, location.path, file.path):  # else it is no file of ours, or behind a link
+        for (trial_id, folder), file in surplus:
+            if is_deletable(self._filesystem, self._path(folder), file.path):  # else it is not ours, or behind a link
                 self._add(folder, event_line(DELETED, folder, trial_id, self._read_to, path=file.path))
-                self._to_delete.append((location, file.path))
+                self._to_delete.append((folder, file.path))
 
     def _look_around(self, policy: Retention) -> None:
         """Read the files of the trials that had ended before the experiment was restored, once.
@@ -731,9 +713,9 @@ class StorageWriter(Reader):
             lines: dict[str, list[Line]] = {}
             for line in read_index(self._filesystem, path)[0]:
                 lines.setdefault(str(line.get("trial_id")), []).append(line)
-            for trial_id in lines.keys() - self._files.keys() - self._trials.keys():
-                self._files[trial_id] = files_of(fold(lines[trial_id]), policy.by)
-                self._folders[trial_id] = posixpath.basename(path)
+            for trial_id in lines.keys() - self._trials.keys():
+                key = trial_id, posixpath.basename(path)
+                self._files.setdefault(key, files_of(fold(lines[trial_id]), policy.by))
         self._has_looked = True
 
     def _do_chores(self) -> None:
@@ -765,10 +747,6 @@ class StorageWriter(Reader):
 def row_of(row: Row, facts: dict[str, Any]) -> int:
     """Return the row of media: that of the row with the tape, if they were rendered later."""
     return int(facts.get("row", row.seq))
-
-
-def _trial_id(lines: Iterable[Line]) -> str:
-    return next((str(line["trial_id"]) for line in lines if isinstance(line.get("trial_id"), str)), "")
 
 
 def _has_no_room(error: BaseException) -> bool:

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 import pyarrow.fs
 
 from tune_media.storage.filesystem import file_info, is_local, read_if_there, write_atomically
-from tune_media.storage.index_lines import Line, content_of, raw_lines
+from tune_media.storage.index_lines import Line, raw_lines
 from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
+from tune_media.values.strict_json import json_bytes
 
 FOLDER = ".tune_media_log"
 _PART, _DONE, _DONE_BEFORE = ".jsonl", ".done.json", ".done.jsonl"  # the last one is that of version 3
@@ -121,21 +122,25 @@ class LogWriter:
         self._levels: list[list[tuple[str, int, int, bytes]]] = [[]]  # name, rows and content of parts to be merged
         self._merged: list[tuple[float, str]] = []  # when, and the names of parts that were
 
-    def append(self, first: int, last: int, lines: Iterable[Line]) -> None:
-        """Write a part; if it fails, it may be tried again with the same lines.
+    def append(self, first: int, last: int, lines: Iterable[Line]) -> list[bytes]:
+        """Write a part, if there are lines; if it fails, it may be tried again with the same lines.
 
         Args:
             first: The first row that it is about.
             last: The last row.
             lines: Lines and events.
 
+        Returns:
+            The lines as JSON.
+
         Raises:
             OSError: The storage does not answer.
         """
-        content = content_of(lines)
-        if content:
+        written = [json_bytes(line) for line in lines]
+        if written:
             self._merge()
-            self._write(first, last, content, 0)
+            self._write(first, last, b"\n".join([*written, b""]), 0)
+        return written
 
     def finish(self, earlier: Iterable[Part] = ()) -> None:
         """Note that all indexes are whole.

@@ -6,12 +6,14 @@ import heapq
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tune_media.storage.entry import STORED
 from tune_media.storage.index_lines import Line
 from tune_media.storage.own_files import is_medium_name
 from tune_media.values.options import Retention
+
+Key = TypeVar("Key")
 
 _PATIENCE = 4  # clips that must lack a value before it counts as misspelt
 _MAX_NAMES = 12
@@ -118,8 +120,8 @@ def surplus_of_trial(files: Sequence[StoredFile], policy: Retention) -> list[Sto
 
 
 def surplus_of_experiment(
-    trials: Mapping[str, Collection[StoredFile]], policy: Retention
-) -> list[tuple[str, StoredFile]]:
+    trials: Mapping[Key, Collection[StoredFile]], policy: Retention
+) -> list[tuple[Key, StoredFile]]:
     """Return the trial and the file of each that has to go so that an experiment is within ``experiment_bytes``.
 
     Rolled-back files go first, then the oldest, then the best of each key.
@@ -132,7 +134,7 @@ def surplus_of_experiment(
     if excess <= 0:
         return []
     ranked = [(loss, file.order[1], id, file) for id, files in trials.items() for loss, file in _by_loss(files, policy)]
-    surplus: list[tuple[str, StoredFile]] = []
+    surplus: list[tuple[Key, StoredFile]] = []
     for _, _, id, file in sorted(ranked, key=lambda item: item[:2]):
         if excess <= 0:
             break
