@@ -205,7 +205,7 @@ def test_marks_whose_trial_was_let_go_before_their_row_was_read_are_logged(tmp_p
     monkeypatch.setattr(maker, "made_medium", lambda medium: made(medium) if goes_on.wait(60) else None)
     trial, callback = FakeTrial(tmp_path, "t2"), tm.JsonMediaLoggerCallback()
     callback.log_trial_start(trial)
-    raw = np.zeros((2, 3, 64, 64), np.uint8)
+    raw = np.zeros((4, 16, 24, 3), np.uint8)
     callback.log_trial_result(1, trial, {"raw": raw, "training_iteration": 1})  # the rows after it wait
     session = _SESSIONS[str(trial.storage.experiment_driver_staging_path)]
     decide(clip.recipe.hash, OTHERS)

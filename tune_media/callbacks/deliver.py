@@ -54,8 +54,7 @@ def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) 
             found.append(Delivered(folder))
             continue
         services = Services(outbox, for_small_files(filesystem), experiment, staging=None, name="")
-        services.summary.begins(experiment)
-        services.summary.experiment = experiment
+        services.summary.begins()
         maker, writer = Maker(services), StorageWriter(services, {})
         maker.adopt()
         writer.begin()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import traceback
+from collections.abc import Iterator
 
 from tune_media.values.foreign import shown
 from tune_media.values.problems import Problem, Problems
@@ -36,9 +38,15 @@ class Faults:
         self.problems = Problems(functools.partial(logger.warning, "tune_media: %s"), _MAX_KINDS)
         self._first: Exception | None = None
 
-    def guard(self, name: str, what: str) -> Guard:
-        """Turn an exception into one warning, or let it through if strict."""
-        return Guard(self, name, what)
+    @contextlib.contextmanager
+    def guard(self, name: str, what: str, *, later: bool = False) -> Iterator[None]:
+        """Turn an exception into one warning; if strict, let it through, or leave it to ``raise_first``."""
+        try:
+            yield
+        except Exception as error:
+            if self.strict and not later:
+                raise
+            self.report(name, what, error)
 
     def report(self, name: str, what: str, error: Exception, kind: str = "") -> None:
         """Count a fault, and warn of it if it is the first of its place, type and ``kind``."""
@@ -53,23 +61,7 @@ class Faults:
         self.problems.add(Problem(text, remedy=_GOES_ON + more), seen)
 
     def raise_first(self) -> None:
-        """Raise the first error of a background thread, if strict."""
+        """Raise the first error that was reported, if strict."""
         if self.strict and self._first is not None:
             error, self._first = self._first, None
             raise error
-
-
-class Guard:
-    """What ``Faults.guard`` returns; a class, since Tune's loop enters several at each result."""
-
-    def __init__(self, faults: Faults, name: str, what: str) -> None:
-        self._faults, self._name, self._what = faults, name, what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
-        if not isinstance(error, Exception) or self._faults.strict:
-            return False
-        self._faults.report(self._name, self._what, error)
-        return True

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Report
+from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.hyperparameters import hyperparameters
 from tune_media.callbacks.maker import KILLED
 from tune_media.callbacks.outbox import TAPE, NewRow
@@ -34,7 +34,7 @@ from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.plain import MEDIA, pack, pack_each
-from tune_media.values.problems import Problem, pending, take_problems
+from tune_media.values.problems import pending, take_problems
 from tune_media.values.secrets import error_text
 
 if TYPE_CHECKING:
@@ -75,9 +75,7 @@ class Taken:
         entries: The media that are new.
         went_back: Whether the trial goes back with this result.
         live: Values that are no plain data.
-        problems: The problems of recording that it reports.
         pending: What is to come with later results; see ``problems.pending``.
-        faults: What could not be read: who met it, at what, the error, and its kind.
     """
 
     report: Report
@@ -85,22 +83,13 @@ class Taken:
     entries: list[MediaEntry] = field(default_factory=list)
     went_back: bool = False
     live: dict[str, Any] = field(default_factory=dict)
-    problems: Sequence[Problem] = ()
     pending: dict[str, int] = field(default_factory=dict)
-    faults: list[tuple[str, str, Exception, str]] = field(default_factory=list)
-
-    @contextlib.contextmanager
-    def guard(self, name: str, what: str) -> Iterator[None]:
-        """Turn an exception into a fault."""
-        try:
-            yield
-        except Exception as error:
-            self.faults.append((name, what, error, ""))
 
 
 def take(
     result: dict[str, Any],
     held: Held,
+    faults: Faults,
     *,
     raw_fps: float = 30.0,
     room: float = float("inf"),
@@ -110,11 +99,13 @@ def take(
 ) -> Taken:
     """Replace the media of a result by their paths, and return the rows that are to be appended for it.
 
-    If a medium cannot be stored, text that says so replaces it: no result keeps its bytes. Nothing is raised.
+    If a medium cannot be stored, text that says so replaces it: no result keeps its bytes. Nothing is raised: what
+    could not be read is reported, and so are the problems of recording that the result has.
 
     Args:
         result: The result; changed in place.
         held: What is held of its trial; changed in place.
+        faults: Takes faults and problems.
         raw_fps: Frames per second of raw arrays.
         room: How many bytes of media may wait in memory until they are encoded.
         after: The number of the last row before it.
@@ -122,30 +113,31 @@ def take(
         is_copy: Whether it is a copy that Tune keeps of a result, rather than the trial's next one.
     """
     known = held.known
-    faults: list[tuple[str, str, Exception, str]] = []
 
     def unclean(place: str, reason: str) -> None:
         error = ValueError(f"{place!r} {reason}; the result is logged with text in its place")
-        faults.append(("the reader", "reading a result", error, f"unclean {place}"))
+        faults.report("the reader", "reading a result", error, f"unclean {place}")
 
     def unread(key: str, reason: str) -> None:
-        faults.append(("the reader", f"reading {key!r}", ValueError(reason), key))
+        faults.report("the reader", f"reading {key!r}", ValueError(reason), key)
 
     def unstored(what: str) -> None:
-        faults.append(("episode data", "storing a value", TypeError(what), what))
+        faults.report("episode data", "storing a value", TypeError(what), what)
 
     clean_result(result, unclean)
     step, iteration = result_step(result), whole_number(result.get("training_iteration"))
     at = (not is_copy and result_time(result)) or time.time()
     new_in_lists: dict[tuple[str, ...], list[Any]] = {}
     changed = functools.cache(functools.partial(held.has_other_config, result))
-    taken = Taken(Report(step, iteration, result, new_in_lists, at, changed, after), faults=faults)
+    taken = Taken(Report(step, iteration, result, new_in_lists, at, changed, after))
     if not is_copy:
         if known.note_iteration_went_back(iteration):
             taken.went_back = True
             taken.rows.append(NewRow(known.trial_id, "back", pack({"training_iteration": iteration})))
-        with taken.guard("the reader", "reading problems of recording"):
-            taken.problems, taken.pending = take_problems(result), pending(result)
+        with faults.guard("the reader", "reading problems of recording", later=True):
+            for problem in take_problems(result):
+                faults.problems.add(problem)
+            taken.pending = pending(result)
     told: set[str] = set()  # sections whose recorder has the episodes that the old API stack repeats
     own_path = functools.cache(functools.partial(known.report_path, step))  # of all episodes of the result
 
@@ -154,7 +146,7 @@ def take(
         medium, is_batch = found.medium, isinstance(found.medium, EpisodeBatch)
         if isinstance(medium, EpisodeBatch) and medium.holds_legacy:
             told.add(found.section)
-        with taken.guard("the store", f"storing {found.section}/{found.key}"):
+        with faults.guard("the store", f"storing {found.section}/{found.key}", later=True):
             placed = known.register(
                 medium, found.section, found.key, step=step, own_path=own_path if is_batch else None
             )
@@ -167,7 +159,7 @@ def take(
             return placed.path
         return f"not stored: {medium.kind} {found.section}/{found.key}"
 
-    with taken.guard("the reader", "reading media of a result"):  # all that were found get their rows
+    with faults.guard("the reader", "reading media of a result", later=True):  # all that were found get their rows
         replace_media(result, place, raw_fps, unread)
         for new in () if is_copy else new_episodes(result, held.windows, unstored):
             is_known, path = False, None
@@ -177,9 +169,9 @@ def take(
             new.put(path)
             new_in_lists.update({where: [] if is_known else values for where, values in new.lists.items()})
     if has_row and not is_copy:
-        with taken.guard("the outbox", "reading a result"):
+        with faults.guard("the outbox", "reading a result", later=True):
             taken.rows.append(_result_row(held, taken))
-    taken.rows += _media_rows(known.trial_id, taken, room)
+    taken.rows += _media_rows(known.trial_id, taken.entries, faults, room)
     return taken
 
 
@@ -192,11 +184,11 @@ def _result_row(held: Held, taken: Taken) -> NewRow:
     return NewRow(held.known.trial_id, "result", data)
 
 
-def _media_rows(trial_id: str, taken: Taken, room: float) -> list[NewRow]:
+def _media_rows(trial_id: str, entries: list[MediaEntry], faults: Faults, room: float) -> list[NewRow]:
     """Return the row of each new medium, and one of all episodes."""
-    episodes = [entry for entry in taken.entries if entry.is_episodes]
+    episodes = [entry for entry in entries if entry.is_episodes]
     rows: list[NewRow] = []
-    for entry in taken.entries:
+    for entry in entries:
         medium = entry.medium
         if entry.is_episodes:
             continue
@@ -209,7 +201,7 @@ def _media_rows(trial_id: str, taken: Taken, room: float) -> list[NewRow]:
 
                     row = tape_row(trial_id, entry)
             except Exception as error:  # the user's own facts of it; it costs itself alone
-                taken.faults.append(("the store", f"writing {entry.path}", error, ""))
+                faults.report("the store", f"writing {entry.path}", error)
                 row = NewRow(trial_id, "media", packed_name(entry, lost=FAILED, note=error_text(error)))
         else:
             name = packed_name(entry, lost=FAILED, note=KILLED)
@@ -220,7 +212,7 @@ def _media_rows(trial_id: str, taken: Taken, room: float) -> list[NewRow]:
                 room -= medium.nbytes
         rows.append(row)
     if episodes:
-        packed = packed_episodes(trial_id, episodes, clips_by_episode(taken.entries))
+        packed = packed_episodes(trial_id, episodes, clips_by_episode(entries))
         rows.append(NewRow(trial_id, "episodes", *packed))
     return rows
 

@@ -16,6 +16,7 @@ from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.hyperparameters import hyperparameters
 from tune_media.callbacks.outbox import Outbox
 from tune_media.callbacks.summary import Summary
+from tune_media.storage.filesystem import as_argument
 from tune_media.storage.location import TrialLocation
 from tune_media.values.options import MediaOptions
 
@@ -70,7 +71,7 @@ class Services:
     exit_by: float | None = None
 
     def __post_init__(self) -> None:
-        self.summary = Summary(self.faults)
+        self.summary = Summary(self.faults, self.experiment, as_argument(self.filesystem, self.experiment))
 
     def location(self, trial_id: str, folder: str) -> TrialLocation:
         """Return where a trial's files are, by the name of its folder."""

@@ -36,10 +36,9 @@ from tune_media.callbacks.outbox import (
 from tune_media.callbacks.readers import BackendReader
 from tune_media.callbacks.services import DEFAULT_OPTIONS, Services
 from tune_media.callbacks.storage_writer import StorageWriter
-from tune_media.callbacks.summary import Summary
 from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
 from tune_media.storage.entry import DROPPED
-from tune_media.storage.filesystem import as_argument, for_small_files, place_name
+from tune_media.storage.filesystem import for_small_files, place_name
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import pack, unpack
@@ -101,11 +100,11 @@ class MediaSession:
         outbox, filesystem = _opened_outbox(trial), for_small_files(trial.storage.storage_filesystem)
         experiment = trial.storage.experiment_fs_path
         self.services = Services(outbox, filesystem, experiment, Path(key), trial.experiment_dir_name)
+        self._outbox, self._summary = outbox, self.services.summary
         self.running: dict[str, Trial] = {}
         known = state.get("outbox") or {}
         outbox.raise_to(int(known.get("last", 0)))
         self._last_media: dict[str, int] = dict(known.get("media") or {})  # the last row of each trial
-        self._summary.experiment = as_argument(filesystem, experiment)
         self._summary.had_media = bool(known.get("has_media"))
         self.storage = StorageWriter(self.services, {} if outbox.is_adopted else self._last_media)
         self._maker = Maker(self.services)
@@ -117,17 +116,9 @@ class MediaSession:
         self._is_settled = True
         self._last: Report | None = None  # Tune shows a result to all callbacks, then the next one
         if any(row.seq > outbox.position(STORAGE) for row in outbox.read_kinds(0, ("media",))):
-            self._summary.begins(experiment)
+            self._summary.begins()
         self._maker.adopt()
         self._render(outbox.read_kinds(0, (TAPE,)))
-
-    @property
-    def _outbox(self) -> Outbox:
-        return self.services.outbox
-
-    @property
-    def _summary(self) -> Summary:
-        return self.services.summary
 
     @classmethod
     def join(cls, trial: Trial, member: Member, state: dict[str, Any]) -> MediaSession:
@@ -217,8 +208,6 @@ class MediaSession:
         self._last = taken.report
         if taken.went_back and self._renderer is not None:  # before its row: what is rendered later is not behind it
             self._renderer.goes_back(trial.trial_id, taken.report.training_iteration)
-        for problem in taken.problems:
-            self.services.faults.problems.add(problem)
         self._summary.pending(trial.trial_id, taken.pending)
         self._keep(held, taken)
         return taken.report
@@ -229,7 +218,8 @@ class MediaSession:
         self._keep(held, self._take(result, held, is_copy=True))
 
     def _take(self, result: dict[str, Any], held: Held, **options: Any) -> Taken:
-        return take(result, held, raw_fps=self.services.options.raw_fps, room=self._maker.room, **options)
+        services = self.services
+        return take(result, held, services.faults, raw_fps=services.options.raw_fps, room=self._maker.room, **options)
 
     def _keep(self, held: Held, taken: Taken) -> None:
         """Append the rows of a result, all at once, and have contents made."""
@@ -253,8 +243,6 @@ class MediaSession:
                 self._maker.make(seq, row.entry)
             elif row.kind == "result" and taken.live:
                 self._keep_live(seq, taken.live)
-        for fault in taken.faults:
-            faults.report(*fault)
         faults.raise_first()
 
     def _append_names(self, rows: list[NewRow]) -> int:
@@ -313,7 +301,7 @@ class MediaSession:
         for row in rows:
             if row.kind in ("media", TAPE, "episodes"):
                 self._last_media[row.trial] = last
-                self._summary.begins(self.services.experiment)
+                self._summary.begins()
         self._begin_readers()
         if any(row.kind == TAPE for row in rows):
             self._render([row for row in self._outbox.read(last - len(rows), len(rows)) if row.kind == TAPE])
@@ -333,7 +321,7 @@ class MediaSession:
             from tune_media.callbacks.tape_renderer import TapeRenderer  # loads the encoder
 
             self._renderer = TapeRenderer(self.services)
-        self._summary.begins(self.services.experiment)
+        self._summary.begins()
         self._renderer.add(rows)
 
     # -- state and end ------------------------------------------------------------------------------------------------

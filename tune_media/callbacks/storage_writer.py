@@ -153,7 +153,7 @@ class StorageWriter(Reader):
     """Writes the media of one experiment.
 
     Tune's loop calls ``know``, ``put_chore``, ``wait``, ``look_for_suspects``, ``close`` and ``count_unwritten``; the
-    writer's own thread does the rest.
+    writer's own thread does the rest. A turn raises if the storage does not answer, and is then taken again.
 
     Args:
         services: The outbox, the storage, the options, and the counts of faults and files.
@@ -168,7 +168,7 @@ class StorageWriter(Reader):
         self._services, self._faults, self._summary = services, services.faults, services.summary
         self._filesystem, self.experiment = services.filesystem, services.experiment
         self._log = LogWriter(self._filesystem, self.experiment, outbox.id)
-        self._earlier: Log | None = None  # the parts of other processes that are not done; None: not read yet
+        self._earlier, self._is_open = Log(), False  # the parts of other processes that are not done; if they are read
         self._has_log = False
         self._began = time.time()
         self._trials: dict[str, _Trial] = {}
@@ -277,8 +277,7 @@ class StorageWriter(Reader):
         there = [part for part in listed if not part.is_done]
         since = min(self._began, time.time() - _LIVING_SECONDS)
         alive = {part.writer for part in there if part.owner != self._log.owner and part.written > since}
-        earlier = self._earlier.parts if self._earlier is not None else ()
-        return [part for part in earlier if part.writer not in alive]
+        return [part for part in self._earlier.parts if part.writer not in alive]
 
     def _may_turn(self) -> bool:
         """Return whether it is time: on a remote storage a part of the log is to have several lines."""
@@ -289,12 +288,8 @@ class StorageWriter(Reader):
     # -- what earlier processes left ----------------------------------------------------------------------------------
 
     def _open_log(self) -> None:
-        """Read the log of earlier processes, before all else, and tidy up what they left.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
-        if self._earlier is not None:
+        """Read the log of earlier processes, before all else, and tidy up what they left."""
+        if self._is_open:
             return
         earlier = read_log(self._filesystem, self.experiment)
         everything = read_log(self._filesystem, self.experiment, done=True)
@@ -306,7 +301,8 @@ class StorageWriter(Reader):
             for line in lines:
                 if "event" not in line:
                     self._suspects.note(line, folder)
-        known = self._ids_in_outbox()
+        rows = self._outbox.read_kinds(0, ("media", TAPE))
+        known = {entry.medium.id for row in rows if row.data for entry in named_entries(row.facts(), row.seq)}
         for folder, lines in earlier.lines.items():
             self._unindexed.add(folder)
             for line in fold(lines):  # clips that an earlier process was to render
@@ -315,11 +311,7 @@ class StorageWriter(Reader):
             for event in earlier.newest.get(folder, ()):
                 if event.get("event") == DELETED:  # it may have been killed before it did so
                     self._to_delete.append((folder, event["path"]))
-        self._earlier = earlier
-
-    def _ids_in_outbox(self) -> set[str]:
-        rows = self._outbox.read_kinds(0, ("media", TAPE, "episodes"))
-        return {entry.medium.id for row in rows if row.data for entry in named_entries(row.facts(), row.seq)}
+        self._earlier, self._is_open = earlier, True
 
     def _add(self, folder: str, line: Line) -> None:
         """Have a line or an event logged that is of no row."""
@@ -332,8 +324,7 @@ class StorageWriter(Reader):
         Returns:
             Whether there were any.
         """
-        earlier = self._earlier or Log()
-        for folder, newest in earlier.newest.items():
+        for folder, newest in self._earlier.newest.items():
             missing = missing_files(self._filesystem, self._path(folder), newest)
             for line in self._lines_in(folder) if missing else ():
                 if line.get("status") == STORED and line["path"] in missing:
@@ -377,11 +368,7 @@ class StorageWriter(Reader):
             self._faults.problems.add(Problem(text))
 
     def _trial(self, trial_id: str) -> _Trial | None:
-        """Return a trial, with all that earlier processes left; None if nothing is known of it.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Return a trial, with all that earlier processes left; None if nothing is known of it."""
         if trial_id not in self._trials:
             facts = self._outbox.trial(trial_id)
             if facts is None:
@@ -390,20 +377,12 @@ class StorageWriter(Reader):
         return self._trials[trial_id]
 
     def _trial_in(self, trial_id: str, folder: str) -> _Trial:
-        """Return a trial by its folder; one that is not open has ended.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Return a trial by its folder; one that is not open has ended."""
         return self._trials.get(trial_id) or self._open(self._services.location(trial_id, folder), is_over=True)
 
     def _open(self, location: TrialLocation, *, is_over: bool = False) -> _Trial:
-        """Open a trial's folder.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
-        trial, log = _Trial(location, is_over=is_over), self._earlier or Log()
+        """Open a trial's folder."""
+        trial, log = _Trial(location, is_over=is_over), self._earlier
         index, _ = read_index(self._filesystem, location.path)
         if self._has_log:
             trial.missing = missing_files(self._filesystem, location.path, log.newest.get(trial.name, ()))
@@ -421,11 +400,7 @@ class StorageWriter(Reader):
         return trial
 
     def _delete_half_written(self, folder: str) -> None:
-        """Delete the files of a trial that a killed process had not given their names.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Delete the files of a trial that a killed process had not given their names."""
         for inner in ("media", EPISODE_FOLDER, "wandb"):
             for path in half_written(self._filesystem, posixpath.join(self._path(folder), inner)):
                 delete_own(self._filesystem, self._path(folder), posixpath.join(inner, path))
@@ -520,11 +495,7 @@ class StorageWriter(Reader):
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def _write_log(self) -> None:
-        """Write a part with the lines of all rows of this turn.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Write a part with the lines of all rows of this turn."""
         if self._is_logged:
             return
         works = [work for work in self._works for _ in work.lines]
@@ -593,7 +564,7 @@ class StorageWriter(Reader):
         if work.row.kind == "episodes":
             self._summary.episodes(work.row.trial, work.files.episodes, work.files.nbytes)
         elif work.is_new:
-            self._summary.stored(work.row.trial, self.experiment, work.files.nbytes)
+            self._summary.stored(work.row.trial, work.files.nbytes)
 
     def _park(self, work: _Work, error: BaseException) -> None:
         """Leave in the outbox what the storage refuses again and again, and list that."""
@@ -609,11 +580,7 @@ class StorageWriter(Reader):
         self._summary.parked(work.files.path, len(work.files.lines))
 
     def _lines_in(self, folder: str) -> list[Line]:
-        """Return the valid lines of a trial: of its index on the storage, and all that is logged.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Return the valid lines of a trial: of its index on the storage, and all that is logged."""
         index, is_whole = read_index(self._filesystem, self._path(folder))
         trials = [trial for trial in self._trials.values() if trial.name == folder]
         lines = [line for trial in trials for line in map(parsed, trial.raw) if line is not None]
@@ -622,11 +589,7 @@ class StorageWriter(Reader):
         return fold([*index, *lines])
 
     def _write_index(self, folder: str) -> None:
-        """Write the index of a trial.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Write the index of a trial."""
         lines = self._lines_in(folder)
         if lines:
             write_atomically(self._filesystem, posixpath.join(self._path(folder), INDEX_PATH), content_of(lines))
@@ -671,11 +634,7 @@ class StorageWriter(Reader):
     # -- after writing ------------------------------------------------------------------------------------------------
 
     def _apply_retention(self) -> None:
-        """Choose the files that the policy does not keep; they are deleted when that is logged.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Choose the files that the policy does not keep; they are deleted when that is logged."""
         policy, changed = self._services.options.retention, self._changed & self._trials.keys()
         if policy is None or not changed:
             return
@@ -702,11 +661,7 @@ class StorageWriter(Reader):
                 self._to_delete.append((folder, file.path))
 
     def _look_around(self, policy: Retention) -> None:
-        """Read the files of the trials that had ended before the experiment was restored, once.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Read the files of the trials that had ended before the experiment was restored, once."""
         if not self._has_log or self._has_looked:
             return
         for path in folders_in(self._filesystem, self.experiment):

@@ -27,9 +27,11 @@ class Summary:
 
     Args:
         faults: The faults on the driver, and the problems of recording, which the last line names.
+        folder: The experiment's folder.
+        argument: The same, as the command line takes it.
 
     Attributes:
-        experiment: The experiment's folder, as the command line takes it.
+        has_new: Whether media have come.
         had_media: Whether media were recorded before the experiment was restored.
         has_recorder: Whether a trial's config has a recorder.
         has_results: Whether a trial has reported a result.
@@ -37,42 +39,39 @@ class Summary:
     Example:
         >>> from tune_media.callbacks.faults import Faults
         >>> from tune_media.values.problems import Problem
-        >>> summary = Summary(Faults(strict=False))
-        >>> summary.stored("49541_00000", "/results/sweep", nbytes=15_000)
+        >>> faults, folder = Faults(strict=False), "/results/sweep"
+        >>> summary = Summary(faults, folder, folder)
+        >>> summary.stored("49541_00000", nbytes=15_000)
         >>> summary.episodes("49541_00000", 3)
         >>> print(summary.line())
         tune_media: stored 1 media of 1 trial(s), 0.015 MB, in /results/sweep/<trial>/media, listed in its \
 index.jsonl. The data of 3 episodes is in <trial>/episode_data.
-        >>> faults = Faults(strict=False)
         >>> faults.problems.add(Problem("env_runners=[7] matches none of the 2 env runners", lost=4))
-        >>> print(Summary(faults).line())
+        >>> print(Summary(faults, folder, folder).line())
         tune_media: nothing was recorded, because: env_runners=[7] matches none of the 2 env runners (4 episodes \
 without a clip).
     """
 
-    def __init__(self, faults: Faults) -> None:
-        self._faults = faults
+    def __init__(self, faults: Faults, folder: str, argument: str) -> None:
+        self._faults, self._folder, self._argument = faults, folder, argument
         self._lock = threading.Lock()
-        self._folder = ""  # the experiment's
-        self.experiment = ""  # the same, as the command line takes it
-        self.had_media = self.has_recorder = self.has_results = False
+        self.has_new = self.had_media = self.has_recorder = self.has_results = False
         self._without_result: dict[str, str] = {}  # names of the trials that failed before their first result, by id
         self._files = self._episodes = self._lost = self._nbytes = 0
-        self._tapes = self._unrendered = self._suspects = 0
-        self._parked = 0
+        self._tapes = self._unrendered = self._suspects = self._parked = 0
         self._lost_names: list[str] = []
         self._parked_names: list[str] = []
         self._trials: set[str] = set()
         self._pending: dict[str, dict[str, int]] = {}  # of each trial, by the key
 
-    def begins(self, folder: str) -> None:
-        """Take note that media have come, which are to be stored in an experiment's folder."""
-        self._folder = folder
+    def begins(self) -> None:
+        """Take note that media have come."""
+        self.has_new = True
 
     @property
     def has_media(self) -> bool:
         """Whether media have come, now or before the experiment was restored."""
-        return bool(self._folder) or self.had_media
+        return self.has_new or self.had_media
 
     def reported(self, trial_id: str) -> None:
         """Take note that a trial has reported a result."""
@@ -83,10 +82,10 @@ without a clip).
         """Take note that a trial failed before its first result."""
         self._without_result[trial_id] = name
 
-    def stored(self, trial_id: str, folder: str, nbytes: int) -> None:
+    def stored(self, trial_id: str, nbytes: int) -> None:
         """Count a file that is on the storage; once, whatever number of keys share it."""
         with self._lock:
-            self._folder = folder
+            self.has_new = True
             self._files += 1
             self._nbytes += nbytes
             self._trials.add(trial_id)
@@ -130,7 +129,7 @@ without a clip).
             logger.warning("tune_media: %d clip(s) may not show their episodes: %s. %s", count, reason, self._settles())
 
     def _settles(self) -> str:
-        return f"`tune-media render {self.experiment} --episodes suspect --storage` plays their tapes again"
+        return f"`tune-media render {self._argument} --episodes suspect --storage` plays their tapes again"
 
     def waiting_text(self) -> str:
         """Return how many clips are tapes only, and how they are made; empty if there are none."""
@@ -138,7 +137,7 @@ without a clip).
             return ""
         return (
             f"{self._unrendered} of {self._tapes} clips wait as tapes; when the experiment has ended, "
-            f"`tune-media render {self.experiment} --episodes waiting --storage` makes these clips"
+            f"`tune-media render {self._argument} --episodes waiting --storage` makes these clips"
         )
 
     def pending(self, trial_id: str, counts: Mapping[str, int]) -> None:
@@ -169,7 +168,7 @@ without a clip).
                 f"{len(failed)} trial(s) failed before their first result ({_names(failed, len(failed))}); the error "
                 "is in error.txt in the trial's folder"
             )
-        if not self._folder:
+        if not self.has_new:
             return self._line_without_media("; ".join([*texts, *warnings])) + self._fault_text()
         line = (
             f"tune_media: stored {self._files} media of {len(self._trials)} trial(s), {self._nbytes / 1e6:.2g} MB, in "
@@ -195,7 +194,7 @@ without a clip).
         names = _names(self._parked_names, self._parked)
         return (
             f"The storage did not take {self._parked} media ({names}); they wait on this machine for a week. "
-            f"`tune-media deliver {self.experiment}` stores them, and so does Tuner.restore"
+            f"`tune-media deliver {self._argument}` stores them, and so does Tuner.restore"
         )
 
     def _line_without_media(self, reasons: str) -> str:
@@ -205,7 +204,7 @@ without a clip).
         if self.had_media:
             line = (
                 "tune_media: nothing new was recorded since the restore; what was recorded before is in "
-                f"{self.experiment}/<trial>/media."
+                f"{self._argument}/<trial>/media."
             )
             return f"{line} Not recorded: {reasons}." if reasons else line
         if not reasons and not self.has_results:
