@@ -172,7 +172,6 @@ class Outbox:
 
     Attributes:
         folder: Its folder.
-        facts: The experiment that it belongs to.
         is_adopted: Whether an earlier process made it.
         began: The number of the last row before this process.
         last: The number of the last row.
@@ -192,11 +191,10 @@ class Outbox:
             self._database.execute(f"PRAGMA {pragma}")
         if not self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone():
             self._database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
-        self.facts: dict[str, str] = dict(self._database.execute("SELECT name, value FROM facts").fetchall())
+        self.is_adopted = self._database.execute("SELECT 1 FROM facts").fetchone() is not None
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
         last, nbytes = self._database.execute(f"SELECT max(seq), total({_COST}) FROM rows").fetchone()
         nbytes += self._database.execute("SELECT total(length(content)) FROM recipes").fetchone()[0]
-        self.is_adopted = bool(self.facts)
         # A number is never given twice: all cursors have passed the rows that were deleted.
         self.began = self.last = max(last or 0, int(1000 * time.time()), *self._cursors.values())
         self.nbytes = int(nbytes)
@@ -232,9 +230,9 @@ class Outbox:
                 )
                 continue
             if not outbox.is_adopted:
-                outbox.facts = {"storage": storage, "timestamp": timestamp}
+                facts = {"storage": storage, "timestamp": timestamp}
                 with outbox._lock:
-                    outbox._database.executemany("INSERT INTO facts VALUES (?, ?)", list(outbox.facts.items()))
+                    outbox._database.executemany("INSERT INTO facts VALUES (?, ?)", list(facts.items()))
             return outbox
         raise OSError(f"{len(_SUFFIXES)} processes have outboxes of the experiment in {storage}")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import posixpath
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,17 +81,6 @@ def file_names(step: int, id: str = "") -> str:
         'episode_data/data-00040000.json'
     """
     return posixpath.join(FOLDER, f"data-{step:08d}{'-' if id else ''}{id}.json")
-
-
-def report_step(path: str) -> int | None:
-    """Return the step in the name of a report's JSON, or None if a path is that of another file.
-
-    Example:
-        >>> report_step("episode_data/data-00040000.json")
-        40000
-    """
-    found = re.fullmatch(rf"{FOLDER}/data-(\d{{8,}})(-\w+)?\.json", path)
-    return int(found.group(1)) if found else None
 
 
 def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
