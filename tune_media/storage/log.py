@@ -107,7 +107,7 @@ class LogWriter:
         >>> import tempfile
         >>> folder, local = tempfile.mkdtemp(), pyarrow.fs.LocalFileSystem()
         >>> log = LogWriter(local, folder, "example")
-        >>> log.append(7, 7, [{"trial": "t1", "event": "again", "id": "x", "row": 7}])
+        >>> _ = log.append(7, 7, [{"trial": "t1", "event": "again", "id": "x", "row": 7}])
         >>> read_log(local, folder).lines["t1"][0]["event"]
         'again'
         >>> log.finish()
