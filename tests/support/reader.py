@@ -12,7 +12,7 @@ import pyarrow.fs
 
 import tune_media as tm
 from tests.support.faults import episodes
-from tune_media.callbacks.backend import Backend, Context, Report, TrialInfo, wait_for_storage
+from tune_media.callbacks.backend import Backend, Context, Report, StorageAwayError, TrialInfo
 from tune_media.storage.entry import MediaEntry, entries_of, packed_episodes, packed_medium
 from tune_media.storage.episode_files import file_names
 from tune_media.storage.index_lines import Line, read_index
@@ -24,6 +24,8 @@ Call = tuple[str, Any]
 
 class PlainContext(Context):
     """A backend's context that lets each exception through and does work at once."""
+
+    is_stored = True
 
     def __init__(self, **options: Any) -> None:
         super().__init__(tm.MediaOptions(**options), [])
@@ -39,8 +41,12 @@ class PlainContext(Context):
     def lacks(self, trial_id: str, what: str) -> None:
         raise AssertionError(f"{trial_id} lacks {what}")
 
+    def wait_for_storage(self) -> None:
+        if not self.is_stored:
+            raise StorageAwayError
+
     def lines(self, trial: TrialInfo) -> list[Line]:
-        wait_for_storage(self)
+        self.wait_for_storage()
         return read_index(trial.location.filesystem, trial.location.path)[0]
 
 

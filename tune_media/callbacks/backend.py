@@ -161,9 +161,8 @@ class Context:
         with self.guard(what):
             until_it_works(work, lambda error: isinstance(error, OSError))
 
-    def wait_for_storage(self) -> bool:
-        """Wait until everything is stored, as long as the end may take; return whether it is."""
-        return True
+    def wait_for_storage(self) -> None:
+        """Wait until everything is stored, as long as the end may take; raises ``StorageAwayError`` if it is not."""
 
     def lines(self, trial: TrialInfo) -> list[Line]:
         """Return the index lines of a trial that has ended; raises ``OSError`` if the storage does not have them."""
@@ -204,16 +203,6 @@ def until_it_works(
 
 class StorageAwayError(OSError):
     """The storage has not taken all that was reported before; it is worth trying again."""
-
-
-def wait_for_storage(context: Context) -> None:
-    """Wait until everything is stored, as long as the end may take.
-
-    Raises:
-        StorageAwayError: It is not.
-    """
-    if not context.wait_for_storage():
-        raise StorageAwayError("the storage has not taken all that was reported before")
 
 
 def clips_best_first(trial: TrialInfo, context: Context) -> list[Line]:

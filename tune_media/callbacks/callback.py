@@ -120,7 +120,7 @@ class MediaLoggerCallback(LoggerCallback):
             report = session.read(trial, result)
         if report is None:
             report = Report(result_step(result), whole_number(result.get("training_iteration")), result)
-        reader.call_in_loop("metrics", trial, report)
+        reader.call_in_loop("result", trial, report)
 
     @override
     def log_trial_save(self, trial: Trial) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tune_media.callbacks.backend import STATUS_OF, Backend, Report, Status, TrialInfo, until_it_works
+from tune_media.callbacks.row_kinds import ROW_KINDS
 from tune_media.experiment.params import plain_config, searched_params
 from tune_media.experiment.results import (
     json_object,
@@ -114,17 +115,17 @@ class FinishedTrial:
 
 
 class Call(NamedTuple):
-    """A call of a backend, after its first argument, the trial.
+    """A call of a backend, as a row of the outbox would have it made.
 
     Attributes:
-        method: The method of the backend.
+        kind: The kind of the row, see ``ROW_KINDS``.
+        arguments: The arguments after the trial.
         what: A name for what it logs.
-        arguments: The others.
     """
 
-    method: str
-    what: str
+    kind: str
     arguments: tuple[Any, ...] = ()
+    what: str = ""
 
 
 def log_trial(backend: Backend, trial: FinishedTrial, exported: Exported, patience: float = 60.0) -> None:
@@ -144,17 +145,17 @@ def log_trial(backend: Backend, trial: FinishedTrial, exported: Exported, patien
         AlreadyThereError: The tracker has the trial already.
         Exception: The trial cannot be started or ended, or the tracker is away.
     """
-    for call in calls_of(trial, exported.problems):
-        make = functools.partial(getattr(backend, call.method), trial.info, *call.arguments)
+    for kind, arguments, what in calls_of(trial, exported.problems):
+        call = functools.partial(ROW_KINDS[kind].call, backend, trial.info, *arguments)
         try:
-            until_it_works(make, backend.is_away, patience)
+            until_it_works(call, backend.is_away, patience)
         except Exception as error:
-            if call.method in ("start", "end") or backend.is_away(error):
+            if kind in ("start", "end") or backend.is_away(error):
                 raise
-            exported.problems.append(f"{trial.info.name}, {call.what}: {error_text(error)}")
+            exported.problems.append(f"{trial.info.name}, {what}: {error_text(error)}")
         else:
-            exported.results += call.method == "metrics"
-            exported.media += call.method == "media"
+            exported.results += kind == "result"
+            exported.media += kind == "media"
     exported.trials += 1
 
 
@@ -177,11 +178,11 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[Call]:
             except Exception as error:  # of one file: it is gone, or broken
                 problems.append(f"{name}, {line['path']}: {error_text(error)}")
                 continue
-            yield Call("media", entry.path, (entry,))
+            yield Call("media", (entry,), entry.path)
             if line.get(SUSPECT):
-                yield Call("suspect", entry.path, (entry,))
+                yield Call(SUSPECT, (entry,), entry.path)
 
-    yield Call("start", "its start")
+    yield Call("start")
     for result in map(json_object, trial.results):
         row, at = row + 1, result_time(result) or trial.info.time
         iteration = whole_number(result.get("training_iteration"))
@@ -194,7 +195,7 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[Call]:
             changed=functools.partial(bool, before and config != before),
             row=row,
         )
-        yield Call("metrics", f"iteration {iteration}", (report,))
+        yield Call("result", (report,), f"iteration {iteration}")
         count = sum(whole_number(line.get("training_iteration")) <= iteration for line in lines)
         yield from media(lines[:count])
         row, lines = row + count, lines[count:]
@@ -205,4 +206,4 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[Call]:
             "may have been killed while Tune copied it"
         )
     yield from media(lines)
-    yield Call("end", "its end", (trial.status,))
+    yield Call("end", (trial.status,))

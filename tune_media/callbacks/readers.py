@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_media.callbacks.backend import Backend, Context, Report, TrialInfo, wait_for_storage
+from tune_media.callbacks.backend import Backend, Context, Report, StorageAwayError, TrialInfo
 from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
+from tune_media.callbacks.row_kinds import ROW_KINDS, RowKind
 from tune_media.callbacks.services import Services, Storage
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.storage.entry import entries_of
@@ -103,9 +104,8 @@ class BackendReader(Reader, Context):
         name = backend.name or type(backend).__name__
         super().__init__(name, services.outbox, backend.niceness)
         self.backend, self._services, self._storage, self._key = backend, services, storage, key
-        methods = ("start", "metrics", "media", "suspect", "checkpoint", "end")
-        own = (name for name in methods if getattr(type(backend), name) is not getattr(Backend, name))
-        self.reads = any(name not in backend.in_loop for name in own)
+        methods = {kind.method for kind in ROW_KINDS.values()} - backend.in_loop
+        self.reads = any(getattr(type(backend), name) is not getattr(Backend, name) for name in methods)
         if self.reads:  # nobody would advance another one's cursor, and all rows would stay
             services.outbox.add_reader(key, services.outbox.began)
         self._live: dict[str, TrialInfo] = {}  # as Tune's loop hands them to the backend
@@ -165,13 +165,14 @@ class BackendReader(Reader, Context):
 
         self._storage.put_chore(what, copy, key)
 
-    def wait_for_storage(self) -> bool:
-        """Wait until everything is stored, as long as the end may take; return whether it is."""
-        return self._storage.wait(min(self.seconds_left() / 2, self._services.time_left()))
+    def wait_for_storage(self) -> None:
+        """Wait until everything is stored, as long as the end may take; raises ``StorageAwayError`` if it is not."""
+        if not self._storage.wait(min(self.seconds_left() / 2, self._services.time_left())):
+            raise StorageAwayError("the storage has not taken all that was reported before")
 
     def lines(self, trial: TrialInfo) -> list[Line]:
         """Return the index lines of a trial that has ended: once its last row is stored, they are all in its index."""
-        wait_for_storage(self)
+        self.wait_for_storage()
         return read_index(trial.location.filesystem, trial.location.path)[0]
 
     def scratch(self) -> Path:
@@ -182,15 +183,16 @@ class BackendReader(Reader, Context):
         """Return how long the end may still take; infinite before it has begun."""
         return float("inf") if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
-    def call_in_loop(self, method: str, trial: Trial, *arguments: Any) -> None:
-        """Call a method of the backend with a trial, if it is one that Tune's loop calls itself."""
-        if method in self.backend.in_loop:
-            with self.guard(_NAMES[method]):
+    def call_in_loop(self, kind: str, trial: Trial, *arguments: Any) -> None:
+        """Call the backend as a row of a kind would have it called, if Tune's loop calls that method itself."""
+        known = ROW_KINDS[kind]
+        if known.method in self.backend.in_loop:
+            with self.guard(known.doing):
                 info = self._live.get(trial.trial_id)
-                if info is None or info.ray is not trial or method == "start":
+                if info is None or info.ray is not trial or kind == "start":
                     info = self._live[trial.trial_id] = self._services.live_info(trial)
-                getattr(self.backend, method)(info, *arguments)
-        if method == "end":
+                known.call(self.backend, info, *arguments)
+        if kind == "end":
             self._live.pop(trial.trial_id, None)
 
     def finish(self) -> None:
@@ -208,8 +210,7 @@ class BackendReader(Reader, Context):
             seconds = time.monotonic() - begun
             waited = f" The end of the experiment waited {seconds:.1f} s for it, and may wait {allowed:g} s."
             for trial, kind, count in self._outbox.count_after(self._at):
-                if kind in _NOUNS and _METHODS[kind] not in self.backend.in_loop:
-                    self._lacks[trial, _NOUNS[kind]] += count
+                self._lacks_rows(trial, kind, count)
             own = patience is not None
             logger.warning(
                 "tune_media: %s had not finished when the experiment ended, so its last data may be missing. To wait "
@@ -218,6 +219,18 @@ class BackendReader(Reader, Context):
                 "its own time limit" if own else f"MediaOptions(flush_seconds={self.options.flush_seconds:g})",
             )
         self._name_lacks(waited)
+
+    def _lacks_rows(self, trial_id: str, kind: str, count: int = 1) -> None:
+        """Count rows that the backend does not get, if it lacks anything without them."""
+        known = self._called_for(kind)
+        if known is not None and known.noun:
+            with self._lock:
+                self._lacks[trial_id, known.noun] += count
+
+    def _called_for(self, kind: str) -> RowKind | None:
+        """Return how this thread calls the backend for rows of a kind; None if it does not."""
+        known = ROW_KINDS.get(kind)
+        return None if known is None or known.method in self.backend.in_loop else known
 
     def _name_lacks(self, more: str) -> None:
         """Warn of everything that the backend does not have, once, with one sentence more; of nothing if it has all."""
@@ -278,8 +291,7 @@ class BackendReader(Reader, Context):
             self._drop_chore(chore)
         elif self._rows:
             row = self._rows[0]
-            if row.kind in _NOUNS:
-                self.lacks(row.trial, _NOUNS[row.kind])
+            self._lacks_rows(row.trial, row.kind)
             if row.trial not in self._trials:
                 self._refused.add(row.trial)
             if row.kind == "end":
@@ -302,7 +314,7 @@ class BackendReader(Reader, Context):
         """Leave out the rows over which the outbox has moved the cursor, since it had no room for them."""
         skipped = self._outbox.take_skipped(self._key)
         for seq, trial_id, kind in skipped:
-            if kind in _NOUNS and seq > self._at:
+            if seq > self._at:
                 self._outbox_was_full(trial_id, kind)
         if skipped:
             self._rows.clear()
@@ -317,60 +329,34 @@ class BackendReader(Reader, Context):
         return bool(self._rows)
 
     def _deliver(self, row: Row) -> None:
-        """Call the backend with a row."""
-        if row.kind == SUSPECT:
-            self._tell_suspects(row)
-            return
+        """Call the backend with a row, unless Tune's loop does or the row has nothing for it."""
+        kind = self._called_for(row.kind)
         if row.kind in DATA_KINDS and not row.data:
             self._outbox_was_full(row.trial, row.kind)
-            return
-        in_loop = self.backend.in_loop
-        method = _METHODS.get(row.kind)
-        if method is None or method in in_loop:
-            if row.kind == "end":
-                self._trials.pop(row.trial, None)
-            return
+        elif kind is not None and (trial := self._trial_of(row)) is not None:
+            for arguments in self._arguments(row, trial)[self._part :]:
+                kind.call(self.backend, trial, *arguments)
+                self._part += 1
+        if row.kind == "end":
+            self._trials.pop(row.trial, None)
+
+    def _trial_of(self, row: Row) -> TrialInfo | None:
+        """Return the trial of a row, which is started if the backend has not; None if it gets nothing of it."""
         if row.kind == "start":
-            self._start(row.trial, row.facts())
-            return
+            return self._start(row.trial, row.facts())
         trial = self._trials.get(row.trial)
         if trial is None and row.trial in self._refused:
-            if row.kind in _NOUNS:
-                self.lacks(row.trial, _NOUNS[row.kind])
-            return
-        if trial is None:  # an earlier process started it, or it began before this reader
+            self._lacks_rows(row.trial, row.kind)
+            return None
+        if trial is None:  # an earlier process started it, it began before this reader, or it has ended
             facts = self._outbox.trial(row.trial)
             if facts is None:
-                return
-            trial = self._start(row.trial, facts)
-        facts = row.facts()
-        if row.kind == "end":
-            self.backend.end(trial, facts["status"])
-            self._trials.pop(row.trial, None)
-        elif row.kind == "again":
-            if facts["is_earlier"] and not trial.is_restored:  # Tune's snapshot did not say that it had begun
-                trial = self._trials[row.trial] = replace(trial, is_restored=True)
-            self.backend.media_again(trial, facts["id"], row.seq)
-        elif row.kind == "checkpoint":
-            self.backend.checkpoint(trial, facts["path"])
-        elif "lost" not in facts and not self._is_abandoned(row, facts):
-            if row.kind == "result":
-                self.backend.metrics(trial, self._report(row, facts))
-            else:
-                for entry in entries_of(facts, row.content(), row.seq)[self._part :]:
-                    self.backend.media(trial, entry)
-                    self._part += 1
-
-    def _tell_suspects(self, row: Row) -> None:
-        """Call the backend with clips that may not show their episodes; their trial may have ended."""
-        facts, known = row.facts(), self._outbox.trial(row.trial)
-        trial = self._trials.get(row.trial) or (None if known is None else self._services.trial_info(row.trial, known))
-        if trial is None or type(self.backend).suspect is Backend.suspect:
-            return
-        read = functools.partial(_read, trial.location)
-        for line in facts["lines"][self._part :]:
-            self.backend.suspect(trial, entry_of_line(line, read, as_number(line.get("time")), row.seq))
-            self._part += 1
+                return None
+            is_mark = row.kind == SUSPECT
+            trial = self._services.trial_info(row.trial, facts) if is_mark else self._start(row.trial, facts)
+        if row.kind == "again" and row.facts()["is_earlier"]:  # Tune's snapshot did not say that it had begun
+            trial = self._trials[row.trial] = replace(trial, is_restored=True)
+        return trial
 
     def _start(self, trial_id: str, facts: dict[str, Any]) -> TrialInfo:
         trial = self._services.trial_info(trial_id, facts)
@@ -379,6 +365,26 @@ class BackendReader(Reader, Context):
         self._refused.discard(trial_id)
         self._trials[trial_id] = trial
         return trial
+
+    def _arguments(self, row: Row, trial: TrialInfo) -> list[tuple[Any, ...]]:
+        """Return the arguments after the trial of each call that a row asks for; none for a start, which is made."""
+        facts = row.facts()
+        if row.kind == "start":
+            return []
+        if row.kind == "end":
+            return [(facts["status"],)]
+        if row.kind == "checkpoint":
+            return [(facts["path"],)]
+        if row.kind == "again":
+            return [(facts["id"], row.seq)]
+        if row.kind == SUSPECT:
+            read = functools.partial(_read, trial.location)
+            return [(entry_of_line(line, read, as_number(line.get("time")), row.seq),) for line in facts["lines"]]
+        if "lost" in facts or self._is_abandoned(row, facts):
+            return []
+        if row.kind == "result":
+            return [(self._report(row, facts),)]
+        return [(entry,) for entry in entries_of(facts, row.content(), row.seq)]
 
     def _report(self, row: Row, facts: dict[str, Any]) -> Report:
         report = Report(facts["step"], facts["training_iteration"], time=facts["time"], row=row.seq)
@@ -397,8 +403,7 @@ class BackendReader(Reader, Context):
     def _pass(self, row: Row) -> None:
         self._rows.popleft()
         self._part, self._at = 0, row.seq
-        is_called = _METHODS.get(row.kind, "") not in {"", *self.backend.in_loop}
-        if is_called or time.monotonic() - self._committed_at > _COMMIT_SECONDS:
+        if self._called_for(row.kind) is not None or time.monotonic() - self._committed_at > _COMMIT_SECONDS:
             self._commit()  # what the backend has taken is not delivered again after a kill
 
     def _commit(self) -> None:
@@ -409,7 +414,9 @@ class BackendReader(Reader, Context):
             self._outbox.advance(self._key, upto)
 
     def _outbox_was_full(self, trial_id: str, kind: str) -> None:
-        self.lacks(trial_id, _NOUNS[kind])
+        if self._called_for(kind) is None:
+            return
+        self._lacks_rows(trial_id, kind)
         error = RuntimeError(
             f"it is so far behind that MediaOptions(max_spilled_bytes={self.options.max_spilled_bytes}) or the free "
             "space of the driver's disk did not allow to keep all that waited for it"
@@ -430,20 +437,10 @@ class BackendReader(Reader, Context):
         row = self._rows[0]
         if row.kind == "media":
             return f"logging {row.facts()['path']}"
-        return _DOING.get(row.kind, row.kind)
+        return ROW_KINDS[row.kind].doing if row.kind in ROW_KINDS else row.kind
 
 
 def _read(location: TrialLocation, path: str) -> bytes:
     """Return a file of a trial on its storage."""
     with location.filesystem.open_input_stream(location.on_storage(path)) as stream:
         return bytes(stream.read())
-
-
-_METHODS = {"start": "start", "result": "metrics", "media": "media", "episodes": "media", "end": "end"}
-_METHODS |= {"again": "media_again", "checkpoint": "checkpoint", SUSPECT: "suspect"}
-_DOING = {"start": "starting a trial", "result": "logging metrics", "episodes": "logging episodes"}
-_DOING |= {"end": "ending a trial", "checkpoint": "logging a checkpoint", "again": "logging a medium again"}
-_DOING |= {SUSPECT: "marking clips as suspect"}
-_NAMES = {"start": "starting a trial", "metrics": "logging metrics", "media": "logging media", "end": "ending a trial"}
-_NOUNS = {"start": "start(s)", "result": "result(s)", "media": "media", "episodes": "media", "end": "end(s)"}
-_NOUNS |= {SUSPECT: "mark(s) of suspect clips"}

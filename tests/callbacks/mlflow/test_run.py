@@ -152,7 +152,7 @@ def test_a_trial_without_clips_has_no_best_return(backend_of, tmp_path):
 def test_a_storage_that_is_away_at_the_end_costs_the_best_return_alone(backend_of, tmp_path):
     trial, context = a_trial(tmp_path), PlainContext()
     store(trial, {1: 7.0})
-    context.wait_for_storage = lambda: False
+    context.is_stored = False
     play(backend_of(), [*calls_of(trial, [1]), ("end", "finished")], context)
     assert [what for what, _ in context.faults] == ["logging the best clip"]
     assert run_of()[1].info.status == "FINISHED"

@@ -17,6 +17,7 @@ from tests.support.stores import StoredTrial
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
 from tune_media.callbacks.backend import StorageAwayError
 from tune_media.callbacks.export import FinishedTrial, calls_of
+from tune_media.callbacks.row_kinds import ROW_KINDS
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.runs import WandbRuns
@@ -84,14 +85,15 @@ def test_a_run_is_written_anew_as_the_run_of_a_trial_that_nobody_killed_and_repl
     new = dataclasses.replace(trial, is_restored=False)
     files = TrialFiles("t1", new.location.filesystem, new.location.path).read()
     results = results_of_trial(new.location.filesystem, new.location.path)
-    _, *calls, end = calls_of(FinishedTrial(files, results, new, "finished"), [])
+    found = calls_of(FinishedTrial(files, results, new, "finished"), [])
+    _, *calls, end = [(ROW_KINDS[call.kind].method, *call.arguments) for call in found]
     for wanted, killed_at in ((3, 3), (6, len(calls))):
-        live = [("start", new), *((call.method, *call.arguments) for call in calls[:killed_at]), ("end", "interrupted")]
+        live = [("start", new), *calls[:killed_at], ("end", "interrupted")]
         play(backend_of(), live)
         once = list(rows_of(tmp_path / "storage/t1"))
         assert len(once) <= wanted
     for _ in range(2):  # twice does no harm
-        play(backend_of(), [("start", trial), (end.method, *end.arguments), ("finish", None)])
+        play(backend_of(), [("start", trial), end, ("finish", None)])
         assert len(wandb_runs(tmp_path / "storage/t1")) == 1
         assert list(rows_of(tmp_path / "storage/t1")) == once
     held = read_wandb(tmp_path / "storage/t1")
@@ -114,7 +116,7 @@ def test_a_run_is_written_anew_from_the_storage_and_not_before_it_has_everything
     """Its results are in the folder of another Ray session: a run without rows replaced what there was."""
     trial = restored(tmp_path, *({"score": 0.5 * step} for step in (1, 2, 3)))
     backend = backend_of()
-    backend.context.wait_for_storage = lambda: False
+    backend.context.is_stored = False
     backend.start(trial)
     with pytest.raises(StorageAwayError) as raised:
         backend.end(trial, "finished")

@@ -18,7 +18,6 @@ from tune_media.callbacks.backend import (
     Status,
     StorageAwayError,
     TrialInfo,
-    wait_for_storage,
 )
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.tensorboard.event_file import EventWriter, MediaFile
@@ -155,7 +154,7 @@ class TensorBoardBackend(Backend):
     def media_again(self, trial: TrialInfo, id: str, row: int) -> None:
         if self._is_second:
             return
-        wait_for_storage(self.context)
+        self.context.wait_for_storage()
         files = TrialFiles(trial.name, trial.location.filesystem, trial.location.path).read()
         for line in files.lines:  # under each of its keys
             if line["id"] == id and line.get("trial_id") == trial.trial_id:

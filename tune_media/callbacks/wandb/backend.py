@@ -21,7 +21,6 @@ from tune_media.callbacks.backend import (
     StorageAwayError,
     TrialInfo,
     clips_best_first,
-    wait_for_storage,
 )
 from tune_media.callbacks.export import Exported, FinishedTrial, log_trial
 from tune_media.callbacks.wandb import private_names
@@ -160,7 +159,7 @@ class WandbBackend(Backend):
         Raises:
             Exception: It is not written; the former run is still there then.
         """
-        wait_for_storage(self.context)
+        self.context.wait_for_storage()
         place, exported = trial.location, Exported()
         files = TrialFiles(trial.name, place.filesystem, place.path).read()
         results = results_of_trial(place.filesystem, place.path, place.local_path)
@@ -191,7 +190,8 @@ class WandbBackend(Backend):
         helper.close()
         for trial_id in list(self._locations):  # of runs that have not ended as they should
             self._copy_later(trial_id, unsent=True, helper=helper)
-        self.context.wait_for_storage()
+        with contextlib.suppress(StorageAwayError):
+            self.context.wait_for_storage()
         if not helper.remove_folder():
             logger.warning("tune_media: W&B: runs that the storage did not accept are in %s", helper.folder)
 
