@@ -106,11 +106,11 @@ class FinishedTrial:
             searched=searched,
             time=result_time(first) or files.newest,
         )
-        if known is not None and known.status in STATUS_OF:
-            return cls(files, results, info, STATUS_OF[known.status], chosen)
-        if read_if_there(files.filesystem, posixpath.join(files.path, "error.txt")) is not None:
-            return cls(files, results, info, "failed", chosen)
         status: Status = "finished" if last.get("done") is True else "interrupted"
+        if known is not None and known.status in STATUS_OF:
+            status = STATUS_OF[known.status]
+        elif read_if_there(files.filesystem, posixpath.join(files.path, "error.txt")) is not None:
+            status = "failed"
         return cls(files, results, info, status, chosen)
 
 

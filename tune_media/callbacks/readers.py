@@ -137,10 +137,10 @@ class BackendReader(Reader, Context):
         """Count a fault, and warn of it if it is the first of its kind."""
         self._services.faults.report(self.name, what, error, kind)
 
-    def lacks(self, trial_id: str, what: str) -> None:
+    def lacks(self, trial_id: str, what: str, count: int = 1) -> None:
         """Name something in the warning at the end that the backend does not have of a trial."""
         with self._lock:
-            self._lacks[trial_id, what] += 1
+            self._lacks[trial_id, what] += count
 
     def later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
         """Run work in the backend's thread, after everything that it was given before."""
@@ -224,8 +224,7 @@ class BackendReader(Reader, Context):
         """Count rows that the backend does not get, if it lacks anything without them."""
         known = self._called_for(kind)
         if known is not None and known.noun:
-            with self._lock:
-                self._lacks[trial_id, known.noun] += count
+            self.lacks(trial_id, known.noun, count)
 
     def _called_for(self, kind: str) -> RowKind | None:
         """Return how this thread calls the backend for rows of a kind; None if it does not."""

@@ -6,6 +6,9 @@ from types import SimpleNamespace
 import pytest
 import ray
 
+import tune_media as tm
+from tests.support.reader import PlainContext, a_trial
+from tune_media.callbacks.backend import Report
 from tune_media.callbacks.wandb import helper as module
 from tune_media.callbacks.wandb.helper import HelperDiedError, WandbHelper
 
@@ -67,7 +70,7 @@ def test_an_error_of_wandb_is_raised_as_it_is_and_the_run_goes_on(actors, tmp_pa
     actors[0].answers = [ray.exceptions.RayTaskError("log", "traceback", ValueError("no number"))]
     with pytest.raises(ValueError, match="no number"):
         helper.ask("log", "t", {})
-    assert helper.ask("log", "t", {}) == "log is done"
+    assert helper.ask("log", "t", {}) == "call is done"
     assert len(actors) == 1
 
 
@@ -85,24 +88,28 @@ def test_a_run_that_cannot_start_while_wandb_is_away_starts_when_it_is_back(acto
     helper.begin("t", {})
     with pytest.raises(wandb.errors.CommError):
         helper.begin("u", {})
-    assert helper.ask("log", "t", {}) == "log is done"  # in the same process
+    assert helper.ask("log", "t", {}) == "call is done"  # in the same process
     assert len(actors) == 3
 
 
-def test_a_dead_helpers_online_runs_are_resumed_and_its_offline_ones_are_forgotten(actors, tmp_path):
-    helper = WandbHelper(tmp_path, lambda: float("inf"))
-    helper.begin("online", {"anew": False})
-    helper.begin("offline", {"anew": True})
+@pytest.mark.parametrize("mode", ["online", "offline"])
+def test_a_dead_helpers_online_runs_are_resumed_and_its_offline_ones_are_written_at_the_end(actors, tmp_path, mode):
+    backend, trial = tm.WandbMediaLoggerCallback(project="p", mode=mode).backend, a_trial(tmp_path)
+    backend.context = PlainContext()
+    backend.start(trial)
     actors[0].answers = [died()]
+    report = Report(1, 1, {"score": 1.0})
     with pytest.raises(HelperDiedError):
-        helper.ask("log", "online", {})
-    assert (helper.has("online"), helper.has("offline")) == (True, False)
-    helper.ask("log", "online", {})
-    assert [call[0] for call in actors[1].calls] == ["begin", "log"]
+        backend.metrics(trial, report)
+    actors[0].calls.clear()
+    backend.start(trial)  # it was paused, say
+    backend.metrics(trial, report)
+    calls = [call[0] for actor in actors for call in actor.calls]
+    assert calls == {"online": ["begin", "call"], "offline": []}[mode]
 
 
 def test_a_helper_that_hangs_at_the_end_is_not_asked_again(actors, tmp_path):
-    left = iter([float("inf"), 1.0, 0.6, 0.1])
+    left = iter([float("inf"), 20.0, 0.1])
     helper = WandbHelper(tmp_path, lambda: next(left))
     helper.begin("t", {})
     actors[0].answers = [None]
@@ -110,15 +117,3 @@ def test_a_helper_that_hangs_at_the_end_is_not_asked_again(actors, tmp_path):
         with pytest.raises(RuntimeError, match="hangs: it did not answer until the end"):
             helper.ask("log", "t", {})
     assert len(actors[0].calls) == 2
-
-
-def test_the_folder_goes_unless_a_run_is_left_in_it(actors, tmp_path):
-    helper = WandbHelper(tmp_path, lambda: float("inf"))
-    left = helper.folder / "t1" / "wandb" / "offline-run-1"
-    left.mkdir(parents=True)
-    (helper.folder / "t2" / "wandb").mkdir(parents=True)
-    assert not helper.remove_folder()
-    assert [path.name for path in helper.folder.iterdir()] == ["t1"]
-    left.rmdir()
-    assert helper.remove_folder()
-    assert not helper.folder.exists()

@@ -20,7 +20,7 @@ from tune_media.callbacks.export import FinishedTrial, calls_of
 from tune_media.callbacks.row_kinds import ROW_KINDS
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
-from tune_media.callbacks.wandb.runs import WandbRuns
+from tune_media.callbacks.wandb.run import WandbRun
 from tune_media.experiment.results import results_of_trial
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.location import TrialLocation
@@ -164,12 +164,12 @@ def test_a_helper_that_dies_while_a_run_is_written_anew_replaces_nothing(backend
     before = list(rows_of(tmp_path / "storage/t1"))
     assert len(before) == 3
     backend = backend_of()
-    show = WandbRuns.show
-    monkeypatch.setattr(WandbRuns, "show", lambda *arguments: (_ for _ in ()).throw(HelperDiedError()))
+    show = WandbRun.show
+    monkeypatch.setattr(WandbRun, "show", lambda *arguments: (_ for _ in ()).throw(HelperDiedError()))
     with pytest.raises(HelperDiedError):
         play(backend, [("start", trial), ("end", "failed")])
     assert list(rows_of(tmp_path / "storage/t1")) == before
-    monkeypatch.setattr(WandbRuns, "show", show)
+    monkeypatch.setattr(WandbRun, "show", show)
     play(backend, [("start", trial), ("end", "failed"), ("finish", None)])  # is_away: it is tried again
     assert list(rows_of(tmp_path / "storage/t1")) == before
     assert read_wandb(tmp_path / "storage/t1").status == 1
@@ -194,3 +194,14 @@ def test_the_best_clip_at_the_end_is_that_of_the_trials_lines_whoever_logged_it(
     (row,) = json.loads(file.read_text())["data"]
     assert {wanted, "Video"} <= set(row)
     assert len(list((tmp_path / "storage/t1").rglob("trials_*.table.json"))) == 1
+
+
+def test_runs_that_the_storage_has_not_taken_stay_and_their_folder_is_named(backend_of, tmp_path, caplog):
+    backend = backend_of()
+    play(backend, [("start", a_trial(tmp_path))])
+    helper, backend.context.is_stored = backend._helper, False
+    helper._actor._runs["t1"].discard()
+    backend.finish()
+    assert str(helper.folder) in caplog.text
+    assert list(helper.folder.glob("t1/wandb/offline-run-*"))
+    shutil.rmtree(helper.folder)

@@ -111,8 +111,8 @@ def test_a_run_has_ended_when_its_file_is_whole(tmp_path, monkeypatch):
     runs = WandbRuns(str(tmp_path))
     runs.begin("t", settings())
     for step in range(100):
-        runs.log("t", {f"metric_{index}": step for index in range(50)}, step)
-    runs.end("t", 0)
+        runs.call("log", "t", {f"metric_{index}": step for index in range(50)}, step, None)
+    runs.call("end", "t", 0)
     (file,) = tmp_path.rglob("*.wandb")
     assert file.stat().st_size > 4 * BLOCK
     assert [record.WhichOneof("record_type") for record in wandb_records(file)][-1] == "exit"
@@ -126,7 +126,7 @@ def test_settings_of_wandb_reach_the_run(tmp_path, as_object):
     wanted = {"run_notes": "from the settings"}
     runs = WandbRuns(str(tmp_path))
     runs.begin("t", settings(settings=wandb.Settings(**wanted) if as_object else wanted))
-    runs.end("t", 0)
+    runs.call("end", "t", 0)
     (file,) = tmp_path.rglob("*.wandb")
     (run,) = [record.run for record in wandb_records(file) if record.WhichOneof("record_type") == "run"]
     assert run.notes == "from the settings"
@@ -138,10 +138,10 @@ def test_the_trial_is_a_line_of_a_table_with_its_best_clip(tmp_path):
     evaluation = "evaluation/env_runners/episode_return_mean"
     rows = [{evaluation: 7.0}, {evaluation: 6.0}, {"env_runners/episode_return_mean": 99.0}]
     for step, row in enumerate(rows, 1):
-        runs.log("t", row, step, None)
+        runs.call("log", "t", row, step, None)
     video = tm.Video(iter(np.full((3, 16, 16, 3), 40, np.uint8)), fps=5)
     line = {"section": "evaluation", "training_iteration": 2, "episode_return": 9.5, "episode_length": 3}
-    runs.end("t", 0, best_item({**line, "path": "media/step_2.mp4"}, video.content()))
+    runs.call("end", "t", 0, best_item({**line, "path": "media/step_2.mp4"}, video.content()))
     (file,) = tmp_path.rglob("trials_*.table.json")
     table = json.loads(file.read_text())
     (row,) = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
@@ -166,7 +166,7 @@ from pathlib import Path
 from tune_media.callbacks.wandb.runs import WandbRuns
 runs = WandbRuns({str(tmp_path)!r})
 runs.begin("t", {settings()!r})
-runs.end("t", 0)
+runs.call("end", "t", 0)
 {"runs.close()" if ends else ""}
 for file in Path("/proc").glob("[0-9]*/cmdline"):
     words = file.read_bytes().split(b"\\0")

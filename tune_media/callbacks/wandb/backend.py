@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.utils import flatten_dict
 from typing_extensions import override
 
-from tune_media.callbacks.backend import (
-    Backend,
-    Report,
-    Status,
-    StorageAwayError,
-    TrialInfo,
-    clips_best_first,
-)
+from tune_media.callbacks.backend import Backend, Report, Status, StorageAwayError, TrialInfo, clips_best_first
 from tune_media.callbacks.export import Exported, FinishedTrial, log_trial
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.arguments import check_values, is_offline
@@ -32,7 +25,6 @@ from tune_media.experiment.results import results_of_trial
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import read_if_there
-from tune_media.storage.location import TrialLocation
 from tune_media.values.secrets import keep_secret
 
 if TYPE_CHECKING:
@@ -61,8 +53,7 @@ class WandbBackend(Backend):
         self._rays, self._episodes_artifact, self.patience = rays, episodes_artifact, patience
         self._helper: WandbHelper | None = None
         self._exports = False  # a finished experiment, without Ray
-        self._locations: dict[str, TrialLocation] = {}  # of the trials that have not ended
-        self._configs: dict[str, Mapping[str, Any]] = {}
+        self._configs: dict[str, Mapping[str, Any]] = {}  # the last one of each trial that has not ended
         self._statuses: dict[str, Status] = {}  # of trials that have ended in this process
         self.use_key()
 
@@ -93,22 +84,22 @@ class WandbBackend(Backend):
         if self._helper is None:
             kind = DirectHelper if self._exports else WandbHelper
             self._helper = kind(self.context.scratch(), self.context.seconds_left)
-        self._locations[trial.trial_id] = trial.location
-        if self._has_run(trial) or (trial.is_restored and self._is_offline):
-            return
-        self._helper.begin(trial.trial_id, self._settings(trial))
+        if trial.trial_id in self._configs:
+            return  # paused, cloned or retried: it goes on in the run that it has
+        if not (trial.is_restored and self._is_offline):  # else its run is written at its end
+            self._helper.begin(trial.trial_id, self._settings(trial))
         self._configs[trial.trial_id] = trial.config
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
-        if not self._has_run(trial):
+        if not self._is_open(trial):
             return
         row = {name: value for name, value in report.flat.items() if is_logged(value)}
         changed = None
         if report.config is not None or self._rays.log_config:
             config = report.config or self._configs[trial.trial_id]
             self._configs[trial.trial_id] = config
-            changed = private_names.clean_log({name: value for name, value in config.items() if name != "callbacks"})
+            changed = _cleaned(config)
             row |= {f"config/{name}": value for name, value in flatten_dict(changed, delimiter="/").items()}
         problem = self._started.ask("log", trial.trial_id, row, report.training_iteration, changed, report.time)
         if problem is not None:
@@ -116,42 +107,42 @@ class WandbBackend(Backend):
 
     @override
     def media(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        if self._has_run(trial) and not is_excluded(entry.section, entry.key, self._rays.excludes):
+        if self._is_open(trial) and not is_excluded(entry.section, entry.key, self._rays.excludes):
             self._started.ask("show", trial.trial_id, as_item(entry))
 
     @override
     def media_again(self, trial: TrialInfo, id: str, row: int) -> None:
         if trial.is_restored and self._is_offline:  # an earlier process may have had it, and its run
-            self._started.forget(trial.trial_id)
+            self._started.runs.discard(trial.trial_id)
 
     @override
     def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
         id = trial.trial_id
         if is_excluded(entry.section, entry.key, self._rays.excludes):
             return
-        if self._has_run(trial):
+        if self._is_open(trial):
             self._started.ask("suspect", id, entry.tag, entry.training_iteration, str(entry.medium.note))
-        elif self._is_offline and id in self._locations:
-            pass  # its run is written at its end, with the mark
-        elif self._is_offline and id in self._statuses:
+        elif self._is_offline and id in self._statuses:  # it has ended: its run is written again, with the mark
             write = functools.partial(self._write_from_files, trial, self._statuses[id])
             self.context.later("writing a run from its trial's files", write, key=("anew", id))
-        else:  # W&B has the run, and takes nothing more for it
+        elif not self._is_offline or id not in self._configs:  # W&B has the run, and takes nothing more for it
             self.context.lacks(id, "mark(s) of suspect clips")
 
     @override
     def checkpoint(self, trial: TrialInfo, path: str) -> None:
-        if self._has_run(trial):
+        if self._is_open(trial):
             self._started.ask("checkpoint", trial.trial_id, path)
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
         self._statuses[trial.trial_id] = status
-        if self._is_offline and not self._has_run(trial):
+        if not self._is_open(trial):
             self._write_from_files(trial, status)
             return
         self._started.end(trial.trial_id, _EXIT_CODES[status], self._best_of(trial))
-        self._copy_later(trial.trial_id, unsent=False)  # if it failed, finish() copies what there is
+        self._configs.pop(trial.trial_id, None)
+        copy = functools.partial(copy_runs, self._started.folder / trial.trial_id, trial.location)
+        self.context.on_storage("copying a W&B run", copy)
 
     def _write_from_files(self, trial: TrialInfo, status: Status) -> None:
         """Write a trial's whole offline run from its files, as an export does; it replaces what the storage has of it.
@@ -163,12 +154,11 @@ class WandbBackend(Backend):
         place, exported = trial.location, Exported()
         files = TrialFiles(trial.name, place.filesystem, place.path).read()
         results = results_of_trial(place.filesystem, place.path, place.local_path)
+        self._configs.pop(trial.trial_id, None)  # it starts again
         try:
             log_trial(self, FinishedTrial(files, results, replace(trial, is_restored=False), status), exported, 0.0)
         except BaseException:
-            self._started.forget(trial.trial_id)
-            self._locations.pop(trial.trial_id, None)
-            shutil.rmtree(self._started.folder / trial.trial_id, ignore_errors=True)
+            self._started.runs.discard(trial.trial_id)
             raise
         for problem in exported.problems:
             self.context.fault("writing a run from its trial's files", ValueError(problem), kind=problem)
@@ -188,12 +178,12 @@ class WandbBackend(Backend):
         if helper is None:
             return
         helper.close()
-        for trial_id in list(self._locations):  # of runs that have not ended as they should
-            self._copy_later(trial_id, unsent=True, helper=helper)
-        with contextlib.suppress(StorageAwayError):
+        try:
             self.context.wait_for_storage()
-        if not helper.remove_folder():
+        except StorageAwayError:
             logger.warning("tune_media: W&B: runs that the storage did not accept are in %s", helper.folder)
+        else:
+            shutil.rmtree(helper.folder, ignore_errors=True)
 
     @override
     def is_away(self, error: Exception) -> bool:
@@ -203,28 +193,21 @@ class WandbBackend(Backend):
     def _is_offline(self) -> bool:
         return is_offline(self._rays.kwargs)
 
-    def _has_run(self, trial: TrialInfo) -> bool:
-        """Return whether the trial has a run that is open."""
-        return self._helper is not None and self._helper.has(trial.trial_id)
+    def _is_open(self, trial: TrialInfo) -> bool:
+        """Return whether the trial has a run that is open. An online one that a dead helper had is resumed."""
+        id, helper = trial.trial_id, self._helper
+        if helper is not None and id in self._configs and id not in helper.runs and not self._is_offline:
+            helper.begin(id, self._settings(trial))
+        return helper is not None and id in helper.runs
 
     @property
     def _started(self) -> WandbHelper:
         assert self._helper is not None, "a trial has started"
         return self._helper
 
-    def _copy_later(self, trial_id: str, *, unsent: bool, helper: WandbHelper | None = None) -> None:
-        """Copy a trial's offline runs to its storage, and online ones that W&B does not have yet (``unsent``)."""
-        location = self._locations.pop(trial_id)
-        self._configs.pop(trial_id, None)
-        folder = (helper or self._started).folder / trial_id
-        copy = functools.partial(copy_runs, folder, location, unsent=unsent)
-        self.context.on_storage("copying a W&B run", copy)
-
     def _settings(self, trial: TrialInfo) -> dict[str, Any]:
         """Return the settings of a trial's run, which are Ray's, for the helper process."""
         rays = self._rays
-        config = {name: value for name, value in trial.config.items() if name != "callbacks"}
-        cleaned = private_names.clean_log(config)
         init = {
             "id": trial.trial_id,
             "name": trial.name,
@@ -232,7 +215,7 @@ class WandbBackend(Backend):
             "allow_val_change": True,
             "group": rays.group or trial.experiment,
             "project": rays.project,
-            "config": {name: value for name, value in cleaned.items() if name not in rays.excludes},
+            "config": {name: value for name, value in _cleaned(trial.config).items() if name not in rays.excludes},
             **rays.kwargs,
         }
         return {
@@ -251,13 +234,11 @@ class WandbBackend(Backend):
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **super().__getstate__(),
-            "_helper": None,
-            "_locations": {},
-            "_configs": {},
-            "_statuses": {},
-        }
+        return {**super().__getstate__(), "_helper": None, "_configs": {}, "_statuses": {}}
+
+
+def _cleaned(config: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(private_names.clean_log({name: value for name, value in config.items() if name != "callbacks"}))
 
 
 @contextlib.contextmanager

@@ -45,17 +45,17 @@ class EpisodesTable:
             trial: The id of the run, in a column that tells trials apart when W&B joins their tables.
         """
         metrics = list(dict.fromkeys(name for row in self._rows for name in row["metrics"]))[:_MAX_METRICS]
-        columns = {"clip": [self._video(wandb, row["episode_id"]) for row in self._rows]}
+        clips = [self._clips.get(row["episode_id"]) for row in self._rows]
+        columns = {"clip": [clip and video_of(wandb, *clip) for clip in clips]}
         columns |= {name: _alike([row.get(name) for row in self._rows]) for name in _FACTS}
         columns |= {name: _alike([row["metrics"].get(name) for row in self._rows]) for name in metrics}
         columns["trial"] = [trial] * len(self._rows)
         return _table(wandb, columns)
 
-    def _video(self, wandb: Any, episode_id: str) -> Any:
-        if episode_id not in self._clips:
-            return None
-        file, caption = self._clips[episode_id]
-        return wandb.Video(str(file), caption=caption, format=file.suffix.lstrip("."))
+
+def video_of(wandb: Any, file: Path, caption: str | None) -> Any:
+    """Return the ``wandb.Video`` of a clip's file."""
+    return wandb.Video(str(file), caption=caption, format=file.suffix.lstrip("."))
 
 
 def trial_line(

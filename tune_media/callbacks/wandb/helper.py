@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from tune_media.values.secrets import redacted
 
 _POLL_SECONDS = 1.0
 _MAX_DEATHS = 3  # one after the other, without an answer between them
-_MAX_MARGIN, _SHARE_OF_MARGIN = 5.0, 0.25
 
 
 class HelperDiedError(Exception):
@@ -25,73 +23,52 @@ class HelperDiedError(Exception):
 class WandbHelper:
     """Calls W&B's helper process and waits for its answers. Only the backend's thread calls it.
 
-    An online run that a dead helper had begun is resumed by the next one, before the call that is made. An offline one
-    cannot be: it is forgotten.
-
     Args:
         folder: An empty folder, for W&B's files.
         seconds_left: Returns how long the end of the experiment may still take; infinite before it.
+
+    Attributes:
+        runs: The trials that have a run in the helper process: it has begun, and not ended.
     """
 
     def __init__(self, folder: Path, seconds_left: Callable[[], float]) -> None:
         self.folder = folder
+        self.runs: set[str] = set()
         self._seconds_left = seconds_left
-        self._settings: dict[str, dict[str, Any]] = {}  # of the runs that have not ended
-        self._begun: set[str] = set()  # by the helper that is alive
         self._actor: Any = None
         self._deaths = 0
-        self._gave_up: str | None = None
-        self._margin: float | None = None
+        self._gave_up = ""  # why nothing more is asked
 
     def begin(self, trial_id: str, settings: dict[str, Any]) -> None:
         """Begin a trial's run, or go on with it, see ``WandbRuns.begin``; raises as ``ask`` does."""
         try:
             self._call("begin", trial_id, settings)
         except Exception as error:
-            if not self._begun and private_names.is_passing(error):  # W&B's own process holds the id of such a run
+            if not self.runs and private_names.is_passing(error):  # W&B's own process holds the id of such a run
                 self._kill()
             raise
-        self._settings[trial_id] = settings
-        self._begun.add(trial_id)
+        self.runs.add(trial_id)
 
     def ask(self, method: str, trial_id: str, *arguments: Any) -> Any:
-        """Have something done with a trial's run, and return the answer.
+        """Call a method of a trial's ``WandbRun``, and return its answer.
 
         Raises:
-            HelperDiedError: The helper has died. It is worth trying again.
+            HelperDiedError: The helper has died. It is worth trying again, once the run has begun again.
             RuntimeError: The helper has died too often, or the end of the experiment cannot wait for it any longer.
             Exception: Any error of W&B's.
         """
-        if trial_id not in self._begun:
-            settings = self._settings.get(trial_id)
-            if settings is None:
-                raise RuntimeError(f"the run of trial {trial_id} has not begun")
-            self.begin(trial_id, settings)
-        return self._call(method, trial_id, *arguments)
+        return self._call("call", method, trial_id, *arguments)
 
     def end(self, trial_id: str, exit_code: int, best: dict[str, Any] | None = None) -> None:
         """End a trial's run, see ``WandbRun.end``; raises as ``ask`` does."""
         try:
             self.ask("end", trial_id, exit_code, best)
-        except HelperDiedError:
-            raise
-        except Exception:
-            self.forget(trial_id)
-            raise
-        self.forget(trial_id)
-
-    def has(self, trial_id: str) -> bool:
-        """Return whether a trial's run has begun, and not ended."""
-        return trial_id in self._settings
-
-    def forget(self, trial_id: str) -> None:
-        """Let go of a trial's run, of which nothing is wanted any more."""
-        self._settings.pop(trial_id, None)
-        self._begun.discard(trial_id)
+        finally:
+            self.runs.discard(trial_id)
 
     def close(self) -> None:
         """End the helper process, and before it W&B's own, unless runs are left that W&B does not end."""
-        if self._actor is not None and self._gave_up is None and not self._settings:
+        if self._actor is not None and not self._gave_up and not self.runs:
             with contextlib.suppress(Exception):  # it is killed anyway
                 self._call("close")
         self._kill()
@@ -104,24 +81,19 @@ class WandbHelper:
                 ray.kill(self._actor)
             self._actor = None
 
-    def remove_folder(self) -> bool:
-        """Remove the folder of W&B's files if nothing is left in it; return whether it is gone."""
-        for trial in [path for path in self.folder.iterdir() if not any(path.glob("wandb/*run-*"))]:
-            shutil.rmtree(trial, ignore_errors=True)
-        if not any(self.folder.iterdir()):
-            self.folder.rmdir()
-        return not self.folder.exists()
-
     def _call(self, method: str, *arguments: Any) -> Any:
         import ray
 
-        if self._gave_up is not None:
+        if self._gave_up:
             raise RuntimeError(self._gave_up)
         if self._actor is None:
             self._actor = _start_actor(str(self.folder))
         try:
             reference = getattr(self._actor, method).remote(*arguments)
-            self._wait_for(reference)
+            while not ray.wait([reference], timeout=_POLL_SECONDS)[0]:
+                if self._seconds_left() <= _POLL_SECONDS:
+                    self._gave_up = "W&B's helper process hangs: it did not answer until the end"
+                    raise RuntimeError(self._gave_up)
             answer = ray.get(reference)
         except ray.exceptions.RayActorError as error:
             raise self._died(error) from None
@@ -131,24 +103,9 @@ class WandbHelper:
         self._deaths = 0
         return answer
 
-    def _wait_for(self, reference: Any) -> None:
-        """Wait for an answer until it is there, or the end of the experiment is near."""
-        import ray
-
-        while not ray.wait([reference], timeout=_POLL_SECONDS if self._margin is None else 0.1)[0]:
-            left = self._seconds_left()
-            if left == float("inf"):
-                continue
-            if self._margin is None:  # the end has begun; copying what is there takes a moment
-                self._margin = min(_MAX_MARGIN, _SHARE_OF_MARGIN * left)
-            if left <= self._margin:
-                self._gave_up = "W&B's helper process hangs: it did not answer until the end"
-                raise RuntimeError(self._gave_up)
-
     def _died(self, error: Exception) -> Exception:
         self._actor = None
-        self._begun.clear()
-        self._settings = {id: settings for id, settings in self._settings.items() if not settings.get("anew")}
+        self.runs.clear()
         self._deaths += 1
         if self._deaths < _MAX_DEATHS:
             return HelperDiedError(f"W&B's helper process failed: {_last_line(error)}")

@@ -37,38 +37,28 @@ def wait_until_whole(run_folder: Path, seconds: float) -> bool:
     return True
 
 
-def copy_runs(folder: Path, location: TrialLocation, *, unsent: bool) -> None:
-    """Move a trial's runs to its folder on the storage; they are deleted when the storage has all of them.
+def copy_runs(folder: Path, location: TrialLocation) -> None:
+    """Move a trial's offline runs to its folder on the storage; they are deleted when the storage has all of them.
 
-    An offline run takes the place, and the name, of the last one with its id that the storage has.
+    A run takes the place, and the name, of the last one with its id that the storage has.
 
     Args:
         folder: Where W&B keeps the trial's files.
         location: The trial's folders.
-        unsent: Copy online runs, too, because W&B may not have all of them.
 
     Raises:
-        OSError: The storage does not take a file, or has another size for it.
+        OSError: The storage does not take a file.
     """
-    for run in sorted(folder.glob("wandb/*run-*")):
-        if run.is_symlink() or not (unsent or run.name.startswith(OFFLINE)):
-            continue
-        name = _former_name(run, location) or run.name
+    for run in sorted(folder.glob(f"wandb/{OFFLINE}*")):
+        place = f"{location.path}/wandb/{_former_name(run, location) or run.name}"
         for file in sorted(path for path in run.rglob("*") if path.is_file()):  # the rows come last
-            target, content = f"{location.path}/wandb/{name}/{file.relative_to(run).as_posix()}", file.read_bytes()
-            write_atomically(location.filesystem, target, content)
-            size, now = location.filesystem.get_file_info(target).size, file.stat().st_size
-            is_log = file.parent.name == "logs"  # W&B's own process goes on writing there
-            if size != len(content) or (size != now and not is_log):
-                raise OSError(f"{target} has {size} bytes on the storage, and {file} has {now}")
+            write_atomically(location.filesystem, f"{place}/{file.relative_to(run).as_posix()}", file.read_bytes())
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _former_name(run: Path, location: TrialLocation) -> str | None:
     """Return the name of the last offline run that the storage has of the same id."""
-    if not run.name.startswith(OFFLINE):
-        return None
     folder = pyarrow.fs.FileSelector(location.on_storage("wandb"), allow_not_found=True)
     names = [info.base_name for info in location.filesystem.get_file_info(folder)]
-    ending = run.name.removeprefix(OFFLINE).partition("-")[1:]
-    return max((name for name in names if name.startswith(OFFLINE) and name.endswith("".join(ending))), default=None)
+    id = run.name.removeprefix(OFFLINE).partition("-")[2]
+    return max((name for name in names if name.startswith(OFFLINE) and name.endswith(f"-{id}")), default=None)

@@ -11,14 +11,12 @@ import numbers
 import re
 import shutil
 import tempfile
-from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tune_media.callbacks.export import AlreadyThereError
 from tune_media.callbacks.wandb import private_names
-from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
+from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line, video_of
 from tune_media.callbacks.wandb.offline_runs import OFFLINE, wait_until_whole
 from tune_media.callbacks.wandb.values import is_under
 from tune_media.values.score import known_returns
@@ -27,8 +25,9 @@ from tune_media.values.secrets import error_text
 MEDIA_STEP = "media_step"
 """The axis of media: the training iteration of the result that brought them."""
 
+_TIMESTAMP = "_timestamp"  # W&B's name for when a row was reported, seconds since 1970
 _WHOLE_SECONDS = 10.0  # after which a file is not waited for
-_MAX_STEPS_WAITING = 2  # results whose media wait for a row
+_MAX_RESULTS_WAITING = 2  # whose media wait for a row
 
 
 class WandbRun:
@@ -60,7 +59,7 @@ class WandbRun:
         self._run.define_metric(MEDIA_STEP, hidden=True)
         self._defined: set[str] = set()
         self._step = int(getattr(self._run, "starting_step", 0) or 0) - 1
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: dict[int, dict[str, list[Any]]] = {}  # media that wait for a row, by media step and key
         self._episodes = EpisodesTable()
         self._returns: dict[str, float] = {}  # the last value of each metric that ranks trials
         self._kept_files: list[Path] = []
@@ -96,7 +95,7 @@ class WandbRun:
         if config:
             self._run.config.update(config, allow_val_change=True)
         self._next_row(step)
-        self._run.log({**log, **_at(time)}, step=self._step)
+        self._run.log({**log, **({_TIMESTAMP: time} if time else {})}, step=self._step)
         return problem
 
     def show(self, item: dict[str, Any]) -> None:
@@ -114,8 +113,7 @@ class WandbRun:
         if item["kind"] == "video" and "episode_id" in item["facts"]:
             self._episodes.add_clip(item["facts"]["episode_id"], file, item["caption"])
         if item["kind"] == "video":
-            video = self._wandb.Video(str(file), caption=item["caption"], format=file.suffix.lstrip("."))
-            self._add(item["step"], item["key"], video, time)
+            self._add(item["step"], item["key"], video_of(self._wandb, file, item["caption"]), time)
         elif item["kind"] == "image":
             self._add(item["step"], item["key"], self._wandb.Image(str(file), caption=item["caption"]), time)
         else:
@@ -157,7 +155,7 @@ class WandbRun:
                 if best["content"] is not None:
                     file = self._files / f"best-{best['name']}"
                     file.write_bytes(best["content"])
-                    clip = self._wandb.Video(str(file), caption=best["caption"], format=file.suffix.lstrip("."))
+                    clip = video_of(self._wandb, file, best["caption"])
                 trial, searched = self._settings["trial"], self._settings["searched"]
                 self._add(best["step"], "trials", trial_line(self._wandb, trial, searched, best, clip, self._returns))
             self._flush()
@@ -183,53 +181,26 @@ class WandbRun:
             self._next_row(self._step + 1)
 
     def _next_row(self, step: int) -> None:
-        """Open a row, at a step above all others, with the media of one step that wait for one.
+        """Open a row, at a step above all others, with the media that have waited longest; numbers may join them.
 
         Media of a key that come together (a list of clips in a result) are one value of it, a list.
         """
         self._step = max(step, self._step + 1)
         if not self._waiting:
             return
-        first = self._waiting[0].step
-        now: dict[str, list[Any]] = {}
-        while self._waiting and self._waiting[0].step == first:
-            medium = self._waiting.popleft()
-            now.setdefault(medium.key, []).append(medium.value)
-        values = {key: found[0] if len(found) == 1 else found for key, found in now.items()}
-        self._log_media(first, values | _at(medium.time))
+        media_step = next(iter(self._waiting))
+        media = self._waiting.pop(media_step)
+        for key in media.keys() - self._defined - {_TIMESTAMP}:
+            self._run.define_metric(key, step_metric=MEDIA_STEP)
+            self._defined.add(key)
+        values = {key: found[0] if len(found) == 1 else found for key, found in media.items()}
+        self._run.log({**values, MEDIA_STEP: media_step}, step=self._step)
 
     def _add(self, media_step: int, key: str, value: Any, time: float = 0.0) -> None:
         """Have a medium logged in the next row, with the others of its result."""
-        if len({medium.step for medium in self._waiting} - {media_step}) >= _MAX_STEPS_WAITING:
+        if media_step not in self._waiting and len(self._waiting) >= _MAX_RESULTS_WAITING:
             self._next_row(self._step + 1)  # rows come less often than results with media
-        self._waiting.append(_Waiting(media_step, key, value, time))
-
-    def _log_media(self, media_step: int, values: dict[str, Any]) -> None:
-        """Log media in the row that is open; the numbers of a result join them."""
-        for key in values.keys() - self._defined:
-            if not key.startswith("_"):
-                self._run.define_metric(key, step_metric=MEDIA_STEP)
-            self._defined.add(key)
-        self._run.log({**values, MEDIA_STEP: media_step}, step=self._step)
-
-
-@dataclass(frozen=True)
-class _Waiting:
-    """A medium that waits for a row.
-
-    Attributes:
-        step: The training iteration of its result.
-        key: Its name in W&B.
-        value: W&B's own value.
-        time: When its result was reported, seconds since 1970; 0: now.
-    """
-
-    step: int
-    key: str
-    value: Any
-    time: float
-
-
-def _at(time: float) -> dict[str, float]:
-    """Return what says in a row when its result was reported."""
-    return {"_timestamp": time} if time else {}
+        media = self._waiting.setdefault(media_step, {})
+        media.setdefault(key, []).append(value)
+        if time:
+            media[_TIMESTAMP] = [time]

@@ -35,34 +35,10 @@ class WandbRuns:
         if trial_id not in self._runs:
             self._runs[trial_id] = WandbRun(self._folder / trial_id, settings)
 
-    def log(
-        self,
-        trial_id: str,
-        row: dict[str, Any],
-        step: int,
-        config: dict[str, Any] | None = None,
-        time: float = 0.0,
-    ) -> str | None:
-        """Log the numbers of a result; return the problem of a value that is left out."""
-        return self._runs[trial_id].log(row, step, config, time)
-
-    def show(self, trial_id: str, item: dict[str, Any]) -> None:
-        """Log a medium."""
-        self._runs[trial_id].show(item)
-
-    def suspect(self, trial_id: str, key: str, media_step: int, note: str) -> None:
-        """Say that a clip may not show its episode."""
-        self._runs[trial_id].suspect(key, media_step, note)
-
-    def checkpoint(self, trial_id: str, path: str) -> None:
-        """Log a checkpoint."""
-        self._runs[trial_id].checkpoint(path)
-
-    def end(self, trial_id: str, exit_code: int, best: dict[str, Any] | None = None) -> None:
-        """End a trial's run."""
-        run = self._runs.pop(trial_id, None)
-        if run is not None:
-            run.end(exit_code, best)
+    def call(self, method: str, trial_id: str, *arguments: Any) -> Any:
+        """Call a method of a trial's ``WandbRun``, and return its answer; ``end`` is the last one."""
+        run = self._runs.pop(trial_id) if method == "end" else self._runs[trial_id]
+        return getattr(run, method)(*arguments)
 
     def close(self) -> None:
         """End W&B's own process, after all runs: if it dies first, this one prints a long traceback at its exit."""

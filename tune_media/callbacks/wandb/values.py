@@ -53,7 +53,6 @@ def as_item(entry: MediaEntry) -> dict[str, Any]:
     medium = entry.medium
     item: dict[str, Any] = {
         "kind": medium.kind,
-        "section": entry.section,
         "key": entry.tag,
         "step": entry.training_iteration,
         "name": entry.path.rpartition("/")[2],
