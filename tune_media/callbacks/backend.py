@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from tune_media.ray_compat import callbacks_of_experiment
 from tune_media.storage.entry import DELETED, STORED, MediaEntry
 from tune_media.storage.index_lines import Line
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.suspects import SUSPECT
 from tune_media.storage.trial_media import read_trial
 from tune_media.values.number import as_number
 from tune_media.values.options import MediaOptions
@@ -347,3 +348,34 @@ class Backend:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "context"}
+
+
+class RowKind(NamedTuple):
+    """How rows of one kind reach a backend.
+
+    Attributes:
+        method: The backend's method.
+        doing: A name for the call, for warnings.
+        noun: What a tracker lacks without the row; empty if that is nothing worth a warning.
+    """
+
+    method: str
+    doing: str
+    noun: str = ""
+
+    def call(self, backend: Backend, trial: TrialInfo, *arguments: Any) -> None:
+        """Call the backend's method with a trial and more arguments."""
+        getattr(backend, self.method)(trial, *arguments)
+
+
+ROW_KINDS: Mapping[str, RowKind] = {
+    "start": RowKind("start", "starting a trial", "start(s)"),
+    "result": RowKind("metrics", "logging metrics", "result(s)"),
+    "media": RowKind("media", "logging media", "media"),
+    "episodes": RowKind("media", "logging episodes", "media"),
+    "again": RowKind("media_again", "logging a medium again"),
+    "checkpoint": RowKind("checkpoint", "logging a checkpoint"),
+    SUSPECT: RowKind("suspect", "marking clips as suspect", "mark(s) of suspect clips"),
+    "end": RowKind("end", "ending a trial", "end(s)"),
+}
+"""All kinds of rows of the outbox that a backend gets, by their names there."""

@@ -7,10 +7,9 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tune_media.callbacks.backend import STATUS_OF, Backend, Report, Status, TrialInfo, until_it_works
-from tune_media.callbacks.row_kinds import ROW_KINDS
+from tune_media.callbacks.backend import ROW_KINDS, STATUS_OF, Backend, Report, Status, TrialInfo, until_it_works
 from tune_media.experiment.params import plain_config, searched_params
 from tune_media.experiment.results import (
     json_object,
@@ -114,20 +113,6 @@ class FinishedTrial:
         return cls(files, results, info, status, chosen)
 
 
-class Call(NamedTuple):
-    """A call of a backend, as a row of the outbox would have it made.
-
-    Attributes:
-        kind: The kind of the row, see ``ROW_KINDS``.
-        arguments: The arguments after the trial.
-        what: A name for what it logs.
-    """
-
-    kind: str
-    arguments: tuple[Any, ...] = ()
-    what: str = ""
-
-
 def log_trial(backend: Backend, trial: FinishedTrial, exported: Exported, patience: float = 60.0) -> None:
     """Log a finished trial with a backend: its results that count, its media, its end.
 
@@ -145,7 +130,7 @@ def log_trial(backend: Backend, trial: FinishedTrial, exported: Exported, patien
         AlreadyThereError: The tracker has the trial already.
         Exception: The trial cannot be started or ended, or the tracker is away.
     """
-    for kind, arguments, what in calls_of(trial, exported.problems):
+    for kind, what, *arguments in calls_of(trial, exported.problems):
         call = functools.partial(ROW_KINDS[kind].call, backend, trial.info, *arguments)
         try:
             until_it_works(call, backend.is_away, patience)
@@ -159,8 +144,10 @@ def log_trial(backend: Backend, trial: FinishedTrial, exported: Exported, patien
     exported.trials += 1
 
 
-def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[Call]:
+def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[tuple[Any, ...]]:
     """Yield the calls for a trial's results and media that count, as a backend got them while it ran.
+
+    Of each call: the kind of row that asks for it, a name for what it logs, and the arguments after the trial.
 
     Args:
         trial: The trial.
@@ -171,18 +158,18 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[Call]:
     lines.sort(key=lambda line: whole_number(line.get("training_iteration")))
     row, iteration, config, at = 0, 0, "", trial.info.time
 
-    def media(some: Sequence[Line]) -> Iterator[Call]:
+    def media(some: Sequence[Line]) -> Iterator[tuple[Any, ...]]:
         for number, line in enumerate(some, row + 1):
             try:
                 entry = entry_of_line(line, files.read_media, at, number)
             except Exception as error:  # of one file: it is gone, or broken
                 problems.append(f"{name}, {line['path']}: {error_text(error)}")
                 continue
-            yield Call("media", (entry,), entry.path)
+            yield "media", entry.path, entry
             if line.get(SUSPECT):
-                yield Call(SUSPECT, (entry,), entry.path)
+                yield SUSPECT, entry.path, entry
 
-    yield Call("start")
+    yield "start", "its start"
     for result in map(json_object, trial.results):
         row, at = row + 1, result_time(result) or trial.info.time
         iteration = whole_number(result.get("training_iteration"))
@@ -195,7 +182,7 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[Call]:
             changed=functools.partial(bool, before and config != before),
             row=row,
         )
-        yield Call("result", (report,), f"iteration {iteration}")
+        yield "result", f"iteration {iteration}", report
         count = sum(whole_number(line.get("training_iteration")) <= iteration for line in lines)
         yield from media(lines[:count])
         row, lines = row + count, lines[count:]
@@ -206,4 +193,4 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[Call]:
             "may have been killed while Tune copied it"
         )
     yield from media(lines)
-    yield Call("end", (trial.status,))
+    yield "end", "its end", trial.status

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_media.callbacks.backend import Backend, Context, Report, StorageAwayError, TrialInfo
+from tune_media.callbacks.backend import ROW_KINDS, Backend, Context, Report, RowKind, StorageAwayError, TrialInfo
 from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
-from tune_media.callbacks.row_kinds import ROW_KINDS, RowKind
 from tune_media.callbacks.services import Services, Storage
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.storage.entry import entries_of

@@ -15,9 +15,8 @@ from tests.support.pictures import clip
 from tests.support.reader import PlainContext, a_trial, play
 from tests.support.stores import StoredTrial
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
-from tune_media.callbacks.backend import StorageAwayError
+from tune_media.callbacks.backend import ROW_KINDS, StorageAwayError
 from tune_media.callbacks.export import FinishedTrial, calls_of
-from tune_media.callbacks.row_kinds import ROW_KINDS
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.run import WandbRun
@@ -86,7 +85,7 @@ def test_a_run_is_written_anew_as_the_run_of_a_trial_that_nobody_killed_and_repl
     files = TrialFiles("t1", new.location.filesystem, new.location.path).read()
     results = results_of_trial(new.location.filesystem, new.location.path)
     found = calls_of(FinishedTrial(files, results, new, "finished"), [])
-    _, *calls, end = [(ROW_KINDS[call.kind].method, *call.arguments) for call in found]
+    _, *calls, end = [(ROW_KINDS[kind].method, *arguments) for kind, _, *arguments in found]
     for wanted, killed_at in ((3, 3), (6, len(calls))):
         live = [("start", new), *calls[:killed_at], ("end", "interrupted")]
         play(backend_of(), live)

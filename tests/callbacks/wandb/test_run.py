@@ -15,8 +15,8 @@ import pytest
 
 import tune_media as tm
 from tests.support.trackers import read_wandb, wandb_records
+from tune_media.callbacks.wandb.helper import WandbRuns
 from tune_media.callbacks.wandb.run import WandbRun
-from tune_media.callbacks.wandb.runs import WandbRuns
 from tune_media.callbacks.wandb.values import as_item, best_item
 from tune_media.storage.entry import MediaEntry
 
@@ -163,7 +163,7 @@ def test_wandbs_process_may_end_before_the_helper(tmp_path, ends):
     script = f"""
 import os, signal, time
 from pathlib import Path
-from tune_media.callbacks.wandb.runs import WandbRuns
+from tune_media.callbacks.wandb.helper import WandbRuns
 runs = WandbRuns({str(tmp_path)!r})
 runs.begin("t", {settings()!r})
 runs.call("end", "t", 0)
