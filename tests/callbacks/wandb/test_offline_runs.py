@@ -1,13 +1,18 @@
 """When the file of an offline W&B run is whole, with files that W&B itself wrote."""
 
+import shutil
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
+import pyarrow.fs
 import pytest
 
 from tests.support.trackers import wandb_records
-from tune_media.callbacks.wandb.offline_runs import wait_until_whole
+from tune_media.callbacks.wandb import offline_runs
+from tune_media.callbacks.wandb.offline_runs import copy_runs, wait_until_whole
+from tune_media.storage.location import TrialLocation
 
 wandb = pytest.importorskip("wandb")
 
@@ -50,3 +55,32 @@ def test_waiting_ends_when_the_rest_of_the_file_is_there(file, tmp_path):
 
 def test_a_run_without_a_file_is_not_waited_for(tmp_path):
     assert wait_until_whole(tmp_path, 0)
+
+
+def test_a_log_may_grow_while_it_is_copied_and_rows_may_not(tmp_path, monkeypatch):
+    """W&B's own process goes on writing its logs after a run; that was told as a fault of the storage."""
+    location = TrialLocation(pyarrow.fs.LocalFileSystem(), str(tmp_path / "storage"), tmp_path / "driver", "t1")
+    copy_once = offline_runs.write_atomically
+
+    def copy_while_it_grows(filesystem, path, content):
+        copy_once(filesystem, path, content)
+        if path.endswith(growing):
+            with (run / growing).open("ab") as file:
+                file.write(b"more")
+
+    monkeypatch.setattr(offline_runs, "write_atomically", copy_while_it_grows)
+    for growing in ("run-t1.wandb", "logs/debug-core.log"):
+        run = tmp_path / "scratch/t1/wandb/offline-run-20260101_000000-t1"
+        (run / "logs").mkdir(parents=True)
+        (run / "run-t1.wandb").write_bytes(b"rows")
+        (run / "logs/debug-core.log").write_bytes(b"log")
+        fails = (
+            pytest.raises(OSError, match="had 4 bytes when it was copied, and has 8")
+            if growing.endswith(".wandb")
+            else nullcontext()
+        )
+        with fails:
+            copy_runs(tmp_path / "scratch/t1", location)
+        assert run.exists() == growing.endswith(".wandb")
+        shutil.rmtree(run, ignore_errors=True)
+    assert (tmp_path / "storage/wandb" / run.name / growing).read_bytes() == b"log"

@@ -47,12 +47,16 @@ def copy_runs(folder: Path, location: TrialLocation) -> None:
         location: The trial's folders.
 
     Raises:
-        OSError: The storage does not take a file.
+        OSError: The storage does not take a file, or W&B's own process has gone on writing it.
     """
     for run in sorted(folder.glob(f"wandb/{OFFLINE}*")):
         place = f"{location.path}/wandb/{_former_name(run, location) or run.name}"
         for file in sorted(path for path in run.rglob("*") if path.is_file()):  # the rows come last
-            write_atomically(location.filesystem, f"{place}/{file.relative_to(run).as_posix()}", file.read_bytes())
+            content = file.read_bytes()
+            write_atomically(location.filesystem, f"{place}/{file.relative_to(run).as_posix()}", content)
+            now, is_log = file.stat().st_size, file.parent.name == "logs"  # which W&B's own process goes on writing
+            if now != len(content) and not is_log:
+                raise OSError(f"{file} had {len(content)} bytes when it was copied, and has {now}")
     shutil.rmtree(folder, ignore_errors=True)
 
 
