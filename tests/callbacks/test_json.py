@@ -96,6 +96,21 @@ def test_a_copy_that_was_cut_off_by_a_kill_is_named(tmp_path, caplog, left, kept
     assert "trial t1 had 2 results, and the storage's result.json is cut off" in caplog.text
 
 
+def test_each_trial_whose_copy_was_cut_off_is_named(tmp_path, caplog):
+    trials = [FakeTrial(tmp_path, name) for name in ("t1", "t2")]
+    for trial in trials:
+        trial.last_result, trial.checkpoint = {"training_iteration": 2}, True
+        copied = tmp_path / "storage" / trial.trial_id / "result.json"
+        copied.parent.mkdir(parents=True)
+        copied.write_bytes(b"")
+    callback = tm.JsonMediaLoggerCallback()
+    callback.setup()
+    for trial in trials:
+        callback.on_trial_start(0, trials, trial)
+    callback.on_experiment_end(trials)
+    assert [f"trial {trial.trial_id} had 2 results" in caplog.text for trial in trials] == [True, True]
+
+
 def test_files_that_were_closed_since_many_trials_run_lose_no_line(tmp_path, monkeypatch):
     monkeypatch.setattr("tune_media.callbacks.json._MAX_OPEN", 1)
     callback = tm.JsonMediaLoggerCallback()

@@ -111,7 +111,7 @@ class JsonBackend(Backend):
         json_files(self._rays)[rays].write("\n" if content else "")  # the next line is a line of its own
         what = f"trial {trial.trial_id} had {reported} results, and the storage's result.json is cut off"
         why = "the driver was killed while Tune copied it. What is missing in it was only sent to the trackers"
-        self.context.fault("restoring result.json", OSError(f"{what}: {why}"))
+        self.context.fault("restoring result.json", OSError(f"{what}: {why}"), kind=trial.trial_id)
 
     def _close_surplus(self) -> None:
         """Close the files that were used longest ago."""
