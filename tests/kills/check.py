@@ -162,6 +162,8 @@ def _check_storage(
                 counts["raw clips that were not made"] += 1
             elif key == TAPED and line["status"] == "tape" and (is_late or not any(map(truth.counts, having))):
                 counts["clips that stay tapes"] += 1
+            elif not must and line["status"] == "failed" and line["note"].startswith("lost with its driver"):
+                counts["listed, and lost with the machine"] += 1
             else:
                 problems.append(f"{key} {path} is {line['status']}: {line.get('note')}")
             continue
@@ -191,13 +193,12 @@ def _check_storage(
         f"{path} has no line" for path in files if "/data-" in path and path.endswith(".parquet") and path not in tables
     ]
     shown = {(row["path"], row.get("key"), bool(row.get("rolled_back"))) for row in rows if "id" in row}
-    listed = {
-        (line["path"], line["key"], bool(line.get("rolled_back")))
-        for line in lines
-        if line["kind"] != "episodes" and line["status"] == "stored"
-    }
     shown |= {(row["path"], "", False) for row in rows if "is_report" in row}
-    listed |= {(line["path"], "", False) for line in lines if line["kind"] == "episodes"}
+    listed = {
+        (line["path"], *(("", False) if line["kind"] == "episodes" else (line["key"], bool(line.get("rolled_back")))))
+        for line in lines
+        if line["status"] == "stored"
+    }
     if shown != listed:
         problems.append(f"tm.load differs from the index: {sorted(shown ^ listed)[:4]}")
     return problems
