@@ -8,6 +8,7 @@ from tests.support.viewing import RefusingStorage, on, write_trial
 from tune_media.experiment import trial_files
 from tune_media.storage import log as log_module
 from tune_media.storage.filesystem import is_local
+from tune_media.storage.location import LOCATION_FILE
 from tune_media.viewing.pages import TrialPages
 from tune_media.viewing.trials import LogDirectory, Trials
 
@@ -167,6 +168,30 @@ def test_files_that_a_remote_index_does_not_name_yet_are_found(experiment, monke
     monkeypatch.setattr(log_module, "_LOOK_SECONDS", 0.0)
     assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 5]
     assert pages.index().content != before.content
+
+
+def test_a_remote_trial_that_goes_on_is_not_asked_for_its_index_again(tmp_path, monkeypatch):
+    """It is not there, and to find that out takes a LIST of each trial at each look."""
+    monkeypatch.setattr(log_module, "_LOOK_SECONDS", 0.0)
+    trial = write_trial(tmp_path / "experiment" / "trial_0", 0)
+    index, log = trial / "media/index.jsonl", tmp_path / "experiment" / ".tune_media_log"
+    log.mkdir()
+    lines = [{**json.loads(line), "trial": "trial_0"} for line in index.read_text().splitlines()]
+    (log / "x.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines[:3]))
+    index.unlink()
+    storage = RefusingStorage("far")
+    trials = Trials([LogDirectory(on(storage, tmp_path / "experiment"))])
+    assert len(trials.all()[0].lines) == 2
+    storage.refused = ["experiment/media", "experiment/params", f"/{LOCATION_FILE}", "trial_0/media/index"]
+    trials.all(max_age=0)
+    with (log / "x.jsonl").open("a") as file:
+        file.write(json.dumps(lines[3]) + "\n")
+    storage.refused = ["experiment/media", "experiment/params"]
+    assert len(trials.all(max_age=0)[0].lines) == 3
+    storage.refused = ["trial_0/media/index"]
+    (log / "x.jsonl").rename(log / "x.done.jsonl")  # its index is whole now
+    with pytest.raises(PermissionError):
+        trials.all(max_age=0)
 
 
 def test_a_look_at_remote_trials_lists_the_log_once(experiment):

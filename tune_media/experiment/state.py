@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +13,11 @@ import pyarrow.fs
 
 from tune_media.experiment.params import nested_choice
 from tune_media.experiment.results import json_file, json_object
-from tune_media.storage.filesystem import file_info
+from tune_media.storage.filesystem import file_info, is_local
 from tune_media.storage.passed_over import warn_passed_over
 
 _PREFIX, _SUFFIX = "experiment_state-", ".json"
+_PAUSE_REMOTE = 10.0  # seconds: so long the files on a remote storage are not listed again
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,12 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._read: dict[str, tuple[Any, list[TrialState]]] = {}  # of each file: its version, its trials
+        self._seen: dict[tuple[int, str], tuple[float, ExperimentState]] = {}  # of each remote experiment, and when
 
     def of(self, filesystem: pyarrow.fs.FileSystem, experiment: str) -> ExperimentState:
         """Return what the snapshots say of the trials of an experiment; nothing if there are none.
+
+        What a remote storage has is up to ten seconds old.
 
         Args:
             filesystem: Any pyarrow filesystem.
@@ -93,13 +98,18 @@ class Snapshots:
         """
         trials: dict[str, TrialState] = {}
         written_at = 0.0
+        place, now = (id(filesystem), experiment), time.monotonic()
+        seen_at, seen = self._seen.get(place, (float("-inf"), ExperimentState()))
+        if now - seen_at < _PAUSE_REMOTE and not is_local(filesystem):
+            return seen
         for info in _files(filesystem, experiment):
             version = (info.size, info.mtime_ns)
             if self._read.get(info.path, (None,))[0] != version:
                 self._read[info.path] = version, _trials(filesystem, info.path)
             trials |= {trial.trial_id: trial for trial in self._read[info.path][1]}
             written_at = max(written_at, (info.mtime_ns or 0) / 1e9)
-        return ExperimentState(trials, written_at)
+        self._seen[place] = now, ExperimentState(trials, written_at)
+        return self._seen[place][1]
 
 
 def _files(filesystem: pyarrow.fs.FileSystem, experiment: str) -> list[pyarrow.fs.FileInfo]:

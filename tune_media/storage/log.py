@@ -9,6 +9,7 @@ unless a trial's index is lost, empty or damaged.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import posixpath
 import re
@@ -197,33 +198,44 @@ def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool =
     Raises:
         OSError: The storage does not answer.
     """
+    with _turn_of(str(filesystem.type_name), experiment):  # who looks at the same time shares the LIST and the parts
+        for again in range(_TRIES):
+            parts = _looked_up(filesystem, experiment, again=bool(again))
+            wanted = [part for part in parts if done or not part.is_done]
+            key = str(filesystem.type_name), experiment, len(wanted) == len(parts)  # if none is done, both logs are one
+            log = _logs.get(key)
+            if log is None or log.parts != wanted or any(not part.number for part in wanted):
+                contents = [_read_part(filesystem, part) for part in wanted]
+                if None in contents:  # parts were merged since they were listed
+                    continue
+                log = _log_of(wanted, [content or [] for content in contents])
+            with _lock:
+                _logs.pop(key, None)
+                _logs[key] = log
+                while len(_logs) > _MAX_LOGS:
+                    del _logs[next(iter(_logs))]
+            return log
+    raise OSError(f"the parts of the log of {experiment} vanish as they are read")
+
+
+@functools.lru_cache(maxsize=1000)
+def _turn_of(kind: str, experiment: str) -> threading.Lock:
+    return threading.Lock()
+
+
+def _looked_up(filesystem: pyarrow.fs.FileSystem, experiment: str, *, again: bool = False) -> list[Part]:
+    """Return the parts of a log; on a remote storage they were listed at most two seconds ago, unless ``again``."""
     place = str(filesystem.type_name), experiment
     with _lock:
         looked, parts = _listed.get(place, (float("-inf"), []))
-    is_fresh = not is_local(filesystem) and time.monotonic() - looked < _LOOK_SECONDS
-    for _ in range(_TRIES):
-        if not is_fresh:
-            looked, parts = time.monotonic(), list_parts(filesystem, posixpath.join(experiment, FOLDER))
-        wanted = [part for part in parts if done or not part.is_done]
-        key = *place, len(wanted) == len(parts)  # if none is done, both logs are one
-        log = _logs.get(key)
-        if log is None or log.parts != wanted or any(not part.number for part in wanted):
-            contents = [_read_part(filesystem, part) for part in wanted]
-            if None in contents:  # parts were merged since they were listed
-                is_fresh = False
-                continue
-            log = _log_of(wanted, [content or [] for content in contents])
+    if again or is_local(filesystem) or time.monotonic() - looked >= _LOOK_SECONDS:
+        looked, parts = time.monotonic(), list_parts(filesystem, posixpath.join(experiment, FOLDER))
         with _lock:
             _listed.pop(place, None)
             _listed[place] = looked, parts
-            _logs.pop(key, None)
-            _logs[key] = log
-            while len(_logs) > _MAX_LOGS:
-                del _logs[next(iter(_logs))]
             while len(_listed) > _MAX_LOGS:
                 del _listed[next(iter(_listed))]
-        return log
-    raise OSError(f"the parts of the log of {experiment} vanish as they are read")
+    return parts
 
 
 def _forget() -> None:
@@ -296,13 +308,12 @@ def is_logged(filesystem: pyarrow.fs.FileSystem, folder: str) -> bool:
 
 
 def has_log(filesystem: pyarrow.fs.FileSystem, experiment: str) -> bool:
-    """Return whether an experiment's folder has a log.
+    """Return whether an experiment has a log: if so, its folder is the one on the storage.
 
     Raises:
         OSError: The storage does not answer.
     """
-    info = filesystem.get_file_info(posixpath.join(experiment, FOLDER))
-    return bool(info.type == pyarrow.fs.FileType.Directory)
+    return bool(_looked_up(filesystem, experiment))
 
 
 def _part(path: str, written: float, are_done: Collection[str]) -> Part:

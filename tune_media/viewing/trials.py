@@ -8,7 +8,7 @@ import posixpath
 import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -186,7 +186,7 @@ class Trials:
         known = {trial.path: trial for trial in self._trials.values() if trial.filesystem is root.folder.filesystem}
         searched = SearchedParams(())  # a new one reads Tune's snapshots again, if a trial asks
         while level and depth <= _MAX_DEPTH:
-            versions = _versions(root.folder.filesystem, level, known.keys(), pool)
+            versions = _versions(root.folder.filesystem, level, known, pool)
             for path, version in versions.items():
                 trial = known.get(path)
                 if isinstance(version, OSError):
@@ -262,25 +262,33 @@ def _parts(items: Sequence[_Item], filesystem: pyarrow.fs.FileSystem) -> list[Se
 
 
 def _versions(
-    filesystem: pyarrow.fs.FileSystem, folders: Sequence[str], known: Iterable[str], pool: ThreadPoolExecutor
+    filesystem: pyarrow.fs.FileSystem, folders: Sequence[str], known: Mapping[str, TrialFiles], pool: ThreadPoolExecutor
 ) -> dict[str, Version | OSError]:
     """Return the folders that are a trial's, each with the version of its index, or with the error of asking for it.
+
+    To ask a remote storage for a file that is not there takes a LIST. A folder with known trials inside is not asked
+    for; nor is a known trial as long as the log has its lines: all that comes into its index is there before.
 
     Raises:
         OSError: The filesystem answers for none of the folders.
     """
-    is_known = set(known)
+    is_far, parents = not is_local(filesystem), {posixpath.dirname(path) for path in known}
 
     def look(part: Sequence[str]) -> list[tuple[str, Version | OSError | None]]:
+        kept: list[tuple[str, Version | OSError | None]] = []
+        if is_far:
+            part = [folder for folder in part if folder in known or folder not in parents]
+            kept = [(f, known[f].version) for f in part if f in known and _goes_on(known[f])]
+            part = [folder for folder in part if folder not in dict(kept)]
         indices = dict(zip(part, _infos(filesystem, [index_path(folder) for folder in part]), strict=True))
         without = [f for f, info in indices.items() if not isinstance(info, OSError) and not info.is_file]
         pointers = _infos(filesystem, [posixpath.join(f, LOCATION_FILE) for f in without]) if without else []
         indices |= {f: info for f, info in zip(without, pointers, strict=True) if _is_there(info)}
-        unsure = [f for f, info in indices.items() if f not in is_known and not _is_there(info)]
+        unsure = [f for f, info in indices.items() if f not in known and not _is_there(info)]
         params = _infos(filesystem, [posixpath.join(folder, PARAMS) for folder in unsure]) if unsure else []
         others = [f for f, info in zip(unsure, params, strict=True) if not _is_there(info)]
         no_trial = {folder for folder in others if not is_logged(filesystem, folder)}
-        return [
+        return kept + [
             (folder, info if isinstance(info, OSError) else None if folder in no_trial else version_of(info))
             for folder, info in indices.items()
         ]
@@ -290,6 +298,11 @@ def _versions(
     if errors and len(errors) == len(looked):
         raise errors[0]
     return {folder: version for folder, version in looked if version is not None}
+
+
+def _goes_on(trial: TrialFiles) -> bool:
+    """Return whether the log has lines of a trial that was read before."""
+    return trial.version is not None and is_logged(trial.filesystem, trial.path)
 
 
 def _is_there(info: pyarrow.fs.FileInfo | OSError) -> bool:
