@@ -72,22 +72,52 @@ class ExperimentState:
         return next((self.trials[id].searched for id in ids if id in self.trials), {})
 
 
+class Listings:
+    """Lists folders. What it says of a remote one is up to ten seconds old, so that a look lists each once.
+
+    Example:
+        >>> Listings().of(pyarrow.fs.LocalFileSystem(), "/no/such/experiment")
+        []
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, str], tuple[float, list[pyarrow.fs.FileInfo]]] = {}
+
+    def of(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> list[pyarrow.fs.FileInfo]:
+        """Return what is directly inside a folder; nothing if there is none.
+
+        Raises:
+            OSError: The filesystem does not answer.
+        """
+        place, now = (id(filesystem), folder), time.monotonic()
+        seen = self._seen.get(place)
+        if seen is None or now - seen[0] >= _PAUSE_REMOTE or is_local(filesystem):
+            seen = now, filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True))
+            self._seen[place] = seen
+        return seen[1]
+
+    def forget(self) -> None:
+        """List folders again from now on."""
+        self._seen.clear()
+
+
 class Snapshots:
     """Reads Tune's snapshots of experiments, each again only if it has changed.
+
+    Args:
+        listings: Lists the experiments' folders. None: its own.
 
     Example:
         >>> Snapshots().of(pyarrow.fs.LocalFileSystem(), "/no/such/experiment").trials
         {}
     """
 
-    def __init__(self) -> None:
+    def __init__(self, listings: Listings | None = None) -> None:
+        self._listings = listings or Listings()
         self._read: dict[str, tuple[Any, list[TrialState]]] = {}  # of each file: its version, its trials
-        self._seen: dict[tuple[int, str], tuple[float, ExperimentState]] = {}  # of each remote experiment, and when
 
     def of(self, filesystem: pyarrow.fs.FileSystem, experiment: str) -> ExperimentState:
         """Return what the snapshots say of the trials of an experiment; nothing if there are none.
-
-        What a remote storage has is up to ten seconds old.
 
         Args:
             filesystem: Any pyarrow filesystem.
@@ -98,23 +128,17 @@ class Snapshots:
         """
         trials: dict[str, TrialState] = {}
         written_at = 0.0
-        place, now = (id(filesystem), experiment), time.monotonic()
-        seen_at, seen = self._seen.get(place, (float("-inf"), ExperimentState()))
-        if now - seen_at < _PAUSE_REMOTE and not is_local(filesystem):
-            return seen
-        for info in _files(filesystem, experiment):
+        for info in _files(filesystem, self._listings.of(filesystem, experiment)):
             version = (info.size, info.mtime_ns)
             if self._read.get(info.path, (None,))[0] != version:
                 self._read[info.path] = version, _trials(filesystem, info.path)
             trials |= {trial.trial_id: trial for trial in self._read[info.path][1]}
             written_at = max(written_at, (info.mtime_ns or 0) / 1e9)
-        self._seen[place] = now, ExperimentState(trials, written_at)
-        return self._seen[place][1]
+        return ExperimentState(trials, written_at)
 
 
-def _files(filesystem: pyarrow.fs.FileSystem, experiment: str) -> list[pyarrow.fs.FileInfo]:
-    """Return the files of the snapshots of an experiment, the oldest first; one listing."""
-    infos = filesystem.get_file_info(pyarrow.fs.FileSelector(experiment, allow_not_found=True))
+def _files(filesystem: pyarrow.fs.FileSystem, infos: Iterable[pyarrow.fs.FileInfo]) -> list[pyarrow.fs.FileInfo]:
+    """Return the files of snapshots among those of an experiment's folder, the oldest first."""
     found = []
     for info in infos:
         with contextlib.suppress(UnicodeDecodeError):  # a name that is no text is none of Tune's

@@ -14,6 +14,7 @@ import pyarrow
 import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
+from tune_media.experiment.state import Listings
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
@@ -62,10 +63,10 @@ class Folder:
         """Whether it is a file, and no folder."""
         return bool(self.filesystem.get_file_info(self.path).type == pyarrow.fs.FileType.File)
 
-    def subfolders(self) -> list[Folder]:
+    def subfolders(self, listings: Listings | None = None) -> list[Folder]:
         """Return the folders directly inside this one, sorted by name; one request on an object store."""
         found = []
-        for info in self.filesystem.get_file_info(pyarrow.fs.FileSelector(self.path, allow_not_found=True)):
+        for info in (listings or Listings()).of(self.filesystem, self.path):
             with contextlib.suppress(UnicodeDecodeError):  # such a name is not a trial's
                 if info.type == pyarrow.fs.FileType.Directory:  # a socket is neither a folder nor a file
                     found.append(Folder(self.filesystem, info.path))

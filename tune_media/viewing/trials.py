@@ -18,7 +18,7 @@ import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
 from tune_media.experiment.searched import SearchedParams
-from tune_media.experiment.state import Snapshots
+from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import (
     TrialFiles,
@@ -93,7 +93,8 @@ class Trials:
         self._ids: dict[str, TrialFiles] = {}
         self._lock = threading.Lock()
         self._unreadable: set[str] = set()
-        self._snapshots = Snapshots()
+        self._listings = Listings()
+        self._snapshots = Snapshots(self._listings)
         self._statuses = Statuses(self._snapshots)
         self._known_statuses: list[TrialStatus] = []
         self._read_at = self._metrics_at = float("-inf")
@@ -170,6 +171,7 @@ class Trials:
 
     def _refresh(self) -> None:
         errors: dict[str, Exception] = {}
+        self._listings.forget()
         with ThreadPoolExecutor(_THREADS) as pool:
             found = [trial for root in self.roots for trial in self._refreshed(root, pool, errors)]
         self._trials = {trial.name: trial for trial in found}
@@ -201,12 +203,20 @@ class Trials:
                 fresh.append((trial, version))
             others = [path for path in level if path not in versions]
             level, depth = (
-                [path for paths in pool.map(partial(_inner_folders, root.folder.filesystem), others) for path in paths],
+                [path for paths in pool.map(partial(self._inner_folders, root), others) for path in paths],
                 depth + 1,
             )
         read = pool.map(lambda item: _error_of_reading(*item), fresh)
         errors |= {trial.path: error for (trial, _), error in zip(fresh, read, strict=True) if error is not None}
         return found
+
+    def _inner_folders(self, root: LogDirectory, path: str) -> list[str]:
+        """Return the folders inside a folder that may be a trial or an experiment; none if it cannot be listed."""
+        try:
+            folders = Folder(root.folder.filesystem, path).subfolders(self._listings)
+            return [inner.path for inner in folders if not OTHER_FOLDERS.match(inner.name)]
+        except OSError:
+            return []
 
     def _warn(self, errors: dict[str, Exception]) -> None:
         """Name the trials that cannot be read, once."""
@@ -227,14 +237,6 @@ def _error_of_reading(trial: TrialFiles, version: Version) -> Exception | None:
     except Exception as error:  # of one trial; the others are shown
         return error
     return None
-
-
-def _inner_folders(filesystem: pyarrow.fs.FileSystem, path: str) -> list[str]:
-    """Return the folders inside a folder that may be a trial or an experiment; none if it cannot be listed."""
-    try:
-        return [inner.path for inner in Folder(filesystem, path).subfolders() if not OTHER_FOLDERS.match(inner.name)]
-    except OSError:
-        return []
 
 
 def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFiles]) -> None:
