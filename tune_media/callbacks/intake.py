@@ -74,7 +74,7 @@ class Taken:
         rows: What is to be appended to the outbox.
         entries: The media that are new.
         went_back: Whether the trial goes back with this result.
-        live: Values that are no plain data.
+        unpackable: Values that are no plain data.
         pending: What is to come with later results; see ``problems.pending``.
     """
 
@@ -82,7 +82,7 @@ class Taken:
     rows: list[NewRow] = field(default_factory=list)
     entries: list[MediaEntry] = field(default_factory=list)
     went_back: bool = False
-    live: dict[str, Any] = field(default_factory=dict)
+    unpackable: dict[str, Any] = field(default_factory=dict)
     pending: dict[str, int] = field(default_factory=dict)
 
 
@@ -178,9 +178,9 @@ def take(
 def _result_row(held: Held, taken: Taken) -> NewRow:
     report = taken.report
     config = None if report.config is None else hyperparameters(held.trial, report.config)[0]
-    flat, taken.live = pack_each(report.flat)
+    flat, taken.unpackable = pack_each(report.flat)
     facts = {"step": report.step, "training_iteration": report.training_iteration, "time": report.time}
-    data = pack({**facts, "live": sorted(map(str, taken.live)), "config": config, "packed": flat})
+    data = pack({**facts, "live": sorted(map(str, taken.unpackable)), "config": config, "packed": flat})
     return NewRow(held.known.trial_id, "result", data)
 
 

@@ -26,7 +26,7 @@ _PAUSE = 1.0  # seconds between tries to write to a disk that is full
 class Maker:
     """One thread that makes contents, and gives them to the rows that wait for them.
 
-    Tune's loop calls ``room``, ``make``, ``lose`` and ``close``.
+    Tune's loop calls ``adopt``, ``room``, ``make`` and ``close``.
 
     Args:
         services: The outbox, the options, and the count of faults.

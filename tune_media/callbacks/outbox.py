@@ -198,7 +198,7 @@ class Outbox:
         # A number is never given twice: all cursors have passed the rows that were deleted.
         self.began = self.last = max(last or 0, int(1000 * time.time()), *self._cursors.values())
         self.nbytes = int(nbytes)
-        self._held: list[NewRow] = []  # rows that wait in memory until the disk takes them
+        self._in_memory: list[NewRow] = []  # rows that wait in memory until the disk takes them
         self._skipped: dict[str, list[tuple[int, str, str]]] = {}  # rows that readers do not get
         self._tidied_to = 0
         self._checkpoints = sqlite3.connect(folder / "outbox.sqlite", check_same_thread=False, isolation_level=None)
@@ -307,10 +307,10 @@ class Outbox:
         try:
             return self._with_room(nbytes, most_bytes, lambda: self._append(rows))
         except OutboxFullError:
-            if most_bytes is not None or len(self._held) + len(rows) > _MOST_HELD:
+            if most_bytes is not None or len(self._in_memory) + len(rows) > _MOST_HELD:
                 raise
             with self._lock:
-                self._held += rows
+                self._in_memory += rows
                 return self.last
 
     def _with_room(self, nbytes: int, most_bytes: float | None, work: Callable[[], Done]) -> Done:
@@ -337,10 +337,10 @@ class Outbox:
             if not is_freed and (cause or self._refusal(nbytes, most_bytes)):  # else another thread has made room
                 raise OutboxFullError(reason) from cause
 
-    def held(self) -> list[NewRow]:
+    def in_memory(self) -> list[NewRow]:
         """Return the rows that wait in memory for the disk."""
         with self._lock:
-            return list(self._held)
+            return list(self._in_memory)
 
     def _append(self, rows: Sequence[NewRow]) -> int:
         """Append rows, after those that wait in memory."""
@@ -349,15 +349,15 @@ class Outbox:
         with self._new_files() as files:
             values = [self._values(row, files) for row in rows]
             with self._lock:
-                rows = [*self._held, *rows]
-                values = [*(self._values(row, files) for row in self._held), *values]
+                rows = [*self._in_memory, *rows]
+                values = [*(self._values(row, files) for row in self._in_memory), *values]
                 is_one_statement = not recipes and len(values) <= _MOST_INSERTED
                 with contextlib.nullcontext() if is_one_statement else self._transaction():
                     for recipe in recipes.items():
                         cursor = self._database.execute("INSERT OR IGNORE INTO recipes VALUES (?, ?)", recipe)
                         added += cursor.rowcount * len(recipe[1])
                     last = self._insert(values)
-                self.last, self._held = last, []
+                self.last, self._in_memory = last, []
         self._add_bytes(added + sum(_cost(row.kind, row.data, row.content) for row in rows))
         self.wake()
         return last
@@ -582,7 +582,7 @@ class Outbox:
 
         Tapes that are still to be rendered stay, and parked rows.
         """
-        if self._held:
+        if self._in_memory:
             with contextlib.suppress(OSError, sqlite3.Error):
                 self._append([])
         with self._deleting:  # Tune's loop does so, too, if it needs room

@@ -107,7 +107,7 @@ class BackendReader(Reader, Context):
         self.reads = any(getattr(type(backend), name) is not getattr(Backend, name) for name in methods)
         if self.reads:  # nobody would advance another one's cursor, and all rows would stay
             services.outbox.add_reader(key, services.outbox.began)
-        self._live: dict[str, TrialInfo] = {}  # as Tune's loop hands them to the backend
+        self._infos: dict[str, TrialInfo] = {}  # as Tune's loop hands them to the backend
         self._trials: dict[str, TrialInfo] = {}  # that the backend has started, and not ended
         self._refused: set[str] = set()  # trials that it could not start
         self._rows: deque[Row] = deque()
@@ -187,12 +187,12 @@ class BackendReader(Reader, Context):
         known = ROW_KINDS[kind]
         if known.method in self.backend.in_loop:
             with self.guard(known.doing):
-                info = self._live.get(trial.trial_id)
+                info = self._infos.get(trial.trial_id)
                 if info is None or info.ray is not trial or kind == "start":
-                    info = self._live[trial.trial_id] = self._services.live_info(trial)
+                    info = self._infos[trial.trial_id] = self._services.live_info(trial)
                 known.call(self.backend, info, *arguments)
         if kind == "end":
-            self._live.pop(trial.trial_id, None)
+            self._infos.pop(trial.trial_id, None)
 
     def finish(self) -> None:
         """Wait for the backend as long as the end may take, and say what it lacks."""
@@ -386,7 +386,7 @@ class BackendReader(Reader, Context):
 
     def _report(self, row: Row, facts: dict[str, Any]) -> Report:
         report = Report(facts["step"], facts["training_iteration"], time=facts["time"], row=row.seq)
-        flat = {**unpack(facts["packed"]), **self._services.live_values(row.seq, facts["live"])}
+        flat = {**unpack(facts["packed"]), **self._services.unpackable_values(row.seq, facts["live"])}
         report.__dict__.update(flat=flat, config=facts["config"])
         return report
 

@@ -1,8 +1,8 @@
 """One experiment on the Tune driver, shared by all callbacks of the family.
 
 The callback that sees a result first takes the media out of it and appends it to the outbox. The storage has a reader,
-and each backend that is not called in Tune's loop has one. None of them waits for another, and Tune's loop waits for
-none.
+and so has each backend; a backend's reader has a thread and a cursor if the backend has a method that Tune's loop does
+not call itself. None of them waits for another, and Tune's loop waits for none.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LOCK = threading.Lock()
 _SETTLE_SECONDS = 1.0  # how long Tune's snapshot of an experiment waits for media that it counts as reported
 _EXIT_SECONDS = 20.0  # how long a process that is told to end waits
 _LOAD_SECONDS = 5.0  # how long a restored trial's first result waits for its lines
-_MAX_LIVE = 1000  # results whose values that are no plain data are held in memory
+_MAX_UNPACKABLE = 1000  # results whose values that are no plain data are held in memory
 
 
 class Member(Protocol):
@@ -231,7 +231,7 @@ class MediaSession:
                 faults.report("the outbox", "keeping media", error, kind=DROPPED)
                 rows = [without_content(row, no_room(error)) for row in rows]
                 last = self._append_names(rows)
-                taken.live = {} if self._outbox.held() else taken.live
+                taken.unpackable = {} if self._outbox.in_memory() else taken.unpackable
         except (OSError, sqlite3.Error) as error:  # the driver's disk does not even take the names of media
             faults.report("the outbox", "writing to the driver's disk", error, kind=DROPPED)
             for entry in taken.entries:
@@ -241,8 +241,8 @@ class MediaSession:
         for seq, row in enumerate(rows, last - len(rows) + 1):
             if not row.ready:
                 self._maker.make(seq, row.entry)
-            elif row.kind == "result" and taken.live:
-                self._keep_live(seq, taken.live)
+            elif row.kind == "result" and taken.unpackable:
+                self._keep_unpackable(seq, taken.unpackable)
         faults.raise_first()
 
     def _append_names(self, rows: list[NewRow]) -> int:
@@ -253,11 +253,11 @@ class MediaSession:
             rows = [NewRow(row.trial, row.kind) if row.kind == "result" else row for row in rows]
             return self.append(rows, is_bounded=False)
 
-    def _keep_live(self, seq: int, values: dict[str, Any]) -> None:
+    def _keep_unpackable(self, seq: int, values: dict[str, Any]) -> None:
         """Hold the values of a result that are no plain data until all readers have passed its row."""
         passed = min((self._outbox.position(key) for key in self._readers), default=seq)
-        live = {at: held for at, held in self.services.live.items() if at > passed}
-        self.services.live = {**live, seq: values} if len(live) < _MAX_LIVE else live
+        kept = {at: found for at, found in self.services.unpackable.items() if at > passed}
+        self.services.unpackable = {**kept, seq: values} if len(kept) < _MAX_UNPACKABLE else kept
 
     def checkpoint(self, trial: Trial, path: str) -> None:
         """Append a checkpoint, a folder on this machine."""
@@ -405,7 +405,7 @@ class MediaSession:
         self.services.waited += time.monotonic() - begun
         is_all_delivered = is_stored and all(reader.is_done for reader in self._readers.values())
         is_all_delivered &= (self._renderer is None or self._renderer.is_empty) and not self._outbox.has_parked
-        for row in self._outbox.held():  # the driver's disk is full to the end
+        for row in self._outbox.in_memory():  # the driver's disk is full to the end
             if row.kind in DATA_KINDS and row.kind != "result":
                 self._summary.lost(unpack(row.data)["path"])
         with contextlib.suppress(OSError, ValueError):  # nobody reads the standard output, or it is closed

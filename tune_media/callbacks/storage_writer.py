@@ -152,8 +152,9 @@ class _Work:
 class StorageWriter(Reader):
     """Writes the media of one experiment.
 
-    Tune's loop calls ``know``, ``put_chore``, ``wait``, ``look_for_suspects``, ``close`` and ``count_unwritten``; the
-    writer's own thread does the rest. A turn raises if the storage does not answer, and is then taken again.
+    Tune's loop calls ``know``, ``look_for_suspects``, ``close`` and ``count_unwritten``, any thread calls ``put_chore``
+    and ``wait``; the writer's own thread does the rest. A turn raises if the storage does not answer, and is then taken
+    again.
 
     Args:
         services: The outbox, the storage, the options, and the counts of faults and files.

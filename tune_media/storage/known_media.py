@@ -37,8 +37,7 @@ class Placed(NamedTuple):
 class KnownMedia:
     """The media of one trial that Tune's loop has seen, and their files: a view of the trial's log.
 
-    Tune's loop calls ``register``, ``report_path``, ``knows``, ``note_iteration_went_back``,
-    ``descends_from`` and ``wait_until_complete``, which are quick; the storage's reader calls the others.
+    Tune's loop calls all methods but ``load`` and ``complete``, which the storage's reader calls.
 
     Example:
         >>> from tune_media import Artifact
