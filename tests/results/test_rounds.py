@@ -1,5 +1,10 @@
+from collections import deque
+
 import tune_media as tm
 from tests.support.results import clip, evaluated, media, places, read
+from tune_media.storage.known_media import KnownMedia
+
+COUNTER = "num_env_steps_sampled_lifetime"
 
 
 def test_a_repeated_evaluation_is_recognised_whatever_its_shape():
@@ -16,6 +21,28 @@ def test_a_later_evaluation_that_looks_the_same_is_another_one():
     assert second.may_repeat is None
 
 
+def test_each_clip_of_a_window_of_ray_2_50_is_stored_once():
+    """A new evaluation reports the window's oldest clip alone, a repetition all of them, the first one twice."""
+    values = [clip(2), window(2), clip(2), window(2, 2, 4), clip(2), window(2, 4, 6), clip(4), window(4, 6, 8)]
+    results = [evaluated(value, i, new=i % 2 == 0) for i, value in enumerate(values, start=2)]
+    assert new_clips(results) == [1, 0, 0, 1, 0, 1, 0, 1]
+    values = [window(1), window(1, 1, 2), window(1, 2, 3), window(2, 3, 4)]
+    assert new_clips({"env_runners": {"videos": value, COUNTER: i}} for i, value in enumerate(values)) == [1, 1, 1, 1]
+
+
+def window(*seeds):
+    return deque(map(clip, seeds), maxlen=3)
+
+
+def new_clips(results):
+    """Return how many clips of each result are new."""
+    known, windows = KnownMedia("trial"), set()
+    return [
+        sum(known.register(clip, "any", "videos", step=1).is_new for clip in media(result, windows))
+        for result in results
+    ]
+
+
 def test_equal_clips_of_one_report_are_two_and_their_order_does_not_matter():
     first = {medium.id for medium in media(evaluated([clip(0), clip(0), clip(1)]))}
     assert len(first) == 3
@@ -24,7 +51,7 @@ def test_equal_clips_of_one_report_are_two_and_their_order_does_not_matter():
 
 def test_training_sections_are_told_apart_by_their_counters():
     def trained(steps):
-        return media({"env_runners": {"videos": clip(), "num_env_steps_sampled_lifetime": steps}})[0]
+        return media({"env_runners": {"videos": clip(), COUNTER: steps}})[0]
 
     assert trained(100).id == trained(100).id != trained(200).id
 

@@ -11,7 +11,7 @@ def clip(seed=0, frames=4, layout="TCHW"):
     return array if layout == "TCHW" else array.transpose(0, 1, 3, 4, 2)
 
 
-def read(result):
+def read(result, windows=None):
     """Replace the media of a result by numbered paths, and return what was found."""
     found = []
 
@@ -19,7 +19,7 @@ def read(result):
         found.append(item)
         return f"path{len(found) - 1}"
 
-    replace_media(result, place)
+    replace_media(result, place, windows=windows)
     return found
 
 
@@ -34,6 +34,6 @@ def evaluated(value, iteration=2, new=True):
     return {"training_iteration": iteration, "evaluation": section}
 
 
-def media(result):
+def media(result, windows=None):
     """Return the media of a result."""
-    return [item.medium for item in read(result)]
+    return [item.medium for item in read(result, windows)]

@@ -18,6 +18,7 @@ from tune_media.results.clean import clean_result
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.raw_clips import RawVideo
 from tune_media.results.reader import FoundMedium, replace_media
+from tune_media.results.rounds import Place
 from tune_media.storage.entry import (
     DROPPED,
     FAILED,
@@ -50,6 +51,7 @@ class Held:
         known: Its media that were seen.
         told: The ids of the callbacks that were told of its last start.
         windows: The lists of its last result, of the old API stack.
+        repeats: The places of its results that were a window of RLlib's.
         config: Its last hyperparameters, as text; None: nobody has asked for them.
     """
 
@@ -57,6 +59,7 @@ class Held:
     known: KnownMedia
     told: set[int] = field(default_factory=set)
     windows: Windows = field(default_factory=Windows)
+    repeats: set[Place] = field(default_factory=set)
     config: str | None = None
 
     def has_other_config(self, result: Mapping[str, Any]) -> bool:
@@ -160,7 +163,7 @@ def take(
         return f"not stored: {medium.kind} {found.section}/{found.key}"
 
     with faults.guard("the reader", "reading media of a result", later=True):  # all that were found get their rows
-        replace_media(result, place, raw_fps, unread)
+        replace_media(result, place, raw_fps, unread, held.repeats)
         for new in () if is_copy else new_episodes(result, held.windows, unstored):
             is_known, path = False, None
             if new.batch.episodes and new.section not in told:

@@ -51,6 +51,7 @@ def replace_media(
     place: Callable[[FoundMedium], Any],
     raw_fps: float = 30.0,
     unread: Callable[[str, str], None] = lambda key, reason: None,
+    windows: set[Place] | None = None,
 ) -> None:
     """Replace each medium of a result, in place.
 
@@ -67,8 +68,9 @@ def replace_media(
         place: Called with each medium; returns its replacement. An exception that it raises is passed on.
         raw_fps: Frames per second of raw arrays.
         unread: Called with the key of each value that cannot be read, and the remedy.
+        windows: The places that were a window in the trial's results so far. It is changed.
     """
-    _Walk(result, place, raw_fps, unread).run()
+    _Walk(result, place, raw_fps, unread, set() if windows is None else windows).run()
 
 
 class _Walk:
@@ -80,11 +82,13 @@ class _Walk:
         place: Callable[[FoundMedium], Any],
         raw_fps: float,
         unread: Callable[[str, str], None],
+        windows: set[Place],
     ) -> None:
         self._result, self._place, self._raw_fps, self._unread = result, place, raw_fps, unread
+        self._windows = windows
         # Each container met so far with its replacement; it is held so that its id() is not given to another object.
         self._seen: dict[int, tuple[Any, Any]] = {}
-        self._ids = ContentIds(result)
+        self._ids = ContentIds(result, windows)
         self._of_place: Exception | None = None  # raised by `place`, so it is not ours to catch
 
     def run(self) -> None:
@@ -179,6 +183,8 @@ class _Walk:
         if id(values) in self._seen:
             return self._seen[id(values)][1]
         self._seen[id(values)] = values, values
+        if is_a(values, deque):
+            self._windows.add(at._replace(depth=0))
         items = list(values)
         replaced = [self._item(item, index, at) for index, item in enumerate(items)]
         if all(new is item for new, item in zip(replaced, items, strict=True)):

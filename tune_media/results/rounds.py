@@ -7,7 +7,7 @@ result brings no id of its own, so its id is made from its content and from the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,8 +65,9 @@ def place_of(name: str, value: Any) -> Place:
 class ContentIds:
     """Makes the ids of the media of one result that bring none: from the content, the place and the round.
 
-    A later evaluation whose clip looks the same is another round. If the result does not say that a section is new, its
-    media may be a repetition, and ``may_repeat`` says of which id. Two equal media in one result get different ids.
+    A later evaluation whose clip looks the same is another round, and two equal media of one round get different ids.
+    If the result does not say that a section is new, or if RLlib reports the place as a window, a medium may be a
+    repetition, and ``may_repeat`` says of which id.
 
     >>> result = {"training_iteration": 3, "evaluation": {"num_healthy_workers": 1}}
     >>> new, _ = ContentIds(result).id_of([b"pixels"], Place("evaluation", ("map",)))
@@ -76,10 +77,12 @@ class ContentIds:
 
     Args:
         result: The result.
+        windows: The places that have ever been a window. Ray 2.50 reports a window as a deque; in an iteration that
+            evaluates only its oldest value, which may be that of an earlier evaluation.
     """
 
-    def __init__(self, result: dict[str, Any]) -> None:
-        self._result = result
+    def __init__(self, result: dict[str, Any], windows: Collection[Place] = ()) -> None:
+        self._result, self._windows = result, windows
         self._occurrences: dict[str, int] = {}
 
     def id_of(
@@ -97,11 +100,13 @@ class ContentIds:
         for part in content:
             digest.update(part)
         digest.update(repr((place.section, place.path)).encode("utf-8", "surrogatepass"))
-        nth = self._occurrences[digest.hexdigest()] = self._occurrences.get(digest.hexdigest(), 0) + 1
+        may_repeat = place._replace(depth=0) in self._windows or (may_repeat_in_training and place.section == TRAIN)
+        token = None if may_repeat else section_round(self._result, place.section)
+        nth = 1
+        if token:  # else a window of Ray 2.50 may hold it twice
+            nth = self._occurrences[digest.hexdigest()] = self._occurrences.get(digest.hexdigest(), 0) + 1
         digest.update(str(nth).encode())
         content_id = digest.hexdigest()[:CONTENT_DIGITS]
-        is_told_apart = place.section != TRAIN or not may_repeat_in_training
-        token = section_round(self._result, place.section) if is_told_apart else None
         return content_id + round_digits(token), None if token else content_id
 
     def identify(self, medium: Medium, place: Place, *, may_repeat_in_training: bool = False) -> None:
