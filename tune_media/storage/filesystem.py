@@ -105,7 +105,9 @@ def write_new(path: str, content: bytes) -> None:
 
 
 def _partial_name(path: str) -> str:
-    return f"{path}.{uuid.uuid4().hex[:8]}{PARTIAL}"  # two processes may write the same file
+    """Return a name of its own, since two processes may write the same file; TensorBoard reads each "tfevents"."""
+    folder, name = posixpath.split(path)
+    return posixpath.join(folder, f"{name.replace('tfevents', 'events')}.{uuid.uuid4().hex[:8]}{PARTIAL}")
 
 
 def half_written(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:

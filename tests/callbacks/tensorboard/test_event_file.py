@@ -6,6 +6,7 @@ import pytest
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
+from tests.support.experiment import tensorboard_events
 from tune_media.callbacks.tensorboard import event_file
 from tune_media.callbacks.tensorboard.event_file import EventWriter, MediaFile
 from tune_media.storage.location import TrialLocation
@@ -101,6 +102,30 @@ def test_a_file_that_a_killed_process_has_begun_with_the_same_row_is_begun_anew(
     assert steps(tmp_path) == [1, 2]
 
 
+@pytest.mark.parametrize("place", ["here", "elsewhere"])
+def test_what_a_kill_leaves_of_a_file_takes_nothing_away(tmp_path, remote, monkeypatch, place):
+    """TensorBoard read it after the file that took its place, and had clips of steps that were undone."""
+    filesystem = remote if place == "elsewhere" else None
+
+    def killed(*_, **__):
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", killed)
+        patch.setattr(event_file, "append_whole", killed)
+        patch.setattr(fsspec.filesystem("file").__class__, "mv", killed)
+        media = media_file(tmp_path, filesystem)
+        media.add(5, events(1, value=1.0))
+        with pytest.raises(RuntimeError, match="killed"):
+            media.write()
+    media = media_file(tmp_path, filesystem)
+    for row, step, value in ((5, 1, 1.0), (6, 1, 2.0), (7, 2, 2.0)):  # it was started again from nothing
+        media.add(row, events(step, value=value))
+        media.write()
+    shown = tensorboard_events(tmp_path).Scalars("a")
+    assert [(event.step, event.value) for event in shown] == [(1, 2.0), (2, 2.0)]
+
+
 def test_what_the_storage_does_not_take_is_written_later(tmp_path, monkeypatch):
     media = media_file(tmp_path / "trial")
     (tmp_path / "trial").write_text("in the way")
@@ -112,6 +137,7 @@ def test_what_the_storage_does_not_take_is_written_later(tmp_path, monkeypatch):
     (tmp_path / "trial").unlink()
     media.write()
     assert (steps(tmp_path / "trial"), media.waiting) == ([1, 2], 0)
+    assert [path.name.split(".")[5] for path in (tmp_path / "trial").iterdir()] == ["0"]
 
 
 def test_on_other_storage_media_are_objects_that_are_replaced_while_they_are_small(tmp_path, remote):

@@ -166,21 +166,23 @@ class MediaFile:
             return
         row, at, _ = waiting[0]
         added, filesystem = b"".join(content for _, _, content in waiting), self._location.filesystem
-        if not self._path:
-            self._first = row, self._first[1] + 1 if row == self._first[0] else 0
-        name = "{}0000000000.{:019d}.{}.tune_media".format(_BEGINNING, *self._first)
+        first = self._first if self._path else (row, self._first[1] + 1 if row == self._first[0] else 0)
+        name = "{}0000000000.{:019d}.{}.tune_media".format(_BEGINNING, *first)
         path = self._path or posixpath.join(self._location.path, name)
         here = local_path(filesystem, path)
         content = (self._object if self._path else _first_record(at)) + added
-        if here is not None and self._path:
-            Path(here).parent.mkdir(parents=True, exist_ok=True)
-            append_whole(Path(here), added)
-        else:  # one that a killed process has begun with the same row has nothing else
+        if here is None:
             write_atomically(filesystem, path, content)
+        else:  # not under another name first: TensorBoard reads whatever has "tfevents" in its name
+            Path(here).parent.mkdir(parents=True, exist_ok=True)
+            if not self._path:  # one that a killed process has begun with the same row has nothing else
+                Path(here).write_bytes(b"")
+            append_whole(Path(here), content)
         with self._lock:
             del self._waiting[: len(waiting)]
         is_full = here is None and len(content) >= _OBJECT_BYTES
-        self._path, self._object = "" if is_full else path, b"" if is_full or here is not None else content
+        self._path, self._first = "" if is_full else path, first
+        self._object = b"" if is_full or here is not None else content
 
 
 def _first_record(wall_time: float) -> bytes:
