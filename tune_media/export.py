@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import posixpath
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -135,7 +134,7 @@ def _export(
                 continue
             progress(trial.name)
             try:
-                state = snapshots.of(trial.filesystem, posixpath.dirname(trial.path.rstrip("/")))
+                state = snapshots.of(trial.filesystem, trial.experiment)
                 log_trial(backend, FinishedTrial.of(trial, catalog.differing_params, state), exported)
             except AlreadyThereError as error:
                 exported.left_alone[trial.name] = str(error)

@@ -86,8 +86,8 @@ class FinishedTrial:
         results = results_of_trial(files.filesystem, files.path)
         first, last = (json_object(results[0]), json_object(results[-1])) if results else ({}, {})
         folder = posixpath.basename(files.path.rstrip("/"))
-        by_folder = next((known.trial_id for known in state.trials.values() if known.folder == folder), None)
-        id = str(first.get("trial_id") or by_folder or next(iter(sorted(files.trial_ids)), None) or folder)
+        by_folder = state.find((), files.path)
+        id = str(first.get("trial_id") or (by_folder and by_folder.trial_id) or min(files.trial_ids, default=folder))
         known = state.trials.get(id)
         chosen = known.searched if known is not None else {}
         config = first.get("config")
@@ -99,7 +99,7 @@ class FinishedTrial:
         info = TrialInfo(
             id,
             known.name if known else trial_name(folder, id) or folder,
-            posixpath.basename(posixpath.dirname(files.path.rstrip("/"))),
+            posixpath.basename(files.experiment),
             config,
             TrialLocation(files.filesystem, files.path, Path(files.path), id),
             searched=searched,

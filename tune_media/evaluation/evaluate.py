@@ -201,7 +201,7 @@ def _show_learning(found: Evaluation, folder: str, is_new: bool) -> None:
 
 def _experiment_of(trials: Sequence[TrialFiles]) -> str:
     """Return the folder of the experiment that all trials are of."""
-    experiments = {posixpath.dirname(trial.path.rstrip("/")) for trial in trials}
+    experiments = {trial.experiment for trial in trials}
     if len(experiments) > 1:
         raise ValueError(
             f"evaluate takes the trials of one experiment, got {len(experiments)}: {name_some(experiments)}."

@@ -7,6 +7,7 @@ import posixpath
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow.fs
@@ -48,28 +49,21 @@ class ExperimentState:
         written_at: When the last snapshot was written, seconds since 1970; 0 if there is none.
 
     Example:
-        >>> ExperimentState().folders, ExperimentState().written_at
-        (set(), 0.0)
+        >>> ExperimentState().find(["a1b2c_00000"], "exp/PPO_1") is None
+        True
     """
 
     trials: Mapping[str, TrialState] = field(default_factory=dict)
     written_at: float = 0.0
 
-    @property
-    def folders(self) -> set[str]:
-        """The names of the trials' folders."""
-        return {trial.folder for trial in self.trials.values()}
+    def find(self, trial_ids: Iterable[str], path: str) -> TrialState | None:
+        """Return the trial that has one of some ids, or else the one in a folder; None if no snapshot has it."""
+        by_id = next((self.trials[id] for id in trial_ids if id in self.trials), None)
+        return by_id or self._by_folder.get(posixpath.basename(path.rstrip("/")))
 
-    def searched_by(self, trial_ids: Iterable[str], path: str) -> Mapping[str, Any]:
-        """Return what Tune chose for the trial in a folder, see ``nested_choice``; empty if no snapshot has it.
-
-        Args:
-            trial_ids: Its ids, if they are known.
-            path: Its folder.
-        """
-        name = posixpath.basename(path.rstrip("/"))
-        ids = [*trial_ids, *(trial.trial_id for trial in self.trials.values() if trial.folder == name)]
-        return next((self.trials[id].searched for id in ids if id in self.trials), {})
+    @cached_property
+    def _by_folder(self) -> dict[str, TrialState]:
+        return {trial.folder: trial for trial in self.trials.values() if trial.folder}
 
 
 class Listings:

@@ -8,9 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow.fs
-
-from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
+from tune_media.experiment.state import ExperimentState, Snapshots
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.secrets import redacted
@@ -55,26 +53,18 @@ class Statuses:
 
     def of(self, trials: Sequence[TrialFiles]) -> list[TrialStatus]:
         """Return the status of each trial; an experiment that cannot be read has trials without status."""
-        states: dict[tuple[int, str], tuple[ExperimentState, dict[str, TrialState]]] = {}
+        states: dict[tuple[int, str], ExperimentState] = {}
         found = []
         for trial in trials:
-            experiment, name = posixpath.split(trial.path.rstrip("/"))
-            place = id(trial.filesystem), experiment
+            place = id(trial.filesystem), trial.experiment
             if place not in states:
-                states[place] = self._states(trial.filesystem, experiment)
-            state, by_folder = states[place]
-            own = next((state.trials[id] for id in trial.trial_ids if id in state.trials), by_folder.get(name))
+                states[place] = ExperimentState()
+                with contextlib.suppress(OSError):
+                    states[place] = self._snapshots.of(trial.filesystem, trial.experiment)
+            own = states[place].find(trial.trial_ids, trial.path)
             word = own.status.lower() if own else ""
             found.append(TrialStatus(word, self._error(trial) if word == FAILED else ""))
         return found
-
-    def _states(
-        self, filesystem: pyarrow.fs.FileSystem, experiment: str
-    ) -> tuple[ExperimentState, dict[str, TrialState]]:
-        state = ExperimentState()
-        with contextlib.suppress(OSError):
-            state = self._snapshots.of(filesystem, experiment)
-        return state, {trial.folder: trial for trial in state.trials.values() if trial.folder}
 
     def _error(self, trial: TrialFiles) -> str:
         if trial.path not in self._errors:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
 import math
 import os
 import posixpath
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow.fs
 
 from tune_media.experiment.media_columns import MediaColumns
-from tune_media.experiment.params import PARAMS, flat_values, plain_config
+from tune_media.experiment.params import PARAMS, differing, flat_values, plain_config, searched_params
 from tune_media.experiment.results import (
     RESULTS,
     Metric,
@@ -26,7 +28,6 @@ from tune_media.experiment.results import (
     read_metrics,
     result_step,
 )
-from tune_media.experiment.searched import SearchedParams
 from tune_media.experiment.state import ExperimentState, Snapshots
 from tune_media.storage.entry import ONLY_TAPE, STORED, may_be_rendered
 from tune_media.storage.filesystem import file_info, is_local, open_file
@@ -110,6 +111,11 @@ class TrialFiles:
     def id(self) -> str:
         """A short name for URLs, made from ``name``."""
         return hashlib.blake2s(self.name.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+    @property
+    def experiment(self) -> str:
+        """The folder of its experiment, on its filesystem."""
+        return posixpath.dirname(self.path.rstrip("/"))
 
     @property
     def state(self) -> tuple[Any, ...]:
@@ -351,6 +357,47 @@ class TrialFiles:
         }
 
 
+class SearchedParams:
+    """The hyperparameters that Tune searched, of trials that are looked at together; read when somebody asks.
+
+    Tune's snapshots name them. Without a snapshot of a trial, they are those that differ between the trials.
+
+    Args:
+        trials: The trials.
+        snapshots: Reads Tune's snapshots.
+
+    Example:
+        >>> SearchedParams([], Snapshots()).trials
+        []
+    """
+
+    def __init__(self, trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:
+        self.trials = list(trials)
+        self._snapshots, self._lock = snapshots, threading.Lock()
+        self._states: dict[str, ExperimentState] = {}
+        self._differing: list[str] | None = None
+
+    def of(self, trial: TrialFiles) -> dict[str, Any]:
+        """Return those of one trial, nested ones as ``outer/inner``, with the values that it had last."""
+        chosen = self.chosen(trial)
+        if not chosen:
+            if self._differing is None:
+                self._differing = differing([one.config for one in self.trials])
+            return {name: trial.config.get(name) for name in self._differing}
+        return dict(flat_values(searched_params(trial.read_config(), chosen)))
+
+    def chosen(self, trial: TrialFiles) -> dict[str, Any]:
+        """Return what Tune chose for a trial, see ``nested_choice``; empty if no snapshot has it."""
+        with self._lock:
+            if trial.experiment not in self._states:
+                state = ExperimentState()
+                with contextlib.suppress(OSError):  # the storage is away; the trials themselves have been read
+                    state = self._snapshots.of(trial.filesystem, trial.experiment)
+                self._states[trial.experiment] = state
+        known = self._states[trial.experiment].find(trial.trial_ids, trial.path)
+        return dict(known.searched) if known else {}
+
+
 def _by_episode(lines: Iterable[Line]) -> dict[str, list[tuple[str, str]]]:
     """Return the section and the key of each line, by the id of its episode."""
     found: dict[str, list[tuple[str, str]]] = {}
@@ -396,15 +443,8 @@ def mark_abandoned(trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:
     """
     for trial in trials:
         is_suspect = bool(len(trial.media) or len(trial.reports)) and not trial.has_results
-        trial.is_abandoned = is_suspect and _is_unknown(
-            trial, snapshots.of(trial.filesystem, posixpath.dirname(trial.path.rstrip("/")))
-        )
-
-
-def _is_unknown(trial: TrialFiles, state: ExperimentState) -> bool:
-    name = posixpath.basename(trial.path.rstrip("/"))
-    is_known = name in state.folders or not state.trials.keys().isdisjoint(trial.trial_ids)
-    return not is_known and 0.0 < trial.newest < state.written_at
+        state = snapshots.of(trial.filesystem, trial.experiment) if is_suspect else ExperimentState()
+        trial.is_abandoned = 0.0 < trial.newest < state.written_at and state.find(trial.trial_ids, trial.path) is None
 
 
 def results_path(folder: str) -> str:
@@ -441,6 +481,6 @@ def _lines_of(stream: Any) -> Iterator[bytes]:
 
 
 def _is_inside(path: str, folder: str, inner: str = "media") -> bool:
-    """Say whether a local file, with symbolic links followed, is inside a folder of a trial's, which is not one."""
+    """Return whether a local file, with symbolic links followed, is inside a folder of a trial's, which is not one."""
     root = posixpath.join(os.path.realpath(folder), inner)
     return os.path.commonpath([root, os.path.realpath(path)]) == root

@@ -17,10 +17,9 @@ import numpy.typing as npt
 import pyarrow.fs
 
 from tune_media.experiment.params import differing
-from tune_media.experiment.searched import SearchedParams
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import Statuses, TrialStatus
-from tune_media.experiment.trial_files import TrialFiles, mark_abandoned
+from tune_media.experiment.trial_files import SearchedParams, TrialFiles, mark_abandoned
 from tune_media.storage.filesystem import as_argument, is_local, open_file
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.suspects import SUSPECT
@@ -595,10 +594,11 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     """
     folders, trials = _read_trials(find_folders(source, filesystem))
     trials = _once(trials)
-    searched = SearchedParams(trials)
+    snapshots = Snapshots()
+    searched = SearchedParams(trials, snapshots)
     for trial in trials:
         trial.searched = searched
-    experiments = [as_argument(trial.filesystem, posixpath.dirname(trial.path.rstrip("/"))) for trial in trials]
+    experiments = [as_argument(trial.filesystem, trial.experiment) for trial in trials]
     warn_of_unrendered((name, trial.contents) for name, trial in zip(experiments, trials, strict=True))
     suspects = Counter[str]()
     for name, trial in zip(experiments, trials, strict=True):
@@ -606,7 +606,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     warn_of_suspects(+suspects)
     _in_parallel(_look_for_results, trials)
     with contextlib.suppress(OSError):  # nobody knows which were abandoned, and everything else is there
-        mark_abandoned(trials, Snapshots())
+        mark_abandoned(trials, snapshots)
     trials.sort(key=lambda trial: trial.name)
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
 

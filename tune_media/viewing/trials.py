@@ -17,10 +17,10 @@ from typing import TypeVar
 import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
-from tune_media.experiment.searched import SearchedParams
 from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import (
+    SearchedParams,
     TrialFiles,
     Version,
     index_path,
@@ -186,7 +186,7 @@ class Trials:
         fresh: list[tuple[TrialFiles, Version]] = []
         found: list[TrialFiles] = []
         known = {trial.path: trial for trial in self._trials.values() if trial.filesystem is root.folder.filesystem}
-        searched = SearchedParams(())  # a new one reads Tune's snapshots again, if a trial asks
+        searched = SearchedParams((), self._snapshots)  # a new one looks at Tune's snapshots again, if a trial asks
         while level and depth <= _MAX_DEPTH:
             versions = _versions(root.folder.filesystem, level, known, pool)
             for path, version in versions.items():
