@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.fs
 
 from tune_media.experiment.media_columns import MediaColumns
@@ -30,6 +31,7 @@ from tune_media.experiment.results import (
 )
 from tune_media.experiment.state import ExperimentState, Snapshots
 from tune_media.storage.entry import ONLY_TAPE, STORED, may_be_rendered
+from tune_media.storage.episode_files import episode_table, parquet_name
 from tune_media.storage.filesystem import file_info, is_local, open_file
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import filesystem_of_trial, path_of
@@ -301,6 +303,26 @@ class TrialFiles:
         filesystem, folder = self.place
         full = posixpath.join(folder, path)
         return (filesystem, full) if not is_local(filesystem) or _is_inside(full, folder) else None
+
+    def episodes(self, report: str, columns: Sequence[str]) -> pa.Table:
+        """Return columns of the Parquet file of a report, by the report's path in the index.
+
+        Raises:
+            OSError: The storage does not answer, or the file is gone.
+            pyarrow.ArrowException: The file is none of a report's.
+            ValueError: It has no such column.
+        """
+        with self.open_media(parquet_name(report)) as file:
+            return episode_table(file, columns)
+
+    def open_media(self, path: str) -> Any:
+        """Open a file by its path relative to the folder of the media.
+
+        Raises:
+            OSError: The storage does not answer, or the file is gone.
+        """
+        filesystem, folder = self.place
+        return open_file(filesystem, posixpath.join(folder, path))
 
     @property
     def place(self) -> tuple[pyarrow.fs.FileSystem, str]:

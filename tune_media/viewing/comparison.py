@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-import posixpath
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tune_media.experiment.status import FAILED, TrialStatus
-from tune_media.experiment.trial_files import Line, TrialFiles
-from tune_media.storage.episode_files import episode_table, parquet_name
-from tune_media.storage.filesystem import open_file
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values.checks import did_you_mean
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
@@ -137,7 +134,7 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
         if as_number(line.get("step")) != newest:
             continue
         try:
-            rows = _seeded_rows(trial, line)
+            rows = trial.episodes(line["path"], _SEEDED).to_pylist()
         except Exception as error:  # of one file: it is gone, or broken
             logger.warning("tune_media: cannot read the episodes in %r: %s", line["path"], error_text(error))
             continue
@@ -145,10 +142,3 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
             if row["section"] == line.get("section") and row["seed"] is not None and row["episode_return"] is not None:
                 found[row["seed"]].append(row["episode_return"])
     return {seed: float(np.mean(values)) for seed, values in found.items()}
-
-
-def _seeded_rows(trial: TrialFiles, line: Line) -> list[Mapping[str, Any]]:
-    filesystem, folder = trial.place
-    with open_file(filesystem, posixpath.join(folder, parquet_name(line["path"]))) as file:
-        rows: list[Mapping[str, Any]] = episode_table(file, _SEEDED).to_pylist()
-    return rows

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.episode_files import EPISODE_COLUMNS, WITHOUT_TAPES, episode_table, parquet_name
-from tune_media.storage.filesystem import open_file
+from tune_media.storage.episode_files import EPISODE_COLUMNS, WITHOUT_TAPES, parquet_name
 from tune_media.values.checks import did_you_mean, name_some
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
@@ -127,11 +126,11 @@ def of_episodes(trials: Sequence[TrialFiles], params: str, differing: Sequence[s
     configs = _configs(trials, params, differing)
     for trial, config in zip(trials, configs, strict=True):
         for report, is_rolled_back in trial.report_files.items():
-            path = posixpath.join(trial.media_path, parquet_name(report))
             added = {**config, "rolled_back": is_rolled_back, "abandoned": trial.is_abandoned}
             try:
-                rows.extend({"trial": trial.name, **row, **added} for row in _episodes_in(trial, path))
+                rows.extend({"trial": trial.name, **row, **added} for row in _episodes_in(trial, report))
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here
+                path = posixpath.join(trial.media_path, parquet_name(report))
                 logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
     return _data_frame(
         rows, ["trial", *EPISODE_COLUMNS, *_OF_EPISODES], [name for config in configs for name in config]
@@ -172,10 +171,8 @@ def _number_named(rows: Sequence[dict[str, Any]], name: str) -> str:
     return found
 
 
-def _episodes_in(trial: TrialFiles, path: str) -> Iterator[dict[str, Any]]:
-    with open_file(trial.media_filesystem, path) as file:
-        table = episode_table(file, WITHOUT_TAPES)
-    for row in table.to_pylist():
+def _episodes_in(trial: TrialFiles, report: str) -> Iterator[dict[str, Any]]:
+    for row in trial.episodes(report, WITHOUT_TAPES).to_pylist():
         if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
             continue
         row["series"], row["every"] = dict(row["series"]), dict(row["every"])

@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.episode_files import episode_table, parquet_name
-from tune_media.storage.filesystem import open_file
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.secrets import error_text
 from tune_media.viewing.conditions import Mask, Texts, as_numpy
@@ -289,10 +287,7 @@ def _flat(maps: pa.ChunkedArray, count: int) -> Iterable[tuple[str, npt.NDArray[
 
 def _read(trial: TrialFiles, report: str) -> pa.Table | None:
     try:
-        filesystem, folder = trial.place
-        path = posixpath.join(folder, parquet_name(report))
-        with open_file(filesystem, path) as file:
-            return episode_table(file, _READ)
+        return trial.episodes(report, _READ)
     except Exception as error:  # of one file: it is gone, or broken
         logger.warning("tune_media: cannot read the episodes in %r: %s", report, error_text(error))
         return None

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tune_media.values.checks import did_you_mean, is_number
+from tune_media.values.number import as_number
 from tune_media.viewing.conditions import Mask, Numbers, Rows, Texts, mask
 from tune_media.viewing.payload import finite
 
@@ -58,6 +59,23 @@ class EpisodeTable:
         """The names of all columns."""
         self._count = len(next(iter(self.columns.values()), ()))
         self._total = self._count if self.counting is None else int(self.counting.sum())
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[Any, Any]]) -> EpisodeTable:
+        """Return the table of episodes that are given as rows, whose metrics are a dict or columns of their own.
+
+        Only what is a number or a text is in the table, and only columns in which a row has a value.
+
+        >>> EpisodeTable.of_rows([{"episode_return": 1.0, "metrics": {"distance": 2}, "task": None}]).names
+        ['episode_return', 'metrics/distance']
+        """
+        flat = [row | {f"metrics/{name}": value for name, value in row.get("metrics", {}).items()} for row in rows]
+        columns = {}
+        for name in dict.fromkeys(name for row in flat for name in row):
+            values = [_scalar(row.get(name)) for row in flat]
+            if any(value is not None for value in values):
+                columns[name] = _plain(values)
+        return cls(columns)
 
     def __len__(self) -> int:
         return self._count
@@ -159,7 +177,9 @@ class EpisodeTable:
         for full in self.names:
             if full.partition("/")[2] == wanted or full.rpartition("/")[2] == wanted:
                 return full
-        raise ValueError(f"there is no column {name!r}; {did_you_mean(name, self.names)}")
+        shorter = [short for short, full in SHORT.items() if full in self.names]
+        known = [*shorter, *(full.removeprefix("metrics/") for full in self.names)]
+        raise ValueError(f"there is no column {name!r}; {did_you_mean(name, known)}")
 
     def column(self, name: str) -> Numbers | Texts:
         """Return a column.
@@ -247,6 +267,12 @@ def _first(keys: Numbers, count: int) -> Rows:
         candidates = np.flatnonzero(keys <= np.partition(keys, count)[count])
         return candidates[np.argsort(keys[candidates], kind="stable")][:count]
     return np.argsort(keys, kind="stable")
+
+
+def _scalar(value: Any) -> float | str | None:
+    """Return a number or a text of a row; None if it is missing, or something else."""
+    number = as_number(value)
+    return value if isinstance(value, str) else None if math.isnan(number) else number
 
 
 def _at(values: Numbers | Texts, rows: npt.NDArray[Any]) -> Numbers | Texts:

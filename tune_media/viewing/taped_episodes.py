@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.recording.overlay import check_can_draw
@@ -21,22 +19,18 @@ from tune_media.replay.recipe import Creator
 from tune_media.replay.tape import Tape
 from tune_media.storage.episode_files import parquet_name, recipe_name, record_of, tape_of, taped_rows
 from tune_media.storage.filesystem import open_file, read_if_there
-from tune_media.values.checks import did_you_mean
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
-from tune_media.values.names import full_name
 from tune_media.values.options import VideoOptions
 from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.video import Video
-from tune_media.viewing.conditions import Numbers, Texts, mask
-from tune_media.viewing.episode_table import SHORT
+from tune_media.viewing.episode_table import EpisodeTable
 
 if TYPE_CHECKING:
     from tune_media.viewing.catalog import Catalog
 
 logger = logging.getLogger("tune_media")
 
-_METRICS = "metrics/"  # begins the names of such columns
 BEST, WORST, LAST, ALL, WAITING, SUSPECT = "best", "worst", "last", "all", "waiting", "suspect"
 _ONLY_STATE = "the replay has another state than the episode"  # in the text of a RenderError
 
@@ -79,9 +73,9 @@ class TapedEpisode:
             OSError: The storage does not answer, or the file is gone.
             pyarrow.ArrowException: The file is none of a report's.
         """
-        path = posixpath.join(trial.media_path, parquet_name(report))
         more = {"rolled_back": is_rolled_back, "abandoned": trial.is_abandoned}
-        with open_file(trial.media_filesystem, path) as file:
+        with trial.open_media(parquet_name(report)) as file:
+            path = posixpath.join(trial.media_path, parquet_name(report))
             return [cls(trial, path, row | more) for row in taped_rows(file)]
 
     @property
@@ -362,8 +356,7 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
                 f"{which!r} is neither best, worst, last, waiting or suspect, nor a condition such as 'return < 20', "
                 "nor the id of one episode with a tape. `tune-media list --json` shows the ids of episodes with clips."
             ) from error
-    matches = mask(which, _Rows([episode.row for episode in episodes]))
-    return [episode for episode, is_wanted in zip(episodes, matches, strict=True) if is_wanted]
+    return [episodes[at] for at in EpisodeTable.of_rows([episode.row for episode in episodes]).found(which)]
 
 
 def ids_matching(catalog: Catalog, where: str) -> set[str]:
@@ -372,8 +365,8 @@ def ids_matching(catalog: Catalog, where: str) -> set[str]:
     Raises:
         ValueError: They cannot be read, or have a name that no episode has.
     """
-    rows = [_nested(row) for row in catalog.episodes(params="none").to_dict("records")]
-    return {row["episode_id"] for row, is_wanted in zip(rows, mask(where, _Rows(rows)), strict=True) if is_wanted}
+    rows = catalog.episodes(params="none").to_dict("records")
+    return {rows[at]["episode_id"] for at in EpisodeTable.of_rows(rows).found(where)}
 
 
 def _outstanding(episodes: Sequence[TapedEpisode], which: str) -> TapedEpisode:
@@ -458,55 +451,3 @@ def _options(
         ValueError: The tape cannot be read, or an option is wrong.
     """
     return VideoOptions(height=height, every=every or Tape.unpacked(tape).every, overlay=tuple(overlay))
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The columns and the metrics of episodes, as a filter is read against them."""
-
-    rows: Sequence[Mapping[str, Any]]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def column(self, name: str) -> Numbers | Texts:
-        """Return the values of a name.
-
-        Raises:
-            ValueError: No episode has a value of this name.
-        """
-        values = [_value(row, name) for row in self.rows]
-        if all(value is None for value in values):
-            known = {key for row in self.rows for key in (*SHORT, *row, *row["metrics"])}
-            there = [key for key in sorted(known) if self._has(key)]
-            full = full_name(name, there)
-            if full is not None:
-                return self.column(full)
-            raise ValueError(f"no such episode has a value {name!r}; {did_you_mean(name, there)}")
-        if any(isinstance(value, str) for value in values):
-            return Texts.of([None if value is None else str(value) for value in values])
-        return np.array([np.nan if value is None else value for value in values], float)
-
-    def texts(self) -> list[Texts]:
-        """Return the columns of texts."""
-        columns = [self.column(name) for name in ("trial", "section", "task", "episode_id") if self._has(name)]
-        return [column for column in columns if isinstance(column, Texts)]
-
-    def _has(self, name: str) -> bool:
-        return any(_value(row, name) is not None for row in self.rows)
-
-
-def _nested(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return an episode of a DataFrame as the tapes' rows are: its metrics a dict, and None for what is missing.
-
-    >>> _nested({"seed": float("nan"), "metrics/distance": 2.0})
-    {'seed': None, 'metrics': {'distance': 2.0}}
-    """
-    known = {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
-    metrics = {name: known.pop(name) for name in list(known) if name.startswith(_METRICS)}
-    return known | {"metrics": {name.removeprefix(_METRICS): value for name, value in metrics.items()}}
-
-
-def _value(row: Mapping[str, Any], name: str) -> float | str | None:
-    value = row["metrics"].get(name, row.get(SHORT.get(name, name)))
-    return value if isinstance(value, (int, float, str)) else None
