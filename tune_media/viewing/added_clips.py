@@ -67,7 +67,7 @@ class AddedClips:
         self.close()
 
     def has(self, episode: TapedEpisode) -> bool:
-        """Say whether the clip of an episode is there already.
+        """Return whether the clip of an episode is there already.
 
         Raises:
             OSError: The storage does not answer.
@@ -109,7 +109,7 @@ class AddedClips:
             self.files.append(full)
 
     def settle(self, rendered: Rendered) -> str | None:
-        """Say of the suspect clips of an episode what its replay shows; return why one stays suspect, or None.
+        """List the suspect clips of an episode as its replay shows them; return why one stays suspect, or None.
 
         If the replay is another episode, the clips are listed as failed, and their files are deleted. If pictures were
         compared, they are suspect no longer.

@@ -327,7 +327,7 @@ class Catalog(Sequence[CatalogRow]):
         return conditions(values, fields, params, data_frames.MEDIA_COLUMNS, configs)
 
     def _warn_of_unknown(self, texts: Mapping[str, Sequence[str]]) -> None:
-        """Say which names there are, if a text that is asked for is none of them."""
+        """Warn, with the names that there are, if a text that is asked for is none of them."""
         for argument, text in ((argument, text) for argument, several in texts.items() for text in several):
             if text in _ALWAYS_KNOWN.get(argument, ()) or not len(self):
                 continue
@@ -443,8 +443,7 @@ class Catalog(Sequence[CatalogRow]):
         """
         found = self._judged(by, metric, "max", task)
         names = titles([one.configuration for one in found])
-        scores = (one.scores if one.scores.ndim == 2 else one.scores[:, None] for one in found)
-        return dict(zip(names, scores, strict=True))
+        return dict(zip(names, (one.scores for one in found), strict=True))
 
     def paired_difference(self, first: str | Sequence[str], second: str | Sequence[str]) -> dict[str, float]:
         """Return how much larger the first trials' returns are on the evaluation seeds that the second ones have, too.
@@ -622,12 +621,12 @@ def _texts(argument: str, wanted: str | Iterable[str], function: str = "filter",
 
 
 def _means(column: str, wanted: Sequence[str], name: str) -> bool:
-    """Say whether one of the texts that are asked for means a name; a key may be named by its last part."""
+    """Return whether one of the texts that are asked for means a name; a key may be named by its last part."""
     return name in wanted or (column == "key" and any(name.endswith(f"/{text}") for text in wanted))
 
 
 def _is_meant(trial: TrialFiles, asked: Sequence[Condition]) -> bool:
-    """Say whether a trial holds those of the conditions that are about trials."""
+    """Return whether a trial holds those of the conditions that are about trials."""
     known = {"abandoned": [trial.is_abandoned], "trial_id": trial.trial_ids}
     for one in asked:
         if one.is_param and not one.holds(trial.config.get(one.name)):

@@ -15,7 +15,7 @@ from tune_media.values.checks import did_you_mean
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
-from tune_media.viewing.configurations import Judged, configurations, judge, rank, table_of
+from tune_media.viewing.configurations import Judged, configurations, judge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,20 +76,13 @@ def judged(
     Raises:
         ValueError: There is no such hyperparameter, or a configuration has more runs of one task than of another.
     """
-    params = [trial.config for trial in trials]
-    if task is None:
-        found = configurations(params, by)
-        return judge(found, scores, counts=lambda number: statuses[number].word != FAILED, sign=sign)
-    (name,) = configurations(params, [task])[0].params
-    tasks = [str(own.get(name)) for own in params]
-    without = [{other: value for other, value in own.items() if other != name} for own in params]
-    found = configurations(without, by)
+    params, tasks = [trial.config for trial in trials], None
+    if task is not None:
+        (name,) = configurations(params, [task])[0].params
+        tasks = [str(own.get(name)) for own in params]
+        params = [{other: value for other, value in own.items() if other != name} for own in params]
     counting = [s if status.word != FAILED else None for s, status in zip(scores, statuses, strict=True)]
-    tables = [
-        (one, table_of(one, counting, tasks), [number for number in one.trials if counting[number] is None])
-        for one in found
-    ]
-    return rank(tables, sign)
+    return judge(configurations(params, by), counting, tasks, sign=sign)
 
 
 def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFrame:

@@ -65,7 +65,7 @@ class Texts:
         return len(self.at)
 
     def equal(self, text: str | None) -> Mask:
-        """Say which rows have a text; None: which have none. ``true`` and ``false`` are also True and False."""
+        """Return which rows have a text; None: which have none. ``true`` and ``false`` are also True and False."""
         if text is None:
             return self.at < 0
         texts = pa.array([text.capitalize() if text.lower() in ("true", "false") else text, text], pa.string())
@@ -77,7 +77,7 @@ class Texts:
         return None if self.of_texts is None else np.append(self.of_texts, np.nan)[self.at]
 
     def contain(self, text: str) -> Mask:
-        """Say which rows have a text that another one is part of, in upper or lower case."""
+        """Return which rows have a text that another one is part of, in upper or lower case."""
         return self._of_rows(pc.match_substring(self.texts, text, ignore_case=True))
 
     def ranks(self, rows: Rows) -> Numbers:

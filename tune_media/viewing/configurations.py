@@ -45,7 +45,7 @@ class Judged:
 
     Attributes:
         configuration: The configuration.
-        scores: The score of each run that counts, of shape (runs,) or (runs, tasks).
+        scores: The score of each run that counts, of shape (runs, tasks).
         left_out: The numbers of its trials without a score, or that failed.
         mean: The mean score with its 95 % interval.
         iqm: The interquartile mean with its interval.
@@ -85,7 +85,7 @@ def titles(found: Sequence[Configuration]) -> list[str]:
 
 
 def is_seed(name: str) -> bool:
-    """Say whether a hyperparameter is a training seed, by its name.
+    """Return whether a hyperparameter is a training seed, by its name.
 
     >>> [name for name in ("seed", "env_config/env_seed", "rng", "seeds", "speed", "lr") if is_seed(name)]
     ['seed', 'env_config/env_seed', 'rng']
@@ -116,52 +116,42 @@ def configurations(params: Sequence[Mapping[str, Any]], by: Sequence[str] | None
 
 
 def judge(
-    found: Sequence[Configuration],
-    scores: Sequence[float | None],
-    *,
-    counts: Callable[[int], bool] = lambda trial: True,
-    sign: int = 1,
+    found: Sequence[Configuration], scores: Sequence[float | None], tasks: Sequence[str] | None = None, *, sign: int = 1
 ) -> list[Judged]:
     """Score configurations over their runs, the best mean first; those without a score come last.
 
     Args:
         found: The configurations.
-        scores: The score of each trial, or None.
-        counts: Whether a trial counts, by its number: one that failed does not.
+        scores: The score of each trial; None if it has none, or does not count.
+        tasks: The task of each trial. None: there is one.
         sign: -1 if the lowest score is the best.
-    """
-    tables = []
-    for one in found:
-        own = [trial for trial in one.trials if scores[trial] is not None and counts(trial)]
-        values = np.array([scores[trial] for trial in own], float)
-        tables.append((one, values, [trial for trial in one.trials if trial not in set(own)]))
-    return rank(tables, sign)
 
+    Raises:
+        ValueError: A configuration has more runs of one task than of another.
 
-def rank(tables: Sequence[tuple[Configuration, Scores, Sequence[int]]], sign: int = 1) -> list[Judged]:
-    """Score configurations by tables of scores of shape (runs,) or (runs, tasks), the best mean first.
-
-    >>> lr = [Configuration({"lr": lr}, [lr]) for lr in (0, 1)]
-    >>> [one.mean.value for one in rank([(lr[0], np.array([1.0, 2.0]), ()), (lr[1], np.array([5.0, 5.0]), ())])]
+    >>> lr = [Configuration({"lr": 0}, [0, 1]), Configuration({"lr": 1}, [2, 3])]
+    >>> [one.mean.value for one in judge(lr, [1.0, 2.0, 5.0, 5.0])]
     [5.0, 1.5]
     """
+    tables = [(one, table_of(one, scores, tasks or [""] * len(scores))) for one in found]
     scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
     judged = []
-    for place, (one, scores, left_out) in enumerate(scored):
+    for place, (one, table) in enumerate(scored):
         behind = None
         if place:
             best = scored[0][1]
-            behind = difference(best, scores) if sign > 0 else difference(scores, best)
-        judged.append(Judged(one, scores, left_out, estimate(scores), estimate(scores, interquartile_mean), behind))
-    return [*judged, *(Judged(*item) for item in tables if not item[1].size)]
+            behind = difference(best, table) if sign > 0 else difference(table, best)
+        left_out = [trial for trial in one.trials if scores[trial] is None]
+        judged.append(Judged(one, table, left_out, estimate(table), estimate(table, interquartile_mean), behind))
+    return [*judged, *(Judged(one, table, one.trials) for one, table in tables if not table.size)]
 
 
 def table_of(one: Configuration, scores: Sequence[float | None], tasks: Sequence[str]) -> Scores:
-    """Return the scores of a configuration with several tasks as an array (runs, tasks), as rliable takes them.
+    """Return the scores of a configuration as an array (runs, tasks), as rliable takes them.
 
     Args:
         one: The configuration.
-        scores: The score of each trial.
+        scores: The score of each trial, or None.
         tasks: The task of each trial. The columns are in the order of their names.
 
     Raises:

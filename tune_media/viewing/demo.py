@@ -39,7 +39,7 @@ class Progress(tune.Callback):
         self._line, self._total, self._done = line, total, 0
 
     def setup(self, *args: Any, **info: Any) -> None:
-        """Say that the trials start."""
+        """Show that the trials start."""
         self._line.stage(f"Starting {TRIALS} trials: each is a process that imports RLlib and torch")
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
@@ -52,7 +52,7 @@ class Progress(tune.Callback):
         (self._line.stage if self._done == 1 else self._line.progress)(text)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """Say that the clips are being written."""
+        """Show that the clips are being written."""
         self._line.stage(f"Trained {self._done} of {self._total} iterations; writing the last clips")
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Says what a recording of an env would be, from inside an env runner's kind of process: a Ray actor."""
+"""Finds out what a recording of an env would be, from inside an env runner's kind of process: a Ray actor."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
 
 
 def _try_replay(make: Callable[[], Any], tape: Tape, pictures: list[Any]) -> str:
-    """Say whether a second env repeats an episode and its frames, so that ``render="replay"`` works.
+    """Return whether a second env repeats an episode and its frames, so that ``render="replay"`` works.
 
     Args:
         make: Returns the second env.
@@ -198,7 +198,7 @@ def _try_replay(make: Callable[[], Any], tape: Tape, pictures: list[Any]) -> str
 
 
 def _try_auto(make: Callable[[], Any]) -> str:
-    """Say whether ``render="auto"`` uses tapes: it gives resets no seed.
+    """Return whether ``render="auto"`` uses tapes: it gives resets no seed.
 
     Args:
         make: Returns an env.
@@ -230,7 +230,7 @@ def _close(env: Any) -> None:
 
 
 def _look_at(pictures: list[Any]) -> list[str]:
-    """Say what is wrong with frames that could be encoded."""
+    """Return what is wrong with frames that could be encoded."""
     looks = {look_of(picture) for picture in pictures}
     if SAME not in looks:
         return [reason_of(min(looks))]

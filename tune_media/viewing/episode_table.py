@@ -69,7 +69,7 @@ class EpisodeTable:
         >>> EpisodeTable.of_rows([{"episode_return": 1.0, "metrics": {"distance": 2}, "task": None}]).names
         ['episode_return', 'metrics/distance']
         """
-        flat = [row | {f"metrics/{name}": value for name, value in row.get("metrics", {}).items()} for row in rows]
+        flat = [{**row} | {f"metrics/{name}": value for name, value in row.get("metrics", {}).items()} for row in rows]
         columns = {}
         for name in dict.fromkeys(name for row in flat for name in row):
             values = [_scalar(row.get(name)) for row in flat]

@@ -158,7 +158,7 @@ def scores_of(trials: Sequence[TrialFiles], metric: str, section: str) -> list[f
 
 
 def is_return(metric: str) -> bool:
-    """Say whether a score is the return of episodes, so that the returns on equal seeds compare it, too.
+    """Return whether a score is the return of episodes, so that the returns on equal seeds compare it, too.
 
     >>> is_return("episode_return_mean"), is_return("clip"), is_return("loss")
     (True, True, False)

@@ -20,17 +20,13 @@ def save_medium(
     Args:
         content: The content of the medium's file.
         stored_as: The name of that file, or its path.
-        output: The file to write; its ending decides the format. Its folder is made if it is missing.
-        width: The largest width of a GIF, pixels. None: that of the clip.
-        fps: The most frames per second of a GIF, 1 to 50. None: those of the clip, at most 50, which is all that GIF
-            can do.
+        output, width, fps: See ``CatalogRow.save``.
 
     Returns:
         The path of the file.
 
     Raises:
-        ValueError: The file's ending is neither that of the medium nor, for a clip, ``.gif``. Or a width or frame rate
-            that cannot be, or for another file than a GIF. Or the clip is broken.
+        ValueError: The medium cannot be saved in this format, width or frame rate, or the clip is broken.
         TypeError: A width or frame rate that is no number.
         OSError: The file cannot be written.
 

@@ -262,7 +262,7 @@ class ClipFolder:
         """Nothing is open."""
 
     def has(self, episode: TapedEpisode) -> bool:
-        """Say whether an episode needs no clip: a folder's are written anew."""
+        """Return whether an episode needs no clip: a folder's are written anew."""
         return False
 
     def add(self, rendered: Rendered) -> None:

@@ -88,4 +88,4 @@ class _QuietHandler(WSGIRequestHandler):
     """Logs failures only."""
 
     def log_request(self, code: Any = "-", size: Any = "-") -> None:
-        """Say nothing of a request that was answered."""
+        """Log nothing of a request that was answered."""
