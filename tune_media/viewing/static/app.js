@@ -27,6 +27,7 @@
       this.settings = readSettings();
       this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, axing: false, choosing: null, toast: "" };
       this.touched = false;
+      this.held = { axis: model.memo(), scale: model.memo(), steps: model.memo(), winner: model.memo() };
       this.curves = null; // the score of all trials over training
       this.judged = null; // the configurations, see model.decodeConfigurations
       this.group.alone = Boolean(this.settings.alone);
@@ -145,7 +146,7 @@
       }
       if (state.view === "episodes" && !this.source.episodes) state.view = "grid";
       const isThere = (name) => this.data.trials.some((trial) => trial.name === name);
-      if (state.view === "compare" && !state.ticked.split("\n").some(isThere)) state.view = "grid";
+      if (state.view === "compare" && !model.listed(state.ticked).some(isThere)) state.view = "grid";
       if (!["grid", "episodes", "compare"].includes(state.view) && !isThere(state.trial)) state.view = "grid";
       this.rank(state);
       this.readConfigurations(state);
@@ -154,10 +155,8 @@
 
     /** Rank the trials, if that was not done for these data and this score already. */
     rank({ score, section, smaller }) {
-      const made = [this.data, this.data.metricsAt, score, section, smaller];
-      if (this.ranked && made.every((part, index) => part === this.ranked[index])) return;
-      this.ranked = made;
-      this.data.winner = model.rank(this.data.trials, score, section, smaller);
+      const parts = [this.data, this.data.metricsAt, score, section, smaller];
+      this.data.winner = this.held.winner(parts, () => model.rank(this.data.trials, score, section, smaller));
     }
 
     refresh() {
@@ -213,7 +212,7 @@
       if (!score) return;
       const mode = smaller ? "min" : "max";
       const own = score === model.CLIP_SCORE ? section : "";
-      const wanted = { metric: score, section: own, mode, by: by ? by.split("\n") : [], key: `${score}|${own}|${mode}` };
+      const wanted = { metric: score, section: own, mode, by: model.listed(by), key: `${score}|${own}|${mode}` };
       const made = [data, data.metricsAt, wanted.key, by];
       if (this.judgedOf && made.every((part, index) => part === this.judgedOf[index])) return;
       this.judgedOf = made;
@@ -287,30 +286,13 @@
 
     /** The scale of the dots of all configurations. */
     get axis() {
-      if (this.axisOf !== this.judged) {
-        this.axisOf = this.judged;
-        this.axisIs = tm.configurations.axisOf(this.judged);
-      }
-      return this.axisIs;
+      return this.held.axis([this.judged], () => tm.configurations.axisOf(this.judged));
     }
 
     /** The range of steps and returns of the clips of all trials, for their sparklines. */
     get scale() {
       const { section, key } = this.state;
-      const made = [this.data, section, key];
-      if (this.scaleOf && made.every((part, index) => part === this.scaleOf[index])) return this.scaleOf[3];
-      const scale = { first: Infinity, last: -Infinity, low: Infinity, high: -Infinity };
-      for (const trial of this.data.trials) {
-        for (const clip of model.clipsOf(trial, section, key)) {
-          if (clip.return == null) continue;
-          scale.first = Math.min(scale.first, clip.step);
-          scale.last = Math.max(scale.last, clip.step);
-          scale.low = Math.min(scale.low, clip.return);
-          scale.high = Math.max(scale.high, clip.return);
-        }
-      }
-      this.scaleOf = [...made, scale];
-      return scale;
+      return this.held.scale([this.data, section, key], () => model.scaleOf(this.data.trials, section, key));
     }
 
     up() {
@@ -359,11 +341,7 @@
 
     get steps() {
       const { section, key } = this.state;
-      const made = [this.data, section, key];
-      if (!this.stepsOf || made.some((part, index) => part !== this.stepsOf[index])) {
-        this.stepsOf = [...made, model.stepsOf(this.data.trials, section, key)];
-      }
-      return this.stepsOf[3];
+      return this.held.steps([this.data, section, key], () => model.stepsOf(this.data.trials, section, key));
     }
 
     /** Move the step slider, or in a trial to the clip before or after. */

@@ -66,16 +66,37 @@
     ctx.restore();
   }
 
+  /** A chart of uPlot, as wide as the element `place`. A subclass has `place`, `size` and `draw()`, which sets `plot`. */
+  class Plot extends Component {
+    componentDidMount() {
+      this.observer = new ResizeObserver(() => this.plot && this.place.clientWidth && this.plot.setSize(this.size));
+      this.observer.observe(this.place);
+      this.draw();
+    }
+
+    componentWillUnmount() {
+      this.observer.disconnect();
+      this.plot?.destroy();
+    }
+
+    /** What all axes have in common. */
+    get axis() {
+      return { stroke: cssColor("--muted"), grid: { stroke: cssColor("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+    }
+  }
+
   /**
    * A line chart. Props: x (numbers), series ([{label, values, color, points}]), xLabel, height, onPick(x, index),
    * mark (x of a vertical line that stays), markColor, theme (drawn again if it changes), span (the ends of the x axis,
    * which has no label then; those of x if there is none), stacked (whether the values of the series are bars on top of each other).
    */
-  class Chart extends Component {
-    componentDidMount() {
-      this.observer = new ResizeObserver(() => this.fit());
-      this.observer.observe(this.base);
-      this.draw();
+  class Chart extends Plot {
+    get place() {
+      return this.base;
+    }
+
+    get size() {
+      return { width: this.base.clientWidth || 600, height: this.props.height };
     }
 
     componentDidUpdate(before) {
@@ -84,22 +105,12 @@
       else if (before.mark !== this.props.mark) this.plot?.redraw(false, false);
     }
 
-    componentWillUnmount() {
-      this.observer.disconnect();
-      this.plot?.destroy();
-    }
-
-    fit() {
-      if (this.plot && this.base.clientWidth) this.plot.setSize({ width: this.base.clientWidth, height: this.props.height });
-    }
-
     draw() {
       this.plot?.destroy();
-      const { x, series, xLabel, height, span, stacked } = this.props;
-      const axis = { stroke: cssColor("--muted"), grid: { stroke: cssColor("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+      const { x, series, xLabel, span, stacked } = this.props;
+      const { axis } = this;
       this.plot = new window.uPlot({
-        width: this.base.clientWidth || 600,
-        height,
+        ...this.size,
         padding: [8, span ? PAD_RIGHT : LABEL_RIGHT, 0, 0],
         scales: { x: { time: false, ...(span ? { range: () => span } : {}) }, y: stacked ? { range: () => stackRange(series) } : {} },
         axes: [{ ...axis, ...(x.every(Number.isInteger) ? { incrs: WHOLE } : {}), ...(span ? { size: 26 } : { label: xLabel, labelSize: 18, labelFont: "11px system-ui", size: 34 }) }, { ...axis, size: PAD_LEFT }],
@@ -148,5 +159,5 @@
     }
   }
 
-  tm.charts = { Chart, WHOLE, cssColor, drawVertical };
+  tm.charts = { Plot, Chart, WHOLE, cssColor, drawVertical };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -22,6 +22,8 @@
       super();
       this.state = { details: null, problem: null, frame: 0, toggled: new Set() };
       this.chart = null;
+      this.held = tm.model.memo();
+      this.insideHeld = tm.model.memo();
     }
 
     componentDidMount() {
@@ -75,15 +77,18 @@
     }
 
     /** Lay out the series; the same objects are returned until something changes, so that no chart is drawn again. */
-    plotted() {
+    get plotted() {
+      const { app } = this.props;
+      const { details, toggled } = this.state;
+      return this.held([details, toggled, app.theme, app.state.terms, app.state.stack], () => this.layOut());
+    }
+
+    layOut() {
       const { app, clip } = this.props;
       const { details, toggled } = this.state;
-      const made = [details, toggled, app.theme, app.state.terms, app.state.stack];
-      if (this.made && made.every((part, index) => part === this.made[index])) return this.laidOut;
-      this.made = made;
-      const inside = this.inside(details, clip);
+      const inside = this.insideHeld([details], () => insideOf(details, clip)); // it is searched for once
       const all = inside.series;
-      const terms = app.state.terms ? app.state.terms.split("\n") : inside.terms;
+      const terms = app.state.terms ? tm.model.listed(app.state.terms) : inside.terms;
       const quiet = new Set(inside.terms.length ? all.filter(({ name, kind, y }) => inside.terms.includes(name) || kind === "reward" || !y.some(Boolean)).map(({ name }) => name) : []); // they are stacked
       const offered = all.filter(({ name }) => !quiet.has(name)).slice(0, SHOWN_SERIES).map(({ name }) => name);
       const shown = all.filter(({ name }) => toggled.has(name) !== offered.includes(name));
@@ -92,25 +97,12 @@
       const isSummed = app.state.stack ? app.state.stack === SUM : hasSpike(parts);
       const stacked = parts.map(({ name, x, y }) => ({ label: name, color: colorOfTerm(inside, name), x, y: isSummed ? sumsOf(y) : y }));
       const clips = [{ clip }];
-      this.laidOut = { ...inside, all, terms, clips, shown: new Set(shown.map(({ name }) => name)), chart: align(lines), isSummed, stack: align(stacked) };
-      return this.laidOut;
-    }
-
-    /** What is found in the episode's steps; it is searched for once. */
-    inside(details, clip) {
-      if (this.insideOf === details) return this.found;
-      this.insideOf = details;
-      const series = seriesOf(details, clip);
-      this.found = {
-        series, terms: rewardTerms(series), candidates: termCandidates(series), moments: details ? momentsOf(series, clip, details.record) : NOTHING,
-      };
-      return this.found;
+      return { ...inside, all, terms, clips, shown: new Set(shown.map(({ name }) => name)), chart: align(lines), isSummed, stack: align(stacked) };
     }
 
     /** Stack the terms that the user chooses, instead of those that add up to the reward. */
     toggleTerm(name, terms) {
-      const chosen = terms.includes(name) ? terms.filter((other) => other !== name) : [...terms, name];
-      this.props.app.set({ terms: chosen.join("\n") });
+      this.props.app.set({ terms: tm.model.toggled(terms, name).join("\n") });
     }
 
     toggle(name) {
@@ -120,7 +112,7 @@
     }
 
     render({ app, trial, clip, isGone }, { details, problem, frame }) {
-      const plotted = this.plotted();
+      const { plotted } = this;
       return html`<main class="clip-view">
         <${Heading} app=${app} trial=${trial}>
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button>
@@ -157,11 +149,17 @@
     }
   }
 
+  /** What is found in the episode's steps. */
+  function insideOf(details, clip) {
+    const series = seriesOf(details, clip);
+    return { series, terms: rewardTerms(series), candidates: termCandidates(series), moments: details ? momentsOf(series, clip, details.record) : NOTHING };
+  }
+
   const NOTHING = [];
   const [STEP, SUM] = ["each step", "summed up"];
   const SPIKE = 10;
 
-  /** Say whether a few values are so much larger than the others that these could not be seen beside them. */
+  /** Return whether a few values are so much larger than the others that these could not be seen beside them. */
   function hasSpike(parts) {
     const sizes = parts.flatMap(({ y }) => y).filter(Boolean).map(Math.abs).sort((a, b) => a - b);
     return sizes.length > 0 && sizes[sizes.length - 1] > SPIKE * sizes[Math.floor(0.9 * (sizes.length - 1))];

@@ -12,13 +12,12 @@
   const CHART_HEIGHT = 180;
   const [ANY, AUTO] = ["any", ""];
 
-  const tickedOf = (app) => (app.state.ticked ? app.state.ticked.split("\n") : []);
+  const tickedOf = (app) => model.listed(app.state.ticked);
 
   /** Tick a trial for comparing, or untick it. */
   function toggle(app, trial) {
     const ticked = tickedOf(app);
-    if (ticked.includes(trial.name)) app.set({ ticked: ticked.filter((name) => name !== trial.name).join("\n") });
-    else if (ticked.length < MOST) app.set({ ticked: [...ticked, trial.name].join("\n") });
+    if (ticked.includes(trial.name) || ticked.length < MOST) app.set({ ticked: model.toggled(ticked, trial.name).join("\n") });
     else app.toast(`At most ${MOST} trials can be compared`);
   }
 
@@ -86,6 +85,8 @@
       super();
       this.state = { details: new Map(), problem: null, step: 0 };
       this.charts = new Map();
+      this.heldRows = model.memo();
+      this.heldLayout = model.memo();
     }
 
     componentDidMount() {
@@ -120,19 +121,15 @@
     get found() {
       const { app } = this.props;
       const { ticked, section, key, step, seed } = app.state;
-      const made = [app.data, app.theme, ticked, section, key, step, seed];
-      if (!this.made || made.some((part, index) => part !== this.made[index])) {
-        this.made = made;
-        this.rowsFound = rowsOf(app);
-        const rows = this.rowsFound.rows;
-        this.master = rows.reduce((best, { clip }) => (!best || lastStep(clip) > lastStep(best) ? clip : best), null);
+      return this.heldRows([app.data, app.theme, ticked, section, key, step, seed], () => {
+        const found = rowsOf(app);
+        const { rows } = found;
         const colors = rows.map(({ trial }) => app.colorOf(trial));
         const own = new Set(colors).size === colors.length ? colors : rows.map((_, at) => model.COLORS[at % model.COLORS.length]);
-        this.labels = labelsOf(rows.map(({ trial }) => trial));
-        this.rowsFound.rows = rows.map((row, at) => ({ ...row, color: own[at], label: this.labels[at] }));
-        this.laidOutOf = null;
-      }
-      return this.rowsFound;
+        const labels = labelsOf(rows.map(({ trial }) => trial));
+        this.master = rows.reduce((best, { clip }) => (!best || lastStep(clip) > lastStep(best) ? clip : best), null);
+        return { ...found, rows: rows.map((row, at) => ({ ...row, color: own[at], label: labels[at] })) };
+      });
     }
 
     get rows() {
@@ -161,20 +158,16 @@
       app.group.showFrame(Math.round((frameOf(this.master, step) / (this.master.fps || 30)) * app.group.fps));
     }
 
-    /** What the episodes have in common, and where they differ; laid out once. */
-    laidOut() {
+    /** What the episodes have in common, and where they differ. */
+    layOut(rows) {
       const { app } = this.props;
-      const { rows } = this.found;
       const { details } = this.state;
-      const made = [rows, details, app.state.lines];
-      if (this.laidOutOf && made.every((part, index) => part === this.laidOutOf[index])) return this.laid;
-      this.laidOutOf = made;
       const episodes = rows.map(({ clip }) => ({ clip, series: seriesOf(details.get(clip.url), clip) }));
       const isRead = rows.every(({ clip }) => details.has(clip.url));
       const names = [...new Set(episodes.flatMap(({ series }) => series.map(({ name }) => name)))]
         .filter((name) => episodes.filter(({ series }) => series.some((own) => own.name === name)).length > 1);
       const offered = [...names].sort((a, b) => Number(b === SO_FAR) - Number(a === SO_FAR)).slice(0, SHOWN_SERIES);
-      const shown = app.state.lines ? names.filter((name) => app.state.lines.split("\n").includes(name)) : offered;
+      const shown = app.state.lines ? names.filter((name) => model.listed(app.state.lines).includes(name)) : offered;
       const charts = shown.map((name) => ({ name, ...tm.trial.align(episodes.flatMap(({ series }, at) => {
         const own = series.find((other) => other.name === name);
         return own ? [{ label: rows[at].label, color: rows[at].color, x: own.x, y: own.y }] : [];
@@ -183,18 +176,16 @@
       const ends = rows.map(({ clip, color, label }) => ({ step: lastStep(clip), kind: "end", color, text: `${label}: ${endOf(details.get(clip.url)?.record)}` }));
       const moments = [...(difference ? [{ step: difference.step, kind: "difference", text: differenceText(difference), isSaid: true }] : []), ...ends];
       const clips = rows.map(({ clip, color, label }) => ({ clip, color, label }));
-      this.laid = { names, shown, charts, difference, isRead, hasSteps: episodes.some(({ series }) => series.length), moments: moments.sort((a, b) => a.step - b.step), clips };
-      return this.laid;
+      return { names, shown, charts, difference, isRead, hasSteps: episodes.some(({ series }) => series.length), moments: moments.sort((a, b) => a.step - b.step), clips };
     }
 
     toggleLine(name, shown) {
-      const chosen = shown.includes(name) ? shown.filter((other) => other !== name) : [...shown, name];
-      this.props.app.set({ lines: chosen.join("\n") });
+      this.props.app.set({ lines: model.toggled(shown, name).join("\n") });
     }
 
     render({ app }, { step, problem, details }) {
       const { rows, without, seeds, seed } = this.found;
-      const laid = this.laidOut();
+      const laid = this.heldLayout([rows, details, app.state.lines], () => this.layOut(rows));
       const last = Math.max(1, ...rows.map(({ clip }) => lastStep(clip)));
       const strips = laid.clips.length > MOST_STRIPS ? laid.clips.filter(({ clip }) => clip === this.master) : laid.clips;
       const best = Math.max(...rows.map(({ clip }) => clip.return ?? -Infinity));

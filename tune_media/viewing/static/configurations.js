@@ -2,11 +2,8 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, ratioOf, captionOf, sight, Player, Dialog } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, number, plural, lastPart, Card } = tm.ui;
   const model = tm.model;
-  const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
-  const SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "pins", "ticked"];
 
   /** Return an estimate as texts: its value, and the ends of its interval, with the digits that the interval's width allows. */
   function estimateTexts([value, low, high], digits) {
@@ -67,45 +64,17 @@
   }
 
   /** A configuration: the clip of its most typical run, and its score over all of them. */
-  class ConfigurationCard extends Component {
-    constructor(props) {
-      super(props);
-      this.state = { isVisible: props.place < FIRST_CARDS, chosen: null };
-    }
-
-    componentDidMount() {
-      sight.watch(this.base, (isVisible) => this.setState({ isVisible }));
-    }
-
-    componentWillUnmount() {
-      sight.forget(this.base);
-    }
-
-    shouldComponentUpdate(props, state) {
-      if (state.isVisible !== this.state.isVisible || state.chosen !== this.state.chosen) return true;
-      return Boolean(state.isVisible) && SHOWN.some((name) => props[name] !== this.props[name]);
-    }
-
-    render({ app, one, clipOf, axis, score, scoreStep, color }, { isVisible, chosen }) {
+  class ConfigurationCard extends Card {
+    render({ app, one, clipOf, axis, score, scoreStep, color }, { chosen }) {
       const trial = one.trials.find((own) => own.name === chosen) || one.typical;
-      const clip = isVisible ? clipOf(trial) : null;
+      const clip = clipOf(trial);
       const { rank } = one;
       const title = model.configurationTitle(one);
       const [mean, low, high] = estimateTexts(one.mean, 2);
-      const open = () => app.go({ view: clip ? "clip" : "trial", trial: trial.name, clip: clip ? clip.path : "" });
-      const onKey = (event) => {
-        if (event.target === event.currentTarget && event.key === "Enter") open();
-      };
       const isTypical = trial === one.typical && one.n > 1;
       const failed = one.leftOut.filter(model.isFailed).length;
-      return html`<article class=${`card configuration${rank === 1 ? " winner" : ""}${tm.compare.tickedOf(app).includes(trial.name) ? " ticked" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${() => app.group.choose(this.base.querySelector("video"))}
-          data-trial=${trial.name} aria-label=${`${rank === 1 ? "Best configuration. " : ""}${title}: ${plural(one.n, "run")}`}>
-        ${rank === 1 && html`<span class="ribbon">★ Best</span>`}
-        ${isVisible && html`<${tm.pins.CardPin} app=${app} trial=${trial} pinned=${tm.pins.isPinned(app, trial)} />`}
-        ${isVisible && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
-        ${clip ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
-          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clipOf(trial)) }}>${isVisible && html`<${tm.tape.NoClip} app=${app} trial=${trial} />`}</div>`}
-        <div class="facts">${isVisible && html`
+      const label = `${rank === 1 ? "Best configuration. " : ""}${title}: ${plural(one.n, "run")}`;
+      return this.frame({ trial, clip, kind: " configuration", ribbon: rank === 1 && "Best", label }, () => html`
           <h2><button class="name" tabindex="-1" title=${title} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
             <i class="swatch" style=${{ background: color }}></i>${title}</button>
             ${rank && html`<span class="rank">#${rank}</span>`}</h2>
@@ -119,10 +88,11 @@
             ${clip && html`<div><dt>return of clip</dt><dd>${number(clip.return)}</dd></div>`}
             <${tm.tape.NewerTape} app=${app} trial=${trial} clip=${clip} />
           </dl>
-          <${Dots} one=${one} axis=${axis} chosen=${trial} color=${color} onChoose=${(own) => this.setState({ chosen: own.name })} />`}</div>
-      </article>`;
+          <${Dots} one=${one} axis=${axis} chosen=${trial} color=${color} onChoose=${(own) => this.setState({ chosen: own.name })} />`);
     }
   }
+
+  ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "pins", "ticked"];
 
   /** The line above the cards: which configuration is best, whether that is sure, and if one lucky run says otherwise. */
   function BestConfiguration({ app }) {
@@ -168,17 +138,10 @@
 
   /** The dialog in which the hyperparameters are chosen that make a configuration. */
   function Grouping({ app }) {
-    const chosen = new Set(app.judged.names);
-    const toggle = (name) => {
-      if (!chosen.delete(name)) chosen.add(name);
-      const names = app.data.params.filter((own) => chosen.has(own));
-      if (names.length) app.set({ by: names.join("\n"), cards: "configurations" });
-    };
-    return html`<${Dialog} label="Group by" onClose=${() => app.setState({ grouping: false })}>
-      <h2>Group by</h2>
+    const group = (names) => names.length && app.set({ by: names.join("\n"), cards: "configurations" });
+    return html`<${tm.ui.Checks} title="Group by" names=${app.data.params} chosen=${app.judged.names} onChange=${group} onClose=${() => app.setState({ grouping: false })}>
       <p class="muted">Trials with the same values of these are runs of one configuration.</p>
-      <ul class="names checks">${app.data.params.map((name) => html`<li><label><input type="checkbox" checked=${chosen.has(name)} onChange=${() => toggle(name)} /> ${name}</label></li>`)}</ul>
-      <button onClick=${() => app.set({ by: "" })}>All but training seeds</button>${" "}
+      <p><button class="chip" onClick=${() => app.set({ by: "" })}>All but training seeds</button></p>
     <//>`;
   }
 

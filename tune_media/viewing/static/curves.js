@@ -3,14 +3,12 @@
   "use strict";
 
   const { html, number, lastPart } = tm.ui;
-  const { Component } = window.htmPreact;
   const model = tm.model;
-  const { cssColor, drawVertical } = tm.charts;
+  const { Plot, cssColor, drawVertical } = tm.charts;
   const MOST_LINES = 60;
   const MOST_BANDS = 12;
   const MOST_STEPS = 400;
   const NEAR = 30; // pixels from the pointer to a line that it is on
-  const PEEK_AFTER_MS = 120; // a pointer that passes by loads no clip
 
   /** Return what the chart draws a line for: the configurations or the trials that the grid shows, the best ones first. */
   function linesOf(app, rows) {
@@ -59,7 +57,7 @@
     return { steps, means: part(0), lows: part(1), highs: part(2) };
   }
 
-  /** Say whether a trial's curve, as a line through its points, passes through a box of the chart. */
+  /** Return whether a trial's curve, as a line through its points, passes through a box of the chart. */
   function passes(curve, [from, to, low, high]) {
     if (!curve) return false;
     return curve.step.some((step, at) => {
@@ -75,26 +73,14 @@
   /** Return a color that is mostly transparent. */
   const pale = (color) => (color.startsWith("#") ? `${color}26` : color.replace(/^rgb\((.*)\)$/, "rgba($1, 0.15)"));
 
-  class AllCurves extends Component {
+  class AllCurves extends Plot {
     constructor() {
       super();
       this.state = { peek: null };
     }
 
-    componentDidMount() {
-      this.observer = new ResizeObserver(() => this.plot && this.place.clientWidth && this.plot.setSize(this.size));
-      this.observer.observe(this.place);
-      this.draw();
-    }
-
     componentDidUpdate() {
       this.draw();
-    }
-
-    componentWillUnmount() {
-      this.observer.disconnect();
-      clearTimeout(this.timer);
-      this.plot?.destroy();
     }
 
     get size() {
@@ -118,7 +104,7 @@
       const { steps, means, lows, highs } = tableOf(lines, app.curves.of);
       this.steps = steps;
       if (!steps.length) return;
-      const axis = { stroke: cssColor("--muted"), grid: { stroke: cssColor("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+      const { axis } = this;
       const banded = lines.map(({ trials }, at) => at).filter((at) => at < MOST_BANDS && lines[at].trials.length > 1);
       const hidden = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
       const series = [{}, ...lines.map((line, at) => ({ stroke: isIn(line) ? line.color : pale(line.color), width: at < MOST_BANDS ? 2 : 1, spanGaps: true, points: { show: steps.length < 2, size: 6 } }))];
@@ -189,13 +175,10 @@
 
     setPeek(peek) {
       const { app } = this.props;
-      clearTimeout(this.timer);
       const before = this.state.peek;
-      const clip = peek && model.clipAt(peek.line.typical, app.state.section, app.state.key, peek.step);
       if (!peek && !before) return;
       if (peek && before && peek.step === before.step && peek.line === before.line) return;
-      this.setState({ peek: peek && { ...peek, clip, isLoaded: clip === before?.clip && before?.isLoaded } });
-      if (clip) this.timer = setTimeout(() => this.setState({ peek: { ...this.state.peek, isLoaded: true } }), PEEK_AFTER_MS);
+      this.setState({ peek: peek && { ...peek, clip: model.clipAt(peek.line.typical, app.state.section, app.state.key, peek.step) } });
     }
 
     open() {
@@ -235,10 +218,10 @@
   }
 
   /** What the pointer is on: the line's name, its value, and the clip of that point, which plays. */
-  function Peek({ peek: { line, step, value, left, clip, isLoaded }, width }) {
+  function Peek({ peek: { line, step, value, left, clip }, width }) {
     const side = left > width / 2 ? { right: `${width - left - 36}px` } : { left: `${left + 84}px` };
     return html`<div class="peek" style=${side}>
-      ${isLoaded && clip && (clip.kind === "image" ? html`<img src=${clip.url} alt="" />` : html`<video key=${clip.url} src=${clip.url} muted autoplay loop playsinline></video>`)}
+      ${clip && html`<${tm.ui.PeekClip} key=${clip.url} clip=${clip} />`}
       <p><i class="swatch" style=${{ background: line.color }}></i><b>${line.label}</b></p>
       <p>step ${number(step)}: <b>${number(value)}</b></p>
       ${clip && html`<p class="muted">clip of ${lastPart(clip.trial.shownName)} at step ${number(clip.step)}</p>`}

@@ -2,13 +2,12 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, Dialog } = tm.ui;
+  const { html, number, plural, Checks, PeekClip } = tm.ui;
   const { Component } = window.htmPreact;
   const PAGE = 100;
   const STRANGEST = 10;
   const TYPING_MS = 250;
   const AGAIN_MS = 700; // at most, while the server reads files; few are read soon
-  const PEEK_AFTER_MS = 120; // a pointer that passes by loads no clip
   const PEEK_HEIGHT = 190;
   const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
   const SHORT = { episode_return: "return", episode_length: "length", training_iteration: "iteration", episode_id: "id" };
@@ -32,7 +31,6 @@
 
     componentWillUnmount() {
       clearTimeout(this.timer);
-      clearTimeout(this.peekTimer);
       this.asked = null;
     }
 
@@ -76,17 +74,14 @@
 
     /** Play the clip of the episode whose button the pointer is on, beside it. */
     peek(button, clip) {
-      clearTimeout(this.peekTimer);
-      if (this.state.peek) this.setState({ peek: null });
-      if (!clip) return;
       const { right, top } = button.getBoundingClientRect();
-      this.peekTimer = setTimeout(() => this.setState({ peek: { clip, left: right + 10, top: Math.max(8, Math.min(top - 60, innerHeight - PEEK_HEIGHT)) } }), PEEK_AFTER_MS);
+      this.setState({ peek: clip ? { clip, left: right + 10, top: Math.max(8, Math.min(top - 60, innerHeight - PEEK_HEIGHT)) } : null });
     }
 
     render({ app }, { found, problem, isReading, peek }) {
       const { state } = app;
-      const hidden = new Set(state.hidden ? state.hidden.split("\n") : []);
-      const shown = found ? found.columns.map((name, at) => ({ name, at })).filter(({ name, at }) => !hidden.has(name) && (name !== "task" || found.rows.some((row) => row[at] != null))) : [];
+      const hidden = tm.model.listed(state.hidden);
+      const shown = found ? found.columns.map((name, at) => ({ name, at })).filter(({ name, at }) => !hidden.includes(name) && (name !== "task" || found.rows.some((row) => row[at] != null))) : [];
       const more = found && !state.strange && found.rows.length < found.count;
       return html`<main class="episodes-view">
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
@@ -105,7 +100,7 @@
               <button onClick=${() => this.sort(name)} title=${name}>${header(name)}${state.order === name ? (state.orderDown ? " ↓" : " ↑") : ""}</button></th>`)}</tr></thead>
           <tbody>${found.rows.map((row, at) => html`<${Row} app=${app} row=${row} columns=${shown} episode=${row[found.columns.indexOf("episode_id")]} onPeek=${(button, clip) => this.peek(button, clip)} place=${found.places[at]} why=${state.strange && (found.why?.[at] || [])} />`)}</tbody>
         </table></div>`}
-        ${peek && html`<div class="peek beside" style=${{ left: `${peek.left}px`, top: `${peek.top}px` }}>${peek.clip.kind === "image" ? html`<img src=${peek.clip.url} alt="" />` : html`<video key=${peek.clip.url} src=${peek.clip.url} muted autoplay loop playsinline></video>`}</div>`}
+        ${peek && html`<div class="peek beside" style=${{ left: `${peek.left}px`, top: `${peek.top}px` }}><${PeekClip} key=${peek.clip.url} clip=${peek.clip} /></div>`}
         ${more && html`<button class="more" onClick=${() => this.load(this.asked, found.rows.length)}>Show ${number(Math.min(PAGE, found.count - found.rows.length))} more</button>`}
       </main>`;
     }
@@ -136,17 +131,11 @@
   /** The dialog in which the columns are chosen that the table shows. */
   function Columns({ app }) {
     const { choosing } = app.state;
-    const hidden = new Set(app.state.hidden ? app.state.hidden.split("\n") : []);
-    const toggle = (name) => {
-      if (!hidden.delete(name)) hidden.add(name);
-      app.set({ hidden: choosing.filter((own) => hidden.has(own)).join("\n") });
-    };
-    const close = () => app.setState({ choosing: null });
-    return html`<${Dialog} label="Columns" onClose=${close}>
-      <h2>Columns</h2>
-      <p><button class="chip" onClick=${() => app.set({ hidden: "" })}>all</button>${" "}
-        <button class="chip" onClick=${() => app.set({ hidden: choosing.filter((name) => name.startsWith("metrics/")).join("\n") })}>all but metrics</button></p>
-      <ul class="names checks">${choosing.map((name) => html`<li><label><input type="checkbox" checked=${!hidden.has(name)} onChange=${() => toggle(name)} /> ${name}</label></li>`)}</ul>
+    const hidden = tm.model.listed(app.state.hidden);
+    const show = (shown) => app.set({ hidden: choosing.filter((name) => !shown.includes(name)).join("\n") });
+    return html`<${Checks} title="Columns" names=${choosing} chosen=${choosing.filter((name) => !hidden.includes(name))} onChange=${show} onClose=${() => app.setState({ choosing: null })}>
+      <p><button class="chip" onClick=${() => show(choosing)}>all</button>${" "}
+        <button class="chip" onClick=${() => show(choosing.filter((name) => !name.startsWith("metrics/")))}>all but metrics</button></p>
     <//>`;
   }
 

@@ -148,7 +148,7 @@
   /** Return the name of a function or class that stands as its repr. */
   const plain = (text) => text.replace(/^<(?:function|class) '?(.+?)'?>$/, "$1");
 
-  /** Say whether two numbers are the same up to rounding: 0.9 + 0.05 is 0.95 to people. */
+  /** Return whether two numbers are the same up to rounding: 0.9 + 0.05 is 0.95 to people. */
   const isClose = (a, b) => a === b || Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
 
   /** Return a comparison as the filter reads it: with quotes where a blank or a sign would end it. */

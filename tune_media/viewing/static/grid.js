@@ -2,13 +2,10 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, titleOf, captionOf, ratioOf, sight, Player, Sparkline, BestClip } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, number, plural, lastPart, titleOf, captionOf, Card, Sparkline, BestClip } = tm.ui;
   const model = tm.model;
   const SHOWN_PARAMS = 4;
   const FIRST_DRAWN = 60; // cards that are drawn before the first picture is there
-  const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
-  const SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status", "pinned", "ticked"];
 
   /** Return the trials that the grid shows, each with its clip, in order. */
   function gridRows(app) {
@@ -37,47 +34,15 @@
     return model.clipAt(trial, state.section, state.key, state.step === "last" ? Infinity : state.step);
   }
 
-  /**
-   * A trial and the clip that it shows. Off the screen it is an empty box of about the same size, so that a thousand
-   * trials cost little; it is drawn again only if something on it changes.
-   */
-  class Card extends Component {
-    constructor(props) {
-      super(props);
-      this.state = { isVisible: props.place < FIRST_CARDS };
-    }
-
-    componentDidMount() {
-      sight.watch(this.base, (isVisible) => this.setState({ isVisible }));
-    }
-
-    componentWillUnmount() {
-      sight.forget(this.base);
-    }
-
-    shouldComponentUpdate(props, state) {
-      if (state.isVisible !== this.state.isVisible) return true;
-      return Boolean(state.isVisible) && SHOWN.some((name) => props[name] !== this.props[name]);
-    }
-
-    render({ app, trial, clip, rank, pinned }, { isVisible }) {
-      const open = () => app.go({ view: clip ? "clip" : "trial", trial: trial.name, clip: clip ? clip.path : "" });
-      const onKey = (event) => {
-        if (event.target === event.currentTarget && event.key === "Enter") open();
-      };
-      const caption = isVisible ? (rank === 1 ? "Winner. " : "") + (model.isFailed(trial) ? "Failed. " : "") + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
-      const choose = () => app.group.choose(this.base.querySelector("video"));
-      return html`<article class=${`card${rank === 1 ? " winner" : ""}${tm.compare.tickedOf(app).includes(trial.name) ? " ticked" : ""}`} tabindex="0" onKeyDown=${onKey} onFocusIn=${choose} data-trial=${trial.name} aria-label=${caption}>
-        ${rank === 1 && html`<span class="ribbon">★ Winner</span>`}
-        ${isVisible && html`<${tm.pins.CardPin} app=${app} trial=${trial} pinned=${pinned} />`}
-        ${isVisible && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
-        ${isVisible && clip
-          ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
-          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>${!clip && html`<${tm.tape.NoClip} app=${app} trial=${trial} />`}</div>`}
-        <div class="facts">${isVisible && html`<${Facts} ...${this.props} />`}</div>
-      </article>`;
+  /** A trial and the clip that it shows. */
+  class TrialCard extends Card {
+    render({ trial, clip, rank }, { isVisible }) {
+      const label = isVisible ? (rank === 1 ? "Winner. " : "") + (model.isFailed(trial) ? "Failed. " : "") + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
+      return this.frame({ trial, clip, kind: "", ribbon: rank === 1 && "Winner", label }, () => html`<${Facts} ...${this.props} />`);
     }
   }
+
+  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status", "pinned", "ticked"];
 
   /** The facts under a clip: name, hyperparameters, return, length, step, score, and the returns over training. */
   function Facts({ app, trial, clip, step, rank, score, scoreStep, scale, color }) {
@@ -140,7 +105,7 @@
         : `${app.configurations ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.`}</p>
         <span class="cards-choice"><${tm.scatter.ScatterSwitch} app=${app} /><${tm.configurations.CardsChoice} app=${app} /></span></div>
       <div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}`} style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length }}>
-        ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${Card} key=${trial.id} app=${app}
+        ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard} key=${trial.id} app=${app}
           trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status} pinned=${tm.pins.isPinned(app, trial)} ticked=${state.ticked}
           rank=${trial.rank} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
       </div>

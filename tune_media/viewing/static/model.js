@@ -20,6 +20,21 @@
   let changes = 0; // how often metrics came
   const labels = new Map(); // of the metrics that say how good a policy is, best first, as the server names them
 
+  /** Return a function (parts, make) that returns what it made last until one of the parts is another. */
+  function memo() {
+    let [parts, value] = [null, null];
+    return (wanted, make) => {
+      if (!parts || wanted.some((part, at) => part !== parts[at])) [parts, value] = [wanted, make()];
+      return value;
+    };
+  }
+
+  /** Return the names in a part of the link, one a line. */
+  const listed = (text) => (text ? text.split("\n") : []);
+
+  /** Return a list of names with one more, or without it if it is there. */
+  const toggled = (names, name) => (names.includes(name) ? names.filter((other) => other !== name) : [...names, name]);
+
   /** Return a function from row number to value for one of the three forms of a column. */
   function reader(column) {
     if ("same" in column) return () => column.same;
@@ -127,6 +142,17 @@
     return [...steps].sort((a, b) => a - b);
   }
 
+  /** Return the range of steps and returns of the clips of all trials. */
+  function scaleOf(trials, section, key) {
+    const scale = { first: Infinity, last: -Infinity, low: Infinity, high: -Infinity };
+    for (const { step, return: value } of trials.flatMap((trial) => clipsOf(trial, section, key))) {
+      if (value == null) continue;
+      [scale.first, scale.last] = [Math.min(scale.first, step), Math.max(scale.last, step)];
+      [scale.low, scale.high] = [Math.min(scale.low, value), Math.max(scale.high, value)];
+    }
+    return scale;
+  }
+
   /** Return the clip that a trial shows at a step: the last one up to it, or else the first one after it. */
   function clipAt(trial, section, key, step) {
     const clips = trial.groups.get(groupName(section, key));
@@ -190,7 +216,7 @@
     return { names, all: found.filter(({ typical }) => typical), paired, hasLongTitles, hasRuns: configurations.some(({ trials }) => trials.length > 1) };
   }
 
-  /** Say whether an estimate [value, low, high] leaves open if the value is positive or negative. */
+  /** Return whether an estimate [value, low, high] leaves open if the value is positive or negative. */
   const hasZero = ([, low, high]) => low == null || !(low > 0 || high < 0);
 
   /** Return a configuration's hyperparameters as text. */
@@ -294,7 +320,7 @@
   const shownName = (trial) => /^(.+_[0-9a-f]{5}_\d{5})_\d+_/.exec(lastPart(trial.name))?.[1] || lastPart(trial.name);
 
   tm.model = {
-    reader, decode, addMetrics, stepsOf, clipAt, bestClip, clipsOf, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
+    memo, listed, toggled, reader, decode, addMetrics, stepsOf, scaleOf, clipAt, bestClip, clipsOf, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
     knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, configurationTitle, hasZero, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

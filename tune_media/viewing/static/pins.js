@@ -56,8 +56,8 @@
   }
 
   /** The pin on a card: a card is one stop of the Tab key, so there it is the key p. */
-  function CardPin({ app, trial, pinned }) {
-    return html`<button class="pin" tabindex="-1" aria-pressed=${Boolean(pinned)} title="Pin (p): the link keeps it, with a note" aria-label=${`Pin ${titleOf(trial)}`} onClick=${() => toggle(app, trial.name)}><${Icon} /></button>`;
+  function CardPin({ app, trial }) {
+    return html`<button class="pin" tabindex="-1" aria-pressed=${isPinned(app, trial)} title="Pin (p): the link keeps it, with a note" aria-label=${`Pin ${titleOf(trial)}`} onClick=${() => toggle(app, trial.name)}><${Icon} /></button>`;
   }
 
   const fpsOf = (trial, path) => [...trial.groups.values()].flat().find((clip) => clip.path === path)?.fps;

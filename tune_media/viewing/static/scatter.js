@@ -2,9 +2,10 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, titleOf, Dialog } = tm.ui;
+  const { html, number, plural, lastPart, titleOf, Checks, PeekClip } = tm.ui;
   const { Component } = window.htmPreact;
   const model = tm.model;
+  const { listed } = model;
   const MOST_CHARTS = 6; // unless others are chosen
   const MOST_TICKS = 6;
   const CLOSEST_TICKS = 0.13; // of the axis
@@ -13,10 +14,8 @@
   const NEAR = 28; // pixels from the pointer to a trial that it is on
   const STEP_ASIDE = 7; // pixels between trials with the same value, at most
   const ASIDE = 36; // pixels that they take together, at most
-  const PEEK_AFTER_MS = 120; // a pointer that passes by loads no clip
 
   const percent = (share) => `${(100 * share).toFixed(2)}%`;
-  const listed = (text) => (text ? text.split("\n") : []);
 
   /** Return the hyperparameters that have a chart: the chosen ones, or those of the configurations first. */
   function shownNames(app) {
@@ -92,12 +91,15 @@
     return found;
   }
 
-  /** Lay out all charts: their axes, and where each trial is; the same object is returned until something changes. */
-  function layoutOf(app, held) {
-    const { data, state, judged, configurations } = app;
-    const passing = new Set(tm.grid.gridRows(app).rows.map(({ trial }) => trial));
-    const made = [data, data.winner, state.score, state.smaller, state.log, state.axes, state.flipped, judged, configurations, app.theme, [...passing].map((trial) => trial.number).join()];
-    if (held && made.every((part, at) => part === held.made[at])) return held;
+  /** Return what `layoutOf` depends on: the charts are laid out again if a part is another. */
+  function partsOf(app, passing) {
+    const { data, state, judged, configurations, theme } = app;
+    return [data, data.winner, state.score, state.smaller, state.log, state.axes, state.flipped, judged, configurations, theme, [...passing].map((trial) => trial.number).join()];
+  }
+
+  /** Lay out all charts: their axes, and where each trial is. */
+  function layoutOf(app, passing) {
+    const { data, state, configurations } = app;
     const trials = data.trials.filter((trial) => !trial.abandoned).sort((a, b) => model.isFailed(a) - model.isFailed(b)); // crosses are drawn above dots
     const scored = trials.filter((trial) => trial.score != null);
     const means = (configurations?.all || []).filter((one) => one.rank != null);
@@ -117,7 +119,7 @@
     const ticks = spread(roundNumbers(low, high, isLog).map((value) => ({ text: number(value), at: height(value) })));
     const colors = new Map(trials.map((trial) => [trial, app.colorOf(trial)]));
     for (const one of means) for (const trial of one.trials) colors.set(trial, app.colorOf(one.trials[0]));
-    return { made, trials, passing, charts, ticks, height, colors, isLog, hasMeans: means.length > 0, failed: trials.filter(model.isFailed).length };
+    return { trials, passing, charts, ticks, height, colors, isLog, hasMeans: means.length > 0, failed: trials.filter(model.isFailed).length };
   }
 
   /** What does not move: grid lines, labels, trials and configurations. */
@@ -154,10 +156,7 @@
       super();
       this.state = { peek: null };
       this.plots = [];
-    }
-
-    componentWillUnmount() {
-      clearTimeout(this.timer);
+      this.held = model.memo();
     }
 
     /** The pointer is on a chart: choose the trial that is nearest to it. */
@@ -174,17 +173,11 @@
       this.choose(nearest, at);
     }
 
-    /** Show what a trial is, and after a moment its clip; in all charts it is marked. */
+    /** Show what a trial is, and its clip; in all charts it is marked. */
     choose(trial, at) {
       const { peek } = this.state;
-      if (trial === (peek?.trial || null) && at === peek?.at) return;
-      clearTimeout(this.timer);
-      if (!trial) {
-        if (peek) this.setState({ peek: null });
-        return;
-      }
-      this.setState({ peek: { trial, at, clip: tm.grid.clipOf(trial, this.props.app.state), isLoaded: trial === peek?.trial && peek.isLoaded } });
-      this.timer = setTimeout(() => this.setState(({ peek: now }) => ({ peek: now && { ...now, isLoaded: true } })), PEEK_AFTER_MS);
+      if (trial === (peek?.trial || null) && (!trial || at === peek.at)) return;
+      this.setState({ peek: trial && { trial, at, clip: tm.grid.clipOf(trial, this.props.app.state) } });
     }
 
     /** Arrow keys go from trial to trial by their score; Enter opens the one that is chosen. */
@@ -210,12 +203,12 @@
 
     flip(name) {
       const { app } = this.props;
-      const flipped = listed(app.state.flipped);
-      app.set({ flipped: (flipped.includes(name) ? flipped.filter((other) => other !== name) : [...flipped, name]).join("\n") });
+      app.set({ flipped: model.toggled(listed(app.state.flipped), name).join("\n") });
     }
 
     render({ app }, { peek }) {
-      const layout = layoutOf(app, this.layout);
+      const passing = new Set(tm.grid.gridRows(app).rows.map(({ trial }) => trial));
+      const layout = this.held(partsOf(app, passing), () => layoutOf(app, passing));
       this.layout = layout;
       const { charts } = layout;
       const label = model.scoreLabel(app.state.score);
@@ -245,10 +238,10 @@
   }
 
   /** What is known of the trial under the pointer, and its clip, which plays. */
-  function Peek({ app, peek: { trial, clip, isLoaded }, point, color }) {
+  function Peek({ app, peek: { trial, clip }, point, color }) {
     const side = point.x > 0.5 ? { right: `calc(${percent(1 - point.x)} + 22px)` } : { left: `calc(${percent(point.x)} + 22px)` };
     return html`<div class="peek" style=${side} role="status">
-      ${isLoaded && clip && (clip.kind === "image" ? html`<img src=${clip.url} alt="" />` : html`<video key=${clip.url} src=${clip.url} muted autoplay loop playsinline></video>`)}
+      ${clip && html`<${PeekClip} key=${clip.url} clip=${clip} />`}
       <p><i class="swatch" style=${{ background: color }}></i><b>${titleOf(trial)}</b></p>
       <p>${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>${trial.rank && html` <span class="rank">#${trial.rank}</span>`}</p>
       ${model.isFailed(trial) && html`<p class="problem">failed${trial.error && `: ${trial.error}`}</p>`}
@@ -269,15 +262,7 @@
 
   /** The dialog in which the hyperparameters are chosen that have a chart. */
   function Axes({ app }) {
-    const chosen = new Set(shownNames(app));
-    const toggle = (name) => {
-      if (!chosen.delete(name)) chosen.add(name);
-      app.set({ axes: app.data.params.filter((own) => chosen.has(own)).join("\n") });
-    };
-    return html`<${Dialog} label="Hyperparameters" onClose=${() => app.setState({ axing: false })}>
-      <h2>Hyperparameters</h2>
-      <ul class="names checks">${app.data.params.map((name) => html`<li><label><input type="checkbox" checked=${chosen.has(name)} onChange=${() => toggle(name)} /> ${name}</label></li>`)}</ul>
-    <//>`;
+    return html`<${Checks} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} onClose=${() => app.setState({ axing: false })} />`;
   }
 
   tm.scatter = { ScatterPanel, ScatterSwitch, Axes };

@@ -69,7 +69,7 @@
     return [...found.values()];
   }
 
-  /** Say whether a series has a value for each step: a sum over a thinned one would be wrong. */
+  /** Return whether a series has a value for each step: a sum over a thinned one would be wrong. */
   const isWhole = ({ x }, clip) => !clip.length || x.length >= clip.length;
 
   /** Add a column of a trajectory: numbers, or vectors, each element of which is a series. */

@@ -5,6 +5,7 @@
   const { html, number, plural, titleOf, captionOf, Player } = tm.ui;
   const { Component } = window.htmPreact;
   const model = tm.model;
+  const { cssColor } = tm.charts;
   const CURVE_HEIGHT = 280;
 
   /** Put several series that have x values of their own on one x axis. */
@@ -23,6 +24,7 @@
     constructor() {
       super();
       this.state = { curves: null, problem: null, metric: null };
+      this.held = model.memo();
     }
 
     componentDidMount() {
@@ -63,30 +65,25 @@
       return wanted.find((name) => names.includes(name)) || null;
     }
 
-    /** Lay out the chart; the same objects are returned until something changes, so that it is not drawn again. */
-    chart(clips, metric) {
+    /** Lay out the chart. */
+    chart(metric) {
       const { app, trial } = this.props;
-      const made = [trial, clips, metric, this.state.curves, app.theme, app.data];
-      if (this.made && made.every((part, index) => part === this.made[index])) return this.charted;
-      this.made = made;
-      const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-      const palette = [app.colorOf(trial), css("--muted"), css("--third")];
+      const palette = [app.colorOf(trial), cssColor("--muted"), cssColor("--third")];
       const keys = app.data.sections[app.state.section] || [];
       const lines = keys.slice(0, 3).map((key, index) => {
         const own = model.clipsOf(trial, app.state.section, key).filter((clip) => clip.return != null);
         return { label: `return of ${tm.app.keyLabel(key)} clip`, color: palette[index], points: true, x: own.map((clip) => clip.step), y: own.map((clip) => clip.return) };
       });
       const { curves } = this.state;
-      if (metric) lines.push({ label: model.scoreLabel(metric), color: css("--second"), dash: [6, 4], x: curves.step, y: curves.metrics[metric] });
-      this.charted = align(lines.filter((line) => line.x.length));
-      return this.charted;
+      if (metric) lines.push({ label: model.scoreLabel(metric), color: cssColor("--second"), dash: [6, 4], x: curves.step, y: curves.metrics[metric] });
+      return align(lines.filter((line) => line.x.length));
     }
 
     render({ app, trial }, { curves, problem }) {
       const { state } = app;
       const clips = model.clipsOf(trial, state.section, state.key);
       const metric = this.metric();
-      const { x, series } = this.chart(clips, metric);
+      const { x, series } = this.held([trial, clips, metric, curves, app.theme, app.data], () => this.chart(metric)); // the same objects are not drawn again
       const chosen = clips.find((clip) => clip.path === state.clip) || clips[clips.length - 1];
       const names = Object.keys(curves?.metrics || {});
       return html`<main class="trial-view">

@@ -7,6 +7,8 @@
   const SCROLLS_MS = 300; // so long after the page moved, it may still be moving
   const FIRST_LOADS = 4; // clips that are loaded before the first of them can be seen; more would make it wait
   const FEW_PIXELS = 160; // a clip that is narrower is enlarged pixel by pixel
+  const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
+  const PEEK_AFTER_MS = 120;
   const FIRST_MS = 500; // after this long, the others no longer wait for it
 
   let scrolledAt = -Infinity;
@@ -95,7 +97,7 @@
     }
   }
 
-  /** Say whether TensorBoard hides the frame: it makes it invisible and zero pixels high. */
+  /** Return whether TensorBoard hides the frame: it makes it invisible and zero pixels high. */
   function isPageHidden() {
     try {
       return document.hidden || innerHeight === 0 || getComputedStyle(window.frameElement).visibility === "hidden";
@@ -186,12 +188,70 @@
     }
   }
 
+  /**
+   * A card of the grid, in two kinds: see grid.js and configurations.js. Off the screen it is an empty box of about the
+   * same size, so that a thousand cost little; it is drawn again only if its state or a prop in `SHOWN` of its class changes.
+   */
+  class Card extends Component {
+    constructor(props) {
+      super(props);
+      this.state = { isVisible: props.place < FIRST_CARDS };
+    }
+
+    componentDidMount() {
+      sight.watch(this.base, (isVisible) => this.setState({ isVisible }));
+    }
+
+    componentWillUnmount() {
+      sight.forget(this.base);
+    }
+
+    shouldComponentUpdate(props, state) {
+      if (Object.keys(state).some((name) => state[name] !== this.state[name])) return true;
+      return Boolean(state.isVisible) && this.constructor.SHOWN.some((name) => props[name] !== this.props[name]);
+    }
+
+    /** The card of a trial and the clip that it shows; `facts` returns what is under the clip. */
+    frame({ trial, clip, kind, ribbon, label }, facts) {
+      const { app } = this.props;
+      const { isVisible } = this.state;
+      const open = () => app.go({ view: clip ? "clip" : "trial", trial: trial.name, clip: clip ? clip.path : "" });
+      const onKey = (event) => {
+        if (event.target === event.currentTarget && event.key === "Enter") open();
+      };
+      return html`<article class=${`card${kind}${ribbon ? " winner" : ""}${tm.compare.tickedOf(app).includes(trial.name) ? " ticked" : ""}`} tabindex="0" onKeyDown=${onKey}
+          onFocusIn=${() => app.group.choose(this.base.querySelector("video"))} data-trial=${trial.name} aria-label=${label}>
+        ${ribbon && html`<span class="ribbon">★ ${ribbon}</span>`}
+        ${isVisible && html`<${tm.pins.CardPin} app=${app} trial=${trial} /><${tm.compare.Tick} app=${app} trial=${trial} />`}
+        ${isVisible && clip ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
+          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>${!clip && html`<${tm.tape.NoClip} app=${app} trial=${trial} />`}</div>`}
+        <div class="facts">${isVisible && facts()}</div>
+      </article>`;
+    }
+  }
+
   /** A star; on a screen on which the best card comes only further down, the clip that it shows. */
   function BestClip({ app, trial }) {
     const clip = tm.grid.clipOf(trial, app.state);
     const open = () => app.go({ view: "clip", trial: trial.name, clip: clip.path });
     return html`<span class="star" aria-hidden="true">★</span>
       ${clip && html`<div class="best-clip"><${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} /></div>`}`;
+  }
+
+  /** The clip of what the pointer is on, which plays; a pointer that passes by loads none. Its key is the clip's URL. */
+  class PeekClip extends Component {
+    componentDidMount() {
+      this.timer = setTimeout(() => this.setState({ isLoaded: true }), PEEK_AFTER_MS);
+    }
+
+    componentWillUnmount() {
+      clearTimeout(this.timer);
+    }
+
+    render({ clip }, { isLoaded }) {
+      if (!isLoaded) return null;
+      return clip.kind === "image" ? html`<img src=${clip.url} alt="" />` : html`<video src=${clip.url} muted autoplay loop playsinline></video>`;
+    }
   }
 
   /** The returns of a trial's clips over training, on the scale that all trials share, with a line at the clip that is shown. */
@@ -250,6 +310,16 @@
     }
   }
 
+  /** A dialog with a box for each name. `onChange` is told the names that are checked, in the order of `names`. */
+  function Checks({ title, names, chosen, onChange, onClose, children }) {
+    const toggle = (name) => onChange(names.filter((own) => chosen.includes(own) !== (own === name)));
+    return html`<${Dialog} label=${title} onClose=${onClose}>
+      <h2>${title}</h2>
+      ${children}
+      <ul class="names checks">${names.map((name) => html`<li><label><input type="checkbox" checked=${chosen.includes(name)} onChange=${() => toggle(name)} /> ${name}</label></li>`)}</ul>
+    <//>`;
+  }
+
   /** A long list of names to choose one from, with a field to search in it. */
   class Picker extends Component {
     constructor() {
@@ -271,5 +341,5 @@
     }
   }
 
-  tm.ui = { html, Dialog, Picker, number, plural, lastPart, titleOf, captionOf, ratioOf, downloadName, Player, BestClip, Sparkline, Choice, sight, firstPicture, allLoad, FEW_PIXELS };
+  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, captionOf, ratioOf, downloadName, Player, Card, BestClip, Sparkline, Choice, sight, firstPicture, allLoad, FEW_PIXELS };
 })((window.tuneMedia = window.tuneMedia || {}));
