@@ -5,6 +5,8 @@ import functools
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "tune_media"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -94,9 +96,10 @@ def test_no_test_imports_another_test():
             assert not re.match(r"tests\.(\w+\.)*test_", module), f"{path.name} imports {module}"
 
 
-def test_the_files_of_callbacks_import_each_other_in_no_circle():
+@pytest.mark.parametrize("wing", ["callbacks", "experiment", "viewing"])
+def test_the_files_of_a_wing_import_each_other_in_no_circle(wing):
     """Not for types, either."""
-    own = {name: path for path, name in zip(FILES, NAMES, strict=True) if name.startswith("callbacks/")}
+    own = {name: path for path, name in zip(FILES, NAMES, strict=True) if name.startswith(f"{wing}/")}
     modules = {f"tune_media.{name.removesuffix('.py').replace('/', '.')}": path for name, path in own.items()}
     left = {
         module: {other for other in modules for target in imports(path) if f"{target}.".startswith(f"{other}.")}

@@ -239,8 +239,7 @@ def filmstrip(
     """
     from tune_media.viewing.catalog import load
     from tune_media.viewing.filmstrip import filmstrip as picture_of
-    from tune_media.viewing.filmstrip import strip_of, strip_of_file
-    from tune_media.viewing.grid_choice import choose_tiles
+    from tune_media.viewing.grid_choice import choose_tiles, strip_of, strip_of_file
 
     path = _file_to_write(output, ".png")
     at = _step(step or "best")
@@ -452,7 +451,8 @@ def render(
                 "with their episodes: leave out the options that change them, or write the clips into a folder with -o."
             )
         catalog = load(experiment)
-        of_trials = of_trial(catalog, trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all"))
+        of = trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all")
+        of_trials = of_trial([one for one, *_ in catalog.best_first()] if of == "best" else catalog.trials, of)
         if which in (WAITING, SUSPECT) and trial in (None, "all"):
             with_tapes = {episode.id for episodes in of_trials for episode in episodes}
             ids = [id for one in catalog.trials for id in (one.unrendered if which == WAITING else one.suspects)]
@@ -781,7 +781,7 @@ def _matching(experiment: str, episodes: str | None, *, with_tapes: bool) -> Cal
     if with_tapes or not re.search(r"[<>=]", episodes):
         wanted = {one.id for one in choose([catalog.taped_episodes()], episodes)}
     else:
-        wanted = ids_matching(catalog, episodes)
+        wanted = ids_matching(catalog.episodes(params="none").to_dict("records"), episodes)
     return lambda row: row["episode_id"] in wanted
 
 

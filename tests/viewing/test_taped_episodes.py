@@ -38,7 +38,7 @@ def test_datasets_of_steps_are_of_episodes_without_tapes_too(tmp_path):
     records = [tm.EpisodeRecord("e1", 1.0, 2, metrics={"distance": 4.0}), tm.EpisodeRecord("e2", 2.0, 2, task="far")]
     store.add(EpisodeBatch(tuple(EpisodeData(one, {}) for one in records)), "train", "x/data", 10)
     store.finish()
-    catalog = tm.load(tmp_path / "exp")
+    rows = tm.load(tmp_path / "exp").episodes().to_dict("records")
     expected = {"return > 1": {"e2"}, "distance > 1": {"e1"}, "task=None": {"e1"}, "return>0 far": {"e2"}}
     for where, ids in expected.items():
-        assert ids_matching(catalog, where) == ids, where
+        assert ids_matching(rows, where) == ids, where

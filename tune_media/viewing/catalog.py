@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -20,15 +19,14 @@ from tune_media.experiment.params import differing
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import Statuses, TrialStatus
 from tune_media.experiment.trial_files import SearchedParams, TrialFiles, mark_abandoned
-from tune_media.storage.filesystem import as_argument, is_local, open_file
+from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
-from tune_media.storage.suspects import SUSPECT
 from tune_media.storage.trial_media import warn_of_suspects, warn_of_unrendered
-from tune_media.values.checks import as_shown, check_text, did_you_mean, is_number, name_some, number_range
-from tune_media.values.image import Image
+from tune_media.values.checks import as_shown, check_text, did_you_mean, name_some, number_range
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
 from tune_media.viewing import comparison, data_frames, notebook
+from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.configurations import Judged, titles
 from tune_media.viewing.places import (
     CHECKPOINT,
@@ -42,7 +40,6 @@ from tune_media.viewing.places import (
     short_names,
 )
 from tune_media.viewing.row_conditions import Condition, conditions
-from tune_media.viewing.saved_clip import save_medium
 from tune_media.viewing.statistics import paired_difference
 
 if TYPE_CHECKING:
@@ -57,107 +54,6 @@ _ALWAYS_KNOWN = {  # a running sweep may have none yet
     "section": ("train", "evaluation"),
     "kind": ("video", "image", "histogram", "artifact"),
 }
-
-
-class CatalogRow(dict[str, Any]):
-    """One recorded medium: a dict of its index line, with its trial, its hyperparameters and its file added.
-
-    The fields of the index line are listed in ``docs/files.md``. Added are ``trial`` (the name of the trial's folder),
-    ``params`` (the hyperparameters that Tune searched) and ``file`` (the path of the medium on its filesystem).
-    ``abandoned`` is true, and there at all, if a killed driver left the trial and Tune started it again under another
-    id. A row prints in one line; ``dict(row)`` shows all of it.
-
-    Example:
-        ``catalog.best()["file"]``
-    """
-
-    def __init__(
-        self,
-        fields: dict[str, Any],
-        open_filesystem: Callable[[], pyarrow.fs.FileSystem],
-        config: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(fields)
-        self._config = config or {}  # its trial's, which all of its rows share
-        self._open_filesystem = open_filesystem
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The whole config of the trial, nested values as ``outer/inner``."""
-        return dict(self._config)
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(self.get(name) for name in ("file", "section", "key", "step", "id")))
-
-    def __repr__(self) -> str:
-        place = f"{self.get('section')}/{self.get('key')} at step {self.get('step')}"
-        told = f", return {self['episode_return']:g}" if is_number(self.get("episode_return")) else ""
-        told += ", suspect" if self.get(SUSPECT) else ""
-        return f"{type(self).__name__}({self.get('trial')}: {self.get('kind')} {place}{told})"
-
-    def read_bytes(self) -> bytes:
-        """Return the content of the medium's file, for a clip an mp4.
-
-        Raises:
-            FileNotFoundError: The file has been deleted since the index was read. Or the trial's folder on the driver
-                names a folder on an object store that is not this trial's.
-        """
-        with open_file(self._open_filesystem(), self["file"]) as file:
-            return bytes(file.read())
-
-    def save(self, path: str | Path, *, width: int | None = None, fps: float | None = None) -> Path:
-        """Write the medium to a file: as it is stored, or a clip as a GIF, for a slide.
-
-        Args:
-            path: The file to write. Its ending decides the format: for a clip ``.mp4`` or ``.gif``. Its folder is made
-                if it is missing.
-            width: The largest width of a GIF, pixels. None: that of the clip.
-            fps: The most frames per second of a GIF, 1 to 50. None: those of the clip, at most 50, which is all that
-                GIF can do.
-
-        Returns:
-            The path of the file.
-
-        Raises:
-            ValueError: The medium cannot be saved in this format, width or frame rate.
-            OSError: The file cannot be read or written.
-
-        Example:
-            ``catalog.best().save("best.gif")``
-        """
-        return save_medium(self.read_bytes(), self["file"], path, width=width, fps=fps)
-
-    def frames(self) -> Iterator[npt.NDArray[np.uint8]]:
-        """Yield the frames of a clip, HWC uint8 RGB.
-
-        Raises:
-            ValueError: The medium is not a clip, or a broken one.
-        """
-        if self.get("kind") != "video":
-            raise ValueError(f"{self['file']!r} is a medium of kind {self.get('kind')!r}; only clips have frames.")
-        from tune_media.encoding import decode_video
-
-        yield from decode_video(self.read_bytes(), self["file"])
-
-    def filmstrip(self, frames: int = 8, width: int = 1600) -> Image:
-        """Return frames of a clip in a row, evenly spread, with the env step of each: a picture for a paper.
-
-        Args:
-            frames: The number of frames.
-            width: Width of the picture, pixels.
-
-        Raises:
-            ValueError: The medium is not a clip.
-            ImportError: Pillow is not installed.
-
-        Example:
-            ``pathlib.Path("best.png").write_bytes(catalog.best().filmstrip().data)``
-        """
-        from tune_media.viewing.filmstrip import Strip, filmstrip  # it loads PyAV
-
-        if self.get("kind") != "video":
-            raise ValueError(f"{self['file']!r} is a medium of kind {self.get('kind')!r}; only clips have frames.")
-        return filmstrip([Strip(self.read_bytes(), self, name=self["file"])], frames=frames, width=width)
 
 
 class Catalog(Sequence[CatalogRow]):
@@ -220,7 +116,9 @@ class Catalog(Sequence[CatalogRow]):
         return f"Catalog({len(self)} media of {trials} trials in {self.path})"
 
     def _repr_html_(self) -> str:
-        return notebook.as_html(self)
+        title = posixpath.basename(self.path.rstrip("/"))
+        statuses = {trial.id: status for trial, status in zip(self.trials, self.statuses, strict=True)}
+        return notebook.as_html(title, self, self.best_first(), statuses)
 
     @property
     def reports(self) -> list[tuple[TrialFiles, str]]:

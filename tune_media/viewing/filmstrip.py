@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,7 @@ import numpy.typing as npt
 
 from tune_media.values.checks import check_positive
 from tune_media.values.image import Image
-from tune_media.viewing.catalog import Catalog, load
-from tune_media.viewing.grid_choice import Tile
-from tune_media.viewing.labels import INK, LINE, PALE, PAPER, WINNER, Color, label
+from tune_media.viewing.labels import LINE, PALE, PAPER, Color, label
 
 _Picture = npt.NDArray[np.uint8]
 _GAP = 4
@@ -112,29 +108,3 @@ def _caption(facts: Mapping[str, Any], number: int) -> str:
     if not isinstance(stride, int):
         return f"frame {number + 1}"
     return f"step {min(number * stride, facts.get('episode_length') or number * stride)}"
-
-
-def strip_of(tile: Tile) -> Strip:
-    """Return the row of a clip of an experiment, under its title and its caption.
-
-    Raises:
-        FileNotFoundError: The file has been deleted.
-    """
-    lines = [(tile.title, INK), (tile.caption, WINNER if tile.mark else PALE)]
-    return Strip(tile.row.read_bytes(), tile.row, lines, tile.row["file"])
-
-
-def strip_of_file(path: Path) -> Strip:
-    """Return the row of a clip's file; if it is in the folder of a trial, the index tells the steps of its frames.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-    """
-    return Strip(path.read_bytes(), _facts_of(path.resolve()), name=str(path))
-
-
-def _facts_of(path: Path) -> Mapping[str, Any]:
-    """Return the index line of a clip in the folder of a trial; nothing of a clip that is elsewhere."""
-    trial = next((parent.parent for parent in path.parents if parent.name == "media"), None)
-    found: Catalog | tuple[()] = load(str(trial)) if trial and (trial / "media" / "index.jsonl").is_file() else ()
-    return next((row for row in found if posixpath.basename(row["path"]) == path.name), {})

@@ -1,16 +1,22 @@
-"""Chooses the clips that a grid shows: one for each trial, or one trial's over its training."""
+"""Chooses the clips that a grid or a filmstrip shows: one for each trial, one trial's over its training, or a file."""
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from tune_media.experiment.trial_files import trials_named
 from tune_media.values.checks import name_some
 from tune_media.values.names import full_name
 from tune_media.values.score import clip_rank, does_count
-from tune_media.viewing.catalog import Catalog, CatalogRow
+from tune_media.viewing.catalog import Catalog, load
+from tune_media.viewing.catalog_row import CatalogRow
+from tune_media.viewing.filmstrip import Strip
+from tune_media.viewing.labels import INK, PALE, WINNER
 
 MAX_TILES = 64
 
@@ -132,3 +138,29 @@ def _title(row: CatalogRow, catalog: Catalog, over_training: str | None) -> str:
 
 def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def strip_of(tile: Tile) -> Strip:
+    """Return the row of a clip of an experiment, under its title and its caption.
+
+    Raises:
+        FileNotFoundError: The file has been deleted.
+    """
+    lines = [(tile.title, INK), (tile.caption, WINNER if tile.mark else PALE)]
+    return Strip(tile.row.read_bytes(), tile.row, lines, tile.row["file"])
+
+
+def strip_of_file(path: Path) -> Strip:
+    """Return the row of a clip's file; if it is in the folder of a trial, the index tells the steps of its frames.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+    """
+    return Strip(path.read_bytes(), _facts_of(path.resolve()), name=str(path))
+
+
+def _facts_of(path: Path) -> Mapping[str, Any]:
+    """Return the index line of a clip in the folder of a trial; nothing of a clip that is elsewhere."""
+    trial = next((parent.parent for parent in path.parents if parent.name == "media"), None)
+    found: Catalog | tuple[()] = load(str(trial)) if trial and (trial / "media" / "index.jsonl").is_file() else ()
+    return next((row for row in found if posixpath.basename(row["path"]) == path.name), {})

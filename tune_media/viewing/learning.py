@@ -8,7 +8,7 @@ import numpy as np
 
 from tune_media.encoding import EncodedVideo, VideoEncoder, resize, target_size
 from tune_media.values.image import Image
-from tune_media.viewing.catalog import CatalogRow
+from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.filmstrip import Strip, filmstrip
 from tune_media.viewing.labels import INK, PALE, Color, label
 

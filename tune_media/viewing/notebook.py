@@ -6,6 +6,7 @@ import base64
 import html
 import posixpath
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tune_media.experiment.status import TrialStatus
@@ -14,9 +15,11 @@ from tune_media.viewing.front_end import PRELOAD, SHOWN, STATIC
 from tune_media.viewing.payload import json_content, shown_lines
 
 if TYPE_CHECKING:
-    from tune_media.experiment.trial_files import Line
-    from tune_media.viewing.catalog import Catalog, CatalogRow
+    from tune_media.experiment.trial_files import Line, TrialFiles
+    from tune_media.viewing.catalog_row import CatalogRow
     from tune_media.viewing.gallery import Gallery
+
+    Ranked = tuple[TrialFiles, float | None, CatalogRow | None]
 
 _MAX_TRIALS = 100
 _MAX_CLIPS = 48
@@ -28,22 +31,28 @@ _STYLE = re.compile(r'<link rel="stylesheet" href="static/([^"]+)">')
 _SCRIPT = re.compile(r'<script src="static/([^"]+)"></script>')
 
 
-def as_html(catalog: Catalog) -> str:
+def as_html(
+    title: str, rows: Sequence[CatalogRow], best_first: Sequence[Ranked], statuses: Mapping[str, TrialStatus]
+) -> str:
     """Return a catalog as HTML: a line of text, and the viewer's page in a frame.
 
     The page has the best and the last clips of the trials with the highest scores, at most 48 clips and 16 MB.
+
+    Args:
+        title: The name of the experiment.
+        rows: The rows of the catalog.
+        best_first: See ``Catalog.best_first``.
+        statuses: What became of each trial, by its id.
     """
     from tune_media.viewing.gallery import Gallery
 
-    order = [trial for trial, *_ in catalog.best_first()]
-    trials = order[:_MAX_TRIALS]
-    words = {trial.id: TrialStatus(status.word) for trial, status in zip(catalog.trials, catalog.statuses, strict=True)}
-    lines, media = _chosen(catalog, [trial.id for trial in trials])
-    title = posixpath.basename(catalog.path.rstrip("/"))
-    gallery = Gallery(title, trials, statuses=[words[trial.id] for trial in trials], lines=lines)
-    told = [f"{len(catalog)} media of {len(order)} trials in {title}"]
-    told += [f"the best {_MAX_TRIALS} trials are shown"] if len(order) > len(trials) else []
-    told += [f"{len(media)} clips are in this page; `tune-media watch` shows all"] if len(media) < len(catalog) else []
+    trials = [trial for trial, *_ in best_first[:_MAX_TRIALS]]
+    words = [TrialStatus(statuses[trial.id].word) for trial in trials]  # an error may name paths
+    lines, media = _chosen(rows, best_first)
+    gallery = Gallery(title, trials, statuses=words, lines=lines)
+    told = [f"{len(rows)} media of {len(best_first)} trials in {title}"]
+    told += [f"the best {_MAX_TRIALS} trials are shown"] if len(best_first) > len(trials) else []
+    told += [f"{len(media)} clips are in this page; `tune-media watch` shows all"] if len(media) < len(rows) else []
     return (
         f"<p>{html.escape('; '.join(told))}</p>"
         f'<iframe srcdoc="{html.escape(_page(gallery, media))}" title="Episodes of {html.escape(title)}" '
@@ -51,17 +60,20 @@ def as_html(catalog: Catalog) -> str:
     )
 
 
-def _chosen(catalog: Catalog, trials: list[str]) -> tuple[dict[str, list[Line]], dict[str, str]]:
+def _chosen(
+    catalog: Sequence[CatalogRow], best_first: Sequence[Ranked]
+) -> tuple[dict[str, list[Line]], dict[str, str]]:
     """Return the index lines of the clips that are shown, by trial, and their contents as data URIs.
 
     First comes the best clip of each trial, then its last ones; as many as there is room for.
     """
-    ids = {trial.name: trial.id for trial in catalog.trials}
+    ids = {trial.name: trial.id for trial, *_ in best_first}
+    trials = [trial.id for trial, *_ in best_first[:_MAX_TRIALS]]
     rows: dict[str, list[CatalogRow]] = {}
     for row in catalog:
         if posixpath.splitext(row["path"])[1].lower() in SHOWN:
             rows.setdefault(ids[row["trial"]], []).append(row)
-    best = {ids[row["trial"]]: row for *_, row in catalog.best_first() if row is not None}
+    best = {trial.id: row for trial, _, row in best_first if row is not None}
     wanted: list[CatalogRow] = [best[trial] for trial in trials if trial in best and best[trial] in rows.get(trial, [])]
     wanted += [row for trial in trials for row in shown_lines(rows.get(trial, []))]  # type: ignore[misc]
     lines: dict[str, list[Line]] = {trial: [] for trial in trials}

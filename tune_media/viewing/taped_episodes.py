@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.experiment.trial_files import TrialFiles, trials_named
@@ -25,9 +25,6 @@ from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.video import Video
 from tune_media.viewing.episode_table import EpisodeTable
-
-if TYPE_CHECKING:
-    from tune_media.viewing.catalog import Catalog
 
 logger = logging.getLogger("tune_media")
 
@@ -307,11 +304,11 @@ def render_each(
                 yield _rendered(episode, process, options, progress, may_correct=may_correct)
 
 
-def of_trial(catalog: Catalog, name: str) -> list[list[TapedEpisode]]:
+def of_trial(trials: Sequence[TrialFiles], name: str) -> list[list[TapedEpisode]]:
     """Return the episodes that have tapes of the trials that are wanted, trial by trial.
 
     Args:
-        catalog: The experiment.
+        trials: All trials; for ``"best"`` in the order of their scores, the highest first.
         name: ``"best"``: the trial with the highest score; ``"all"``; or a trial's name, or a part of it that no other
             has.
 
@@ -319,10 +316,8 @@ def of_trial(catalog: Catalog, name: str) -> list[list[TapedEpisode]]:
         ValueError: There is no such trial, or several.
     """
     if name == BEST:
-        ranked = [TapedEpisode.of_trial(trial) for trial, _, _ in catalog.best_first()]
-        return [next(filter(None, ranked), [])]
-    trials = catalog.trials if name == ALL else trials_named(name, catalog.trials)
-    return [TapedEpisode.of_trial(trial) for trial in trials]
+        return [next(filter(None, map(TapedEpisode.of_trial, trials)), [])]
+    return [TapedEpisode.of_trial(trial) for trial in (trials if name == ALL else trials_named(name, trials))]
 
 
 def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[TapedEpisode]:
@@ -359,13 +354,16 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
     return [episodes[at] for at in EpisodeTable.of_rows([episode.row for episode in episodes]).found(which)]
 
 
-def ids_matching(catalog: Catalog, where: str) -> set[str]:
+def ids_matching(rows: Sequence[Mapping[Any, Any]], where: str) -> set[str]:
     """Return the ids of the episodes, with a tape or without, for which comparisons hold, see ``choose``.
+
+    Args:
+        rows: The rows of ``Catalog.episodes``.
+        where: The comparisons.
 
     Raises:
         ValueError: They cannot be read, or have a name that no episode has.
     """
-    rows = catalog.episodes(params="none").to_dict("records")
     return {rows[at]["episode_id"] for at in EpisodeTable.of_rows(rows).found(where)}
 
 
