@@ -69,12 +69,13 @@ class EpisodeTable:
         >>> EpisodeTable.of_rows([{"episode_return": 1.0, "metrics": {"distance": 2}, "task": None}]).names
         ['episode_return', 'metrics/distance']
         """
-        flat = [{**row} | {f"metrics/{name}": value for name, value in row.get("metrics", {}).items()} for row in rows]
-        columns = {}
-        for name in dict.fromkeys(name for row in flat for name in row):
-            values = [_scalar(row.get(name)) for row in flat]
-            if any(value is not None for value in values):
-                columns[name] = _plain(values)
+        columns: dict[str, Numbers | Texts] = {}
+        for prefix, parts in (("", rows), ("metrics/", [row.get("metrics", {}) for row in rows])):
+            for name in dict.fromkeys(name for part in parts for name in part):
+                values = [_scalar(part.get(name)) for part in parts]
+                kinds = {type(value) for value in values if value is not None}
+                if kinds:
+                    columns[prefix + name] = _plain(values) if str in kinds else np.array(values, float)
         return cls(columns)
 
     def __len__(self) -> int:
@@ -271,8 +272,10 @@ def _first(keys: Numbers, count: int) -> Rows:
 
 def _scalar(value: Any) -> float | str | None:
     """Return a number or a text of a row; None if it is missing, or something else."""
+    if value is None or isinstance(value, str):
+        return value
     number = as_number(value)
-    return value if isinstance(value, str) else None if math.isnan(number) else number
+    return None if math.isnan(number) else number
 
 
 def _at(values: Numbers | Texts, rows: npt.NDArray[Any]) -> Numbers | Texts:
