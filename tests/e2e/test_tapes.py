@@ -177,3 +177,26 @@ def test_by_default_clips_are_made_of_tapes_once_the_env_is_proven(tmp_path):
         assert all("best" in found and "problems" not in found for found in by_hand)
     finally:
         algorithm.stop()
+
+
+def test_trials_of_one_evaluation_make_clips_of_tapes_after_the_first(tmp_path):
+    """The first one's result waits for its proof, which would end with the trial."""
+    config = (
+        PPOConfig()
+        .environment("CartPole-v1", env_config={"render_mode": "rgb_array", "max_episode_steps": 50})
+        .env_runners(num_env_runners=0)
+        .rl_module(model_config={"fcnet_hiddens": [8]})
+        .training(lr=tune.grid_search([1e-3, 1e-4]), train_batch_size=32, minibatch_size=32, num_epochs=1)
+        .evaluation(evaluation_interval=1, evaluation_num_env_runners=0, evaluation_duration=3)
+        .callbacks(tm.rllib.record_episodes(keep="best", sections="evaluation", strict=True))
+    )
+    run = tune.RunConfig(
+        name="short",
+        storage_path=str(tmp_path),
+        stop={"training_iteration": 1},
+        callbacks=[tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))],
+    )
+    one_by_one = tune.TuneConfig(max_concurrent_trials=1)
+    assert not tune.Tuner("PPO", param_space=config, tune_config=one_by_one, run_config=run).fit().errors
+    clips = sorted(tm.load(tmp_path / "short"), key=lambda clip: clip["time"])
+    assert [clip["rendered"] for clip in clips] == ["direct", "replay"]

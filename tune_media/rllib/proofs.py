@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ray
+
 from tune_media.recording.rendering import ONLY_VIEW
 from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
@@ -28,7 +30,7 @@ logger = logging.getLogger(__name__)
 _MOST_SAMPLES = 4  # of a round
 _REST = 10.0  # times as long as a check of a proven env took, until the next one
 _IDLE_SECONDS = 1.0  # until the thread ends
-_CHECK_SECONDS = 20.0  # how long the first result waits for the frame check; it takes 2 s, beside the first iteration
+_AWAITED_SECONDS = 20.0  # how long a result waits for the frame check, or for a first proof; each takes some 2 s
 
 
 @dataclass(frozen=True)
@@ -66,17 +68,21 @@ class Prover:
         self._lock = threading.Lock()
         self.is_busy, self._rests_until = False, 0.0
         self._claimed: set[str] = set()  # recipes that no other trial proves meanwhile
-        self._checking: threading.Event | None = None
+        self._awaited: threading.Event | None = None
         self._found: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def check(self, recipe: Recipe, experiment: str) -> None:
         """Have a frame of an env of a recipe rendered, unless another trial of the experiment does it."""
         if is_first(f"check in {experiment}", recipe.hash):
-            self._checking = self._checking or threading.Event()
+            self._awaited = self._awaited or threading.Event()
             self._put(recipe)
 
     def prove(self, samples: Sequence[Sample]) -> None:
-        """Have the tapes of some episodes proven; the first of a recipe, unless another trial does it."""
+        """Have the tapes of some episodes proven; the first of a recipe, unless another trial does it.
+
+        In an actor of Ray's, which may be a trial, the result waits for this first proof: other trials leave it to this
+        one, and a trial of one evaluation ends with this result.
+        """
         if not samples:
             return
         recipe = samples[-1].recipe.hash  # of several, that of the newest envs
@@ -84,21 +90,23 @@ class Prover:
         verdict = verdict_on(recipe)
         if verdict is None:
             may = not self.is_busy and (recipe in self._claimed or is_first("proof", recipe))
-            if may:
+            if may and recipe not in self._claimed:
                 self._claimed.add(recipe)
+                if ray.get_runtime_context().get_actor_id() is not None:
+                    self._awaited = threading.Event()
         else:
             may = verdict.repeats and not self.is_busy and time.monotonic() >= self._rests_until
         if may:
             self._put(list(samples))
 
     def problems(self) -> list[str]:
-        """Return what was found since the last call; the first call waits for the check, which began before training.
+        """Return what was found since the last call, which waits for the frame check and for a first proof.
 
-        A short experiment might end before it otherwise.
+        A short experiment might end before them otherwise.
         """
-        if self._checking is not None:
-            self._checking.wait(_CHECK_SECONDS)
-            self._checking = None
+        if self._awaited is not None:
+            self._awaited.wait(_AWAITED_SECONDS)
+            self._awaited = None
         found = []
         while not self._found.empty():
             found.append(self._found.get())
@@ -134,8 +142,8 @@ class Prover:
                 logger.info("proving tapes failed: %s", error_text(error), exc_info=True)
             self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
             self.is_busy = not self._work.empty()
-            if not self.is_busy and (checking := self._checking) is not None:
-                checking.set()
+            if not self.is_busy and (awaited := self._awaited) is not None:
+                awaited.set()
 
     def _decide(self, samples: Sequence[Sample]) -> None:
         recipe, tapes = samples[0].recipe.hash, {id(one): Tape.unpacked(one.tape) for one in samples}
