@@ -111,7 +111,10 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
     left += [path.name for path in (folder / "driver/tmp").glob("tune_media-*")]
     problems += [f"left on the driver: {left[:5]}"] if left else []
     everything = files_below(filesystem, experiment)
-    problems += [f"{path} is left" for path in everything if path.endswith(".partial")]
+    halves = [path for path in everything if path.endswith(".partial")]
+    of_log = [path for path in halves if path.startswith(".tune_media_log/")][: truth.over.get("process", 0)]
+    counts["half-written parts of the log"] += len(of_log)  # at most one a kill, which nobody reads
+    problems += [f"{path} is left" for path in halves if path not in of_log]
     logs = [path for path in everything if path.startswith(".tune_media_log/")]
     done: set[str] = set()
     for path in logs:

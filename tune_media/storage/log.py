@@ -2,8 +2,9 @@
 
 ``<experiment>/.tune_media_log/<first row>-<last row>-<owner>-<writer>-<number>-<level>.jsonl`` holds lines and events
 as ``index_lines`` has them, each with ``trial``, the name of the trial's folder. A part is never changed, and its name
-is used once. ``<writer>.done.json`` names parts whose lines are all in the trials' indexes: readers leave them out,
-unless a trial's index is lost, empty or damaged.
+is used once; what a killed process has half written stays under another name, and nobody reads it.
+``<writer>.done.json`` names parts whose lines are all in the trials' indexes: readers leave them out, unless a trial's
+index is lost, empty or damaged.
 """
 
 from __future__ import annotations
