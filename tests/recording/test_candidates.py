@@ -8,7 +8,7 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, play
 from tune_media import selection
-from tune_media.recording.episode import Candidate
+from tune_media.recording.episode import Candidate, EpisodeStart
 from tune_media.steps import FINAL, Named, Rule
 from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, report_json
 from tune_media.values.episode_record import EpisodeRecord
@@ -19,7 +19,7 @@ BEST_AND_WORST = (selection.best(3), selection.worst(3))
 
 def play_return(recorder, value, more=None):
     """Play an episode of one step with a return and without frames; return the id of its record."""
-    recorder.start(0, "e", None, 0.0)
+    recorder.start(0, EpisodeStart("e"))
     recorder.step(0, value)
     return recorder.end(0, more).id
 
@@ -100,7 +100,7 @@ def test_the_steps_and_pictures_of_a_candidate_count_in_its_bytes():
     sizes = []
     for trajectories in (False, True):
         recorder = make_recorder(video=None, trajectories=trajectories)
-        recorder.start(0, "e", None, 0.0)
+        recorder.start(0, EpisodeStart("e"))
         recorder.step(0, 1.0, observation=np.zeros(1000))
         recorder.end(0)
         sizes.append(recorder.candidates.nbytes)
@@ -114,7 +114,7 @@ def test_the_values_of_many_episodes_stay_within_bounds(monkeypatch):
     recorder = make_recorder("best", video=None)
     info = {"data": {"running": dict.fromkeys("abcde", 1.0)}}
     for episode in range(200):
-        recorder.start(0, f"e{episode}", None, 0.0)
+        recorder.start(0, EpisodeStart(f"e{episode}"))
         for _ in range(60):
             recorder.step(0, 1.0, None, info)
         recorder.end(0)
@@ -145,7 +145,7 @@ def test_arrays_weigh_what_they_are(monkeypatch):
     recorder = make_recorder("best", video=None)
     info = {"media": {"map": np.zeros((64, 64))}, "data": {"final": {"map": np.zeros((64, 64))}}}
     for episode in range(60):
-        recorder.start(0, f"e{episode}", None, 0.0)
+        recorder.start(0, EpisodeStart(f"e{episode}"))
         recorder.step(0, 1.0, None, {"media": info["media"]} if episode % 2 else {"data": info["data"]})
         recorder.end(0)
     data = recorder.candidates.data()

@@ -7,6 +7,7 @@ from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
 from tune_media.encoding.frame_checks import frame_check
 from tune_media.recording.clips import CHECKED, ENCODED, MOST_BEGUN, Clips, Wanted
+from tune_media.recording.episode import EpisodeStart
 from tune_media.steps import StepFacts
 
 
@@ -68,7 +69,7 @@ def test_a_last_frame_that_cannot_be_rendered_costs_the_clip_and_its_record_says
     env, recorder = CountingEnv({"length": 10}), make_recorder(video=VideoOptions(every=3))
     env.reset()
     frames = only(env)
-    recorder.start(0, "e", lambda: frames() if env.counter.step_count < 10 else 1 / 0, fps=12)
+    recorder.start(0, EpisodeStart("e", lambda: frames() if env.counter.step_count < 10 else 1 / 0, fps=12))
     for _ in range(10):
         recorder.step(0, env.step(0)[1])
     assert recorder.end(0) is None
@@ -82,7 +83,7 @@ def test_overlays_of_skipped_steps_are_not_drawn_and_their_returns_are_in_the_cu
     options = VideoOptions(every=4, overlay=("curve", lambda facts: told.append(facts.step) or f"{facts.step}"))
     recorder, env = make_recorder(video=options), CountingEnv({"length": 10})
     env.reset()
-    recorder.start(0, "e", only(env), fps=12)
+    recorder.start(0, EpisodeStart("e", only(env), fps=12))
     for reward in (0, 0, 7, -7, 0, 0, 0, 0, 0, 0):
         env.step(0)
         recorder.step(0, reward)

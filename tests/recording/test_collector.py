@@ -4,6 +4,7 @@ import pytest
 from tests.support.recorders import make_recorder
 from tune_media import Artifact, Image
 from tune_media.recording.collector import Collector
+from tune_media.recording.episode import EpisodeStart
 from tune_media.recording.series import EpisodeValues
 from tune_media.steps import StepFacts, final, running
 
@@ -151,7 +152,7 @@ def test_what_raises_costs_itself_and_what_is_there_twice_counts_once(caplog):
 
     collect = {"a": fails, "b": lambda step: 1.0, "speed": "speed", "c": lambda step: 10**5000}
     recorder = make_recorder(video=None, collect=collect)
-    recorder.start(0, "e", None, 0.0)
+    recorder.start(0, EpisodeStart("e"))
     for _ in range(3):
         recorder.step(0, 1.0, None, {"speed": 2.0, "data": {"running": {"speed": 2.0}, "final": {"\ud800": 1}}})
     recorder.end(0)

@@ -7,16 +7,17 @@ import pytest
 from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, only, play, take_all
 from tune_media import VideoOptions, selection
+from tune_media.recording.episode import EpisodeStart
 
 
 def test_an_episode_that_is_never_finished_is_dropped_and_counted():
     recorder, env = make_recorder(), CountingEnv()
     env.reset()
-    recorder.start(0, "a", only(env), fps=12)
+    recorder.start(0, EpisodeStart("a", only(env), fps=12))
     recorder.step(0, env.step(0)[1])
     play(recorder, env)  # starts in the same slot
     env.reset()
-    recorder.start(1, "b", only(env), fps=12)
+    recorder.start(1, EpisodeStart("b", only(env), fps=12))
     recorder.step(1, env.step(0)[1])
     recorder.abandon_all()
     assert recorder.end(1) is None
@@ -52,7 +53,7 @@ def test_a_users_function_that_raises_costs_the_episode_and_one_warning(options,
 def test_what_is_abandoned_or_taken_is_freed():
     recorder, env = make_recorder(), CountingEnv()
     env.reset()
-    recorder.start(0, "a", only(env), fps=12)
+    recorder.start(0, EpisodeStart("a", only(env), fps=12))
     recorder.step(0, env.step(0)[1])
     encoder = weakref.ref(next(iter(recorder._running[0].clips._encoders.values())))
     recorder.abandon_all()
@@ -69,7 +70,7 @@ def test_the_memory_of_running_episodes_is_bounded_and_what_is_left_out_is_count
     monkeypatch.setattr("tune_media.recording.recorder.MAX_BYTES", 8 * 2**20)  # an encoder takes 2 to 3 MB
     for slot, env in enumerate(envs):
         env.reset()
-        recorder.start(slot, f"e{slot}", only(env), fps=12)
+        recorder.start(slot, EpisodeStart(f"e{slot}", only(env), fps=12))
     for slot, env in enumerate(envs):
         env.step(0)
         recorder.step(slot, 1.0)
@@ -91,14 +92,14 @@ def test_without_clips_only_steps_take_memory(monkeypatch, trajectories, count):
     recorder = make_recorder(video=None, trajectories=trajectories)
     monkeypatch.setattr("tune_media.recording.recorder.MAX_BYTES", 2000)
     for slot in range(2):
-        recorder.start(slot, f"e{slot}", None, 0.0, observation=np.zeros(200))
+        recorder.start(slot, EpisodeStart(f"e{slot}", observation=np.zeros(200)))
         recorder.step(slot, 1.0, 0, observation=np.zeros(200))
     assert [recorder.end(slot) is not None for slot in range(2)] == [True] * count + [False] * (2 - count)
 
 
 def test_frames_that_are_out_of_reach_cost_the_clip_and_the_record_says_why_and_what_else_is_known_of_it():
     recorder = make_recorder(problems_are_collected=True)
-    recorder.start(0, "e", None, 0.0, no_clip="the frames are in other processes")
+    recorder.start(0, EpisodeStart("e", no_clip="the frames are in other processes"))
     recorder.step(0, 2.0)
     assert recorder.end(0, metrics={"extra": 1.0}, episode_return=3.0, note="cut") is None
     (data,) = recorder.candidates.data()
@@ -109,7 +110,7 @@ def test_frames_that_are_out_of_reach_cost_the_clip_and_the_record_says_why_and_
 
 def test_an_episode_that_grows_too_large_while_it_runs_is_cut_and_says_so(monkeypatch):
     recorder, env = make_recorder(trajectories=True, problems_are_collected=True), CountingEnv({"length": 100})
-    recorder.start(0, "e", only(env), fps=12, observation=env.reset()[0])
+    recorder.start(0, EpisodeStart("e", only(env), fps=12, observation=env.reset()[0]))
     monkeypatch.setattr("tune_media.recording.recorder.MAX_BYTES", 1)
     for _ in range(100):
         recorder.step(0, 1.0, 0, observation=env.step(0)[0])

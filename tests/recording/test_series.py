@@ -5,6 +5,7 @@ import pytest
 
 from tests.support.recorders import make_recorder
 from tune_media.recording.collector import Collector
+from tune_media.recording.episode import EpisodeStart
 from tune_media.recording.series import MAX_NAMES, MAX_POINTS, EpisodeValues, merged_metrics
 from tune_media.steps import Named, Rule, StepFacts, final, running
 
@@ -101,7 +102,7 @@ def test_long_things_count_for_what_they_are():
 
 def test_too_many_names_cost_one_warning(caplog):
     recorder = make_recorder(video=None, collect=lambda step: {f"n{step.step}": 1})
-    recorder.start(0, "e", None, 0.0)
+    recorder.start(0, EpisodeStart("e"))
     for _ in range(3 * MAX_NAMES):
         recorder.step(0, 1.0)
     recorder.end(0)

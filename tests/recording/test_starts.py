@@ -3,6 +3,7 @@ import time
 from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, only
 from tune_media import selection
+from tune_media.recording.episode import EpisodeStart
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.starts import Starts
 
@@ -12,7 +13,7 @@ def test_a_seed_belongs_to_the_episode_that_was_reset_with_it():
     seeds = []
     for given in (7, 7, 7, 8):  # what the generator states; only a change is a new seed
         env.reset()
-        recorder.start(0, "a", only(env), fps=12, seed=given)
+        recorder.start(0, EpisodeStart("a", only(env), fps=12, seed=given))
         recorder.step(0, env.step(0)[1])
         seeds.append(recorder.end(0).seed)
     assert seeds == [7, None, None, 8]
@@ -27,7 +28,7 @@ def test_rendering_keeps_to_its_budget():
     recorder, env = make_recorder(trigger=selection.RenderBudget(0.2)), SlowToRender({"length": 5})
     for _ in range(40):
         env.reset()
-        recorder.start(0, "a", only(env), fps=12)
+        recorder.start(0, EpisodeStart("a", only(env), fps=12))
         for _ in range(env.length):
             time.sleep(0.002)
             recorder.step(0, env.step(0)[1])
@@ -37,9 +38,9 @@ def test_rendering_keeps_to_its_budget():
 
 def test_the_time_until_an_episode_starts_is_a_part_of_sampling():
     recorder = make_recorder(video=None)
-    recorder.start(0, "a", None, 0.0)
+    recorder.start(0, EpisodeStart("a"))
     time.sleep(0.01)
-    recorder.start(0, "b", None, 0.0)
+    recorder.start(0, EpisodeStart("b"))
     assert recorder.clock.sampling >= 0.01
 
 

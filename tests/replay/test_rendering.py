@@ -9,6 +9,7 @@ import pytest
 from tests.support.lake import Lake
 from tests.support.pictures import LOSSLESS, shown
 from tune_media.encoding import VideoEncoder
+from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
@@ -47,9 +48,11 @@ def recorded(env, video, frame=None, is_direct=True, steps=12):
     for number in range(2):
         observation, _ = env.reset()
         render = functools.partial(renderer.frames, 0) if is_direct else None
-        recorder.start(
-            0, f"e{number}", render, renderer.fps(0), env=env, tape=taping.tape, observation=observation, env_index=3
+        on_tape, facts = OnTape(taping.tape), {"env_index": 3}
+        start = EpisodeStart(
+            f"e{number}", render, renderer.fps(0), env, observation=observation, on_tape=on_tape, facts=facts
         )
+        recorder.start(0, start)
         for _ in range(steps):
             action = env.action_space.sample()
             observation, reward, terminated, truncated, info = env.step(action)

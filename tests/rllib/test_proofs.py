@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import odd_envs
 from tests.support.faults import wait_until
+from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import Renderer
@@ -41,7 +42,7 @@ def samples_of(kind, episodes=2, frame=None):
     for number in range(episodes):
         env.reset(seed=3 if number == 0 else None)
         render = functools.partial(renderer.frames, 0)
-        recorder.start(0, f"e{number}", render, 10.0, env=env, tape=taping.tape, recipe=recipe.hash, env_index=0)
+        recorder.start(0, EpisodeStart(f"e{number}", render, 10.0, env, on_tape=OnTape(taping.tape, recipe.hash)))
         is_over = False
         while not is_over:
             _, reward, is_over, _, info = env.step(1)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, fake_ray, play, recording_on
+from tune_media.recording.episode import EpisodeStart
 from tune_media.recording.plan import Plan
 from tune_media.rllib import env_runner_requests
 from tune_media.rllib.callback import EpisodeRecorderCallback
@@ -137,7 +138,7 @@ def test_an_evaluation_is_endless_only_if_rllib_says_so(evaluation, sees_all, re
     """With ``env_indices=``, it was told that no episode ended if one ended on another sub-env."""
     rounds = Rounds(RecorderSettings(Plan("episodes", as_selectors("best"), sees_all=sees_all)))
     recorder = recording_on_evaluation(evaluation).recorder
-    recorder.start(0, "long", None, 1.0)
+    recorder.start(0, EpisodeStart("long"))
     recorder.step(0, 1.0)
     found = evaluated(evaluation, rounds, [], reported)
     told = [problem for problem in found.get("problems", ()) if "no episode ended" in problem.text]

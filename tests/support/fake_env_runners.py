@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tune_media.recording.episode import EpisodeStart
 from tune_media.recording.plan import Plan
 from tune_media.rllib import ray_names
 from tune_media.rllib.env_runner import EnvRunnerRecording
@@ -117,6 +118,6 @@ def play(recording, name, value, metrics=None):
     """Record an episode of one step."""
     recorder = recording.recorder
     shades = itertools.count(10, 20)  # pictures that are all the same would be reported
-    recorder.start(0, name, lambda: {"": np.full((8, 8, 3), next(shades), np.uint8)}, 10.0)
+    recorder.start(0, EpisodeStart(name, lambda: {"": np.full((8, 8, 3), next(shades), np.uint8)}, 10.0))
     recorder.step(0, value)
     recorder.end(0, metrics=metrics)

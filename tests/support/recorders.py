@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.support.envs import CountingEnv
+from tune_media.recording.episode import EpisodeStart
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.selection import as_selectors
@@ -27,7 +28,7 @@ def play(
 ) -> EpisodeRecord | None:
     """Play one episode of a CountingEnv and return its record."""
     env.reset(seed=seed)
-    recorder.start(slot, f"episode-{env.episode}", only(env), fps=12, seed=seed)
+    recorder.start(slot, EpisodeStart(f"episode-{env.episode}", only(env), fps=12, seed=seed))
     for step in range(env.length):
         _, reward, *_ = env.step(0)
         recorder.step(slot, reward if rewards is None else rewards[step])

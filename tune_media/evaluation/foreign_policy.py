@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.replay.recipe import EnvConfig, Recipe
@@ -68,22 +69,18 @@ class ForeignPolicyPlayer:
         """
         seed_everything(seed)
         observation, _ = self._env.reset(seed=seed)
-        self._recorder.start(
-            _SLOT,
+        assert self._tapes.tape is not None
+        recipe = None if self._recipe is None else self._recipe.hash
+        start = EpisodeStart(
             new_id(),
-            None,
-            0.0,
             env=self._env,
             seed=seed,
             seed_is_new=True,
             observation=observation,
-            tape=self._tapes.tape,
-            recipe=None if self._recipe is None else self._recipe.hash,
-            rendered_later=False,
-            env_runner=0,
-            env_index=0,
-            section="evaluation",
+            on_tape=OnTape(self._tapes.tape, recipe, is_rendered_later=False),
+            facts={"env_runner": 0, "env_index": 0, "section": "evaluation"},
         )
+        self._recorder.start(_SLOT, start)
         terminated = truncated = False
         while not (terminated or truncated):
             action = self._policy(observation)

@@ -16,7 +16,7 @@ from tune_media.gym.replays import Replays
 from tune_media.gym.statistics import EpisodeStatistics, Reward, by_objective, total
 from tune_media.gym.taking import Taking
 from tune_media.recording.collector import unmatched
-from tune_media.recording.episode import Candidate
+from tune_media.recording.episode import Candidate, EpisodeStart
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, reset_seed, sub_env
 from tune_media.recording.seeding import seeded
@@ -132,11 +132,10 @@ class Recording:
             return
         with self.recorder.guard(index, "the start of an episode"):
             inner = sub_env(self._env, index)
-            given, tape = seeded(inner), self._replays.tape_of(inner)
-            known = given.last if given else tape.seed if tape is not None else seed
+            given, on_tape = seeded(inner), self._replays.on_tape(inner)
+            known = given.last if given else on_tape.tape.seed if on_tape is not None else seed
             render = functools.partial(self._renderer.frames, index) if self._records_whole_episodes else None
-            is_wanted = self.recorder.start(
-                index,
+            start = EpisodeStart(
                 new_id(),
                 self._replays.watched(inner, render),
                 self._renderer.fps(index),
@@ -145,12 +144,10 @@ class Recording:
                 seed=reset_seed(inner) if known is None else known,
                 seed_is_new=known is not None,
                 observation=observation,
-                env_index=index,
-                tape=tape,
-                recipe=None if self._replays.recipe is None else self._replays.recipe.hash,
-                rendered_later=self._replays.may_render_later,
-                frames_of=self._replays.frames_of,
+                on_tape=on_tape,
+                facts={"env_index": index},
             )
+            is_wanted = self.recorder.start(index, start)
             if self._clips is not None:
                 may_end_clip = self._plan.trigger is not None or index not in self._clips
                 is_first = is_wanted and not self._records_whole_episodes and self._step_trigger is None

@@ -76,9 +76,6 @@ class Replays(Taping):
         indices: The sub-envs to record.
         env_fn: Makes an env like a sub-env. None: all episodes are rendered directly.
         frame: The source of frames; see ``Renderer``.
-
-    Attributes:
-        recipe: How the process that renders makes its env. None: there is none.
     """
 
     def __init__(
@@ -93,7 +90,6 @@ class Replays(Taping):
         self._name = describe(env)
         self._pool: RenderPool | None = None
         self._is_closed = False
-        self.recipe: Recipe | None = None
         base: Baseline | None = None
         inner = sub_env(env, 0)
         if self.tapes and env_fn is not None and inner is not None:

@@ -26,12 +26,13 @@ class Taking:
         replays: Renders the chosen episodes that have no clip yet. None: all have one.
 
     Example:
+        >>> from tune_media.recording.episode import EpisodeStart
         >>> from tune_media.recording.plan import Plan
         >>> from tune_media.selection import as_selectors
         >>> recorder = EpisodeRecorder(Plan("eval", as_selectors("best"), video=None))
         >>> taking = Taking(recorder)
         >>> for reward in (1.0, 3.0):
-        ...     is_candidate = recorder.start(0, "id", None, 30)
+        ...     is_candidate = recorder.start(0, EpisodeStart("id"))
         ...     recorder.step(0, reward)
         ...     record = recorder.end(0)
         >>> taking.take()["best"].episode_return

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.clips import Clips, Render
+from tune_media.recording.clips import ENCODED, Clips, Render, Wanted
 from tune_media.recording.pictures import ALONE, WHOLE, Pictures
 from tune_media.recording.series import EpisodeValues
 from tune_media.recording.trajectory import TrajectoryBuilder
@@ -31,12 +31,14 @@ class Tape(Protocol):
     """The tape of an episode, as far as this wing needs it; ``replay.tape`` has the real one.
 
     Attributes:
+        seed: The seed of its reset. None: it was given none.
         fault: Why the episode cannot be played again; None: it can.
         every: The stride of the steps after which ``render()`` is called.
         number: How many episodes its env had played before it.
         pictures: The checksums of the frames that were rendered while it ran.
     """
 
+    seed: int | None
     fault: str | None
     every: int
     number: int
@@ -49,39 +51,97 @@ class Tape(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class OnTape:
+    """An episode's tape, and what becomes of its frames.
+
+    Attributes:
+        tape: The tape.
+        recipe: The hash of the recipe that makes its env again. None: not known.
+        is_rendered_later: Whether its clips may be made of the tape after it has ended; False: the tape is only kept.
+        wanted: Returns which of its frames are rendered while it runs; None: none. Called if it is to be recorded.
+        are_enough: Returns whether no more of its frames need be rendered while it runs.
+    """
+
+    tape: Tape
+    recipe: str | None = None
+    is_rendered_later: bool = True
+    wanted: Callable[[], Wanted | None] = lambda: ENCODED
+    are_enough: Callable[[], bool] | None = None
+
+
+@dataclass(frozen=True)
+class EpisodeStart:
+    """An episode that starts: its env has been reset.
+
+    Attributes:
+        episode_id: Its id.
+        render: Returns the current frames; not called if the trigger declines the episode. None: no frames are wanted.
+        fps: Frames per second, unless the plan says otherwise.
+        env: Its sub-env, for overlays and ``collect=``.
+        vector_env: The env that it is a part of; needed if the sub-env is out of reach.
+        seed: The seed that the env's generator was last given. It is this episode's if it has changed: a reset without
+            a seed goes on where the last episode left the generator.
+        seed_is_new: Whether it is known to be this episode's.
+        agents: The names of its agents; a view with such a name shows that agent.
+        observation: The observation that the reset returned.
+        no_clip: Why there are no frames although they are wanted; its record says so. None: there are.
+        on_tape: Its tape. None: it has none.
+        facts: Further fields of its ``EpisodeRecord``.
+    """
+
+    episode_id: str
+    render: Render | None = None
+    fps: float = 0.0
+    env: Any = None
+    vector_env: Any = None
+    seed: int | None = None
+    seed_is_new: bool = False
+    agents: Collection[str] = ()
+    observation: Any = None
+    no_clip: str | None = None
+    on_tape: OnTape | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass
 class RunningEpisode:
     """An episode that is being recorded.
 
     Attributes:
-        facts: Fields of its record that are known already.
+        start: How it started.
+        seed: Its seed, if that is known.
         clips: Its clips so far. None: no frames are recorded.
-        env: Its sub-env, for overlays and ``collect=``.
-        render: Returns the current frames. None: no frames are wanted.
-        agents: The names of its agents; a view with such a name shows that agent.
         steps: Its trajectory so far. None: it is not kept.
         values: The values taken from its steps.
         is_candidate: Whether it may be chosen.
         note: Why it has no clip, or None.
-        tape: Its tape, if it is recorded.
-        recipe: The hash of the recipe that its tape refers to.
-        is_rendered_later: Whether its clips are made of its tape, if it is chosen.
     """
 
-    facts: dict[str, Any]
-    clips: Clips | None
-    env: Any
-    agents: frozenset[str]
+    start: EpisodeStart
+    seed: int | None = None
+    clips: Clips | None = None
     steps: TrajectoryBuilder | None = None
     values: EpisodeValues = field(default_factory=EpisodeValues)
     is_candidate: bool = True
     note: str | None = None
     episode_return: float = 0.0
     episode_length: int = 0
-    tape: Tape | None = None
-    recipe: str | None = None
-    is_rendered_later: bool = False
-    render: Render | None = None
+
+    @property
+    def tape(self) -> Tape | None:
+        """Its tape, if it has one."""
+        return None if self.start.on_tape is None else self.start.on_tape.tape
+
+    @property
+    def is_rendered_later(self) -> bool:
+        """Whether its clips may be made of its tape."""
+        return self.start.on_tape is not None and self.start.on_tape.is_rendered_later
+
+    @property
+    def has_media(self) -> bool:
+        """Whether its frames or its steps are recorded."""
+        return self.clips is not None or self.steps is not None
 
     @property
     def nbytes(self) -> int:
@@ -118,7 +178,7 @@ class RunningEpisode:
 
     def last_step(self, reward: float, action: Any, info: Mapping[str, Any], **facts: Any) -> StepFacts:
         """Return the facts of the step that it has just made."""
-        return StepFacts(self.episode_length, reward, self.episode_return, action, self.env, info, **facts)
+        return StepFacts(self.episode_length, reward, self.episode_return, action, self.start.env, info, **facts)
 
     def show_last(self, problems: Problems, *, strict: bool) -> None:
         """Add the frame that the env shows as its last one, if ``every`` skipped it; arguments as of ``guard_clip``."""
@@ -162,7 +222,8 @@ class RunningEpisode:
             "metrics": {**metrics, **self.values.metrics()},
             "rendered": self._rendered(),
         }
-        fields = {**own, **self.facts, **facts}
+        known = {"episode_id": self.start.episode_id, "seed": self.seed, **self.start.facts}
+        fields = {**own, **known, **facts}
         fields["note"] = joined(fields.get("note"), self.note)
         return EpisodeData(EpisodeRecord(**fields), self.values.series(), self.values.values())
 
@@ -194,7 +255,7 @@ class RunningEpisode:
     def _rendered(self) -> str | None:
         if self.clips is not None and self.clips.are_encoded:
             return DIRECT
-        return REPLAY if self.tape is not None and self.is_rendered_later and self.is_candidate else None
+        return REPLAY if self.is_rendered_later and self.is_candidate else None
 
     def candidate(self, record: EpisodeRecord) -> Candidate:
         """Finish its clips and return it as a candidate."""
@@ -202,7 +263,8 @@ class RunningEpisode:
         steps = self.steps.finish() if self.steps is not None else None
         tape = self.tape if self.is_rendered_later else None
         step_bytes = 0 if self.steps is None else self.steps.nbytes
-        return Candidate(record, clips, self.agents, self.values.media(), steps, tape, step_bytes=step_bytes)
+        agents = frozenset(self.start.agents)
+        return Candidate(record, clips, agents, self.values.media(), steps, tape, step_bytes=step_bytes)
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol
 
 from typing_extensions import override
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.recording.candidates import Candidates, MoreValues
-from tune_media.recording.clips import ENCODED, Clips, Render, Wanted
+from tune_media.recording.clips import ENCODED, Clips
 from tune_media.recording.collector import Collector
-from tune_media.recording.episode import Candidate, RunningEpisode, Tape
+from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode, Tape
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.starts import Starts
@@ -101,83 +101,50 @@ class EpisodeRecorder:
         """Leave out the episodes that are running: a copy does not have their encoders, and records the next ones."""
         return {**self.__dict__, "_running": {}}
 
-    def start(
-        self,
-        slot: Hashable,
-        episode_id: str,
-        render: Render | None,
-        fps: float,
-        *,
-        env: Any = None,
-        vector_env: Any = None,
-        seed: int | None = None,
-        seed_is_new: bool = False,
-        agents: Collection[str] = (),
-        observation: Any = None,
-        no_clip: str | None = None,
-        tape: Tape | None = None,
-        recipe: str | None = None,
-        rendered_later: bool = True,
-        frames_of: Callable[[Tape], Wanted | None] | None = None,
-        are_enough: Callable[[Tape], bool] | None = None,
-        **facts: Any,
-    ) -> bool:
-        """Record the start of an episode in ``slot``, with its reset frame; say whether it is a candidate.
+    def start(self, slot: Hashable, start: EpisodeStart) -> bool:
+        """Record the start of an episode in ``slot``, with its reset frame; return whether it is a candidate.
 
         Args:
             slot: Where it runs; an episode still running there is abandoned.
-            episode_id: Its id.
-            render: Returns the current frames. Not called for an episode that the trigger declines.
-            fps, env: Frames per second, unless the plan says otherwise; its sub-env, for overlays and ``collect=``.
-            vector_env: The env that it is a part of; needed if the sub-env is out of reach.
-            seed: The seed that the env's generator was last given. It is this episode's if it has changed: a reset
-                without a seed goes on where the last episode left the generator.
-            seed_is_new: Whether it is known to be this episode's.
-            agents, observation: Names of the agents, which views may have; the observation that the reset returned.
-            no_clip: Why there are no frames although they are wanted; its record says so. None: there are.
-            tape, recipe: Its tape, if it is recorded, and the hash of the recipe that makes its env again.
-            rendered_later: Whether its clips may be made of its tape after it has ended; False: the tape is only kept.
-            frames_of: Returns which frames of an episode with a tape are rendered while it runs, if it is wanted. None:
-                all.
-            are_enough: Returns whether no more of its frames need be rendered while it runs.
-            **facts: Further fields of its ``EpisodeRecord``.
+            start: What is known of it.
         """
         self.clock.tick()
         self.abandon(slot)
-        own_seed = self.starts.own_seed(slot, seed)
-        facts |= {"episode_id": episode_id, "seed": seed if seed_is_new else own_seed}
-        episode = RunningEpisode(
-            facts, None, env, frozenset(agents), tape=tape, recipe=recipe, is_rendered_later=rendered_later
-        )
-        episode.render = render if self.plan.video is not None else None
-        if tape is not None and self.plan.video is not None:
-            tape.every = self.plan.video.every
+        own_seed = self.starts.own_seed(slot, start.seed)
+        episode = RunningEpisode(start, start.seed if start.seed_is_new else own_seed)
+        if start.on_tape is not None and self.plan.video is not None:
+            start.on_tape.tape.every = self.plan.video.every
         with episode.guard_clip("trigger=", self.problems, strict=self.plan.strict):
             episode.is_candidate = self.starts.is_wanted(slot)
-        if episode.is_candidate and no_clip is not None:
-            episode.lose_clip(no_clip)
-            self.problems.report(no_clip, lost=1)
+        if episode.is_candidate and start.no_clip is not None:
+            episode.lose_clip(start.no_clip)
+            self.problems.report(start.no_clip, lost=1)
         if not episode.is_candidate and self.collector.is_off:
             return False
-        if episode.is_candidate and self.plan.video is not None and render is not None:
-            wanted = ENCODED if tape is None or frames_of is None else frames_of(tape)
+        if episode.is_candidate:
+            self._begin_media(episode)
+        self._running[slot] = episode
+        if episode.has_media:
+            with self.clock.render(), episode.guard_clip("the reset frame", self.problems, strict=self.plan.strict):
+                index = start.facts.get("env_index") or 0
+                episode.feed(StepFacts(0, 0.0, 0.0, None, start.env, observation=start.observation, env_index=index))
+        return episode.is_candidate
+
+    def _begin_media(self, episode: RunningEpisode) -> None:
+        """Begin the clips and the trajectory of an episode, as far as they are wanted and there is room for them."""
+        start, video, on_tape = episode.start, self.plan.video, episode.start.on_tape
+        if video is not None and start.render is not None:
+            wanted = ENCODED if on_tape is None else on_tape.wanted()
             if wanted is not None:
-                is_alone = self.number_encoded() == 0
-                enough = functools.partial(are_enough, tape) if are_enough is not None and tape is not None else None
+                are_lean, are_enough = self.number_encoded() > 0, None if on_tape is None else on_tape.are_enough
                 episode.clips = Clips(
-                    self.plan.video, render, fps, wanted=wanted, are_lean=not is_alone, are_enough=enough
+                    video, start.render, start.fps, wanted=wanted, are_lean=are_lean, are_enough=are_enough
                 )
-        if episode.is_candidate and self.plan.trajectories:
-            episode.steps = TrajectoryBuilder(vector_env if env is None else env)
-        if (episode.clips is not None or episode.steps is not None) and not self._has_room():
+        if self.plan.trajectories:
+            episode.steps = TrajectoryBuilder(start.vector_env if start.env is None else start.env)
+        if episode.has_media and not self._has_room():
             episode.lose_clip(_NO_ROOM)
             self.problems.report(_NO_ROOM, lost=1)
-        self._running[slot] = episode
-        if episode.is_candidate and (episode.clips is not None or episode.steps is not None):
-            with self.clock.render(), episode.guard_clip("the reset frame", self.problems, strict=self.plan.strict):
-                index = facts.get("env_index") or 0
-                episode.feed(StepFacts(0, 0.0, 0.0, None, env, observation=observation, env_index=index))
-        return episode.is_candidate
 
     def number_encoded(self) -> int:
         """Return how many running episodes are being encoded."""
@@ -187,11 +154,11 @@ class EpisodeRecorder:
         return self.candidates.nbytes + sum(episode.nbytes for episode in self._running.values())
 
     def _has_room(self) -> bool:
-        """Say whether another episode like the largest of those that run may be recorded beside them."""
+        """Return whether another episode like the largest of those that run may be recorded beside them."""
         return self._nbytes() + max((episode.nbytes for episode in self._running.values()), default=0) <= MAX_BYTES
 
     def records(self, tape: Tape) -> bool:
-        """Say whether the episode of a tape is being recorded."""
+        """Return whether the episode of a tape is being recorded."""
         return any(episode.tape is tape for episode in self._running.values())
 
     def longest_running(self) -> int:
@@ -205,7 +172,7 @@ class EpisodeRecorder:
     def only_counted(self, slot: Hashable) -> RunningEpisode | None:
         """Return the episode that runs in ``slot`` if of a step without values nothing but its reward is needed."""
         episode = self._running.get(slot)
-        if episode is None or episode.clips is not None or episode.steps is not None or self.looks_at_every_step:
+        if episode is None or episode.has_media or self.looks_at_every_step:
             return None
         return episode
 
@@ -233,7 +200,7 @@ class EpisodeRecorder:
         if episode is None:
             return
         episode.count(reward)
-        if episode.clips is None and episode.steps is None and not self.collector.may_find(info):
+        if not episode.has_media and not self.collector.may_find(info):
             return
         step = episode.last_step(reward, action, info or {}, **facts)
         for error in self.collector.collect(step, episode.values):
@@ -277,9 +244,9 @@ class EpisodeRecorder:
             if proof is not None and episode.has_whole_tape():
                 with self.clock.render(), contextlib.suppress(Exception):  # it costs the proof, and nothing else
                     proof(episode, record, leads=episode.is_candidate and self.candidates.leads(record))
-            tape = episode.packed_tape()
-            if tape is not None:
-                self.candidates.add_tape(record.id, tape, episode.recipe)
+            on_tape, tape = episode.start.on_tape, episode.packed_tape()
+            if on_tape is not None and tape is not None:
+                self.candidates.add_tape(record.id, tape, on_tape.recipe)
             if not episode.is_candidate:
                 return None
             with self.clock.render():

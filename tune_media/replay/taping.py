@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from tune_media.recording.clips import ENCODED, Render, Wanted
-from tune_media.recording.episode import RunningEpisode
+from tune_media.recording.episode import OnTape, RunningEpisode
 from tune_media.recording.episode import Tape as RunningTape
 from tune_media.recording.pictures import ALONE, SPARSE, Pictures
 from tune_media.recording.plan import Plan
@@ -18,6 +18,7 @@ from tune_media.recording.rendering import describe, sub_envs
 from tune_media.replay.child_processes import HAS_CHILDREN, child_processes
 from tune_media.replay.env_state import Baseline
 from tune_media.replay.generators import has_emulator
+from tune_media.replay.recipe import Recipe
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder, tape_recorder_of
 from tune_media.replay.verdicts import Verdict
@@ -46,6 +47,7 @@ class Taping:
     Attributes:
         mode: ``direct``: frames are rendered while episodes run. ``replay``: they are rendered of the tapes. ``auto``:
             as ``direct``, until it is known whether the env repeats its episodes.
+        recipe: How the envs are made. None: it is not known, or nobody needs it.
 
     Example:
         >>> from tune_media.selection import as_selectors
@@ -57,6 +59,7 @@ class Taping:
     def __init__(self, recorder: EpisodeRecorder) -> None:
         self._recorder = recorder
         self.mode = self._first_mode
+        self.recipe: Recipe | None = None
         self._tapings: dict[int, TapeRecorder] = {}  # by sub-env
         self._budget = _Budget(recorder)
         self._shows_alone = False
@@ -79,11 +82,6 @@ class Taping:
         """Whether episodes are put on tape."""
         return self.mode != DIRECT or self.plan.tapes
 
-    @property
-    def may_render_later(self) -> bool:
-        """Whether the clips of episodes that start now may be made in a replay."""
-        return self.mode != DIRECT
-
     def is_proven(self, verdict: Verdict) -> None:
         """Make clips of tapes from now on: the env is known to repeat its episodes."""
         if self.mode == AUTO:
@@ -96,6 +94,10 @@ class Taping:
             return ENCODED
         count = self._budget.frames(_MOST_FRAMES) if self.plan.render == AUTO else 0
         return Wanted(False, self._random.randrange(self._usual_length), count) if count else None
+
+    def are_enough(self, tape: RunningTape) -> bool:
+        """Return whether no more frames of an episode need be rendered while it runs."""
+        return False
 
     def watched(self, env: Any, render: Render | None) -> Render | None:
         """Return what renders a sub-env, and notes what the first frame changes in it."""
@@ -117,8 +119,9 @@ class Taping:
             and self.plan.render == AUTO
         ):
             pictures = tape.pictures or Pictures(how)
-            if not pictures.at(len(tape)) and episode.render is not None and self._budget.allows_one():
-                pictures.add(len(tape), episode.render())
+            render = episode.start.render
+            if not pictures.at(len(tape)) and render is not None and self._budget.allows_one():
+                pictures.add(len(tape), render())
                 tape.pictures = pictures
         if tape.pictures and self.mode != DIRECT:
             self._samples[record.id] = tape.pictures.are_all, tape.number
@@ -201,8 +204,16 @@ class Taping:
         """Look, at the first episode that starts from now on, whether a reset has started processes."""
         self._children = child_processes()
 
-    def tape_of(self, env: Any) -> Tape | None:
-        """Return the tape of the episode that starts on a sub-env; None if it has none."""
+    def on_tape(self, env: Any) -> OnTape | None:
+        """Return the tape of the episode that starts on a sub-env, and what becomes of its frames; None: no tape."""
+        tape = self._tape_of(env)
+        if tape is None:
+            return None
+        recipe = None if self.recipe is None else self.recipe.hash
+        wanted, are_enough = functools.partial(self.frames_of, tape), functools.partial(self.are_enough, tape)
+        return OnTape(tape, recipe, self.mode != DIRECT, wanted, are_enough)
+
+    def _tape_of(self, env: Any) -> Tape | None:
         if self._children is not None and self.mode != DIRECT:
             started, self._children = child_processes() - self._children, None
             if started:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tune_media.recording.episode import Candidate, RunningEpisode
+from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import sub_env
 from tune_media.recording.seeding import seeded
@@ -149,14 +149,13 @@ class EnvRunnerRecording:
         with self.recorder.guard(index, "the start of an episode"):
             begun: StackEpisode = self.stack(episode, env_runner, env, index)
             inner = sub_env(env, index)
-            given, tape = seeded(inner), self.replays.tape_of(inner)
-            seed, is_known = given.last if given else tape.seed if tape is not None else None, True
+            given, on_tape = seeded(inner), self.replays.on_tape(inner)
+            seed, is_known = given.last if given else on_tape.tape.seed if on_tape is not None else None, True
             if seed is None:
                 seed, is_known = begun.own_seed()
             self._running[index] = _Running(new_id())
             render = functools.partial(renderer.frames, index) if renderer else None
-            self.recorder.start(
-                index,
+            start = EpisodeStart(
                 begun.id,
                 self.replays.watched(inner, render),
                 renderer.fps(index) if renderer else 0.0,
@@ -167,17 +166,16 @@ class EnvRunnerRecording:
                 agents=begun.agents,
                 no_clip=no_clip,
                 observation=begun.transition(0.0).observation if self.recorder.looks_at_steps else None,
-                id=self._running[index].id,
-                env_runner=self._index,
-                env_index=index,
-                section=self._section,
-                explored=bool(env_runner.config.explore),
-                tape=tape,
-                recipe=self.replays.recipe.hash if self.replays.recipe is not None else None,
-                rendered_later=self.replays.may_render_later,
-                frames_of=self.replays.frames_of,
-                are_enough=self.replays.are_enough,
+                on_tape=on_tape,
+                facts={
+                    "id": self._running[index].id,
+                    "env_runner": self._index,
+                    "env_index": index,
+                    "section": self._section,
+                    "explored": bool(env_runner.config.explore),
+                },
             )
+            self.recorder.start(index, start)
 
     def count(self, index: int) -> bool:
         """Count the step that a sub-env has made, if its reward is all that is needed; return whether it is."""

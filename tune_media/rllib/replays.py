@@ -45,8 +45,7 @@ class Replays(Taping):
         recorder: Its recorder, which is told of problems.
 
     Attributes:
-        recipe: How its envs are made; None: not known, or nobody needs it. Whenever envs are made, there is a new one.
-        recipes: That one, and those of earlier envs whose tapes have not been collected yet, by hash.
+        recipes: The recipes of these envs, and of earlier ones whose tapes have not been collected yet, by hash.
         may_be_made_elsewhere: Whether nothing speaks against making one like them in another process.
     """
 
@@ -56,7 +55,6 @@ class Replays(Taping):
         self._whole: Tape | None = None  # of the episode that is rendered as a whole, whatever it takes
         self._has_whole = False  # whether such a one has ended
         self._read_again_at = 0.0  # the verdict, by the monotonic clock
-        self.recipe: Recipe | None = None
         self.recipes: dict[str, Recipe] = {}
         self._base: Baseline | None = None
         self.may_be_made_elsewhere = True
@@ -75,6 +73,7 @@ class Replays(Taping):
     def _is_unproven(self) -> bool:
         return self.mode == AUTO and self.recipe is not None
 
+    @override
     def are_enough(self, tape: Tape) -> bool:
         """Return whether the rest of an episode is rendered of its tape: if rendering the first ones took long.
 
