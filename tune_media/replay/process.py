@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -125,15 +125,10 @@ class RenderProcess:
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
         """
-        how = {"env_runner": env_runner, "env_index": env_index, "must_be_alike": must_be_alike}
-        with self._kept_in_step():
-            for answer in self._answers({"tape": tape, "video": video, "may_correct": may_correct, **how}):
-                if "step" in answer:
-                    if on_step is not None:
-                        on_step(answer["step"], answer["steps"])
-                else:
-                    return {view: self._clip(facts) for view, facts in answer["clips"].items()}
-        raise RenderError("the process that renders ended without an answer", has_died=True)
+        how = {"video": video, "may_correct": may_correct, "must_be_alike": must_be_alike}
+        answer = self._asked("render", on_step, tape=tape, place=(env_runner, env_index), **how)
+        clips = zip(answer["clips"].items(), answer["contents"], strict=True)
+        return {view: EncodedVideo(data, **facts) for (view, facts), data in clips}
 
     def prove(
         self,
@@ -147,24 +142,18 @@ class RenderProcess:
         """Play a tape again, and compare its steps, the env's state, and the frames that the tape has checksums of.
 
         Args:
-            tape: The tape as it is stored.
-            env_runner, env_index: The env runner and the sub-env that it was played on.
+            tape, env_runner, env_index, must_be_alike: See ``render``.
             is_first: Whether it is also found out what rendering changes.
-            must_be_alike: Whether packages and machine must be those of the episode.
 
         Returns:
             The facts of a ``Verdict``, as far as they were found out.
 
         Raises:
-            RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
+            RenderError: As of ``render``.
         """
-        request = {"prove": tape, "env_runner": env_runner, "env_index": env_index}
-        request |= {"is_first": is_first, "must_be_alike": must_be_alike}
-        with self._kept_in_step():
-            for answer in self._answers(request):
-                facts: dict[str, Any] = answer["facts"]
-                return facts
-        raise RenderError("the process that renders ended without an answer", has_died=True)
+        how = {"is_first": is_first, "must_be_alike": must_be_alike}
+        facts: dict[str, Any] = self._asked("prove", tape=tape, place=(env_runner, env_index), **how)["facts"]
+        return facts
 
     def check(self) -> str | None:
         """Return why an env of the recipe shows no frame after a reset; None: it shows one.
@@ -172,25 +161,8 @@ class RenderProcess:
         Raises:
             RenderError: The env cannot be made or reset, or the process died.
         """
-        with self._kept_in_step():
-            for answer in self._answers({"check": True}):
-                problem: str | None = answer["problem"]
-                return problem
-        raise RenderError("the process that renders ended without an answer", has_died=True)
-
-    def _clip(self, facts: dict[str, Any]) -> EncodedVideo:
-        """Return a clip, whose bytes come behind the answer with its facts.
-
-        Raises:
-            RenderError: The process died.
-        """
-        assert self._process is not None
-        assert self._process.stdout is not None
-        nbytes = facts.pop("nbytes")
-        data = self._process.stdout.read(nbytes)
-        if len(data) < nbytes:
-            raise RenderError(self._death(), has_died=True)
-        return EncodedVideo(data, **facts)
+        problem: str | None = self._asked("check")["problem"]
+        return problem
 
     def close(self) -> None:
         """End the process."""
@@ -220,17 +192,63 @@ class RenderProcess:
         self._is_over = True
         self.kill()
 
-    @contextlib.contextmanager
-    def _kept_in_step(self) -> Iterator[None]:
-        """End the process if its answer is not read, after Ctrl-C say: the next request would get it."""
+    def _asked(self, do: str, on_step: Callable[[int, int], None] | None = None, **how: Any) -> dict[str, Any]:
+        """Return the answer to a request; see ``Stage.answer``.
+
+        Raises:
+            RenderError: The answer is an error, or the process died.
+        """
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._start()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        if self._log is not None:
+            self._log.truncate(0)
+        self._told_at, self._hangs, is_answered = time.monotonic(), False, threading.Event()
+        threading.Thread(target=self._watch, args=(is_answered,), name="tune_media watch", daemon=True).start()
         try:
-            yield
+            with contextlib.suppress(OSError):  # it has died, which is seen when its answer is read
+                _send(self._process.stdin, {"do": do, **how})
+            while "step" in (answer := self._next_answer()):
+                if on_step is not None:
+                    on_step(answer["step"], answer["steps"])
+            return answer
         except RenderError:
             raise
-        except BaseException:
+        except BaseException:  # Ctrl-C, say: the next request would get this answer
             self.kill()
             self.close()
             raise
+        finally:
+            is_answered.set()
+
+    def _next_answer(self) -> dict[str, Any]:
+        """Return the next answer, with the bytes behind it as ``contents``.
+
+        Raises:
+            RenderError: It is an error, or the process died.
+        """
+        assert self._process is not None
+        assert self._process.stdout is not None
+        why = ""
+        try:
+            answer: dict[str, Any] = json.loads(self._process.stdout.readline() or "null") or {}
+            sizes = answer.pop("nbytes", ())
+            answer["contents"] = [self._process.stdout.read(size) for size in sizes]
+            is_whole = len(answer) > 1 and sum(sizes) == sum(map(len, answer["contents"]))
+        except (OSError, ValueError) as error:
+            is_whole, why = False, f" ({error_text(error)})"
+        if not is_whole:
+            died = f"{self._death()}{why}"
+            if self._hangs:
+                raise RenderError(f"the env did not come back from a call within {_SILENT_SECONDS:g} s")
+            raise RenderError(died, has_died=True)
+        self._told_at = time.monotonic()
+        if "error" in answer:
+            has_died = bool(answer.get("has_died"))
+            raise RenderError(f"{answer['error']}{self._log_tail() * has_died}", answer["at"], has_died=has_died)
+        return answer
 
     def _watch(self, is_answered: threading.Event) -> None:
         """End the process if it tells nothing for long; a thread of its own."""
@@ -239,35 +257,6 @@ class RenderProcess:
                 self._hangs = True
                 self.kill()
                 return
-
-    def _answers(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        if self._process is None or self._process.poll() is not None:
-            self.close()
-            self._start()
-        assert self._process is not None
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        if self._log is not None:
-            self._log.truncate(0)
-        self._told_at, self._hangs, is_answered = time.monotonic(), False, threading.Event()
-        threading.Thread(target=self._watch, args=(is_answered,), name="tune_media watch", daemon=True).start()
-        try:
-            _send(self._process.stdin, request)
-            for line in self._process.stdout:
-                self._told_at, answer = time.monotonic(), json.loads(line)
-                if answer.get("has_died"):
-                    raise RenderError(f"{answer['error']}{self._log_tail()}", has_died=True)
-                if "error" in answer:
-                    raise RenderError(answer["error"], answer["at"])
-                yield answer
-        except (OSError, ValueError) as error:
-            raise RenderError(f"{self._death()} ({error_text(error)})", has_died=True) from error
-        finally:
-            is_answered.set()
-        died = self._death()
-        if self._hangs:
-            raise RenderError(f"the env did not come back from a call within {_SILENT_SECONDS:g} s")
-        raise RenderError(died, has_died=True)
 
     def _start(self) -> None:
         self._log = tempfile.TemporaryFile("a+b", prefix="tune_media-render-")  # noqa: SIM115 - closed with the process

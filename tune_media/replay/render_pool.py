@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -79,39 +79,36 @@ class RenderPool:
                 ended two processes.
             NoRoomError: No node has room for the process.
         """
-        clips: dict[str, EncodedVideo] = self._asked("render", recipe, tape, node, **how)
+        clips: dict[str, EncodedVideo] = self._asked("render", recipe, tape, node=node, **how)
         return {view: replace(clip, recipe_hash=recipe.hash) for view, clip in clips.items()}
 
     def prove(self, recipe: Recipe, tape: bytes, *, node: str = "", **how: Any) -> dict[str, Any]:
         """Compare a replay with the episode; arguments and exceptions as of ``render``, see ``RenderProcess.prove``."""
-        facts: dict[str, Any] = self._asked("prove", recipe, tape, node, **how)
+        facts: dict[str, Any] = self._asked("prove", recipe, tape, node=node, **how)
         return facts
 
-    def _asked(self, method: str, recipe: Recipe, tape: bytes, node: str, **how: Any) -> Any:
+    def _asked(self, method: str, *what: Any, node: str, **how: Any) -> Any:
+        """Play a tape, and once more if the process dies of it."""
         with self._lock:
             try:
-                if not self._resources:
-                    if not is_elsewhere(node):
-                        return self._twice(self._play_here, method, recipe, tape, **how)
-                    if recipe.hash not in self._not_here:
-                        with contextlib.suppress(RenderError):
-                            return self._play_here(method, recipe, tape, must_be_alike=True, **how)
-                        self._not_here.add(recipe.hash)
-                return self._twice(self._tasks.play, method, recipe, tape, node=node, **how)
+                return self._played(method, *what, node=node, **how)
+            except RenderError as error:
+                if not error.has_died or self.is_over:
+                    raise
+                return self._played(method, *what, node=node, **how)
             finally:
                 self._used_at = time.monotonic()
 
-    def _twice(self, play: Callable[..., Any], *what: Any, **how: Any) -> Any:
-        """Play a tape, and once more if the process dies of it."""
-        try:
-            return play(*what, **how)
-        except RenderError as error:
-            if not error.has_died or self.is_over:
-                raise
-        return play(*what, **how)
-
-    def _play_here(self, method: str, recipe: Recipe, tape: bytes, **how: Any) -> Any:
-        return getattr(self._process_of(recipe), method)(tape, **how)
+    def _played(self, method: str, recipe: Recipe, tape: bytes, *, node: str, **how: Any) -> Any:
+        """Return what a method of ``RenderProcess`` returns: of the process here, or of one in a task."""
+        if not self._resources:
+            if not is_elsewhere(node):
+                return getattr(self._process_of(recipe), method)(tape, **how)
+            if recipe.hash not in self._not_here:
+                with contextlib.suppress(RenderError):
+                    return getattr(self._process_of(recipe), method)(tape, must_be_alike=True, **how)
+                self._not_here.add(recipe.hash)
+        return self._tasks.play(method, recipe, tape, node=node, **how)
 
     def check(self, recipe: Recipe) -> str | None:
         """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""

@@ -194,29 +194,20 @@ class Stage:
         self.learned: set[tuple[str, StatePath]] = set()
 
     def answer(self, request: dict[str, Any], tell: Tell) -> None:
-        """Do what is asked for, and write the answer."""
-        self._must_be_alike = request.get("must_be_alike", False)
+        """Do what is asked for (``do``: ``check``, ``prove`` or ``render``, and its arguments); write the answer."""
+        do, self._must_be_alike = request.pop("do"), request.pop("must_be_alike", False)
         try:
-            if "check" in request:
+            if "tape" in request:
+                request["tape"] = Tape.unpacked(request["tape"])
+            if do == "check":
                 tell(problem=self.problem())
-            elif "prove" in request:
-                tape = Tape.unpacked(request.pop("prove"))
-                tell(
-                    facts=self.prove(tape, (request["env_runner"], request["env_index"]), is_first=request["is_first"])
-                )
+            elif do == "prove":
+                tell(facts=self.prove(**request))
             else:
-                tape, place = Tape.unpacked(request["tape"]), (request["env_runner"], request["env_index"])
-                clips = self.render(
-                    tape,
-                    request["video"],
-                    place,
-                    may_correct=request["may_correct"],
-                    on_step=lambda step, steps: tell(step=step, steps=steps),
-                )
-                tell(
-                    *(clip.data for clip in clips.values()),
-                    clips={view: _facts_of(clip) for view, clip in clips.items()},
-                )
+                clips = self.render(**request, on_step=lambda step, steps: tell(step=step, steps=steps))
+                facts = {view: _facts_of(clip) for view, clip in clips.items()}
+                contents = [clip.data for clip in clips.values()]
+                tell(*contents, clips=facts, nbytes=list(map(len, contents)))
         except RenderError as error:
             tell(error=str(error), at=error.step)
         except Exception as error:
@@ -499,9 +490,8 @@ def _picture_of(renderer: Renderer) -> Frame:
 
 
 def _facts_of(clip: EncodedVideo) -> dict[str, Any]:
-    """Return the facts of a clip, and how many bytes it takes."""
-    facts = {field.name: getattr(clip, field.name) for field in dataclasses.fields(clip) if field.name != "data"}
-    return {**facts, "nbytes": len(clip.data)}
+    """Return all of a clip but its bytes."""
+    return {field.name: getattr(clip, field.name) for field in dataclasses.fields(clip) if field.name != "data"}
 
 
 def _received(stream: IO[bytes]) -> dict[str, Any] | None:
