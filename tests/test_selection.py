@@ -16,12 +16,8 @@ RETURNS = [3, 1, 4, 1, 5, 9, 2, 6]
 EPISODES = [episode(i, value, finished_at=i) for i, value in enumerate(RETURNS)]
 
 
-def fail(selector, error):
-    raise error
-
-
 def winners(records, selectors):
-    return chosen_by(selectors, records, fail)
+    return chosen_by(selectors, records, strict=True)[0]
 
 
 def ids(records):
@@ -58,7 +54,8 @@ def test_the_choice_over_all_env_runners_needs_only_the_survivors_of_each(keep, 
         candidates: list[EpisodeRecord] = []
         for record in EPISODES[runner::runners]:  # as they end, the losers go
             candidates.append(record)
-            alive = survivors(candidates, selectors, fail)
+            alive, raised = survivors(candidates, selectors)
+            assert not raised
             candidates = [candidate for candidate in candidates if candidate.id in alive]
         held += candidates
     assert winners(held, selectors) == winners(EPISODES, selectors)

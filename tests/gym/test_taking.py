@@ -6,7 +6,7 @@ import pytest
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.loops import play
-from tune_media.gym.taking import MAX_UNTAKEN
+from tune_media.gym.recording import MAX_UNTAKEN
 
 
 def test_take_hands_over_the_chosen_ones_once():

@@ -14,17 +14,21 @@ from tune_media.gym.clip_folder import ClipFolder
 from tune_media.gym.fixed_length import FixedLengthClips
 from tune_media.gym.replays import Replays
 from tune_media.gym.statistics import EpisodeStatistics, Reward, by_objective, total
-from tune_media.gym.taking import Taking
+from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, chosen_by
 from tune_media.recording.collector import unmatched
 from tune_media.recording.episode import Candidate, EpisodeStart
 from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, reset_seed, sub_env
 from tune_media.recording.seeding import seeded
+from tune_media.recording.winners import result_of
 from tune_media.selection import RenderBudget, Trigger, every
 from tune_media.values.checks import check_positive
+from tune_media.values.episodes import thinned
 from tune_media.values.medium import new_id
 from tune_media.values.video import Video
 
+MAX_UNTAKEN = 1000
+"""The number of episodes whose data are held until ``take()`` is called for the first time; most users never do."""
 _SAME_STEP_NOTE = "the vector env resets in the step that ends an episode: the final frame is missing"
 
 
@@ -62,7 +66,8 @@ class Recording:
         self._episodes = [-1] * count
         self.recorder = EpisodeRecorder(self._plan, None if self._folder is None else self._save)
         self._replays = Replays(self.recorder, env, self._indices, arguments.env_fn, arguments.frame)
-        self._taking, self._has_checked_paths = Taking(self.recorder, self._replays), False
+        self.recorder.candidates.hold_untaken(MAX_UNTAKEN)
+        self._has_checked_paths = False
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)
         self.writes_statistics = arguments.statistics
 
@@ -207,9 +212,38 @@ class Recording:
         return ended
 
     def take(self) -> dict[str, Any]:
-        """Return the chosen clips, and the data, of the episodes that ended since the last call."""
+        """Return the chosen clips, and the data, of the episodes that ended since the last call.
+
+        Until the first call, nobody knows whether there will be one, so the data of only the last ``MAX_UNTAKEN``
+        episodes are held, without a warning. After it, as many are held as any recorder holds.
+        """
         self._check_paths()
-        return self._taking.take()
+        candidates, plan = self.recorder.candidates, self._plan
+        episodes, records = candidates.data(), candidates.records()
+        chosen, reasons = chosen_by(plan.selectors, records, strict=plan.strict)
+        for reason in reasons:
+            self.recorder.problems.report(reason, CHOOSES_NOTHING)
+        seen = [record.id for record in records] + [episode.record.id for episode in episodes]
+        winners = candidates.take({record.id for found in chosen.values() for record in found}, seen)
+        taken, note = self._replays.taken(winners, episodes), self._note_dropped()
+        if not episodes:
+            return {}
+        recipe = self._replays.recipe
+        recipes = {} if recipe is None else {recipe.hash: recipe.content}
+        result = result_of(plan.selectors, chosen, taken, thinned(episodes), recipes, note=note)
+        metrics = result[DATA].metrics()
+        return result | ({"custom_metrics": metrics} if metrics else {})
+
+    def _note_dropped(self) -> str | None:
+        """Return how many episodes ended too long before the first ``take()``, and hold more from now on."""
+        candidates = self.recorder.candidates
+        candidates.hold_untaken(None)
+        dropped, candidates.dropped = candidates.dropped, 0
+        if not dropped:
+            return None
+        reason = f"{dropped:,} episodes ended too long before take(); call it at least every {MAX_UNTAKEN:,} episodes"
+        self.recorder.problems.report(reason, "the data of episodes are left out", kind="untaken")
+        return reason
 
     def _check_paths(self) -> None:
         """Report the paths of ``collect=`` that no step has had, once."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from tune_media.recording.choosing import selector_reason, survivors
+from tune_media.recording.choosing import CHOOSES_NOTHING, selector_reason, survivors
 from tune_media.recording.episode import Candidate
 from tune_media.recording.plan import Plan
 from tune_media.recording.series import EpisodeValues, merged_metrics
-from tune_media.selection import Selector
 from tune_media.values.artifact import Artifact
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import (
@@ -77,7 +76,7 @@ class Candidates:
     def leads(self, record: EpisodeRecord) -> bool:
         """Return whether a selector of few episodes, such as ``best``, would choose an episode now."""
         few = [one for one in self._plan.selectors if one.local and one.limit is not None]
-        return record.id in survivors([*self.records(), record], few, lambda selector, error: None)
+        return record.id in survivors([*self.records(), record], few)[0]
 
     def add_tape(self, id: str, tape: bytes, recipe: str | None) -> None:
         """Add the tape of an episode whose data are held."""
@@ -92,21 +91,16 @@ class Candidates:
             self._tape_bytes = tape_bytes(some)
 
     def add(self, candidate: Candidate) -> bool:
-        """Hold a candidate, and drop all that cannot win any more; say whether the selectors could choose."""
+        """Hold a candidate, and drop all that cannot win any more; return whether all selectors could choose."""
         self._held[candidate.record.id] = candidate
-        failed: list[tuple[Selector, Exception]] = []
-
-        def report(selector: Selector, error: Exception) -> None:
+        alive, raised = survivors(self.records(), self._plan.selectors)
+        for selector, error in raised:
             if self._plan.strict:
                 raise error
-            failed.append((selector, error))
-
-        alive = survivors(self.records(), self._plan.selectors, report)
-        for selector, error in failed:
             reason = selector_reason(selector, error, self.records())
             self._problems.report(
                 reason,
-                "a selector chooses nothing" if alive else "no clip",
+                CHOOSES_NOTHING if alive else "no clip",
                 kind=f"{selector.name} {type(error).__name__}",
                 lost=0 if alive else 1,
             )
@@ -115,7 +109,7 @@ class Candidates:
         self._held = {id: held for id, held in self._held.items() if id in alive}
         while len(self._held) > MAX_CANDIDATES or (self.nbytes > MAX_CANDIDATE_BYTES and len(self._held) > 1):
             self._drop_oldest()
-        return not failed
+        return not raised
 
     @property
     def nbytes(self) -> int:
@@ -194,7 +188,7 @@ class Candidates:
     def _drop_oldest(self) -> None:
         """Drop the oldest candidate that no selector of a few episodes, such as ``best``, chooses."""
         few = [one for one in self._plan.selectors if one.local and (one.limit or MAX_CANDIDATES) < MAX_CANDIDATES]
-        chosen = survivors(self.records(), few, lambda selector, error: None)  # add() has reported the error
+        chosen, _ = survivors(self.records(), few)  # add() has reported the errors
         del self._held[next((id for id in self._held if id not in chosen), next(iter(self._held)))]
         many = [one for one in self._plan.selectors if one not in few] or self._plan.selectors
         is_number = len(self._held) >= MAX_CANDIDATES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tune_media.recording.episode import Candidate
@@ -19,52 +19,59 @@ NUM_LOST = "num_lost"
 """The key of the number of episodes that RLlib counts and that were lost with their env runner."""
 RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS})
 """Names that no selector can have."""
+CHOOSES_NOTHING = "a selector chooses nothing"
+"""What a problem says of a selector that raised."""
 
-Report = Callable[[Selector, Exception], None]
-"""Is told of a selector that raised, which then chooses nothing."""
+Raised = list[tuple[Selector, Exception]]
+"""The selectors that raised, which choose nothing."""
 
 
-def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector], report: Report) -> set[str]:
+def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector]) -> tuple[set[str], Raised]:
     """Return the ids of the candidates of one env runner that may still win over all env runners.
 
     Args:
         records: The candidates, in the order in which they ended.
-        selectors: The selectors.
-        report: Told of a selector that raises; the others choose all the same.
+        selectors: The selectors; if one raises, the others choose all the same.
 
     Example:
         >>> from tune_media.selection import as_selectors
         >>> records = [EpisodeRecord(f"e{i}", value, 10, id=str(i)) for i, value in enumerate([3, 1, 2])]
-        >>> sorted(survivors(records, as_selectors(("best", "worst")), print))
-        ['0', '1']
+        >>> ids, raised = survivors(records, as_selectors(("best", "worst")))
+        >>> sorted(ids), raised
+        (['0', '1'], [])
     """
     ids: set[str] = set()
+    raised: Raised = []
     for selector in selectors:
         try:
             ids |= {record.id for record in (selector.choose(records) if selector.local else records)}
         except Exception as error:
-            report(selector, error)
-    return ids
+            raised.append((selector, error))
+    return ids, raised
 
 
 def chosen_by(
-    selectors: Iterable[Selector], records: Iterable[EpisodeRecord], report: Report
-) -> dict[str, list[EpisodeRecord]]:
-    """Return the choice of each selector over the candidates of all env runners, by name; see ``survivors``.
+    selectors: Iterable[Selector], records: Iterable[EpisodeRecord], *, strict: bool = False
+) -> tuple[dict[str, list[EpisodeRecord]], list[str]]:
+    """Return the choice of each selector over the candidates of all env runners, by name, and why others raised.
 
-    It goes on without a selector that raises.
+    Raises:
+        Exception: Whatever a selector raises, if ``strict``.
     """
     ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
     chosen: dict[str, list[EpisodeRecord]] = {}
+    reasons = []
     for selector in selectors:
         try:
             found = selector.choose(ordered)
         except Exception as error:
-            report(selector, error)
+            if strict:
+                raise
+            reasons.append(selector_reason(selector, error, ordered))
             continue
         if found:
             chosen[selector.name] = found
-    return chosen
+    return chosen, reasons
 
 
 def laid_out(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from tune_media.recording.choosing import DATA, laid_out
 from tune_media.recording.episode import Candidate
-from tune_media.values.episodes import EpisodeData
+from tune_media.selection import Selector
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, with_fewer_tapes
 from tune_media.values.medium import joined
 from tune_media.values.problems import Problem
 
@@ -37,3 +42,30 @@ def with_note(episode: EpisodeData, note: str | None) -> EpisodeData:
         return episode
     record = replace(episode.record, note=joined(episode.record.note, note), rendered=None)
     return replace(episode, record=record)
+
+
+def result_of(
+    selectors: Sequence[Selector],
+    chosen: Mapping[str, Sequence[EpisodeRecord]],
+    taken: Winners,
+    episodes: Iterable[EpisodeData],
+    recipes: Mapping[str, bytes],
+    *,
+    holds_legacy: bool = False,
+    note: str | None = None,
+) -> dict[str, Any]:
+    """Return the part of a result that holds the episodes of a round: the winners, and under ``data`` all of them.
+
+    Args:
+        selectors: The selectors.
+        chosen: The records that each of them chose, by its name.
+        taken: The winners that are there.
+        episodes: The data of all episodes.
+        recipes: The recipes that their tapes refer to, by hash.
+        holds_legacy, note: See ``EpisodeBatch``.
+    """
+    ids = {record.id for found in chosen.values() for record in found}
+    data = with_fewer_tapes([with_note(one, taken.lost.get(one.record.id)) for one in episodes], ids)
+    trajectories = {id: one.trajectory for id, one in taken.kept.items() if one.trajectory is not None}
+    batch = EpisodeBatch(tuple(data), trajectories, recipes, holds_legacy=holds_legacy, note=note)
+    return laid_out(selectors, chosen, taken.kept, taken.lost) | {DATA: batch}

@@ -12,18 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tune_media.recording.choosing import (
-    DATA,
-    NUM_ABANDONED,
-    NUM_LOST,
-    chosen_by,
-    laid_out,
-    selector_reason,
-)
+from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, NUM_ABANDONED, NUM_LOST, chosen_by
 from tune_media.recording.episode import Candidate
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import NOT_RECORDED
-from tune_media.recording.winners import Winners, with_note
+from tune_media.recording.winners import Winners, result_of
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
@@ -32,15 +25,12 @@ from tune_media.rllib.proofs import Sample
 from tune_media.rllib.requests import LOCAL, Replies, Requests
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.rllib.settings import EVALUATION
-from tune_media.selection import Selector
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.episodes import (
     LEFT_OUT,
     MAX_TAPE_BYTES,
-    EpisodeBatch,
     EpisodeData,
     thinned,
-    with_fewer_tapes,
     with_progress,
 )
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, Problem
@@ -315,6 +305,7 @@ class _Choice:
         wanted = {record.id for found in chosen.values() for record in found}
         taken = fetch(wanted, set(records))
         kept = {id: held.of_record(records[id]) for id, held in taken.kept.items() if id in wanted}
+        missing = len(wanted - taken.kept.keys())
         self._problems += taken.problems
         recipes = {hash: content for answer in self._answers for hash, content in answer.recipes.items()}
         tapes = {episode.record.id: episode for episode in episodes}
@@ -324,23 +315,16 @@ class _Choice:
                 node = nodes.get(winner.record.env_runner or 0, "")
                 kept[id] = _with_taped_clip(winner, self._plan.views, tapes[id], recipes, node, taken.lost)
         self._problems += [Problem(reason, 1) for id, reason in taken.lost.items() if id in kept]
-        episodes = [with_note(episode, taken.lost.get(episode.record.id)) for episode in episodes]
-        missing = len(wanted - taken.kept.keys())
         if missing:
             text = _did_not_answer("their env runner", self._round.timeout)
             self._problems.append(Problem(f"no clip: {text}", missing))
-        episodes = with_fewer_tapes(episodes, wanted)
-        self._problems += _without_tapes(episodes)
-        batch = EpisodeBatch(
-            tuple(episodes),
-            {id: held.trajectory for id, held in kept.items() if held.trajectory is not None},
-            recipes,
-            holds_legacy=self._plan.sees_all and self._round.on_old_stack,
-        )
-        result |= laid_out(self._plan.selectors, chosen, kept, taken.lost) | {DATA: batch}
+        holds_legacy = self._plan.sees_all and self._round.on_old_stack
+        winners = Winners(kept, taken.lost)
+        result |= result_of(self._plan.selectors, chosen, winners, episodes, recipes, holds_legacy=holds_legacy)
+        self._problems += _without_tapes(result[DATA].episodes)
         matched = [answer.unfinished for answer in self._answers if answer.data]
         return Collected(
-            result, batch.metrics(), self._problems, unfinished, matched, self._samples(tapes, recipes, nodes)
+            result, result[DATA].metrics(), self._problems, unfinished, matched, self._samples(tapes, recipes, nodes)
         )
 
     def _samples(
@@ -375,14 +359,9 @@ class _Choice:
         candidates = [
             records[id] for answer in self._answers for id in answer.candidates if id in records and id not in late
         ]
-
-        def report(selector: Selector, error: Exception) -> None:
-            if self._plan.strict:
-                raise error
-            reason = selector_reason(selector, error, candidates)
-            self._problems.append(Problem(f"a selector chooses nothing: {reason}"))
-
-        return chosen_by(self._plan.selectors, candidates, report)
+        chosen, reasons = chosen_by(self._plan.selectors, candidates, strict=self._plan.strict)
+        self._problems += [Problem(f"{CHOOSES_NOTHING}: {reason}") for reason in reasons]
+        return chosen
 
     def _numbers(self, episodes: Sequence[EpisodeData]) -> dict[str, Any]:
         """Return the numbers of episodes that never ended, and that went down with their env runner."""
